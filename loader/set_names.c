@@ -39,6 +39,35 @@ void class_names_describe(const struct class_names *names, char *text_out, size_
     }
 }
 
+/* Read a name that is a whole decimal number up to `most`. */
+static bool read_number(const char *name, uint64_t most, uint64_t *number_out)
+{
+    *number_out = 0;
+    for (; *name >= '0' && *name <= '9' && *number_out <= most; name++)
+        *number_out = *number_out * 10 + (uint64_t)(*name - '0');
+    return *name == '\0' && *number_out <= most;
+}
+
+/* Whether all names are numbers that could be labels, in another order than labels: folders in the bytewise order of
+ * their names are 0, 1, 10, 11, 2. Labels that are counted from elsewhere are in the order of labels. */
+static bool are_numbers_in_another_order(const struct class_names *names)
+{
+    int64_t first = 0;
+    bool is_begun = false, differ = false;
+    for (uint32_t c = 0; c < names->count; c++) {
+        uint64_t number;
+        if (*names->names[c] == '\0')
+            continue;
+        if (!read_number(names->names[c], names->count, &number))
+            return false;
+        const int64_t shift = (int64_t)number - c;
+        differ = differ || (is_begun && shift != first);
+        first = shift;
+        is_begun = true;
+    }
+    return differ;
+}
+
 static uint64_t class_count(const struct set_names *names)
 {
     return names->classes > 0 ? names->classes : names->names.count;
@@ -48,12 +77,20 @@ bool set_names_differ(const struct set_names *a, const struct set_names *b)
 {
     if (a->names.count > 0 && b->names.count > 0)
         return class_names_differ(&a->names, &b->names);
-    return class_count(a) != class_count(b) && class_count(a) > 0 && class_count(b) > 0;
+    if (class_count(a) == 0 || class_count(b) == 0)
+        return false;
+    return class_count(a) != class_count(b) || are_numbers_in_another_order(&a->names) ||
+           are_numbers_in_another_order(&b->names);
 }
 
 void set_names_describe(const struct set_names *names, char *text_out, size_t text_size)
 {
-    if (names->names.count > 0)
+    if (are_numbers_in_another_order(&names->names)) {
+        class_names_describe(&names->names, text_out, text_size);
+        const size_t used = strlen(text_out);
+        snprintf(text_out + used, text_size - used, " (numbers that are not their labels: name folders 00, 01, ..., with "
+                 "equally many digits, and convert them again)");
+    } else if (names->names.count > 0)
         class_names_describe(&names->names, text_out, text_size);
     else
         snprintf(text_out, text_size, "%" PRIu64 " classes without names", names->classes);

@@ -39,7 +39,8 @@ int set_names_find(struct set_names *names_out, struct shard_counts *counts, con
                    struct text *problems);
 /* The first names for a message, escaped: "cat, dog, owl, ...", with their numbers after a class without a name. */
 void class_names_describe(const struct class_names *names, char *text_out, size_t text_size);
-/* Do classes differ: do they have different names, or does one set have no names and another number of classes? */
+/* Do classes differ: do they have different names, or does one set have no names and another number of classes, or the
+ * other one names that are numbers in another order than labels? */
 bool set_names_differ(const struct set_names *a, const struct set_names *b);
 /* What a set says about its classes, for a message: the first names, or "20 classes without names". */
 void set_names_describe(const struct set_names *names, char *text_out, size_t text_size);

@@ -149,6 +149,19 @@ for pair in swapped:3 other:3 linked:3 listed:3 fewer_unnamed:3 longer:0 fewer:0
 done
 run "$pipetrain" -c three.conf --describe --set 'data.train=set/train-*, longer/train-*' --net
 expect_out '^classes 4$'
+# Names that are numbers, beside a set of labels without names.
+for names in '2 0 1:3' '0 2 1:3' '00 02 01:3' '0 1 2:0' '00 01 02:0' '1 2 3:0' '0 50 7:0' '0 b 1:0'; do
+    set -- ${names%:*}
+    renamed numbers "s/class0/$1/; s/class1/$2/; s/class2/$3/"
+    for sets in 'numbers unnamed' 'unnamed numbers'; do
+        run "$pipetrain" -c three.conf --check --set "data.train=${sets% *}/train-*" \
+            --set "data.validation=${sets#* }/validation-*" --set train.steps=1
+        expect_code "${names#*:}" "validation of $sets with the names $names"
+        run "$shards" stats ${sets% *} ${sets#* }
+        expect_code "${names#*:}" "statistics of $sets with the names $names"
+        [ "${names#*:}" = 0 ] || expect_err 'numbers that are not their labels: name folders 00, 01'
+    done
+done
 printf 'class0\nother\nclass2\n' >list
 expect_end 0 'names by hand' run "$pipetrain" -c three.conf --check --set 'data.train=set/train-*, other/train-*' \
     --set data.class_names=list

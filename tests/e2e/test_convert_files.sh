@@ -322,6 +322,10 @@ names_the_classes_and_says_what_looks_like_another_split() {
     answers 3 "--folders-are-classes" folder kinds -o out
     expect 0 folder kinds -o kinds-set --folders-are-classes
     grep -qx 'kinds-set: 3 classes: cat, dog, test' output || failed "not three classes: $(cat output)"
+    for kind in prueba/cat prueba/dog datos/cat datos/dog; do mkdir -p es/$kind; image $kind >es/$kind/1.png; done
+    answers 3 "the folders datos, prueba, ... hold the same folders cat, dog" folder es -o out
+    expect 0 folder es -o es-set --folders-are-classes
+    grep -qx 'es-set: 2 classes: datos, prueba' output || failed "not two classes: $(cat output)"
     answers 2 "--folders-are-classes does not apply" csv x.csv -o out --folders-are-classes
 }
 

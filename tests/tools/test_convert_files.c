@@ -301,6 +301,32 @@ TEST_WITH(refuses_splits_where_classes_should_be, fixture_folder_enter, fixture_
                              "next to test, a split by its name, there is a");
 }
 
+TEST_WITH(refuses_groups_of_the_same_classes_as_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_refused_both_ways(FILES("entrenamiento/gato/1.png A", "entrenamiento/perro/2.png B", "prueba/gato/3.png C",
+                                   "prueba/perro/4.png D"),
+                             "the folders entrenamiento, prueba, ... hold the same folders gato, perro, ..., which look "
+                             "like the classes: call splits train, validation and test, as in train/gato");
+    expect_refused_both_ways(FILES("HE-100K/ADI/1.png A", "HE-100K/BACK/2.png B", "VAL-7K/ADI/3.png C", "VAL-7K/BACK/4.png D"),
+                             "merge other groups into one folder for each class; --folders-are-classes takes");
+    expect_refused_both_ways(FILES("10253/0/1.png A", "10253/1/2.png B", "10254/0/3.png C", "8863/0/5.png E",
+                                   "8863/1/6.png F"),
+                             "hold the same folders 0, 1");
+    expect_refused_both_ways(FILES("train/Art/images/dog/1.png A", "train/Art/images/horse/2.png B", "train/Photo/dog/3.png C",
+                                   "train/Photo/horse/4.png D"),
+                             "the folders Art, Photo, ... hold the same");
+}
+
+TEST_WITH(classes_may_be_divided, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("cat/tabby/1.png A", "cat/siamese/2.png B", "dog/pug/3.png C", "dog/boxer/4.png D"),
+                             "train 0 cat siamese/2.png B\ntrain 0 cat tabby/1.png A\n"
+                             "train 1 dog boxer/4.png D\ntrain 1 dog pug/3.png C\n");
+    expect_samples_both_ways(FILES("a/2023/1.png A", "a/2024/2.png B", "b/2023/3.png C", "b/2024/4.png D"),
+                             "train 0 a 2023/1.png A\ntrain 0 a 2024/2.png B\n"
+                             "train 1 b 2023/3.png C\ntrain 1 b 2024/4.png D\n");
+}
+
 TEST_WITH(refuses_shards_parts_and_records_as_classes, fixture_folder_enter, fixture_folder_leave)
 {
     expect_refused_both_ways(FILES("000/1.png A", "000/1.cls", "001/2.png B", "001/2.cls"), "as in WebDataset");

@@ -66,4 +66,56 @@ TEST(the_order_of_folders_does_not_matter_and_the_folders_at_fault_are_named)
     }
 }
 
+/* "a b,a c": siblings with their folders. */
+static bool hold_the_same(const char *text)
+{
+    struct held list[64], first, second;
+    size_t count = 0, holders = 1;
+    while (*text != '\0') {
+        const size_t bytes = strcspn(text, " ,");
+        list[count++] = (struct held){ text, bytes };
+        holders += text[bytes] == ',';
+        text += bytes + (text[bytes] != '\0');
+    }
+    const bool is_same = siblings_hold_the_same(list, count, holders, &first, &second);
+    assert_true(!is_same || first.bytes != second.bytes || memcmp(first.name, second.name, first.bytes) != 0);
+    return is_same;
+}
+
+TEST(folders_with_the_same_folders_are_no_classes)
+{
+    static const char *const same[] = {
+        "cat dog,cat dog",
+        "dog cat,cat dog,dog cat",
+        "cat dog fox,dog cat",
+        "cat dog,cat,cat dog,dog",
+        "0 1,0 1,0,0 1",
+        "bus train,train bus",
+        "a b c d,a b c,b c d",
+        "cat dog,cat dog,dog",
+    };
+    static const char *const others[] = {
+        "pug boxer,tabby siamese",
+        "black white tabby,black white brown",
+        "2023,2023,2023",
+        "images,images",
+        "2023 2024,2024 2023",
+        "2023-01-05 2023-02-01,2023-01-05 2023-02-01",
+        "part1 part2,part1 part2",
+        "cat dog",
+        "pug,tabby,finch",
+        "train val,train val",
+        "a b c d e,a",
+        "a b,c d,a d",
+        "20,20",
+        "catdog,cat dog",
+    };
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+        if (!hold_the_same(same[i]))
+            fail_msg("%s", same[i]);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (hold_the_same(others[i]))
+            fail_msg("%s", others[i]);
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -662,6 +662,70 @@ static const char *no_classes_text(const struct class_habits *habits, const stru
     return NULL;
 }
 
+/* The folder of classes in a sibling: itself, or a single folder around them, as Art/images/CLASS. */
+static struct range unwrap_sibling(const struct image_list *list, struct range range)
+{
+    for (;;) {
+        struct folders folders = folders_in(list, range);
+        if (!next_folder(&folders))
+            return range;
+        const struct folders only = folders;
+        if (next_folder(&folders) || !has_folders_of_images(list, only.range))
+            return range;
+        range = inside(list, only.range);
+    }
+}
+
+/* List the folders with images in the folders of a range, and count the latter that hold some. 0 or -ENOMEM after
+ * stop_fail; the caller frees the list. */
+static int list_held(const struct top *top, struct range range, struct held **list_out, size_t *count_out,
+                     size_t *holders_out)
+{
+    struct folders outer = folders_in(top->list, range);
+    size_t room = 0, count = 0;
+
+    *list_out = NULL;
+    for (size_t i = range.first; i < range.end; i++)
+        room += is_in_folder(top->list, i, range.begin);
+    struct held *const list = calloc(room + 1, sizeof(*list));
+    if (list == NULL)
+        return layout_no_memory(top);
+    for (*holders_out = 0; next_folder(&outer);) {
+        struct folders inner = folders_in(top->list, unwrap_sibling(top->list, inside(top->list, outer.range)));
+        const size_t before = count;
+        while (next_folder(&inner))
+            if (count_images(top->list, inner.range) > 0)
+                list[count++] = (struct held){ inner.name, inner.name_bytes };
+        *holders_out += count > before;
+    }
+    *list_out = list;
+    *count_out = count;
+    return 0;
+}
+
+/* Folders that hold the same folders are splits of another language, patients, styles, ... over the classes. */
+static int check_held(const struct top *top, const struct image_layout *layout, struct range range)
+{
+    struct held *list, first, second;
+    size_t count = 0, holders = 0;
+
+    const int rc = list_held(top, range, &list, &count, &holders);
+    if (rc < 0)
+        return rc;
+    const bool is_same = holders > 1 && 2 * holders > layout->class_count &&
+                         siblings_hold_the_same(list, count, holders, &first, &second);
+    free(list);
+    if (!is_same)
+        return 0;
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... hold the same folders %.*s, "
+                                                             "%.*s, ..., which look like the classes: call splits train, validation and test, as in "
+                                                             "train/%.*s; merge other groups into one folder for each class; --folders-are-classes takes %s, "
+                                                             "%s, ... for the classes",
+                        top->input, layout->class_names[0], layout->class_names[1],
+                        (int)first.bytes, first.name, (int)second.bytes, second.name, (int)first.bytes, first.name,
+                        layout->class_names[0], layout->class_names[1]);
+}
+
 /* Folders that are shards, parts or records of a set say nothing about classes. */
 static int check_classes(const struct top *top, const struct image_layout *layout)
 {
@@ -728,6 +792,15 @@ static void report_unlabelled(const struct top *top)
                 count == 1 ? "" : "s", (int)range.begin - 1, path_of(top->list, range.first), count == 1 ? "s" : "ve");
 }
 
+/* Collecting moves the list's entries, from which the folders are read. */
+static int collect_training(struct top *top, struct image_layout *layout, struct range range)
+{
+    int rc = top->folders_are_classes ? 0 : check_held(top, layout, range);
+    if (rc == 0)
+        rc = collect_split(top, layout, "train", range);
+    return rc < 0 ? rc : check_classes(top, layout);
+}
+
 static int collect_splits(struct top *top, struct image_layout *layout)
 {
     const bool has_validation = top->splits[SPLIT_VALIDATION].end > 0;
@@ -738,9 +811,7 @@ static int collect_splits(struct top *top, struct image_layout *layout)
     if (rc == 0)
         rc = find_classes(top, layout, train);
     if (rc == 0)
-        rc = collect_split(top, layout, "train", train);
-    if (rc == 0)
-        rc = check_classes(top, layout);
+        rc = collect_training(top, layout, train);
     if (rc == 0)
         rc = collect_other(top, layout, "validation", top->splits[SPLIT_VALIDATION]);
     if (rc == 0)
@@ -752,10 +823,8 @@ static int collect_splits(struct top *top, struct image_layout *layout)
 
 static int collect_classes(struct top *top, struct image_layout *layout)
 {
-    int rc = find_classes(top, layout, top->whole);
-    if (rc == 0)
-        rc = collect_split(top, layout, "train", top->whole);
-    return rc < 0 ? rc : check_classes(top, layout);
+    const int rc = find_classes(top, layout, top->whole);
+    return rc < 0 ? rc : collect_training(top, layout, top->whole);
 }
 
 int image_set_find_layout(struct image_set *set)

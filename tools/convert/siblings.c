@@ -1,6 +1,7 @@
 /* Splits or classes, from the names of folders beside each other. Pure; called by the main thread of the converter. */
 #include "tools/convert/siblings.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -167,4 +168,53 @@ struct siblings_reading siblings_read(const struct sibling *siblings, size_t cou
     reading.other = find_first(siblings, count, true, name.rest, trains);
     reading.meaning = read_named(&census);
     return reading;
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const struct held *const left = a, *const right = b;
+    const int order = memcmp(left->name, right->name, left->bytes < right->bytes ? left->bytes : right->bytes);
+    return order != 0 ? order : (left->bytes > right->bytes) - (left->bytes < right->bytes);
+}
+
+/* Years, dates and parts divide every class, "0" and "1" may be classes; splits inside classes are told otherwise. */
+static bool divides_classes(const struct held *held)
+{
+    static const char *const words[] = { "part", "shard", "chunk", "batch" };
+    const char *const name = held->name;
+    const struct split_name split = split_name_read(name, held->bytes);
+    if (split.is_whole && (split.split == SPLIT_VALIDATION || split.split == SPLIT_TEST))
+        return true;
+    if (held->bytes >= 4 && (memcmp(name, "19", 2) == 0 || memcmp(name, "20", 2) == 0) &&
+        strspn(name, "0123456789-_.") >= held->bytes && name[2] >= '0' && name[3] >= '0')
+        return held->bytes == 4 || held->bytes >= 7;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const size_t bytes = strlen(words[i]);
+        if (held->bytes > bytes && strncasecmp(name, words[i], bytes) == 0 &&
+            bytes + strspn(name + bytes, "0123456789-_. ") >= held->bytes)
+            return true;
+    }
+    return false;
+}
+
+bool siblings_hold_the_same(struct held *list, size_t count, size_t holders, struct held *first_out,
+                            struct held *second_out)
+{
+    size_t kept = 0, names = 0, shared = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!divides_classes(&list[i]))
+            list[kept++] = list[i];
+    if (kept > 0)
+        qsort(list, kept, sizeof(*list), compare_held);
+    for (size_t i = 0; i < kept; i++) {
+        const bool is_again = i > 0 && compare_held(&list[i - 1], &list[i]) == 0;
+        names += !is_again;
+        if (is_again || i + 1 == kept || compare_held(&list[i], &list[i + 1]) != 0)
+            continue;
+        if (shared < 2)
+            *(shared == 0 ? first_out : second_out) = list[i];
+        shared++;
+    }
+    /* Of all that could be held once more by another sibling, more than half is. */
+    return shared > 1 && 2 * (kept - names) > names * (holders - 1);
 }

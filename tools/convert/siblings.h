@@ -31,4 +31,15 @@ struct siblings_reading {
 
 struct siblings_reading siblings_read(const struct sibling *siblings, size_t count);
 
+/* A folder in one of the siblings. */
+struct held {
+    const char *name;
+    size_t bytes;
+};
+
+/* Do `holders` siblings hold the same folders, as splits, patients and styles hold classes? Most of the names are then in
+ * most of them. Sorts the list; *first_out and *second_out are two of the names. */
+bool siblings_hold_the_same(struct held *list, size_t count, size_t holders, struct held *first_out,
+                            struct held *second_out);
+
 #endif

@@ -129,9 +129,20 @@ static void add_rest(struct split_name *name, struct word word)
     name->rest[used] = '\0';
 }
 
+/* A set for several uses: "train_val" is to train on, "train_test_split" holds all and is none. */
+static enum split add_split(enum split before, enum split split, bool *is_several)
+{
+    if ((before == SPLIT_TRAIN && split == SPLIT_TEST) || (before == SPLIT_TEST && split == SPLIT_TRAIN))
+        *is_several = true;
+    const bool trains = (before == SPLIT_TRAIN && split == SPLIT_VALIDATION) ||
+                        (before == SPLIT_VALIDATION && split == SPLIT_TRAIN);
+    return trains ? SPLIT_TRAIN : split;
+}
+
 struct split_name split_name_read(const char *name, size_t bytes)
 {
     struct split_name found = { .split = SPLIT_UNSAID };
+    bool is_several = false;
     const char *at = name, *const end = name + bytes;
     size_t words = 0;
 
@@ -143,12 +154,14 @@ struct split_name split_name_read(const char *name, size_t bytes)
             at = after;
         }
         if (split != SPLIT_UNSAID) {
-            found.split = split;
+            found.split = add_split(found.split, split, &is_several);
             found.is_bare = words == 0 && word.bytes == bytes && split_of_single(word) != SPLIT_UNSAID;
         } else if (!is_neutral(word)) {
             add_rest(&found, word);
         }
     }
+    if (is_several)
+        found.split = SPLIT_UNSAID;
     found.is_whole = found.split != SPLIT_UNSAID && found.rest[0] == '\0';
     return found;
 }

@@ -10,7 +10,7 @@
 enum split { SPLIT_UNSAID, SPLIT_TRAIN, SPLIT_VALIDATION, SPLIT_TEST, SPLIT_UNLABELLED };
 
 struct split_name {
-    enum split split;           /* of the last word that says one */
+    enum split split;           /* of the last word that says one, but "train_val" trains and "train_test" is none */
     bool is_whole;              /* the name says nothing else: "Test Data", but not "test strip" */
     bool is_bare;               /* it is a single word without digits: "train", "testing" */
     char rest[64];              /* the other words, in lower case: "seg"; cut if they are longer */

@@ -9,10 +9,11 @@ TEST(words_that_mean_a_split_are_found_in_any_spelling)
     static const struct { enum split split; const char *names[24]; } cases[] = {
         { SPLIT_TRAIN, { "train", "Train", "TRAIN", "training", "training_set", "train2017", "trainset", "train_data",
                          "Training Data", "train-images", "images_train", "trainval", "xtrain", "TrainSet", "train_1",
-                         "TRAINING SET", "imgtrain", "train.tar.gz", "train-00000-of-00004", "traindata" } },
+                         "TRAINING SET", "imgtrain", "train.tar.gz", "train-00000-of-00004", "traindata",
+                         "train_val", "train-valid.tar.gz", "val_train" } },
         { SPLIT_VALIDATION, { "val", "VAL", "Valid", "validation", "dev", "eval", "holdout", "hold-out", "held_out",
                               "val2017", "valset", "validation_data", "Validation Set", "val.zip", "valImages", "devset",
-                              "train_val", "minival2014" } },
+                              "minival2014" } },
         { SPLIT_TEST, { "test", "Testing", "test1", "testset", "test_set", "Test Data", "TestImages", "test.tar.bz2",
                         "ytest", "x_test.npy", "test-0-of-1" } },
         { SPLIT_UNLABELLED, { "pred", "unlabeled", "unlabelled_data", "Predict" } },
@@ -34,7 +35,7 @@ TEST(words_that_only_contain_one_say_nothing)
         "testament", "trainers", "valley", "contest", "latest", "constrained", "values", "valves", "device", "developer",
         "strain", "restraint", "attest", "protest", "trainee", "Testarossa", "entrainement", "invalid",
         "\xc3\xa9train", "", "000", "cat", "evalu", "predator", "of", "set", "xtrainer",
-        "oftrain", "trainof", "gztest", "vtest", "testv",
+        "train_test_split.tar.gz", "test-train", "train_val_test", "oftrain", "trainof", "gztest", "vtest", "testv",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (split_name_read(names[i], strlen(names[i])).split != SPLIT_UNSAID)

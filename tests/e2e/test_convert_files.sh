@@ -90,7 +90,7 @@ takes_tables() {
     grep -q '6 train records' output || failed "not 6 records: $(cat output)"
     rm set/train/all.csv
     { echo label,pixel0,pixel1,pixel2,pixel3; echo 1,0,255,3,4; echo 0,9,8,7,6; } >pixels.csv
-    expect 0 csv pixels.csv pixels.csv -o pixels
+    answers 0 "pixels.csv and ./pixels.csv are the same: if one is for validation" csv pixels.csv ./pixels.csv -o pixels
     grep -aoq image_raw pixels/validation-00000-of-00001 || failed "no raw images"
     grep -q '"height": 2' pixels/dataset.json || failed "not 2x2"
 }

@@ -5,10 +5,27 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+
+#include "stage/log.h"
+
+/* Say that an input is there twice: a validation set that is the training set measures nothing. */
+static void report_twice(const struct convert_options *options)
+{
+    struct stat one, other;
+
+    for (size_t i = 0; i < options->input_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (stat(options->inputs[k], &one) == 0 && stat(options->inputs[i], &other) == 0 &&
+                one.st_dev == other.st_dev && one.st_ino == other.st_ino)
+                log_message(LOG_RUN, "%s and %s are the same: if one is for validation, it cannot test what is "
+                            "trained on it", options->inputs[k], options->inputs[i]);
+}
 
 int converter_prepare(const struct converter *converter, const struct convert_options *options, struct stop *stop,
                       struct conversion *conversion)
 {
+    report_twice(options);
     conversion->state = calloc(1, converter->state_bytes);
     return conversion->state != NULL ? converter->prepare(options, stop, conversion)
                                      : convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");

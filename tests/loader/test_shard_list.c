@@ -29,7 +29,7 @@ TEST(the_last_word_for_a_split_in_a_name_decides)
         { "imagenet-validation-00000-of-00128", SPLIT_VALIDATION },
         { "VAL.tfrecord", SPLIT_VALIDATION },
         { "val-1-of-2", SPLIT_VALIDATION },
-        { "train_val.tfrecord", SPLIT_VALIDATION },
+        { "train_val.tfrecord", SPLIT_TRAIN },
         { "dev.tfrecord", SPLIT_VALIDATION },
         { "mnist-test.tfrecord", SPLIT_TEST },
         { "cifar10-test.tfrecord-00000-of-00001", SPLIT_TEST },

@@ -325,6 +325,35 @@ TEST(reads_archives_by_the_names_in_them)
     zip_maker_release(&maker);
 }
 
+TEST(names_in_archives_are_known_in_any_capitals)
+{
+    static const char *const names[][2] = {
+        { "X_train.npy", "Y_train.npy" }, { "X.npy", "Y.npy" }, { "X.npy", "y.npy" }, { "Images.npy", "LABELS.npy" },
+        { "Train_Images.npy", "train_labels.npy" },
+    };
+    const uint8_t *const pixels = all_pixels();
+    char *inputs[] = { (char[]){ "set.npz" } };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        for (int times = 1; times <= 2; times++) {
+            struct zip_maker maker = { 0 };
+            struct attempt attempt;
+            add_array(&maker, names[i][0], "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+            add_array(&maker, names[i][1], "<i8", "(3,)", labels, sizeof(labels));
+            if (times == 2)
+                add_array(&maker, i == 1 ? "x.npy" : names[i][0], "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+            zip_maker_end(&maker);
+            fixture_write("set.npz", maker.bytes, maker.byte_count);
+            prepare(&attempt, inputs, 1);
+            assert_int_equal(attempt.rc, times == 1 ? 0 : -EBADMSG);
+            if (times == 1)
+                expect_sample(&attempt.conversion.sources[0], 2, 2, pixels + 2 * PIXELS, PIXELS);
+            else
+                assert_non_null(strstr(stop_message(attempt.stop), "the same name but for capitals"));
+            release(&attempt);
+            zip_maker_release(&maker);
+        }
+}
+
 TEST(says_what_there_is_where_no_name_is_known)
 {
     char *inputs[] = { (char[]){ "set.npz" } };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,7 +167,6 @@ static const struct name_pair { enum npy_split_kind split; const char *images, *
     { NPY_TRAIN, "train_images", "train_labels" },
     { NPY_TRAIN, "images", "labels" },
     { NPY_TRAIN, "x", "y" },
-    { NPY_TRAIN, "X", "y" },
     { NPY_TRAIN, "data", "target" },
     { NPY_TRAIN, "arr_0", "arr_1" },
     { NPY_VALIDATION, "x_val", "y_val" },
@@ -181,24 +181,33 @@ static const struct name_pair { enum npy_split_kind split; const char *images, *
 struct npz_names {
     char all[512];
     size_t length;
+    bool are_alike;             /* two of them have names that differ in capitals only */
     bool has_images[PAIR_COUNT], has_labels[PAIR_COUNT];
 };
 
-/* Whether a member is NAME.npy. */
+/* Whether a member is NAME.npy, in any capitals. */
 static bool is_array(const struct archive_member *member, const char *name)
 {
     const size_t bytes = strlen(name);
-    return !member->is_folder && strncmp(member->path, name, bytes) == 0 && strcmp(member->path + bytes, ".npy") == 0;
+    return !member->is_folder && strncasecmp(member->path, name, bytes) == 0 &&
+           strcmp(member->path + bytes, ".npy") == 0;
 }
 
-static void note_name(struct npz_names *names, const struct archive_member *member)
+static void list_name(struct npz_names *names, const struct archive_member *member)
 {
     if (names->length < sizeof(names->all))
         names->length += (size_t)snprintf(names->all + names->length, sizeof(names->all) - names->length, " %s",
                                           member->path);
+}
+
+static void note_name(struct npz_names *names, const struct archive_member *member)
+{
+    list_name(names, member);
     for (size_t i = 0; i < PAIR_COUNT; i++) {
-        names->has_images[i] |= is_array(member, pairs[i].images);
-        names->has_labels[i] |= is_array(member, pairs[i].labels);
+        const bool is_images = is_array(member, pairs[i].images), is_labels = is_array(member, pairs[i].labels);
+        names->are_alike |= (is_images && names->has_images[i]) || (is_labels && names->has_labels[i]);
+        names->has_images[i] |= is_images;
+        names->has_labels[i] |= is_labels;
     }
 }
 
@@ -264,6 +273,9 @@ static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, cons
         arrays[pairs[i].split].is_there = true;
         chosen[pairs[i].split] = i;
     }
+    if (names.are_alike)
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: two arrays have the same name but for capitals: "
+                            "save only those that are meant; it has:%s", path, names.all);
     if (arrays[NPY_TRAIN].is_there)
         return walk_npz(path, NULL, arrays, chosen, interrupted, stop);
     return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has no images and labels under a known name (x_train.npy "

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/zip_maker.h"
@@ -352,6 +353,25 @@ TEST(names_in_archives_are_known_in_any_capitals)
             release(&attempt);
             zip_maker_release(&maker);
         }
+}
+
+TEST(says_which_arrays_are_not_used)
+{
+    const uint8_t *const pixels = all_pixels();
+    char *inputs[] = { (char[]){ "set.npz" } };
+    struct zip_maker maker = { 0 };
+    struct attempt attempt;
+    char text[2048];
+    add_array(&maker, "arr_0.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+    add_array(&maker, "arr_1.npy", "<i8", "(3,)", labels, sizeof(labels));
+    add_array(&maker, "arr_2.npy", "|u1", "(1, 2, 3, 3)", pixels, PIXELS);
+    add_array(&maker, "split.npy", "|u1", "(1,)", "\7", 1);
+    zip_maker_end(&maker);
+    fixture_write("set.npz", maker.bytes, maker.byte_count);
+    assert_int_equal(CAPTURE(text, (prepare(&attempt, inputs, 1), attempt.rc)), 0);
+    assert_non_null(strstr(text, "set.npz: not used: arr_2.npy split.npy; "));
+    release(&attempt);
+    zip_maker_release(&maker);
 }
 
 TEST(says_what_there_is_where_no_name_is_known)

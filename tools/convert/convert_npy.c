@@ -211,24 +211,32 @@ static void note_name(struct npz_names *names, const struct archive_member *memb
     }
 }
 
-/* Read the member if it is one of the chosen arrays. */
-static int read_member(struct npy_arrays arrays[NPY_SPLITS], const size_t chosen[NPY_SPLITS], struct archive_walk *walk,
-                       const struct archive_member *member, const char *path, struct stop *stop)
+/* Read the member if it is one of the chosen arrays, else list it. */
+static int read_member(struct npy_arrays arrays[NPY_SPLITS], const size_t chosen[NPY_SPLITS], struct npz_names *unused,
+                       struct archive_walk *walk, const struct archive_member *member, const char *path,
+                       struct stop *stop)
 {
+    bool is_used = member->is_folder;
     int rc = 0;
 
     for (int i = 0; i < NPY_SPLITS && rc == 0; i++) {
         if (!arrays[i].is_there)
             continue;
-        if (is_array(member, pairs[chosen[i]].images))
+        const bool is_images = is_array(member, pairs[chosen[i]].images);
+        const bool is_labels = is_array(member, pairs[chosen[i]].labels);
+        if (is_images)
             rc = array_open_member(&arrays[i].images, path, walk, member, stop);
-        else if (is_array(member, pairs[chosen[i]].labels))
+        else if (is_labels)
             rc = array_open_member(&arrays[i].labels, path, walk, member, stop);
+        is_used |= is_images || is_labels;
     }
+    if (!is_used)
+        list_name(unused, member);
     return rc;
 }
 
-/* Go through the archive once: with `names`, list its arrays; without, read the chosen arrays. */
+/* Go through the archive once: without `arrays`, list those that it has in `names`; else read the chosen ones, and list
+ * the others. */
 static int walk_npz(const char *path, struct npz_names *names, struct npy_arrays arrays[NPY_SPLITS],
                     const size_t chosen[NPY_SPLITS], const atomic_bool *interrupted, struct stop *stop)
 {
@@ -238,11 +246,11 @@ static int walk_npz(const char *path, struct npz_names *names, struct npy_arrays
     bool is_reported = false;
 
     while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
-        if (names != NULL) {
+        if (arrays == NULL) {
             note_name(names, &member);
             continue;
         }
-        rc = read_member(arrays, chosen, walk, &member, path, stop);
+        rc = read_member(arrays, chosen, names, walk, &member, path, stop);
         is_reported = rc < 0;
     }
     if (rc != -ENODATA && !is_reported)
@@ -263,7 +271,7 @@ static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, cons
 {
     struct npz_names names = { .all = "" };
     size_t chosen[NPY_SPLITS] = { 0 };
-    const int rc = walk_npz(path, &names, NULL, NULL, interrupted, stop);
+    int rc = walk_npz(path, &names, NULL, NULL, interrupted, stop);
 
     if (rc < 0)
         return rc;
@@ -276,8 +284,14 @@ static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, cons
     if (names.are_alike)
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: two arrays have the same name but for capitals: "
                             "save only those that are meant; it has:%s", path, names.all);
-    if (arrays[NPY_TRAIN].is_there)
-        return walk_npz(path, NULL, arrays, chosen, interrupted, stop);
+    if (arrays[NPY_TRAIN].is_there) {
+        struct npz_names unused = { .all = "" };
+        rc = walk_npz(path, &unused, arrays, chosen, interrupted, stop);
+        if (rc == 0 && unused.length > 0)
+            log_message(LOG_RUN, "%s: not used:%s; images and labels for validation are called x_val and y_val, and "
+                        "x_test and y_test", path, unused.all);
+        return rc;
+    }
     return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has no images and labels under a known name (x_train.npy "
                         "and y_train.npy, images.npy and labels.npy, ...); it has:%s", path, names.all);
 }

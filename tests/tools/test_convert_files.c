@@ -317,6 +317,20 @@ TEST_WITH(refuses_groups_of_the_same_classes_as_classes, fixture_folder_enter, f
                              "the folders Art, Photo, ... hold the same");
 }
 
+TEST_WITH(refuses_masks_and_annotations_beside_images, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_refused_both_ways(FILES("images/1.png A", "annotations/trimaps/1.png B"), "annotations is beside images");
+    expect_refused_both_ways(FILES("V/JPEGImages/1.png A", "V/SegmentationClass/1.png B"), "V/SegmentationClass is beside");
+    expect_refused_both_ways(FILES("COVID/images/1.png A", "COVID/masks/1.png B", "Normal/images/2.png C",
+                                   "Normal/masks/2.png D"), "COVID/masks is beside images");
+    expect_refused_both_ways(FILES("a/x1.png A", "a/x1-2.png A", "a/x1_mask.png B", "b/x2.png C"),
+                             "a/x1_mask.png is a mask of the image beside it by its name: move masks away");
+    expect_refused_both_ways(FILES("a/x.png A", "a/x_mask_1.png B", "b/x2.png C"), "a/x_mask_1.png is a mask");
+    expect_samples_both_ways(FILES("mask/a_mask.png A", "no_mask/b_mask.png B", "no_mask/b_masked.png C"),
+                             "train 0 mask a_mask.png A\ntrain 1 no_mask b_mask.png B\n"
+                             "train 1 no_mask b_masked.png C\n");
+}
+
 TEST_WITH(classes_may_be_divided, fixture_folder_enter, fixture_folder_leave)
 {
     expect_samples_both_ways(FILES("cat/tabby/1.png A", "cat/siamese/2.png B", "dog/pug/3.png C", "dog/boxer/4.png D"),

@@ -726,6 +726,82 @@ static int check_held(const struct top *top, const struct image_layout *layout, 
                         layout->class_names[0], layout->class_names[1]);
 }
 
+/* ---- annotations beside images ---- */
+
+static bool is_one_of(const struct folders *folder, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(words[i]) == folder->name_bytes && strncasecmp(words[i], folder->name, folder->name_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* Are there a folder of images and one of what is drawn over them beside each other? Alone, "mask" may be a class. */
+static bool has_annotations(const struct image_list *list, struct range range, struct folders *images_out,
+                            struct folders *drawn_out)
+{
+    static const char *const image_words[] = { "images", "image", "imgs", "img", "jpegimages", "photos", "original",
+                                               "originals" };
+    static const char *const drawn_words[] = {
+        "masks", "mask", "annotations", "annotation", "annots", "trimaps", "segmentation", "segmentations",
+        "segmentationclass", "segmentationobject", "ground_truth", "groundtruth", "ground_truths", "gt", "labels",
+        "label", "lung masks", "lung_masks",
+    };
+    struct folders folders = folders_in(list, range);
+
+    images_out->name = drawn_out->name = NULL;
+    while (next_folder(&folders)) {
+        if (count_images(list, folders.range) == 0)
+            continue;
+        if (is_one_of(&folders, image_words, sizeof(image_words) / sizeof(image_words[0])))
+            *images_out = folders;
+        if (is_one_of(&folders, drawn_words, sizeof(drawn_words) / sizeof(drawn_words[0])))
+            *drawn_out = folders;
+    }
+    return images_out->name != NULL && drawn_out->name != NULL;
+}
+
+/* Is it a mask of an image beside it, as "x_mask.png" and "x_mask_1.png" of "x.png"? These follow in the sorted list. */
+static bool is_mask(const struct image_list *list, size_t i)
+{
+    const char *const path = path_of(list, i), *const slash = strrchr(path, '/');
+    const char *mark = strstr(slash != NULL ? slash : path, "_mask");
+    if (list->files[i].is_folder || mark == NULL || (mark[5] != '.' && mark[5] != '_'))
+        return false;
+    const size_t bytes = (size_t)(mark - path);
+    while (i-- > 0 && strncmp(path_of(list, i), path, bytes) == 0)
+        if (path_of(list, i)[bytes] == '.')
+            return true;
+    return false;
+}
+
+static int refuse_annotations(const struct top *top, const struct folders *images, const struct folders *drawn)
+{
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %.*s is beside %.*s, so its images are masks or "
+                        "annotations and neither a class nor to train on: move it away, and put the images into one "
+                        "folder for each class" FOLDERS_ADVICE, top->input,
+                        (int)(drawn->range.begin - 1), path_of(top->list, drawn->range.first), (int)images->name_bytes,
+                        images->name);
+}
+
+/* Masks and annotations are images, but not of a class. */
+static int check_annotations(const struct top *top, struct range range)
+{
+    struct folders outer = folders_in(top->list, range), images, drawn;
+
+    if (has_annotations(top->list, range, &images, &drawn))
+        return refuse_annotations(top, &images, &drawn);
+    while (next_folder(&outer))
+        if (has_annotations(top->list, inside(top->list, outer.range), &images, &drawn))
+            return refuse_annotations(top, &images, &drawn);
+    for (size_t i = range.first; i < range.end; i++)
+        if (is_mask(top->list, i))
+            return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s is a mask of the image beside it by its "
+                                "name: move masks away; --folders-are-classes trains on them, too", top->input,
+                                path_of(top->list, i));
+    return 0;
+}
+
 /* Folders that are shards, parts or records of a set say nothing about classes. */
 static int check_classes(const struct top *top, const struct image_layout *layout)
 {
@@ -795,7 +871,9 @@ static void report_unlabelled(const struct top *top)
 /* Collecting moves the list's entries, from which the folders are read. */
 static int collect_training(struct top *top, struct image_layout *layout, struct range range)
 {
-    int rc = top->folders_are_classes ? 0 : check_held(top, layout, range);
+    int rc = top->folders_are_classes ? 0 : check_annotations(top, range);
+    if (rc == 0 && !top->folders_are_classes)
+        rc = check_held(top, layout, range);
     if (rc == 0)
         rc = collect_split(top, layout, "train", range);
     return rc < 0 ? rc : check_classes(top, layout);

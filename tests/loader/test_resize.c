@@ -133,6 +133,9 @@ TEST(a_small_image_has_these_pixels)
     assert_int_equal(scale_picture(&scale, &picture, &view, &shape, sample), 0);
     assert_memory_equal(sample, wanted, sizeof(wanted));
     view.is_flipped = true;
+    assert_int_equal(scale_picture(&scale, &picture, &view, &shape, sample), 0);
+    for (size_t i = 0; i < sizeof(wanted); i++)
+        assert_int_equal(sample[i], wanted[i / 4 * 4 + 3 - i % 4]);
     assert_int_equal(scale_picture(&scale, &picture, &view, &colours, sample), 0);
     for (size_t i = 0; i < sizeof(sample); i++)
         assert_int_equal(sample[i], wanted[i / 12 * 4 + 3 - i / 3 % 4]);

@@ -16,7 +16,8 @@
 
 const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
                                                        "augment.evaluation_resize", "augment.filter",
-                                                       "data.label_offset" };
+                                                       "data.label_offset", "data.label_key", "data.image_key",
+                                                       "data.image_layout", "data.image_range" };
 
 const struct option_row *pixels_option(size_t setting)
 {
@@ -142,8 +143,9 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
         augment_describe(&augment, phase, text_out->images[phase], sizeof(text_out->images[phase]));
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
         struct option_text room;
-        snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s",
-                 option_format(pixels_option(i), settings, &room));
+        const char *const value = option_format(pixels_option(i), settings, &room);
+        const bool fits = strlen(value) < sizeof(text_out->settings[i]);    /* a part is another value */
+        snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s", fits ? value : pixels_option(i)->initial);
     }
 }
 

@@ -11,10 +11,12 @@
 #include "tools/config/options.h"
 #include "tools/config/settings.h"
 
-/* "SECTION.KEY" of the settings that weights keep: those that scale validation images, and the label offset. */
+/* "SECTION.KEY" of the settings that weights keep: those that scale validation images, the label offset, and those that
+ * say how records are read. The latter are kept only where they are set. */
 #define PIXELS_SCALING 4u
 #define PIXELS_LABEL_OFFSET PIXELS_SCALING
-#define PIXELS_SETTINGS (PIXELS_SCALING + 1)
+#define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first one on records */
+#define PIXELS_SETTINGS (PIXELS_LABEL_KEY + 4)
 extern const char *const pixels_settings[PIXELS_SETTINGS];
 const struct option_row *pixels_option(size_t setting);
 
@@ -23,7 +25,7 @@ const struct option_row *pixels_option(size_t setting);
 struct pixels_text {
     char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
     char images[PHASE_COUNT][256];       /* augment_describe */
-    char settings[PIXELS_SETTINGS][64]; /* the values of pixels_settings */
+    char settings[PIXELS_SETTINGS][128]; /* the values of pixels_settings */
 };
 
 /* Choose between augment.evaluation_scale and augment.evaluation_resize: the command line overrides the file, which

@@ -252,6 +252,30 @@ static void compare_label_offsets(struct agreement *agreement, struct settings *
     }
 }
 
+/* A setting on how records are read: not set, it is that of the weights. Other data may need another one. */
+static void compare_reading(struct agreement *agreement, size_t setting, struct settings *theirs)
+{
+    struct settings *const settings = agreement->settings;
+    const struct option_row *const option = pixels_option(setting);
+    const char *const text = text_of(agreement, setting), *const name = pixels_settings[setting];
+    struct option_text room;
+    char shown[256];
+    if (!use_text(theirs, option, text) || strcmp(option_format(option, settings, &room), text) == 0)
+        return;
+    log_plain(text, shown, sizeof(shown));
+    const char *const here = option_format(option, settings, &room);
+    const bool is_evaluated = agreement->use == WEIGHTS_EVALUATED;
+    if (is_evaluated && !is_given(settings, option)) {
+        (void)use_text(settings, option, text);
+        log_message(LOG_RUN, "%s: %s = %s, as it was trained", agreement->path, name, shown);
+    } else if (is_evaluated && setting == PIXELS_LABEL_KEY)
+        add_difference(agreement, "trained with %s = %s; the configuration has '%s' (without it that of the weights is "
+                       "used)", name, shown, here);
+    else
+        log_message(LOG_RUN, "%s: trained with %s = %s; here it is %s", agreement->path, name, shown,
+                    *here != '\0' ? here : "not set");
+}
+
 static int compare_settings(struct agreement *agreement)
 {
     struct settings theirs;
@@ -259,6 +283,8 @@ static int compare_settings(struct agreement *agreement)
         return -ENOMEM;
     compare_scaling(agreement, &theirs);
     compare_label_offsets(agreement, &theirs);
+    for (size_t i = PIXELS_LABEL_KEY; i < PIXELS_SETTINGS; i++)
+        compare_reading(agreement, i, &theirs);
     settings_release(&theirs);
     return 0;
 }

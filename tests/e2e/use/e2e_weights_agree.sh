@@ -137,6 +137,28 @@ run "$pipetrain" evaluate -c tiny.conf $three --set data.classes=5 -w $shifted
 expect_code 2 'an evaluation of another number of classes'
 expect_err "^$shifted: has 4 classes, and the network has 5 .*: set data.classes = 4$"
 
+# ---- how records are read ----
+
+# Each of these is not what is found by itself, but for the name of the images.
+train read --set model.name=mnist_cnn --set data.classes=29 --set data.label_key=height --set train.steps=3 \
+    --set data.image_key=image_raw --set data.image_layout=chw --set data.image_range=0..65535
+read=runs/read/weights.safetensors
+wanted=$(accuracy -c runs/read/run.conf)
+expect_equal "$(accuracy -w $read "$validation")" "$wanted" 'records are read as for training'
+for setting in label_key:height image_key:image_raw image_layout:chw image_range:0..65535; do
+    expect_err "^$read: data.${setting%:*} = ${setting#*:}, as it was trained$"
+done
+expect_end 0 'another range that is set' evaluate -w $read "$validation" --set data.image_range=auto
+expect_err "^$read: trained with data.image_range = 0..65535; here it is auto$"
+expect_end 2 'another label' evaluate -w $read "$validation" --set data.label_key=label
+expect_err "^$read: trained with data.label_key = height; the configuration has 'label' "
+expect_end 0 'another label that is accepted' evaluate -w $read "$validation" --set data.label_key=label \
+    --set model.weights_differ=yes
+train read-2 --set model.name=mnist_cnn --set data.classes=29 --set model.weights=$read --set train.steps=1
+expect_err "^$read: trained with data.image_range = 0..65535; here it is auto$"
+expect_err "^$read: trained with data.label_key = height; here it is not set$"
+grep -q 'setting.data.label_key' $base && fail 'a key that is not set is saved'
+
 # ---- weights without metadata ----
 
 # foreign FILE OUT: weights as another program writes them

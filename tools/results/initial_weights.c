@@ -476,6 +476,15 @@ static bool is_intact(const struct tensor_file *file, const struct safetensors_t
     return written == NULL || strcmp(written, found) == 0;
 }
 
+/* The square root of a running variance is taken: one below 0 makes every output NaN. */
+static bool has_negative(const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (numbers[i] < 0)
+            return true;
+    return false;
+}
+
 static int read_parameter(const struct initial_weights *weights, uint32_t parameter, const struct room *room)
 {
     const struct safetensors_tensor *const tensor = weights->tensors[parameter];
@@ -486,6 +495,8 @@ static int read_parameter(const struct initial_weights *weights, uint32_t parame
     tensor_numbers(tensor->dtype, room->read, room->numbers, count);
     if (floats_find_nonfinite(room->numbers, count) != count)
         return -EDOM;
+    if (weights->net->parameters[parameter].kind == PARAMETER_RUNNING_VARIANCE && has_negative(room->numbers, count))
+        return -ERANGE;
     return is_intact(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
 }
 
@@ -514,6 +525,7 @@ static int load_all(const struct initial_weights *weights, struct tower *tower)
     if (rc != 0)
         log_message(LOG_ERROR, "%s: %s: %s", weights->path, broken,
                     rc == -EDOM     ? "holds a number that " FINITE_WORDS
+                    : rc == -ERANGE ? "is a variance, and holds a number below 0"
                     : rc == -EILSEQ ? "the file is damaged"
                                     : exit_cause(rc));
     return rc;

@@ -33,8 +33,8 @@ const struct safetensors_index *initial_weights_index(const struct initial_weigh
  * initial_weights_write does. */
 int initial_weights_check(const struct initial_weights *weights);
 /* Load them into a tower that runs no steps; skipped parameters are unchanged. 0, or a negative errno after a message:
- * -EDOM when a number is not finite, -EBADMSG when the file has become shorter, -EILSEQ when a hash differs, -ENOMEM,
- * -EREMOTEIO for another error of the tower. */
+ * -EDOM when a number is not finite, -ERANGE when a variance is below 0, -EBADMSG when the file has become shorter,
+ * -EILSEQ when a hash differs, -ENOMEM, -EREMOTEIO for another error of the tower. */
 int initial_weights_write(const struct initial_weights *weights, struct tower *tower);
 /* Lines of the plan: how many are loaded, which are skipped, and which of the file are not used. */
 void initial_weights_print(const struct initial_weights *weights, FILE *out);

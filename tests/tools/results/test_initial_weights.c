@@ -102,6 +102,45 @@ TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, f
     net_close(net);
 }
 
+/* Overwrite the last number of the net's first tensor of the kind. */
+static void put_number(const char *path, const struct net *net, enum parameter_kind kind, float number)
+{
+    long after = 0;     /* bytes from there to the end of the file */
+    uint32_t i = net->parameter_count;
+    uint32_t first = 0;
+    while (net->parameters[first].kind != kind)
+        first++;
+    while (--i > first)
+        after += (long)(net->parameters[i].count * sizeof(float));
+    FILE *const file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -after - (long)sizeof(number), SEEK_END), 0);
+    assert_int_equal(fwrite(&number, sizeof(number), 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+TEST_WITH(a_running_variance_below_0_is_refused, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { enum parameter_kind kind; float number; int rc; } cases[] = {
+        { PARAMETER_RUNNING_VARIANCE, -1e-3f, -ERANGE }, { PARAMETER_RUNNING_VARIANCE, 1e-3f, 0 },
+        { PARAMETER_RUNNING_VARIANCE, -0.0f, 0 },        { PARAMETER_RUNNING_MEAN, -1e-3f, 0 },
+        { PARAMETER_GAMMA, -1e-3f, 0 },                  { PARAMETER_WEIGHT, -1e-3f, 0 },
+    };
+    struct net *const net = open_net("resnet20_v1");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct initial_weights *weights = NULL;
+        struct problems problems;
+        problems_init(&problems);
+        const char *const path = write_file(net, "", NULL);
+        put_number(path, net, cases[i].kind, cases[i].number);
+        assert_int_equal(initial_weights_open(&weights, path, net, NULL, &problems), 0);
+        assert_int_equal(initial_weights_check(weights), cases[i].rc);
+        initial_weights_close(weights);
+        problems_release(&problems);
+    }
+    net_close(net);
+}
+
 TEST_WITH(names_that_are_the_networks_say_nothing_of_it, fixture_folder_make, fixture_folder_remove)
 {
     struct net *const net = open_net("mnist_cnn");

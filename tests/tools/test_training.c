@@ -165,6 +165,10 @@ TEST(schedules_end_with_the_run_or_where_they_are_told)
     expect_rate("0.1, by a polynomial of power 2 to 0", 40, 0.025);
     SETTINGS("train.learning_rate=0.5", "train.schedule=one_cycle", "train.peak=0.5");
     expect_rate("0.5 in one cycle, from 0.02 to 2e-06, largest after 0.5 of the steps", 39, 0.5);
+    SETTINGS("train.learning_rate=0.5", "train.schedule=one_cycle", "train.peak=0");
+    expect_rate("0.5 in one cycle, to 2e-06, largest at the first step", 0, 0.5);
+    SETTINGS("train.learning_rate=0.5", "train.schedule=one_cycle", "train.peak=1");
+    expect_rate("0.5 in one cycle, from 0.02, largest at the last step", 79, 0.5);
 }
 
 TEST(the_rate_grows_with_the_batch_and_from_0)

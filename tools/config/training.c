@@ -160,13 +160,22 @@ static void say_end(const struct words *words)
         add_number(words->text, words->text_size, " in epoch ", epochs);
 }
 
+/* A cycle with its peak at one end only falls, or only rises. */
 static void say_cycle(const struct words *words)
 {
-    const double start = words->rate->base / RATE_CYCLE_START;
-    add_number(words->text, words->text_size, " in one cycle, from ", start);
-    add_number(words->text, words->text_size, " to ", start / RATE_CYCLE_END);
-    add_number(words->text, words->text_size, ", largest after ", words->train->peak);
-    add(words->text, words->text_size, " of the steps");
+    const double start = words->rate->base / RATE_CYCLE_START, top = words->rate->peak * words->rate->last - 1;
+    const bool rises = top > 0, falls = top < words->rate->last - 1;
+    add(words->text, words->text_size, " in one cycle,");
+    if (rises)
+        add_number(words->text, words->text_size, " from ", start);
+    if (falls)
+        add_number(words->text, words->text_size, " to ", start / RATE_CYCLE_END);
+    if (rises && falls) {
+        add_number(words->text, words->text_size, ", largest after ", words->train->peak);
+        add(words->text, words->text_size, " of the steps");
+    } else {
+        add(words->text, words->text_size, falls ? ", largest at the first step" : ", largest at the last step");
+    }
 }
 
 void training_describe_rate(const struct train_settings *train, const struct learning_rate *rate, char *text,

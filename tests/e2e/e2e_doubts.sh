@@ -56,9 +56,12 @@ tiny   | train.schedule=polynomial train.schedule_epochs=5            | warned |
 tiny   | train.schedule=one_cycle train.schedule_epochs=5             | warned | after step 5[01] of 100 the learning rate is 2e-07
 tiny   | train.schedule=piecewise train.boundaries=5 train.factors=0  | warned | after step 51 of 100 the learning rate is 0, .*: set train.factors above 0
 tiny   | train.schedule=exponential train.decay_epochs=1 train.decay_factor=0 | warned | after step 10 of 100 the learning rate is 0
+tiny   | train.schedule=cosine train.schedule_epochs=11               | warned | these need: train.schedule_epochs = 11 \(110 steps\)$
+tiny   | train.schedule=polynomial train.schedule_epochs=11           | warned | these need: train.schedule_epochs = 11 \(110 steps\)$
+tiny   | train.schedule=one_cycle train.schedule_epochs=11            | warned | these need: train.schedule_epochs = 11 \(110 steps\)$
 tiny   | train.schedule=cosine                                        | passed
 tiny   | train.schedule=cosine train.schedule_epochs=10               | passed
-tiny   | train.schedule=cosine train.schedule_epochs=90               | passed
+tiny   | train.schedule=cosine train.schedule_epochs=90               | warned | these need: train.schedule_epochs = 90 \(900 steps\)$
 tiny   | train.schedule=cosine train.schedule_epochs=5 train.final_rate=0.001 | passed
 tiny   | train.schedule=one_cycle                                     | passed
 tiny   | train.learning_rate=0                                        | warned | train.learning_rate = 0: nothing is learnt

@@ -60,6 +60,14 @@ static double decay_steps(const struct doubts *doubts)
     return rate->schedule == RATE_EXPONENTIAL && rate->staircase ? ceil(rate->period) + 1 : 0;
 }
 
+static double schedule_steps(const struct doubts *doubts)
+{
+    const struct learning_rate *const rate = &doubts->plan->learning_rate;
+    const bool ends = rate->schedule == RATE_COSINE || rate->schedule == RATE_POLYNOMIAL ||
+                      rate->schedule == RATE_ONE_CYCLE;
+    return ends && doubts->settings->train.schedule_epochs > 0 ? rate->last : 0;
+}
+
 static double average_steps(const struct doubts *doubts)
 {
     return doubts->settings->train.ema > 0 ? round(1 / (1 - doubts->settings->train.ema)) : 0;
@@ -97,6 +105,7 @@ static void print_longer(const struct doubts *doubts)
         { SECTION_TRAIN, "decay_epochs", decay_steps },     { SECTION_TRAIN, "ema", average_steps },
         { SECTION_TRAIN, "patience", patience_steps },      { SECTION_CHECKPOINT, "every", checkpoint_steps },
         { SECTION_SYNC, "every", averaging_steps },         { SECTION_REPORT, "histograms", histogram_steps },
+        { SECTION_TRAIN, "schedule_epochs", schedule_steps },
     };
     char words[LINE_BYTES] = "";
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -77,7 +77,9 @@ ignored='in the environment has no effect: devices.precision decides'
 if [ "$kind" = cpu ] && grep -q 'onednn' "$work/threads1.plan"; then
     row 3 ONEDNN_DEFAULT_FPMATH_MODE=bf16 : "ONEDNN_DEFAULT_FPMATH_MODE=bf16 $ignored"
     row 3 DNNL_DEFAULT_FPMATH_MODE=any : "DNNL_DEFAULT_FPMATH_MODE=any $ignored"
-    row 3 ONEDNN_CPU_ISA_HINTS=prefer_ymm : "ONEDNN_CPU_ISA_HINTS=prefer_ymm $ignored"
+    hinted='in the environment has no effect: only ONEDNN_MAX_CPU_ISA changes the instructions'
+    row 3 ONEDNN_CPU_ISA_HINTS=prefer_ymm : "ONEDNN_CPU_ISA_HINTS=prefer_ymm $hinted"
+    row 3 DNNL_CPU_ISA_HINTS=prefer_ymm : "DNNL_CPU_ISA_HINTS=prefer_ymm $hinted"
     row 3 'ONEDNN_PRIMITIVE_CACHE_CAPACITY=0 ONEDNN_JIT_PROFILE=0 ONEDNN_VERBOSE=0'
     limits=: checks_all=no
     for variables in ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41; do

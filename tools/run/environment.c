@@ -26,8 +26,8 @@ static const char *const teams_of_libraries[NAMES_MAX] = {
     "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OMP_MAX_ACTIVE_LEVELS", "OMP_NESTED", "KMP_LIBRARY", "KMP_TEAMS_THREAD_LIMIT",
 };
 static const char *const instructions[NAMES_MAX] = { "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA" };
-static const char *const arithmetic[NAMES_MAX] = { "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE",
-                                                   "ONEDNN_CPU_ISA_HINTS", "DNNL_CPU_ISA_HINTS" };
+static const char *const arithmetic[NAMES_MAX] = { "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE" };
+static const char *const hints[NAMES_MAX] = { "ONEDNN_CPU_ISA_HINTS", "DNNL_CPU_ISA_HINTS" };
 
 static bool is_set(const char *name)
 {
@@ -123,6 +123,23 @@ struct environment_text environment_of_instructions(void)
 
 /* ---- messages ---- */
 
+void environment_warn_of_threads(const struct run_plan *plan)
+{
+    if (run_plan_uses_cores(plan) && plan->threads_per_tower < plan->threads_wanted)
+        log_message(LOG_RUN, "threads: %s in the environment gives a tower %u of %u threads: unset it to use all",
+                    environment_of_teams().text, plan->threads_per_tower, plan->threads_wanted);
+}
+
+static void warn_of_onednn(void)
+{
+    if (*list_set(arithmetic).text != '\0')
+        log_message(LOG_RUN, "%s in the environment has no effect: devices.precision decides",
+                    list_set(arithmetic).text);
+    if (*list_set(hints).text != '\0')
+        log_message(LOG_RUN, "%s in the environment has no effect: only ONEDNN_MAX_CPU_ISA changes the instructions",
+                    list_set(hints).text);
+}
+
 void environment_warn(const struct run_plan *plan)
 {
     if (!run_plan_uses_cores(plan))
@@ -130,9 +147,7 @@ void environment_warn(const struct run_plan *plan)
     if (*environment_of_cpus().text != '\0')
         log_message(LOG_RUN, "cores: %s in the environment lets this run use %u CPU%s: unset it to use all",
                     environment_of_cpus().text, plan->cores, plan->cores == 1 ? "" : "s");
-    if (plan->threads_per_tower < plan->threads_wanted)
-        log_message(LOG_RUN, "threads: %s in the environment gives a tower %u of %u threads: unset it to use all",
-                    environment_of_teams().text, plan->threads_per_tower, plan->threads_wanted);
-    if (plan->devices.backend->instructions != NULL && *list_set(arithmetic).text != '\0')
-        log_message(LOG_RUN, "%s in the environment has no effect: devices.precision decides", list_set(arithmetic).text);
+    environment_warn_of_threads(plan);
+    if (plan->devices.backend->instructions != NULL)
+        warn_of_onednn();
 }

@@ -24,5 +24,7 @@ struct environment_text environment_of_instructions(void);
 
 /* A message for each kind of variable that limits the run, or that its author may expect to change it. */
 void environment_warn(const struct run_plan *plan);
+/* The one of these messages that says why towers have fewer threads than the settings ask for. */
+void environment_warn_of_threads(const struct run_plan *plan);
 
 #endif

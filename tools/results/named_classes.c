@@ -41,6 +41,24 @@ int dataset_names_differ(const struct dataset *dataset, const char *text, char *
     return differ;
 }
 
+static bool has_name(const struct class_names *names, uint32_t class)
+{
+    return class < names->count && *names->names[class] != '\0';
+}
+
+uint32_t dataset_names_lost(const struct dataset *dataset, const char *text)
+{
+    char problem[256];
+    struct class_names network = { .count = 0 };
+    uint32_t lost = 0;
+    if (text == NULL || class_names_read(&network, text, strlen(text), problem, sizeof(problem)) < 0)
+        return 0;
+    for (uint32_t c = 0; c < network.count; c++)
+        lost += has_name(&network, c) && !has_name(&dataset->class_names, c);
+    class_names_release(&network);
+    return lost;
+}
+
 /* A name of one line, with the ends of lines in it as formats/class_names.h reads them. */
 static void write_name(const char *name, FILE *out)
 {

@@ -17,6 +17,8 @@ bool datasets_name_differently(const struct dataset *a, const struct dataset *b,
  * of names, or -ENOMEM. */
 int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,
                          size_t text_size);
+/* The number of classes that the text names and the data set does not. */
+uint32_t dataset_names_lost(const struct dataset *dataset, const char *text);
 /* Put the data set's names of classes into the metadata of the weights; either may be NULL, then nothing is done. Names
  * with line ends are left out. 0 or -ENOMEM. */
 int named_classes_save(struct weights *weights, const struct dataset *dataset);

@@ -18,6 +18,7 @@
 #include "tools/results/named_classes.h"
 #include "tools/results/run_names.h"
 #include "tools/results/weights_agree.h"
+#include "tools/run/environment.h"
 #include "tools/run/run_state.h"
 #include "tools/run/stop_rule.h"
 #include "tools/text/number.h"
@@ -169,11 +170,36 @@ static struct shown shown_of(const char *value)
 /* The first differences between two texts. */
 struct differences { uint32_t count, most; char words[700]; };
 
+/* The option whose line it is, NULL: of none. */
+static const struct option_row *option_of(const char *line, size_t key_bytes)
+{
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        char begin[96];
+        const size_t bytes = (size_t)snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
+        if (bytes == key_bytes && strncmp(line, begin, bytes) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* A key that a checkpoint lacks: its value there is unknown, not the default. */
+static bool is_unknown(const struct option_row *option)
+{
+    return has_name(" input.source input.read_block devices.threads_per_tower ", option);
+}
+
+/* What the checkpoint has; where it lacks the key, its default. */
+static struct shown shown_there(const char *line, size_t key_bytes, const char *theirs)
+{
+    const struct option_row *const option = theirs == NULL ? option_of(line, key_bytes) : NULL;
+    return shown_of(option != NULL && !is_unknown(option) ? option->initial : theirs);
+}
+
 static void add_difference(const char *line, size_t key_bytes, const char *theirs, struct differences *differences)
 {
     char *const words = differences->words;
     const size_t used = strlen(words), words_size = sizeof(differences->words);
-    const struct shown here = shown_of(line + key_bytes), there = shown_of(theirs);
+    const struct shown here = shown_of(line + key_bytes), there = shown_there(line, key_bytes, theirs);
     if (differences->count < differences->most)
         snprintf(words + used, words_size - used, "%s%.*s is %.*s, there %.*s", used == 0 ? "" : "; ",
                  (int)key_bytes - 3, line, here.bytes, here.text, there.bytes, there.text);
@@ -191,16 +217,10 @@ static bool is_line(const char *line, size_t bytes, const char *text)
  * or is it unknown? */
 static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
 {
-    static const char unknown[] = " input.source input.read_block devices.threads_per_tower ";
     if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
         return true;
-    for (const struct option_row *row = option_table; row->key != NULL; row++) {
-        char begin[96];
-        snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
-        if (is_line(line, key_bytes, begin))
-            return has_name(unknown, row) || is_line(line + key_bytes, value_bytes, row->initial);
-    }
-    return false;
+    const struct option_row *const option = option_of(line, key_bytes);
+    return option != NULL && (is_unknown(option) || is_line(line + key_bytes, value_bytes, option->initial));
 }
 
 /* Earlier versions stored these two as they were set, which was `auto` and no difference to `real`. */
@@ -371,6 +391,17 @@ static int check_null_run(struct run_state *state, const struct settings *settin
     return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
 }
 
+/* Weights name the classes as the data does. */
+static void report_lost_names(const struct run_state *state, const struct dataset *dataset)
+{
+    const char *const path = checkpoint_reader_path(state->reader);
+    const uint32_t lost = dataset_names_lost(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES));
+    if (lost > 0)
+        log_message(LOG_RUN, "%s names %" PRIu32 " class%s that %s does not: weights will be saved without %s, unless "
+                    "you restore the list of names, or name it with data.class_names = FILE", path, lost,
+                    lost == 1 ? "" : "es", dataset->options.pattern, lost == 1 ? "its name" : "their names");
+}
+
 /* Labels must mean what they meant when the checkpoint was saved. Not checked if the user names the classes
  * (data.class_names), and may have changed the names, unless labels are stored as names. 0 or an exit code. */
 static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
@@ -382,8 +413,10 @@ static int check_classes(const struct run_state *state, const struct settings *s
         return 0;
     const int rc = dataset_names_differ(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES), data,
                                         network, sizeof(data));
-    if (rc == 0)
+    if (rc == 0) {
+        report_lost_names(state, dataset);
         return 0;
+    }
     if (rc < 0) {
         log_message(LOG_ERROR, "%s: class names: %s", path, strerror(-rc));
         return exit_code_of(rc, EXIT_CODE_DATA);
@@ -639,6 +672,7 @@ static int reject_other(struct run_state *state, const struct settings *settings
         close_reader(state);
         return code;
     }
+    environment_warn_of_threads(plan);
     log_message(LOG_ERROR, "%s is from a run with other settings: %s", checkpoint_reader_path(state->reader), words);
     if (!is_asked)
         log_message(LOG_ERROR, "restore the settings to resume it, or start a new run: elsewhere with --set "

@@ -283,4 +283,35 @@ option=backend value='SSE 4.1'
 run env ONEDNN_MAX_CPU_ISA=SSE41 "$pipetrain" -c tiny.conf --set run.dir=second
 expect_code 0 'another instruction set'
 ! grep -q 'onednn with SSE' out || { expect_told; expect_tensors "$base" 1e-5; }
+
+# A list of names that is gone.
+cp -r data listed && cp names.txt listed/labels.txt
+listed="--set run.dir=listed-run --set data.train=listed/train-* --set data.validation=listed/validation-*"
+run "$pipetrain" -c tiny.conf $listed --set train.epochs=1
+expect_code 0 'names beside the data'
+for gone in 1 9; do
+    head -n $((10 - gone)) names.txt >listed/labels.txt
+    [ $gone = 1 ] || rm listed/labels.txt
+    rm -rf second && cp -r listed-run second
+    run "$pipetrain" -c tiny.conf $listed --set run.dir=second
+    expect_code 0 'names that are gone'
+    expect_err "names $((gone + gone / 9)) class(es)? that listed/train-\* does not: weights will be saved without"
+done
+run "$pipetrain" -c tiny.conf $listed --set data.class_names=names.txt
+expect_code 0 'names from elsewhere'
+! grep -q 'will be saved without' err || fail 'names that were given are missed'
+
+# What a checkpoint leaves out is the default; a limit of the environment is named.
+context devices.towers=2
+rm -rf second && cp -r "$base" second
+run "$pipetrain" -c tiny.conf --set run.dir=second --set devices.towers=2 --set sync.consistency=relaxed
+expect_err 'sync.consistency is relaxed, there strong'
+if [ "$kind" = cpu ]; then
+    context train.slices=2 devices.threads_per_tower=2
+    rm -rf second && cp -r "$base" second
+    run env OMP_THREAD_LIMIT=1 "$pipetrain" -c tiny.conf --set run.dir=second --set train.slices=2 \
+        --set devices.threads_per_tower=2
+    expect_code 2 'fewer threads by the environment'
+    expect_err 'OMP_THREAD_LIMIT=1 in the environment gives a tower 1 of 2 threads: unset it'
+fi
 finish

@@ -463,6 +463,18 @@ static bool is_known_name(struct csv_text text)
                               is_word(text, "split") || is_word(text, "usage") || find_mark(text, &kind));
 }
 
+/* Is there a column of names of files in which the first row has a word that names none? */
+static bool has_file_below(const struct sample *sample)
+{
+    const struct csv_choice *const choice = sample->choice;
+
+    for (size_t i = 0; i < sample->count && sample->rows > 1 && choice->names_file != NULL; i++)
+        if (is_plain_word(value_at(sample, 0, i)) && !choice->names_file(choice->arg, value_at(sample, 0, i)) &&
+            choice->names_file(choice->arg, value_at(sample, 1, i)))
+            return true;
+    return false;
+}
+
 /* Is the first row one of names? */
 static bool has_names(struct sample *sample)
 {
@@ -484,7 +496,7 @@ static bool has_names(struct sample *sample)
         words += all_are(sample, i, has_image_name) && is_plain_word(value_at(sample, 0, i));
     }
     sample->begin = 0;
-    return words > 0 || (named > 0 && 2 * named >= numbers);
+    return words > 0 || (named > 0 && 2 * named >= numbers) || (sample->count > 2 && has_file_below(sample));
 }
 
 static void take_split(struct sample *sample)
@@ -850,9 +862,24 @@ static size_t find_last(const struct sample *sample, bool takes_others, size_t *
     return found;
 }
 
+/* The columns that are left, as far as a message has room. */
+static const char *list_left(const struct sample *sample, char *text, size_t size)
+{
+    size_t length = 0;
+    char name[64];
+
+    text[0] = '\0';
+    for (size_t i = 0; i < sample->count && length + sizeof(name) + 2 < size; i++)
+        if (is_free(sample, i) && !is_other(sample, i))
+            length += (size_t)snprintf(text + length, size - length, "%s%s", length > 0 ? ", " : "",
+                                       column_text(sample, i, name));
+    return text;
+}
+
 /* The label is the only column that is left. */
 static int take_last_label(struct sample *sample)
 {
+    char left[256];
     size_t count;
 
     if (has(sample, CSV_LABEL))
@@ -869,7 +896,7 @@ static int take_last_label(struct sample *sample)
         return refuse(sample, "columns of 0 and 1 may be one-hot classes: write one column label with the names of the "
                       "classes, or choose it with --label-column");
     return refuse(sample, "cannot tell which column has the classes: name it 'label' in the first row, or choose it with "
-                  "--label-column");
+                  "--label-column, among %s", list_left(sample, left, sizeof(left)));
 }
 
 /* Neither paths nor pixels were found. */

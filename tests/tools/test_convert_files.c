@@ -279,6 +279,9 @@ TEST_WITH(a_test_set_without_classes_is_left_out, fixture_folder_enter, fixture_
     expect_samples_both_ways(FILES("Training_Data/images/a/1.png A", "Training_Data/images/b/2.png B",
                                    "TestData/test/3.png C"),
                              "train 0 a 1.png A\ntrain 1 b 2.png B\n");
+    expect_samples_both_ways(FILES("train/a/images/1.png A", "train/b/images/2.png B", "val/images/3.png C",
+                                   "test/images/4.png D"),
+                             "train 0 a images/1.png A\ntrain 1 b images/2.png B\n");
 }
 
 TEST_WITH(vehicles_are_classes, fixture_folder_enter, fixture_folder_leave)
@@ -344,6 +347,8 @@ TEST_WITH(classes_may_be_divided, fixture_folder_enter, fixture_folder_leave)
 TEST_WITH(refuses_shards_parts_and_records_as_classes, fixture_folder_enter, fixture_folder_leave)
 {
     expect_refused_both_ways(FILES("000/1.png A", "000/1.cls", "001/2.png B", "001/2.cls"), "as in WebDataset");
+    expect_refused_both_ways(FILES("s_a/1.png A", "s_a/1.cls.txt", "s_b/2.png B", "s_b/2.CLS.TXT"), "as in WebDataset");
+    expect_refused_both_ways(FILES("s_a/1.png A", "s_a/1.label", "s_b/2.png B", "s_b/2.label"), "as in WebDataset");
     expect_refused_both_ways(FILES("1.png A", "1.cls", "2.png B", "2.cls"), "labels of WebDataset samples");
     expect_refused_both_ways(FILES("00000/a.png A", "00000/a.json", "00001/b.png B", "00001/b.json"),
                              "the folders 00000, 00001, ... are no classes: numbers, with a file (.json, .txt)");

@@ -29,7 +29,8 @@ static const char *const image_names[] = {
     ".ppm", ".pgm", ".pbm", ".pnm", ".pam",
 };
 static const char *const decoded_names[] = { ".jpg", ".jpeg", ".png" };
-static const char *const label_file_names[] = { ".cls" };
+static const char *const label_file_names[] = { ".cls", ".label" };
+static const char *const label_text_names[] = { ".cls.txt", ".class.txt", ".label.txt", ".cls.json", ".label.json" };
 static const char *const note_file_names[] = { ".json", ".txt" };
 
 static bool has_ending(const char *path, const char *const *ends, size_t count)
@@ -40,6 +41,18 @@ static bool has_ending(const char *path, const char *const *ends, size_t count)
     while (end != NULL && i < count && strcasecmp(end, ends[i]) != 0)
         i++;
     return end != NULL && i < count;
+}
+
+/* "000.cls", "000.cls.txt" */
+static bool is_label_file(const char *path)
+{
+    const size_t bytes = strlen(path);
+    for (size_t i = 0; i < sizeof(label_text_names) / sizeof(label_text_names[0]); i++) {
+        const size_t end = strlen(label_text_names[i]);
+        if (bytes > end && strcasecmp(path + bytes - end, label_text_names[i]) == 0)
+            return true;
+    }
+    return has_ending(path, label_file_names, sizeof(label_file_names) / sizeof(label_file_names[0]));
 }
 
 bool image_choice_name(const char *path)
@@ -91,7 +104,7 @@ static void leave_out(struct image_choice *choice, const char *path, const char 
         kind++;
     choice->left_out_count++;
     note_table(choice, path);
-    choice->label_file_count += has_ending(path, label_file_names, 1);
+    choice->label_file_count += is_label_file(path);
     choice->note_file_count += has_ending(path, note_file_names, 2);
     if (kind->count++ > 0 && strcmp(path, kind->first) >= 0)
         return;

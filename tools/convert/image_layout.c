@@ -145,6 +145,22 @@ static struct split_name name_of(const struct folders *folder)
     return split_name_read(folder->name, folder->name_bytes);
 }
 
+static bool is_one_of(const struct folders *folder, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(words[i]) == folder->name_bytes && strncasecmp(words[i], folder->name, folder->name_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* Does its name say no more than that there are images in it? */
+static bool is_called_images(const struct folders *folder)
+{
+    static const char *const words[] = { "images", "image", "imgs", "img", "jpegimages", "photos", "original",
+                                         "originals" };
+    return is_one_of(folder, words, sizeof(words) / sizeof(words[0]));
+}
+
 /* Count the images of a range of files that lie beside the class folders instead of in one. */
 static void note_strays(struct top *top, struct range range)
 {
@@ -264,7 +280,7 @@ static int read_top(struct top *top, bool *are_splits_out)
     if (count == 0)
         rc = layout_refuse(top, top->choice->label_file_count == 0
                                 ? "contains no folder with images"
-                                : "contains no folder with images; its .cls files are labels of WebDataset samples, "
+                                : "contains no folder with images; its .cls or .label files are labels of WebDataset samples, "
                                   "which are not read: put the images into one folder for each class");
     else if (reading.meaning > SIBLINGS_SPLITS && !top->folders_are_classes)
         rc = layout_refuse_siblings(top, siblings, &reading);
@@ -650,7 +666,7 @@ static const char *no_classes_text(const struct class_habits *habits, const stru
     const uint64_t most = choice->image_count - choice->image_count / 10;
 
     if (choice->label_file_count >= most)
-        return "labels of the images are in files beside them (.cls), as in WebDataset";
+        return "labels of the images are in files beside them (.cls, .label), as in WebDataset";
     if (habits->are_padded && choice->note_file_count >= most)
         return "numbers, with a file (.json, .txt) beside each image, as shards of WebDataset";
     if (habits->are_padded && habits->are_running)
@@ -728,20 +744,10 @@ static int check_held(const struct top *top, const struct image_layout *layout, 
 
 /* ---- annotations beside images ---- */
 
-static bool is_one_of(const struct folders *folder, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strlen(words[i]) == folder->name_bytes && strncasecmp(words[i], folder->name, folder->name_bytes) == 0)
-            return true;
-    return false;
-}
-
 /* Are there a folder of images and one of what is drawn over them beside each other? Alone, "mask" may be a class. */
 static bool has_annotations(const struct image_list *list, struct range range, struct folders *images_out,
                             struct folders *drawn_out)
 {
-    static const char *const image_words[] = { "images", "image", "imgs", "img", "jpegimages", "photos", "original",
-                                               "originals" };
     static const char *const drawn_words[] = {
         "masks", "mask", "annotations", "annotation", "annots", "trimaps", "segmentation", "segmentations",
         "segmentationclass", "segmentationobject", "ground_truth", "groundtruth", "ground_truths", "gt", "labels",
@@ -753,7 +759,7 @@ static bool has_annotations(const struct image_list *list, struct range range, s
     while (next_folder(&folders)) {
         if (count_images(list, folders.range) == 0)
             continue;
-        if (is_one_of(&folders, image_words, sizeof(image_words) / sizeof(image_words[0])))
+        if (is_called_images(&folders))
             *images_out = folders;
         if (is_one_of(&folders, drawn_words, sizeof(drawn_words) / sizeof(drawn_words[0])))
             *drawn_out = folders;
@@ -836,7 +842,8 @@ static bool is_class(const struct image_layout *layout, const struct folders *fo
 static bool is_wrapping(const struct top *top, const struct image_layout *layout, const struct folders *only)
 {
     return !is_class(layout, only) &&
-           (has_folders_of_images(top->list, only->range) || name_of(only).split != SPLIT_UNSAID);
+           (has_folders_of_images(top->list, only->range) || name_of(only).split != SPLIT_UNSAID ||
+            is_called_images(only));
 }
 
 static struct range unwrap_split(struct top *top, const struct image_layout *layout, struct range range)

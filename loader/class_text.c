@@ -118,15 +118,31 @@ void class_texts_compare(const struct class_texts *texts, uint64_t record, int64
     }
     if (wrong != NULL)
         note_wrong(tally, record, label, wrong);
+    else
+        tally->unknown += features[0].kind == FEATURE_BYTES && features[0].value_count == 1;
+}
+
+void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static CLASS_TEXT_BYTES])
+{
+    const size_t name_bytes = strlen(text_keys[0]);
+    const struct example_query query = { text_keys, &name_bytes, 1 };
+    struct feature feature;
+    size_t bad_offset;
+    text_out[0] = '\0';
+    if (example_find(payload, bytes, &query, &feature, &bad_offset) == 0 && feature.kind == FEATURE_BYTES &&
+        feature.value_count == 1 && feature.byte_count < CLASS_TEXT_BYTES)
+        (void)fold((const char *)feature.bytes, feature.byte_count, text_out);
 }
 
 void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other)
 {
     const uint64_t right = tally->right + other->right, wrong = tally->wrong + other->wrong;
+    const uint64_t unknown = tally->unknown + other->unknown;
     if (other->wrong > 0 && (tally->wrong == 0 || other->record < tally->record))
         *tally = *other;
     tally->right = right;
     tally->wrong = wrong;
+    tally->unknown = unknown;
 }
 
 void class_text_tally_describe(const struct class_text_tally *tally, const struct class_texts *texts, int64_t stored,

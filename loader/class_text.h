@@ -19,6 +19,7 @@ struct class_texts {
 /* The comparisons of several records. */
 struct class_text_tally {
     uint64_t right, wrong;
+    uint64_t unknown;           /* records with a text that is no known name */
     uint64_t record;            /* the lowest one that is wrong */
     uint32_t label;             /* its class, and the text: */
     char text[CLASS_TEXT_BYTES];
@@ -27,11 +28,14 @@ struct class_text_tally {
 /* 0 or -ENOMEM. */
 int class_texts_open(struct class_texts *texts_out, const struct class_names *names);
 void class_texts_close(struct class_texts *texts);
-/* Compare a record of class `number` with the name of its class; `record` only orders records. It is wrong if a text of the record
- * is the name of another class, and otherwise right if the text contains the name or is a part of it; a text that is no
- * known name, such as a synonym, does not count. Case, and what follows a comma, are not compared; "_" and "-" are blanks. */
+/* Compare a record of class `number` with the name of its class; `record` only orders records. It is wrong if a text of
+ * the record is the name of another class, and otherwise right if the text contains the name or is a part of it; a text
+ * that is no known name, such as a synonym, counts as unknown. Case, and what follows a comma, are not compared; "_" and
+ * "-" are blanks. */
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
                          size_t bytes, struct class_text_tally *tally);
+/* The first synonym of what a record says, in lower case; "" if it says none, or a longer one. */
+void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static CLASS_TEXT_BYTES]);
 void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other);
 /* Whether the list is wrong, rather than some labels. */
 static inline bool class_text_tally_contradicts(const struct class_text_tally *tally)

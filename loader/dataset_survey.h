@@ -57,6 +57,8 @@ bool label_survey_offset(const struct label_survey *survey, uint32_t classes, in
  * by class. Records without a text, or that cannot be read, do not count. */
 int class_text_survey_make(struct class_text_tally *tally_out, const struct class_texts *texts,
                            const struct dataset *dataset);
+/* For a set without a list: what the first of these records of each class says, by class; "" for a class without. */
+int class_text_survey_names(struct class_names *names_out, const struct dataset *dataset);
 
 /* ---- the order of labels: if a set is stored class by class and not mixed enough, successive labels are equal ---- */
 

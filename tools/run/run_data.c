@@ -29,6 +29,7 @@
 
 #define ONE_LABEL_RECORDS 8u    /* fewer may have one label by chance */
 #define PROBLEM_BYTES 16384u
+#define SAID_RIGHT 4u           /* right records of train for each wrong one, if their texts are names */
 #define NAME_TEXT_BYTES 1024u
 #define NAMES_COLUMNS 70u       /* of 80, after the indentation */
 
@@ -161,18 +162,20 @@ static void report_texts(const struct dataset *dataset, const struct class_texts
     snprintf(where, sizeof(where), "%s: record %" PRIu64, shown, dataset_number(dataset, &place));
     class_text_tally_describe(tally, texts, (int64_t)tally->label - dataset->options.label_offset, path, where, text,
                               sizeof(text));
-    if (class_text_tally_contradicts(tally))
+    if (problems != NULL && class_text_tally_contradicts(tally))
         problems_add(problems, "pipetrain", "%s: %s: the names are in another order or of another set, or "
                      "data.label_offset is wrong: correct them", what_set, text);
     else
         log_message(LOG_RUN, "%s: %s", what_set, text);
 }
 
-int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
-                         struct problems *problems)
+/* Compare and report, without problems only on stderr. */
+static int compare_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
+                         struct class_text_tally *tally_out, struct problems *problems)
 {
     struct class_texts texts = { .names = NULL };
     struct class_text_tally tally = { .wrong = 0 };
+    *tally_out = tally;
     if (dataset == NULL || names->count == 0)
         return 0;
     int rc = class_texts_open(&texts, names);
@@ -180,21 +183,53 @@ int run_data_check_texts(const struct dataset *dataset, const struct class_names
         rc = class_text_survey_make(&tally, &texts, dataset);
     if (rc == 0 && tally.wrong > 0)
         report_texts(dataset, &texts, path, &tally, problems);
-    if (rc == -ENOMEM)
+    if (rc == -ENOMEM && problems != NULL)
         problems_add(problems, "pipetrain", "not enough memory to compare the names of classes");
     class_texts_close(&texts);
+    *tally_out = tally;
+    return rc;
+}
+
+int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
+                         struct problems *problems)
+{
+    struct class_text_tally tally;
+    return compare_texts(dataset, names, path, &tally, problems);
+}
+
+/* Where no set has names, those that records of train say. They may be captions rather than names, so train is only
+ * warned of. */
+static int check_said(const struct dataset *train, const struct dataset *validation, struct problems *problems)
+{
+    static const char path[] = "records of train";
+    struct class_names names = { .count = 0 };
+    struct class_text_tally tally;
+    int rc = class_text_survey_names(&names, train);
+    if (rc == 0)
+        rc = compare_texts(train, &names, path, &tally, NULL);
+    if (rc == 0 && validation != NULL && tally.right > SAID_RIGHT * tally.wrong)
+        rc = compare_texts(validation, &names, path, &tally, problems);
+    class_names_release(&names);
     return rc;
 }
 
 /* A set without names has those of the training set. */
 static int check_texts(struct dataset *const datasets[PHASE_COUNT], bool is_shared, struct problems *problems)
 {
-    const struct dataset *const train = datasets[PHASE_TRAIN], *const validation = datasets[PHASE_EVALUATE];
+    const struct dataset *const train = datasets[PHASE_TRAIN];
+    const struct dataset *const validation = is_shared ? NULL : datasets[PHASE_EVALUATE];
     const bool has_own = validation != NULL && (validation->class_names.count > 0 || train == NULL);
     const struct dataset *const named = has_own ? validation : train;
-    int rc = train != NULL ? run_data_check_texts(train, &train->class_names, train->class_names_path, problems) : 0;
-    if (rc == 0 && validation != NULL && !is_shared)
-        rc = run_data_check_texts(validation, &named->class_names, named->class_names_path, problems);
+    struct class_text_tally of_train = { .wrong = 0 }, tally = { .wrong = 0 };
+    if (train != NULL && train->class_names.count == 0 && !has_own)
+        return check_said(train, validation, problems);
+    int rc = train == NULL ? 0
+                           : compare_texts(train, &train->class_names, train->class_names_path, &of_train, problems);
+    if (rc == 0 && validation != NULL)
+        rc = compare_texts(validation, &named->class_names, named->class_names_path, &tally, problems);
+    if (rc == 0 && validation != NULL && of_train.right > 0 && tally.right + tally.wrong == 0 && tally.unknown > 0)
+        log_message(LOG_RUN, "validation: its records name no class of %s, as those of train do: they may be of other "
+                    "classes", named->class_names_path);
     return rc;
 }
 

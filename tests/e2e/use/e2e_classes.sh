@@ -199,6 +199,28 @@ run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=te
     --set data.class_names=texts.set/labels.txt --set model.weights_differ=yes
 expect_code 3 'evaluate with names that records contradict'
 rm -rf texts.set texts.out
+# said NAME...: a set without a list whose records name the classes 0, 1 and 2 so
+said() {
+    rm -rf said said.set && mkdir said && cp -r photos/class0 "said/$1" && cp -r photos/class1 "said/$2" &&
+        cp -r photos/class2 "said/$3" && "$convert" folder said -o said.set --validation=0.25 >/dev/null 2>&1 &&
+        rm said.set/dataset.json || fail 'no set of other names'
+}
+bare
+for names in 'class1 class2 class3:3' 'class0 class1 class2:0' 'ant cat owl:0'; do
+    said ${names%:*}
+    run "$pipetrain" -c three.conf --check --set 'data.train=bare/train-*' --set 'data.validation=said.set/validation-*' \
+        --set data.classes=3
+    expect_code "${names#*:}" "records that say ${names%:*}"
+    [ "${names#*:}" = 0 ] || expect_err 'validation: label [01] is class[01] in records of train, but class[12] in said.set/.*: record'
+    run "$pipetrain" -c three.conf --check --set 'data.train=bare/train-*, said.set/train-*' --set data.validation= \
+        --set data.classes=3
+    expect_code 0 "sets of several sources that say ${names%:*}"
+    [ "${names#*:}" = 0 ] || expect_err 'train: label [01] is class[01] in records of train, but class[12] in said.set/.*: record'
+    run "$pipetrain" -c three.conf --check --set 'data.validation=said.set/validation-*'
+    expect_code "${names#*:}" "records that say ${names%:*} beside a list"
+    case $names in ant*) expect_err 'validation: its records name no class of set/dataset.json' ;; esac
+done
+rm -rf said said.set
 
 # A list beside dataset.json, and one that is alone.
 renamed beside ''

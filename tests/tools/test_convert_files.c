@@ -356,6 +356,8 @@ TEST_WITH(refuses_shards_parts_and_records_as_classes, fixture_folder_enter, fix
                              "numbered on from folder to folder");
     expect_refused_both_ways(FILES("part-1/x.png A", "part-1/y.png B", "part-2/z.png C", "part-2/w.png C"),
                              "parts of a set by their names");
+    expect_refused_both_ways(FILES("images_001/images/1.png A", "images_002/images/2.png B"), "parts of a set by their names");
+    expect_refused_both_ways(FILES("patient001/1.png A", "patient002/2.png B"), "parts of a set by their names");
     expect_refused_both_ways(FILES("id1/x.png A", "id2/x.png B", "id3/x.png C"), "with one image each");
     expect_refused_both_ways(FILES("0a1b2c3d/x.png A", "ffee0011/x.png B", "12345678/x.png C"),
                              "with one image each, as records are");
@@ -365,6 +367,14 @@ TEST_WITH(numbers_are_classes, fixture_folder_enter, fixture_folder_leave)
 {
     expect_samples_both_ways(FILES("0/1.png A", "0/2.png B", "1/3.png C", "1/4.png D"),
                              "train 0 0 1.png A\ntrain 0 0 2.png B\ntrain 1 1 3.png C\ntrain 1 1 4.png D\n");
+}
+
+TEST_WITH(words_with_numbers_are_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("class_1/1.png A", "class_2/2.png B"),
+                             "train 0 class_1 1.png A\ntrain 1 class_2 2.png B\n");
+    expect_samples_both_ways(FILES("images_of_cats/1.png A", "images_of_dogs/2.png B"),
+                             "train 0 images_of_cats 1.png A\ntrain 1 images_of_dogs 2.png B\n");
 }
 
 TEST_WITH(padded_numbers_are_classes, fixture_folder_enter, fixture_folder_leave)

@@ -593,10 +593,13 @@ static bool is_identifier(const char *name)
     return bytes >= 8 && strspn(name, "0123456789abcdefABCDEF-") == bytes && strpbrk(name, "0123456789") != NULL;
 }
 
-/* A word for a part of a set, and a number. */
+/* A word for a part of a set, or for what many images are of, and a number. */
 static bool is_part(const char *name)
 {
-    static const char *const words[] = { "part", "shard", "fold", "chunk", "batch", "block" };
+    static const char *const words[] = {
+        "part", "shard", "fold", "chunk", "batch", "block", "images", "image", "imgs", "img", "subset", "patient", "patients",
+        "case", "study", "scan", "slide", "session", "archive",
+    };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         const size_t bytes = strlen(words[i]);
         if (strncasecmp(name, words[i], bytes) != 0)

@@ -433,9 +433,10 @@ bool initial_weights_loads(const struct initial_weights *weights, uint32_t param
 const char *initial_weights_head(const struct initial_weights *weights)
 {
     const struct layer *const head = tensor_match_head(weights->net);
-    const bool is_loaded = layer_has(head, PARAMETER_WEIGHT) &&
-                           initial_weights_loads(weights, head->parameters[PARAMETER_WEIGHT]);
-    return is_loaded ? head->name : NULL;
+    for (enum parameter_kind i = 0; i < PARAMETER_KIND_COUNT; i++)
+        if (layer_has(head, i) && initial_weights_loads(weights, head->parameters[i]))
+            return head->name;
+    return NULL;
 }
 
 const struct safetensors_index *initial_weights_index(const struct initial_weights *weights)

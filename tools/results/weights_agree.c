@@ -289,9 +289,19 @@ static int compare_settings(struct agreement *agreement)
     return 0;
 }
 
+/* A part of the last layer belongs to the classes, too. */
+static bool loads_head(const struct net *net, const char *skip)
+{
+    const struct layer *const head = tensor_match_head(net);
+    for (enum parameter_kind i = 0; i < PARAMETER_KIND_COUNT; i++)
+        if (layer_has(head, i) && !patterns_match(skip, net->parameters[head->parameters[i]].name))
+            return true;
+    return false;
+}
+
 bool weights_label_offset(const struct settings *settings, int64_t *offset_out)
 {
-    char problem[256], name[80];
+    char problem[256];
     struct tensor_file file;
     struct settings theirs;
     struct net *net = NULL;
@@ -302,8 +312,7 @@ bool weights_label_offset(const struct settings *settings, int64_t *offset_out)
     const char *const offset = safetensors_index_text(&file.index, WEIGHTS_SETTING "data.label_offset");
     (void)read_net(safetensors_index_text(&file.index, WEIGHTS_NET), &net);
     if (offset != NULL && net != NULL && settings_init(&theirs) == 0) {
-        snprintf(name, sizeof(name), "%s.weight", tensor_match_head(net)->name);
-        is_known = !patterns_match(settings->model.skip, name) &&
+        is_known = loads_head(net, settings->model.skip) &&
                    use_text(&theirs, pixels_option(PIXELS_LABEL_OFFSET), offset);
         *offset_out = theirs.data.label_offset;
         settings_release(&theirs);

@@ -129,6 +129,12 @@ train shifted-2 $three --set data.classes=4 --set model.weights=$shifted --set t
 expect_equal "$(grep '^label_offset' runs/shifted-2/run.conf)" 'label_offset = 1' 'the offset that training takes over'
 train unshifted $three --set data.classes=3 --set model.weights=$shifted --set 'model.skip=fc2.*' --set train.steps=1
 expect_equal "$(grep '^label_offset' runs/unshifted/run.conf)" 'label_offset = 0' 'the offset of a new last layer'
+for part in weight bias; do
+    train part-$part $three --set data.classes=4 --set model.weights=$shifted --set model.skip=fc2.$part --set train.steps=1
+    expect_equal "$(grep '^label_offset' runs/part-$part/run.conf)" 'label_offset = 1' "the offset without fc2.$part"
+done
+train no-head $three --set data.classes=4 --set model.weights=$shifted --set model.skip=fc2.weight,fc2.bias \
+    --set train.steps=1 --set data.label_offset=0
 try wrong $three --set data.classes=5 --set model.weights=$shifted
 expect_code 2 'another number of classes'
 expect_err_lines 1

@@ -280,6 +280,14 @@ takes_tables_as_others_write_them() {
     printf 'path,label,split\n0a1b.png,a,train\n2c3d.png,b,train\n0a1b.png,a,train\n2c3d.png,b,test\n' >ids/labels.csv
     answers 0 "1 row repeats an image and class that another row has, such as lines 2 and 4" csv ids/labels.csv -o again
     says "1 image is in two sets, such as 2c3d.png for train (ids/labels.csv, line 3) and validation"
+    mkdir ids/train ids/val ids/testament
+    for folder in train val testament; do image $folder >ids/$folder/1.png; done
+    printf 'path,label\ntrain/1.png,a\n0a1b.png,b\nval/1.png,a\ntestament/1.png,b\n' >ids/labels.csv
+    answers 0 "1 image is trained on, as there is no column of splits, in folders called validation" \
+        csv ids/labels.csv -o again --force
+    says "val/1.png (line 4)"
+    expect 0 csv ids/labels.csv -o again --force --split-column=none
+    ! grep -q 'column of splits' messages || failed "warned of what was decided: $(cat messages)"
     rm -r ids ids-set floats named again
 }
 

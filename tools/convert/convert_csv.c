@@ -495,6 +495,47 @@ static int check_ids(struct csv_set *set, uint32_t class_count)
                         train->columns.places[CSV_LABEL] + 1);
 }
 
+/* The last split that a folder of a path is called by. */
+static enum split split_of_path(struct csv_text path)
+{
+    enum split split = SPLIT_UNSAID;
+    size_t begin = 0;
+
+    for (size_t i = 0; i < path.bytes; i++) {
+        if (path.text[i] != '/')
+            continue;
+        const struct split_name name = split_name_read(path.text + begin, i - begin);
+        split = name.is_whole ? name.split : split;
+        begin = i + 1;
+    }
+    return split;
+}
+
+/* Say that images are trained on whose folders are called test or validation, unless a column or option says splits. */
+static void say_split_folders(const struct csv_set *set)
+{
+    const struct csv_table *const train = &set->parts[0];
+    const struct csv_row *first = NULL;
+    size_t count = 0;
+
+    if (train->columns.places[CSV_SPLIT] != CSV_NO_COLUMN || set->options->split_column != NULL)
+        return;
+    for (size_t i = 0; i < train->row_count; i++) {
+        const enum split split = split_of_path(train->rows[i].path);
+        if (split != SPLIT_VALIDATION && split != SPLIT_TEST)
+            continue;
+        first = first != NULL ? first : &train->rows[i];
+        count++;
+    }
+    if (count > 0)
+        log_message(LOG_RUN, "%s: %zu image%s trained on, as there is no column of splits, in folders called %s and "
+                    "the like, such as %.*s (line %" PRIu64 "): add a column split with train, validation and test, "
+                    "or give --split-column=none", train->input, count, count == 1 ? " is" : "s are",
+                    split_text(split_of_path(first->path)),
+                    (int)(first->path.bytes < PATH_SHOWN ? first->path.bytes : PATH_SHOWN), first->path.text,
+                    first->line);
+}
+
 /* ---- repeated images ---- */
 
 struct mention {
@@ -645,6 +686,7 @@ static int describe(struct csv_set *set, struct conversion *conversion)
         return refuse(set, &set->tables[0], "all rows have the same class");
     if (set->tables[0].columns.pixel_count > 0)
         return describe_pixels(set, conversion);
+    say_split_folders(set);
     rc = check_repeats(set);
     return rc < 0 ? rc : describe_files(set, conversion);
 }

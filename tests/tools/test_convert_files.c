@@ -893,7 +893,10 @@ TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_le
 {
     static const struct { const char *table, *words; } wrong[] = {
         { "", "x.csv: line 1: the table is empty" },
-        { "a\nb\n", "one column" },
+        { "a\nb\n", "one column: it needs" },
+        { "1.png a\n1.png b\n", "blanks do not separate any: write commas" },
+        { "{\"image\": \"1.png\", \"label\": 1}\n", "x.csv: is JSON" }, { "[\n {\"image\": \"1.png\"}]", "is JSON" },
+        { "PAR1\025\4\025", "x.csv: is a Parquet file" },
         { "path,label\n", "has no rows except its header" },
         { "a.png,x,1\nb.png,y,2\n", "name it 'label' in the first row" },
         { "filename,tone,hue\nb.png,y,2\n", "cannot tell which column has the classes: name it 'label'" },

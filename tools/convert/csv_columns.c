@@ -999,7 +999,9 @@ int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes
     int rc = read_sample(&sample, &csv, &problem);
     *line_out = sample.rows > 0 && rc == 0 ? 1 : csv.line;
     if (rc == 0 && sample.count < 2) {
-        problem = "the table has one column: it needs a class and a file or pixels";
+        problem = memchr(sample.values[0].text, ' ', sample.values[0].bytes) != NULL
+                      ? "the table has one column, for blanks do not separate any: write commas, as in 'path,label'"
+                      : "the table has one column: it needs a class and a file or pixels";
         rc = -EBADMSG;
     }
     columns->count = sample.count;

@@ -212,6 +212,28 @@ static int read_rows(struct csv_table *table, const atomic_bool *interrupted, st
     return table->row_count > 0 ? 0 : table_fail(table, stop, -EBADMSG, "has no rows except its header");
 }
 
+/* What a file is that is taken for a table; NULL if it may be one. */
+static const char *other_format(const struct csv_table *table)
+{
+    const char *text = table->text;
+    const char *const end = text + table->bytes;
+
+    if (html_begins(table->text, table->bytes))
+        return "is HTML, not a table: download it again";
+    if (table->bytes >= 4 && memcmp(text, "PAR1", 4) == 0)
+        return "is a Parquet file, not a table of text: write it as CSV, such as with "
+               "pandas.read_parquet(...).to_csv(..., index=False)";
+    while (text < end && (*text == ' ' || *text == '\n' || *text == '\r' || *text == '\t'))
+        text++;
+    const char *next = text < end ? text + 1 : end;
+    while (next < end && (*next == ' ' || *next == '\n' || *next == '\r' || *next == '\t'))
+        next++;
+    if (next < end && ((*text == '{' && *next == '"') || (*text == '[' && *next == '{')))
+        return "is JSON, not a table: write it as CSV with columns path and label, such as with "
+               "pandas.read_json(...).to_csv(..., index=False)";
+    return NULL;
+}
+
 int csv_table_read(struct csv_table *table, const char *input, const struct csv_choice *choice,
                    const atomic_bool *interrupted, struct stop *stop)
 {
@@ -222,8 +244,9 @@ int csv_table_read(struct csv_table *table, const char *input, const struct csv_
     int rc = load_text(table, stop);
     if (rc < 0)
         return rc;
-    if (html_begins(table->text, table->bytes))
-        return table_fail(table, stop, -EBADMSG, "is HTML, not a table: download it again");
+    const char *const other = other_format(table);
+    if (other != NULL)
+        return table_fail(table, stop, -EBADMSG, other);
     rc = csv_columns_find(&table->columns, table->text, table->bytes, choice, problem, sizeof(problem), &line);
     if (rc == -ENOMEM)
         return table_no_memory(table, stop);

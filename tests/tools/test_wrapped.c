@@ -47,6 +47,12 @@ static const struct {
     { "next      to continue with these weights instead of new ones or of others: --set a=b",
       "next      to continue with these weights instead of new ones or of others:\n"
       "          --set a=b\n" },
+    { "          to evaluate: pipetrain evaluate -c '/a, b; (c/it'\\''s one, two; three and four'/run.conf --weights w",
+      "          to evaluate:\n"
+      "          pipetrain evaluate -c '/a, b; (c/it'\\''s one, two; three and four'/run.conf --weights w\n" },
+    { "next      the users' weights, and others' weights, are not to continue with: --set w='a, b; c'/weights.safetensors",
+      "next      the users' weights, and others' weights,\n"
+      "          are not to continue with: --set w='a, b; c'/weights.safetensors\n" },
 };
 
 TEST(lines_break_at_stops_and_never_within_a_command)

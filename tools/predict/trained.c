@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
+#include "stage/text/shell_word.h"
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
 #include "tools/config/recipes.h"
@@ -62,14 +63,15 @@ static int find_in(const char *folder, char path_out[PATH_MAX])
  * later. */
 static bool learned_something_else(const char *path)
 {
-    char problem[256], shown[256];
+    char problem[256], shown[256], quoted[PATH_MAX];
     struct tensor_file file;
     if (tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)) != 0)
         return false;
     const char *const learned = safetensors_index_text(&file.index, WEIGHTS_LEARNED);
     if (learned != NULL) {
         log_plain(learned, shown, sizeof(shown));
-        log_message(LOG_RUN, "%s learned %s: skipped (use it with --weights=%s)", path, shown, path);
+        log_message(LOG_RUN, "%s learned %s: skipped (use it with --weights=%s)", path, shown,
+                    shell_word(path, quoted, sizeof(quoted)));
     }
     tensor_file_close(&file);
     return learned != NULL;
@@ -97,11 +99,12 @@ static int find_last(const struct settings *settings, char path_out[PATH_MAX])
 
 int found_weights(const struct settings *settings, char path_out[PATH_MAX])
 {
+    char quoted[PATH_MAX];
     int rc = find_last(settings, path_out);
     if (rc == -ENOENT) {
         log_message(LOG_ERROR, "no run has weights in %s: train the network with pipetrain -c %s, or name other "
                     "weights with --weights FILE", settings->run.dir,
-                    *settings->config_path != '\0' ? settings->config_path : "FILE");
+                    *settings->config_path != '\0' ? shell_word(settings->config_path, quoted, sizeof(quoted)) : "FILE");
         return EXIT_CODE_DATA;
     }
     if (rc == 0)

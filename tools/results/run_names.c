@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/text/shell_word.h"
 #include "tools/config/options.h"
 
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number)
@@ -81,14 +82,15 @@ static void find_free_name(const char *directory, char path[PATH_MAX])
 
 bool run_name_is_taken(const struct settings *settings, char *problem_out, size_t problem_size)
 {
-    char other[PATH_MAX] = "OTHER";
+    char other[PATH_MAX] = "OTHER", quoted[PATH_MAX];
     const char *const directory = settings->run.dir;
     if (!run_name_was_given(settings) || strcmp(settings->run.resume, "never") == 0 || !holds_results(directory))
         return false;
     find_free_name(directory, other);
     snprintf(problem_out, problem_size,
              "run directory %s holds the results of an earlier run, and no checkpoint to resume: choose another with "
-             "--set run.dir=%s, or replace the results with --set run.resume=never", directory, other);
+             "--set run.dir=%s, or replace the results with --set run.resume=never", directory,
+             shell_word(other, quoted, sizeof(quoted)));
     return true;
 }
 

@@ -3,11 +3,13 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/loader.h"
 #include "stage/stop.h"
+#include "stage/text/shell_word.h"
 #include "stage/text/text_stream.h"
 #include "tools/config/options.h"
 #include "tools/results/run_names.h"
@@ -293,6 +295,7 @@ void about_files(const struct about_end *end, FILE *out)
 
 void about_next(const struct about_end *end, bool ended_early, FILE *out)
 {
+    char quoted[PATH_MAX];
     if (end->directory == NULL || (ended_early && end->steps == 0))
         return;
     if (ended_early && end->saves_states)
@@ -303,7 +306,8 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
         wrapped_print(out, "next      the same command%s starts from scratch, because no checkpoint was saved "
                            "(checkpoint.on_stop = no); to continue with these weights: "
                            "--set model.weights=%s/weights.safetensors",
-                      run_name_was_given(end->settings) ? " with --set run.resume=never" : "", end->directory);
+                      run_name_was_given(end->settings) ? " with --set run.resume=never" : "",
+                      shell_word(end->directory, quoted, sizeof(quoted)));
     else if (!end->plan->devices.backend->computes)
         wrapped_print(out, "next      read in the order of the files: --set data.shuffle=none; all keys: --help");
     else if (end->plan->cores > 1 && end->plan->schedule.towers == 1 &&

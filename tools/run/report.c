@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 #include "loader/shards/text.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/shell_word.h"
 #include "tools/run/summary.h"
 #include "tools/run/verdict.h"
 #include "tools/text/number.h"
@@ -464,7 +466,7 @@ static void print_evaluation(const struct report *report)
     FILE *const out = result_out(report);
     const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
     const uint64_t then = report->account->state.evaluated_step, steps = report->account->step;
-    char place[96] = "";
+    char place[96] = "", quoted[PATH_MAX];
     if (!report->plan->devices.backend->computes || report->directory == NULL)
         return;
     if (then < steps)
@@ -475,10 +477,11 @@ static void print_evaluation(const struct report *report)
                       number_grouped(evaluation->images).text, tally_loss(evaluation), place);
     else
         fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
-    if (leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
-        wrapped_print(out, "%*sto evaluate the final weights: pipetrain evaluate -c %s/run.conf --weights "
-                      "%s/weights.safetensors", (int)WRAPPED_INDENT, "", run_directory_path(report->directory),
-                      run_directory_path(report->directory));
+    if (!leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
+        return;
+    shell_word(run_directory_path(report->directory), quoted, sizeof(quoted));
+    wrapped_print(out, "%*sto evaluate the final weights: pipetrain evaluate -c %s/run.conf --weights "
+                  "%s/weights.safetensors", (int)WRAPPED_INDENT, "", quoted, quoted);
 }
 
 /* If the last evaluation is not the best one. */

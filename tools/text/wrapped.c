@@ -25,15 +25,26 @@ static bool divides_command(const char *text, size_t at, bool in_command)
     return in_command && strchr(",;)", text[at - 1]) == NULL && text[at + 1] != '(';
 }
 
+/* Is the text after the byte at `at` in quotes of a shell? An apostrophe in a word opens none. */
+static bool is_quoted_after(const char *text, size_t at, bool is_quoted)
+{
+    if (text[at] != '\'')
+        return is_quoted;
+    return !is_quoted && (at == 0 || strchr(" =('", text[at - 1]) != NULL) && strchr(text + at + 1, '\'') != NULL;
+}
+
 /* The number of bytes of `text` for a line of `room` columns; more if the first word or command is longer. */
 static size_t fitting(const char *text, size_t room)
 {
     const size_t bytes = strlen(text), fits = columns_fitting(text, room);
     size_t blank = 0, stop = 0, outer_stop = 0, depth = 0;
-    bool in_command = begins_command(text);
+    bool in_command = begins_command(text), is_quoted = false;
     if (bytes == fits)
         return bytes;
     for (size_t i = 0; i < bytes && (i <= fits || blank == 0); i++) {
+        is_quoted = is_quoted_after(text, i, is_quoted);
+        if (is_quoted)
+            continue;
         depth += text[i] == '(';
         depth -= text[i] == ')' && depth > 0;
         if (text[i] != ' ' || i == 0 || divides_command(text, i, in_command))

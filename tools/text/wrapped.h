@@ -9,8 +9,8 @@
 
 /* Print `text` and a newline. Lines break after a comma or semicolon, preferably outside of brackets, else at a space;
  * a word longer than a line, such as a path, is not cut. Nor is a command, which users copy: the name of one of our
- * programs and the words up to a comma, semicolon or bracket, or --set and its value. Names and paths are escaped as in messages (log_plain), if
- * there is memory for it. */
+ * programs and the words up to a comma, semicolon or bracket, or --set and its value; nor is
+ * what is in single quotes. Names and paths are escaped as in messages (log_plain), if there is memory for it. */
 void wrapped_write(FILE *out, const char *text);
 /* The same with printf; not wrapped without memory. */
 void wrapped_print(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

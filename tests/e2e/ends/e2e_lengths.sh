@@ -92,6 +92,15 @@ unchanged 0 'the same rule' '^rule is a run that has ended after step 10: nothin
 again --set train.epochs=2 --set train.stop_at=0.9999
 unchanged 2 'another rule' 'holds the results of an earlier run, and no checkpoint'
 
+# The option that a message names can be pasted.
+cp -r rule "it's a rule"
+run "$pipetrain" -q -c tiny.conf --set "run.dir=it's a rule" --set train.epochs=2
+expect_code 2 'a name with blanks and quotes'
+option=$(sed -n 's/.*choose another with \(--set .*\), or replace.*/\1/p' err)
+eval "run \"\$pipetrain\" -q -c tiny.conf --set train.steps=1 $option"
+expect_code 0 "pasted: $option"
+[ -f "it's a rule-2/summary.json" ] || fail "no results where $option says"
+
 # Stopped, with a checkpoint.
 where='--set run.dir=stopped'
 slowly again --set train.epochs=1000 --set 'train.max_time=1 seconds'

@@ -166,6 +166,9 @@ rm -r runs/runs runs/runs-4
 mv runs/runs-3 runs/runs
 expect_end 3 'runs of which none learned the data' run "$pipetrain" evaluate -c runs.conf
 expect_err 'no run has weights in runs/runs: train the network with pipetrain -c runs.conf'
+cp runs.conf "it's (runs).conf"
+expect_end 3 'a configuration with blanks and quotes' run "$pipetrain" evaluate -c "it's (runs).conf"
+expect_err "train the network with pipetrain -c 'it'..'s \(runs\).conf', or name"
 
 # What is wrong.
 expect_end 0 'the help' run "$pipetrain" evaluate --help

@@ -315,10 +315,29 @@ static void describe_folders(const char *folder, char *text, size_t text_size)
                  has_shards ? "shards: give that path" : "none either");
 }
 
+/* Are there files called shards in another way, as those of Kaggle? */
+static bool has_tfrec(const char *folder)
+{
+    DIR *const entries = opendir(folder);
+    const struct dirent *entry;
+    bool is_there = false;
+
+    while (entries != NULL && !is_there && (entry = readdir(entries)) != NULL) {
+        const char *const ending = strrchr(entry->d_name, '.');
+        is_there = entry->d_name[0] != '.' && ending != NULL && strcmp(ending, ".tfrec") == 0;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return is_there;
+}
+
 static int report_empty(const char *folder, const char *what, struct text *problems)
 {
     char line[PATH_MAX + 256], folders[PATH_MAX] = "";
-    describe_folders(folder, folders, sizeof(folders));
+    if (has_tfrec(folder))
+        snprintf(folders, sizeof(folders), "; name others by a glob: '%.*s/*.tfrec'", PATH_MAX - 64, folder);
+    else
+        describe_folders(folder, folders, sizeof(folders));
     snprintf(line, sizeof(line), "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN)%s; "
              "pipetrain-convert makes them", folders);
     return report_path(problems, what, folder, line, -ENOENT);

@@ -180,6 +180,8 @@ TEST(reports_what_is_wrong_with_a_pattern)
     fixture_assert_refused(&options, "gs://bucket/absent", "No such file or directory; addresses are not read");
     options.pattern = fixture_path(folder, "nothing");
     fixture_assert_refused(&options, "nothing", "no shards in this directory");
+    fixture_write_text(fixture_path(folder, "nothing/train00-1024.tfrec"), "");
+    fixture_assert_refused(&options, "nothing", "/nothing/*.tfrec'");
     options.pattern = "";
     fixture_assert_refused(&options, "train: ", "No such file");
     options.pattern = "/dev/null";

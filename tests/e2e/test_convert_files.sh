@@ -56,6 +56,11 @@ gives_the_same_bytes_for_any_wrapping_and_number_of_jobs() {
     same_shards from_gzip
     expect 0 tar val.tar.gz train.tar -o from_two
     same_shards from_two
+    mkdir -p halves/entrenamiento/cat halves/entrenamiento/dog halves/prueba/cat
+    image 1 >halves/entrenamiento/cat/1.png; image 2 >halves/entrenamiento/dog/2.png; image 3 >halves/prueba/cat/3.png
+    for half in entrenamiento prueba; do tar cf $half.tar -C halves/$half .; done
+    answers 0 "entrenamiento.tar, prueba.tar are joined into one set: call archives of other sets val* and test*" \
+        tar entrenamiento.tar prueba.tar -o joined
 }
 
 holds_out_validation_images() {

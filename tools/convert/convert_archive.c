@@ -234,8 +234,11 @@ static int find_splits(struct archive_set *set)
         archives[i] = (struct sibling){ name, strlen(name), true, true };
     }
     const struct siblings_reading reading = siblings_read(archives, options->input_count);
-    if ((reading.splits & ~(1u << SPLIT_TRAIN)) == 0)
+    if ((reading.splits & ~(1u << SPLIT_TRAIN)) == 0) {
+        log_message(LOG_RUN, "%s, %s%s are joined into one set: call archives of other sets val* and test*",
+                    archives[0].name, archives[1].name, options->input_count > 2 ? ", ..." : "");
         return 0;
+    }
     if (reading.meaning == SIBLINGS_CLASSES)
         log_message(LOG_RUN, "%s: may be for validation or testing by its name: all archives are for training",
                     archives[reading.named].name);

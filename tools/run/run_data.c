@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,10 @@
 #include "tools/config/options.h"
 #include "tools/config/problems.h"
 #include "tools/config/settings_model.h"
+#include "tools/results/checkpoint_reader.h"
+#include "tools/results/earlier_run.h"
 #include "tools/results/named_classes.h"
+#include "tools/results/run_names.h"
 #include "tools/results/weights_agree.h"
 #include "tools/signals.h"
 #include "tools/text/number.h"
@@ -43,12 +47,67 @@ static const struct model *named_model(struct settings *settings)
     return *settings->model.file != '\0' && name <= file ? NULL : model_find(settings->model.name);
 }
 
+/* The value in the line of a run's identity that begins with KEY = ; NULL: there is none. */
+static const char *identity_value(const char *identity, const char *key)
+{
+    for (const char *at = identity; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
+        if (strncmp(at, key, strlen(key)) == 0)
+            return at + strlen(key);
+    return NULL;
+}
+
+static bool is_identity_value(const char *identity, const char *key, const char *value)
+{
+    const char *const theirs = identity_value(identity, key);
+    return theirs != NULL && strcspn(theirs, "\n") == strlen(value) && strncmp(theirs, value, strlen(value)) == 0;
+}
+
+/* The label offset of a run that began with the same weights. */
+static bool read_begun_offset(const struct settings *settings, const char *identity, int64_t *offset_out)
+{
+    const char *const offset = identity_value(identity, "data.label_offset = ");
+    if (offset == NULL || !is_identity_value(identity, "model.weights = ", settings->model.weights) ||
+        !is_identity_value(identity, "model.skip = ", settings->model.skip))
+        return false;
+    *offset_out = strtoll(offset, NULL, 10);
+    return true;
+}
+
+static bool find_begun_offset(const struct settings *settings, const char *folder, int64_t *offset_out)
+{
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem = { "" };
+    struct earlier_run ended = { .identity = NULL };
+    bool is_found = false;
+    if (checkpoint_reader_find(&reader, folder, &problem) == 0)
+        is_found = read_begun_offset(settings, checkpoint_reader_settings(reader), offset_out);
+    else if (earlier_run_read(&ended, folder) == 0)
+        is_found = read_begun_offset(settings, ended.identity, offset_out);
+    checkpoint_reader_close(reader);
+    earlier_run_release(&ended);
+    return is_found;
+}
+
+/* A run that continues does not need the file of the weights that it began with. */
+static bool begun_label_offset(const struct settings *settings, int64_t *offset_out)
+{
+    char folder[PATH_MAX];
+    if (*settings->model.weights == '\0' || strcmp(settings->run.resume, "never") == 0)
+        return false;
+    for (int number = run_name_was_given(settings) ? 1 : run_name_count(settings); number > 0; number--)
+        if (run_name_numbered(folder, sizeof(folder), settings->run.dir, number) == 0 &&
+            find_begun_offset(settings, folder, offset_out))
+            return true;
+    return false;
+}
+
 /* Labels are shifted as for the weights that the run starts with, unless the configuration says how. */
 static void take_label_offset(struct settings *settings)
 {
     struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "label_offset");
     int64_t offset;
-    if (origin->origin > ORIGIN_MODEL || !weights_label_offset(settings, &offset))
+    if (origin->origin > ORIGIN_MODEL ||
+        (!begun_label_offset(settings, &offset) && !weights_label_offset(settings, &offset)))
         return;
     settings->data.label_offset = offset;
     origin->origin = ORIGIN_DATA;

@@ -32,8 +32,9 @@ const struct backend_ops *backend_find(const char *name)
 const char *instructions_name(enum instructions set)
 {
     static const char *const names[] = {
-        [INSTRUCTIONS_BASE] = "SSE",           [INSTRUCTIONS_AVX2] = "AVX2", [INSTRUCTIONS_AVX512] = "AVX-512",
-        [INSTRUCTIONS_BF16] = "AVX512-BF16", [INSTRUCTIONS_AMX] = "AMX",
+        [INSTRUCTIONS_BASE] = "SSE",  [INSTRUCTIONS_SSE41] = "SSE4.1",   [INSTRUCTIONS_AVX] = "AVX",
+        [INSTRUCTIONS_AVX2] = "AVX2", [INSTRUCTIONS_AVX512] = "AVX-512", [INSTRUCTIONS_BF16] = "AVX512-BF16",
+        [INSTRUCTIONS_AMX] = "AMX",
     };
     return names[set];
 }

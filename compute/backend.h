@@ -111,7 +111,15 @@ uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size
 struct backend_memory { float *weights, *gradients, *statistics; };
 
 /* Instruction sets of CPUs; each includes those before it. */
-enum instructions { INSTRUCTIONS_BASE, INSTRUCTIONS_AVX2, INSTRUCTIONS_AVX512, INSTRUCTIONS_BF16, INSTRUCTIONS_AMX };
+enum instructions {
+    INSTRUCTIONS_BASE,
+    INSTRUCTIONS_SSE41,
+    INSTRUCTIONS_AVX,
+    INSTRUCTIONS_AVX2,
+    INSTRUCTIONS_AVX512,
+    INSTRUCTIONS_BF16,
+    INSTRUCTIONS_AMX
+};
 const char *instructions_name(enum instructions set);       /* "AVX-512" */
 
 struct backend_ops {

@@ -557,6 +557,8 @@ void nn_ignore_environment(void)
 enum instructions nn_instructions(void)
 {
     static const unsigned needed[] = {
+        [INSTRUCTIONS_SSE41] = dnnl_cpu_isa_sse41,
+        [INSTRUCTIONS_AVX] = dnnl_cpu_isa_avx,
         [INSTRUCTIONS_AVX2] = dnnl_cpu_isa_avx2,
         [INSTRUCTIONS_AVX512] = dnnl_cpu_isa_avx512_core,
         [INSTRUCTIONS_BF16] = dnnl_cpu_isa_avx512_core_bf16,

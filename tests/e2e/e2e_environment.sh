@@ -84,7 +84,7 @@ if [ "$kind" = cpu ] && grep -q 'onednn' "$work/threads1.plan"; then
     limits=: checks_all=no
     for variables in ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41; do
         results older
-        grep -q "^devices .*onednn with SSE ($variables)" "$work/older.plan" || fail "$variables: not in the plan"
+        grep -q "^devices .*onednn with SSE4.1 ($variables)" "$work/older.plan" || fail "$variables: not in the plan"
         sed 3,\$d "$work/older.results" >"$work/older.$variables"
     done
     expect_same_file "$work/older.ONEDNN_MAX_CPU_ISA=SSE41" "$work/older.DNNL_MAX_CPU_ISA=SSE41" 'both names'

@@ -205,6 +205,8 @@ static const struct {
     const char *flags[4];               /* of /proc/cpuinfo; all are needed */
 } sets[] = {
     [INSTRUCTIONS_BASE] = { { NULL } },
+    [INSTRUCTIONS_SSE41] = { { "sse4_1", NULL } },
+    [INSTRUCTIONS_AVX] = { { "avx", NULL } },
     [INSTRUCTIONS_AVX2] = { { "avx2", "fma", NULL } },
     [INSTRUCTIONS_AVX512] = { { "avx512f", "avx512bw", "avx512dq", "avx512vl" } },
     [INSTRUCTIONS_BF16] = { { "avx512_vnni", "avx512_bf16", NULL } },

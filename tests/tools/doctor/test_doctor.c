@@ -444,7 +444,7 @@ MACHINE_TEST(instructions_that_onednn_does_not_use_are_found_with_the_cause)
     unsetenv("DNNL_MAX_CPU_ISA");
     topic_instructions(&findings, &machine, INSTRUCTIONS_AVX512);
     assert_int_equal(findings.count, 0);
-    machine_put("model name\t: A CPU\nflags\t\t: fpu avx2 fma " FLAGS_512 " hypervisor\n", "proc/cpuinfo");
+    machine_put("model name\t: A CPU\nflags\t\t: fpu sse4_1 avx avx2 fma " FLAGS_512 " hypervisor\n", "proc/cpuinfo");
     topic_instructions(&findings, &machine, INSTRUCTIONS_AVX512);
     expect_finding("cpu", "oneDNN", JUDGEMENT_FINE, "computes with AVX-512 on A CPU", "");
     forget_findings();
@@ -456,13 +456,18 @@ MACHINE_TEST(instructions_that_onednn_does_not_use_are_found_with_the_cause)
     unsetenv("ONEDNN_MAX_CPU_ISA");
     expect_finding("cpu", "oneDNN", JUDGEMENT_WARN, "AVX2", "ONEDNN_MAX_CPU_ISA=AVX2 in the environment");
     forget_findings();
-    machine_put("flags : avx2 fma " FLAGS_512 " avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16\n", "proc/cpuinfo");
+    machine_put("flags : sse4_1 avx avx2 fma " FLAGS_512 " avx512_vnni avx512_bf16 amx_tile amx_int8 "
+                "amx_bf16\n", "proc/cpuinfo");
     topic_instructions(&findings, &machine, INSTRUCTIONS_BF16);
     expect_finding("cpu", "oneDNN", JUDGEMENT_NOTE, "AVX512-BF16", "which makes devices.precision = bf16");
     forget_findings();
     machine_put("flags : avx2x fma xavx512f\n", "proc/cpuinfo");
     topic_instructions(&findings, &machine, INSTRUCTIONS_BASE);
     expect_finding("cpu", "oneDNN", JUDGEMENT_FINE, "computes with SSE", "");
+    forget_findings();
+    machine_put("flags : sse4_1 avx\n", "proc/cpuinfo");
+    topic_instructions(&findings, &machine, INSTRUCTIONS_SSE41);
+    expect_finding("cpu", "oneDNN", JUDGEMENT_NOTE, "computes with SSE4.1", "the CPU's AVX: a newer oneDNN");
 }
 
 /* ---- shards ---- */

@@ -109,6 +109,14 @@ lets_options_choose_columns() {
     done
     answers 2 "--label-column=breed: the first row has no such name, and the table has 5 columns" \
         csv letters.csv -o out --label-column=breed
+    { echo 5,0,0,1,9; echo 4,7,3,2,1; echo 3,7,3,1,1; } >numbers.csv
+    answers 0 "3 rows of 4 pixels, the label is column 1" csv numbers.csv -o numbers --label-column=1 --pixels-column=2
+    answers 2 "--label-column=0: the first row has no such name" csv numbers.csv -o out --label-column=0 --pixels-column=2
+    { echo 0,1,2,3,4; echo 7,0,255,3,4; echo 8,9,8,7,6; } >counted.csv
+    answers 0 "2 rows of 4 pixels, the label is column 1, with a header row" \
+        csv counted.csv -o counted --label-column=0 --pixels-column=1
+    { seq -s, 0 64; seq -s, 2 66; seq -s, 3 67; } >counted.csv
+    answers 2 "has no column of classes" csv counted.csv -o out
     answers 2 "not both" csv letters.csv -o out --path-column=1 --pixels-column=2
     answers 2 "--split-column does not apply" folder set -o out --split-column=x
     (cd set/train && echo path,label,split && for class in cat dog; do for i in 1 2 3; do

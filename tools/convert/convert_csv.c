@@ -1,6 +1,7 @@
 /* The converter of tables: a row for each image, with its class and either its pixels or the path of its file. The
- * first table is the training set, the second one the validation set, unless a column says the split. Tables are read into memory; image files are
- * read twice: their headers in the beginning, all of them when their records are written. */
+ * first table is the training set, the second one the validation set, unless a column says the split. Tables are read
+ * into memory; image files are read twice: their headers in the beginning, all of them when their records are
+ * written. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

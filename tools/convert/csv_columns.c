@@ -16,6 +16,7 @@
 #define NAME_BYTES 32u          /* of a column, as it is compared */
 #define WIDE_PIXELS_LEAST 64u   /* fewer numbers in a row are an image only if names say so */
 #define TEXT_PIXELS_LEAST 9u
+#define COUNTED_LEAST 5u        /* fewer numbers in succession may be values */
 #define DECIDE_TEXT "--label-column, --path-column and --pixels-column decide, by name or number"
 
 /* ---- values ---- */
@@ -422,34 +423,6 @@ static bool are_one_to_one(const struct sample *sample, size_t a, size_t b)
     return true;
 }
 
-/* The column that an option names. */
-static int find_chosen(struct sample *sample, const char *option, const char *wanted, size_t *column_out)
-{
-    const struct csv_text text = { wanted, strlen(wanted) };
-
-    for (size_t i = 0; i < sample->count; i++)
-        if (is_word(value_at(sample, 0, i), wanted)) {
-            *column_out = i;
-            sample->begin = 1;
-            return 0;
-        }
-    *column_out = is_number(text) ? (size_t)strtoul(wanted, NULL, 10) - 1 : sample->count;
-    if (*column_out < sample->count)
-        return 0;
-    return refuse(sample, "--%s=%s: the first row has no such name, and the table has %zu columns", option, wanted,
-                  sample->count);
-}
-
-static int take_chosen(struct sample *sample, enum csv_role role, const char *option, const char *wanted)
-{
-    size_t column;
-
-    const int rc = wanted != NULL ? find_chosen(sample, option, wanted, &column) : 0;
-    if (rc == 0 && wanted != NULL)
-        assign(sample, column, role);
-    return rc;
-}
-
 /* Not the name of a file: a row with such a word in the path column is a header. */
 static bool is_plain_word(struct csv_text value)
 {
@@ -475,6 +448,22 @@ static bool has_file_below(const struct sample *sample)
     return false;
 }
 
+/* 0, 1, 2, ... or 1, 2, 3, ..., as programs call columns without names? */
+static bool counts_up(const struct sample *sample)
+{
+    const struct csv_text first = value_at(sample, 0, 0);
+    char number[24];
+
+    if (!is_bit(first) || sample->count < COUNTED_LEAST)
+        return false;
+    for (size_t i = 0; i < sample->count; i++) {
+        snprintf(number, sizeof(number), "%zu", (size_t)(first.text[0] - '0') + i);
+        if (!is_word(value_at(sample, 0, i), number))
+            return false;
+    }
+    return true;
+}
+
 /* Is the first row one of names? */
 static bool has_names(struct sample *sample)
 {
@@ -488,6 +477,8 @@ static bool has_names(struct sample *sample)
             return true;
     if (sample->rows == 1)
         return false;
+    if (counts_up(sample))
+        return true;
     sample->begin = 1;
     for (size_t i = 0; i < sample->count; i++) {
         const bool is_numeric = all_are(sample, i, is_number);
@@ -497,6 +488,35 @@ static bool has_names(struct sample *sample)
     }
     sample->begin = 0;
     return words > 0 || (named > 0 && 2 * named >= numbers) || (sample->count > 2 && has_file_below(sample));
+}
+
+/* The column that an option names. A number is a name only in a row of names: it may also be a value of the first row. */
+static int find_chosen(struct sample *sample, const char *option, const char *wanted, size_t *column_out)
+{
+    const struct csv_text text = { wanted, strlen(wanted) };
+    const bool may_be_name = !is_number(text) || sample->begin > 0 || has_names(sample);
+
+    for (size_t i = 0; i < sample->count && may_be_name; i++)
+        if (is_word(value_at(sample, 0, i), wanted)) {
+            *column_out = i;
+            sample->begin = 1;
+            return 0;
+        }
+    *column_out = is_number(text) ? (size_t)strtoul(wanted, NULL, 10) - 1 : sample->count;
+    if (*column_out < sample->count)
+        return 0;
+    return refuse(sample, "--%s=%s: the first row has no such name, and the table has %zu columns", option, wanted,
+                  sample->count);
+}
+
+static int take_chosen(struct sample *sample, enum csv_role role, const char *option, const char *wanted)
+{
+    size_t column;
+
+    const int rc = wanted != NULL ? find_chosen(sample, option, wanted, &column) : 0;
+    if (rc == 0 && wanted != NULL)
+        assign(sample, column, role);
+    return rc;
 }
 
 static void take_split(struct sample *sample)

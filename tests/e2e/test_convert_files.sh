@@ -283,6 +283,15 @@ takes_tables_as_others_write_them() {
     tr -d ' \n' <ids-set/dataset.json | grep -qF '"class_names":["beagle","pug"]' || failed "breed is a class"
     printf 'id,breed\n0a1b,pug\n2c3d,beagle\nnothing,pug\n' >ids/labels.csv
     answers 3 "nothing: No such file" csv ids/labels.csv -o out
+    printf 'path,label\n2c3d.png,a\n0a1b,b\n4e5f,a\n' >ids/one.csv
+    printf 'path,label\n4e5f,a\n' >ids/other.csv
+    expect 0 csv ids/one.csv ids/other.csv -o two
+    says "one.csv: 2 paths have no extension: using the files with one, such as 0a1b.png"
+    says "other.csv: 1 path has no extension: using the files with one, such as 4e5f.png"
+    echo text >ids/bad.png; echo text >ids/ill.png
+    printf 'path,label\nbad,a\nill,b\n' >ids/one.csv
+    answers 3 "bad.png: is no image" csv ids/one.csv -o out
+    rm -r two
     printf 'path,label\n0a1b.png,1.0\n2c3d.png,2.000\n4e5f.png,10.0\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o floats
     grep -q '"classes": 11,' floats/dataset.json || failed "labels 1.0, 2.0, 10.0 are not 1, 2, 10"

@@ -44,7 +44,8 @@ struct csv_set {
     int folders[TABLES_MAX];                /* of the tables: paths are relative to them */
     bool is_missed[TABLES_MAX];             /* a file of the table does not exist; */
     char beside[TABLES_MAX][NAME_MAX + 1];  /* the first such is in this folder beside the table; "": in none */
-    uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension */
+    uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension; the first of them: */
+    char first_ended[TABLES_MAX][PATH_BYTES];
     struct pixel_source sources[PARTS_MAX];
 };
 
@@ -165,7 +166,8 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
         return 0;
     }
     const int fd = open_file(set->folders[t], path);
-    set->ended[t] += fd >= 0 && strlen(path) > row->path.bytes;
+    if (fd >= 0 && strlen(path) > row->path.bytes && set->ended[t]++ == 0)
+        strcpy(set->first_ended[t], path);
     if (fd < 0) {
         const int error = errno;
         if (error == ENOENT && path[0] != '/' && !set->is_missed[t])
@@ -189,10 +191,11 @@ static int add_files(struct csv_set *set, size_t part)
     for (size_t i = 0; rc == 0 && i < set->parts[part].row_count; i++)
         rc = add_file(set, t, &set->parts[part].rows[i]);
     *split = (struct image_split){ split_names[part], before, set->images.list.count - before };
-    if (set->ended[t] > 0 && part + 1 == set->part_count)
+    const bool is_last = part + 1 == set->part_count || set->part_tables[part + 1] != t;
+    if (set->ended[t] > 0 && is_last)
         log_message(LOG_RUN, "%s: %" PRIu64 " path%s no extension: using the files with one, such as %s",
                     set->tables[t].input, set->ended[t], set->ended[t] == 1 ? " has" : "s have",
-                    image_list_path(&set->images.list, &set->images.list.files[before]));
+                    set->first_ended[t]);
     return rc;
 }
 

@@ -13,7 +13,8 @@
 
 #include "stage/clock.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)       /* of the file: its size is constant */
+/* Of the file: its size is constant. The kernel may add others (vm.memfd_noexec). */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* What a rank says of its memory. Process and descriptor are numbers of `place`: a host, since its last boot, and there a
  * name space of processes; 0: not known. The token is also behind the memory's end. */
@@ -126,12 +127,18 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 
 /* ---- linking ---- */
 
-/* A file in memory of this size that cannot change? A descriptor of another number space may be anything, such as a device
- * that acts when it is opened: so this is asked before that. */
+/* A file in memory of this size that cannot change? A descriptor of another number space may be anything, such as a
+ * device that acts when it is opened: so this is asked before that. */
 static bool is_such_file(int path, uint64_t bytes)
 {
     struct stat status;
     return fstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 && (uint64_t)status.st_size == bytes;
+}
+
+static bool is_sealed(int descriptor)
+{
+    const int seals = fcntl(descriptor, F_GET_SEALS);
+    return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
 /* The file of an offer, or -1. */
@@ -147,7 +154,7 @@ static int open_offer(const struct offer *offer)
     if (is_such_file(path, offer->bytes))
         descriptor = open(name, O_RDWR | O_CLOEXEC);
     close(path);
-    if (descriptor >= 0 && fcntl(descriptor, F_GET_SEALS) == SEALS)
+    if (descriptor >= 0 && is_sealed(descriptor))
         return descriptor;
     if (descriptor >= 0)
         close(descriptor);

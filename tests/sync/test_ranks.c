@@ -33,11 +33,18 @@ static atomic_int sharing;
 /* How many can share the doorbells that open_ranks opens. */
 static int doorbells = FAKE_RANKS_MAX;
 
+/* As with vm.memfd_noexec = 1: files cannot be executed, and a seal says so. */
+static atomic_bool are_never_executed;
+#define NOEXEC_SEAL 8u          /* MFD_NOEXEC_SEAL of Linux 6.3 */
+
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
-    return atomic_fetch_sub(&sharing, 1) > 0 ? __real_memfd_create(name, flags) : -1;
+    if (atomic_fetch_sub(&sharing, 1) <= 0)
+        return -1;
+    const int file = atomic_load(&are_never_executed) ? __real_memfd_create(name, flags | NOEXEC_SEAL) : -1;
+    return file >= 0 ? file : __real_memfd_create(name, flags);
 }
 
 /* Every call gives another name: no two ranks are on one host. */
@@ -165,6 +172,13 @@ TEST(ranks_share_memory_on_one_host_only)
     atomic_store(&are_apart, true);
     assert_false(two_ranks_share());
     atomic_store(&are_apart, false);
+}
+
+TEST(memory_is_shared_where_the_kernel_adds_a_seal)
+{
+    atomic_store(&are_never_executed, true);
+    assert_true(two_ranks_share());
+    atomic_store(&are_never_executed, false);
 }
 
 /* As the memory of a doorbell with its token. */

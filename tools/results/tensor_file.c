@@ -75,12 +75,20 @@ static const char *zip_kind(const uint8_t *front, size_t bytes)
     return "a ZIP archive: unpack it";
 }
 
+/* Does it begin like a safetensors file: with a possible length, and a JSON object? */
+static bool begins_right(const uint8_t *front, size_t bytes)
+{
+    return bytes > LENGTH_BYTES && safetensors_header_bytes(front) <= SAFETENSORS_HEADER_MAX && front[LENGTH_BYTES] == '{';
+}
+
 /* What a file is that is none of safetensors; NULL: not known. */
 static const char *other_kind(const struct tensor_file *file)
 {
     uint8_t front[FRONT_BYTES];
     const ssize_t got = pread(file->fd, front, sizeof(front), 0);
     const size_t bytes = got > 0 ? (size_t)got : 0;
+    if (begins_right(front, bytes))
+        return "the beginning of one: it may have been cut";
     if (bytes >= 4 && memcmp(front, "PK\3\4", 4) == 0)
         return zip_kind(front, bytes);
     for (size_t i = 0; i < sizeof(other_kinds) / sizeof(other_kinds[0]); i++)

@@ -132,6 +132,8 @@ TEST_WITH(files_of_other_kinds_are_named, fixture_folder_make, fixture_folder_re
         { FRONT("\x1c\0\0\0TFL3........"), "TensorFlow Lite" },
         { FRONT("\x08\7\x12\7pytorch......."), "ONNX" },
         { FRONT("\x80\2}q\0........"), "a pickle" },
+        { FRONT("\x08\1\0\0\0\0\0\0{\"fc.weight\""), "it may have been cut" },
+        { FRONT("\x80\2\0\0\0\0\0\0{\"fc.weight\""), "it may have been cut" },
         { FRONT("version https://git-lfs.github.com/spec/v1\n"), "a Git LFS pointer" },
         { FRONT("............\x57\xfb\x80\x8b\x24\x75\x47\xdb"), "a checkpoint of TensorFlow" },
         { FRONT("<!doctype html>........"), "HTML" },

@@ -292,6 +292,48 @@ static int check_texts(struct dataset *const datasets[PHASE_COUNT], bool is_shar
     return rc;
 }
 
+static void report_untrained(const struct dataset *dataset, const struct label_survey *train,
+                             const struct label_survey *held_out)
+{
+    uint32_t count = 0;
+    int64_t first = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < held_out->count; i++) {
+        const int64_t label = held_out->labels[i];
+        while (at < train->count && train->labels[at] < label)
+            at++;
+        if ((at < train->count && train->labels[at] == label) || (i > 0 && held_out->labels[i - 1] == label))
+            continue;
+        first = count++ == 0 ? label : first;
+    }
+    const int64_t number = first + dataset->options.label_offset;
+    const bool is_named = number >= 0 && number < dataset->class_names.count;
+    const char *const name = is_named ? dataset->class_names.names[number] : "";
+    char shown[NAME_TEXT_BYTES];
+    log_escape(name, strlen(name), shown, sizeof(shown));
+    if (count > 0)
+        log_message(LOG_RUN, "train: data.validation_split leaves %" PRIu32 " class%s without a training record, such as "
+                    "label %" PRId64 "%s%s", count, count == 1 ? "" : "es", first, *shown != '\0' ? ", " : "", shown);
+}
+
+/* Tell of classes of which every record is held out, where all labels can be read. */
+static int warn_of_untrained(const struct dataset *train, const struct dataset *held_out, struct problems *problems)
+{
+    struct label_survey of_train = { 0 }, of_rest = { 0 };
+    if (train == NULL || held_out == NULL)
+        return 0;
+    int rc = label_survey_make(&of_train, train);
+    if (rc == 0 && of_train.count == train->record_count)
+        rc = label_survey_make(&of_rest, held_out);
+    if (rc == 0)
+        report_untrained(train, &of_train, &of_rest);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "not enough memory to read labels");
+    label_survey_release(&of_train);
+    label_survey_release(&of_rest);
+    return rc;
+}
+
 /* Pixels of one type must be read alike in both sets. */
 static void check_formats(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -384,6 +426,8 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
         check_formats(datasets, problems);
     if (problems->count == 0)
         rc = check_texts(datasets, is_shared, problems);
+    if (problems->count == 0 && is_shared && rc == 0)
+        rc = warn_of_untrained(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], problems);
     if (problems->count == 0)
         rc = warn_of_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;

@@ -286,4 +286,15 @@ expect_code 3 'names of labels in another order'
 expect_err 'was trained on other classes: class0, class1, class2; those of .* are class2, class0, class1: restore the list'
 run "$pipetrain" -c three.conf --set run.dir=texts $by_name --set data.class_names=in-order --set train.epochs=2
 expect_code 0 'names of labels in the same order'
+
+# A class of which every record is held out.
+"$build/tests/e2e/use/jpeg_maker" rare 3 40 && find rare/class1 -type f | sed 1d | xargs rm &&
+    "$convert" folder rare -o rare.set --shards=1 --shuffle=none >/dev/null 2>&1 || fail 'no set with a rare class'
+for split in 0.1 0.6; do
+    run "$pipetrain" -c three.conf --check --set 'data.train=rare.set/train-*' --set data.validation= \
+        --set "data.validation_split=$split"
+    expect_code 0 "hold out $split"
+    grep -c 'leaves 1 class without a training record, such as label 1, class1' "$work/err" >>told
+done
+expect_equal "$(sort told | tr -d '\n')" 01 'a class without records for training is named'
 finish

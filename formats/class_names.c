@@ -168,11 +168,23 @@ static size_t skip_mark(const char *text, size_t bytes)
     return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
+/* Whether a text begins as one of another format: a label map of TensorFlow, JSON, or the YAML of YOLO. */
+static bool is_other_format(const struct lines *lines)
+{
+    const char *const first = lines->at[0], *const after = first + 1 + strspn(first + 1, " \t");
+    const bool is_array = *first == '[' && (*after == '"' || *after == '\0');
+    return *first == '{' || is_array || (strncmp(first, "item", 4) == 0 && first[4 + strspn(first + 4, " \t")] == '{') ||
+           strncmp(first, "names:", 6) == 0;
+}
+
 static int read_lines(struct class_names *names, size_t bytes, char *problem, size_t problem_size)
 {
     struct lines lines = { NULL, 0 };
     int rc = cut_lines(&lines, names->text, bytes);
-    if (rc == 0 && lines.count == 0) {
+    if (rc == 0 && lines.count > 0 && is_other_format(&lines)) {
+        snprintf(problem, problem_size, "is no list of names: write one name a line, or NUMBER:NAME");
+        rc = -EBADMSG;
+    } else if (rc == 0 && lines.count == 0) {
         snprintf(problem, problem_size, "names no class");
         rc = -EBADMSG;
     } else if (rc == 0 && lines.count > CLASS_NAMES_MAX) {

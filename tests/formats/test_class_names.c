@@ -38,6 +38,17 @@ TEST(lines_name_classes_in_their_order)
     expect_names("a:b\n0:x\n", 2, colons);
 }
 
+TEST(other_formats_are_no_lists)
+{
+    static const char *const others[] = { "item {\n  id: 1\n  name: 'cat'\n}\n", "item{\n", "{\"0\": \"cat\"}", "{\n\"cat\": 0\n}\n",
+                                          "[\"cat\", \"dog\"]", "[\n  \"cat\"\n]\n", "[ \"cat\" ]", "names:\n  0: cat\n" };
+    struct class_names names;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_int_equal(read_bytes(&names, others[i], strlen(others[i])), -EBADMSG);
+    static const char *const two[] = { "[UNK]", "item" };
+    expect_names("[UNK]\nitem\n", 2, two);
+}
+
 TEST(a_byte_order_mark_is_no_part_of_a_name)
 {
     static const char *const two[] = { "roses", "a daisy" };

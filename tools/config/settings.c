@@ -242,8 +242,7 @@ static char *name_of_path(const char *path)
     return name;
 }
 
-/* Set the default of run.dir. */
-static int fill_names(struct settings *settings)
+int settings_fill_names(struct settings *settings)
 {
     struct run_settings *const run = &settings->run;
     int rc = 0;
@@ -394,7 +393,7 @@ static void check_observers(struct settings *settings, struct problems *problems
 int settings_finish(struct settings *settings, struct problems *problems)
 {
     const size_t problems_before = problems->count;
-    const int rc = fill_names(settings);
+    const int rc = settings_fill_names(settings);
     if (rc != 0) {
         problems_add(problems, "pipetrain", "%s: %s", settings->config_path, strerror(-rc));
         return rc;

@@ -17,6 +17,8 @@ int settings_open_net(const struct settings *settings, struct net **net_out);
  * -EINVAL with a problem of the option `where` added; or -ENOMEM. */
 int settings_choose_model(struct settings *settings, const char *where, const char *model, struct problems *problems);
 
+/* Set the defaults of run.name and run.dir, as settings_finish does. 0 or -ENOMEM. */
+int settings_fill_names(struct settings *settings);
 /* The origin of an option. */
 struct option_origin *settings_origin(struct settings *settings, enum section section, const char *key);
 /* Report a problem with an option, where it was set (else for the file), unless one was reported already. */

@@ -89,10 +89,11 @@ static bool find_begun_offset(const struct settings *settings, const char *folde
 }
 
 /* A run that continues does not need the file of the weights that it began with. */
-static bool begun_label_offset(const struct settings *settings, int64_t *offset_out)
+static bool begun_label_offset(struct settings *settings, int64_t *offset_out)
 {
     char folder[PATH_MAX];
-    if (*settings->model.weights == '\0' || strcmp(settings->run.resume, "never") == 0)
+    if (*settings->model.weights == '\0' || strcmp(settings->run.resume, "never") == 0 ||
+        settings_fill_names(settings) != 0)
         return false;
     for (int number = run_name_was_given(settings) ? 1 : run_name_count(settings); number > 0; number--)
         if (run_name_numbered(folder, sizeof(folder), settings->run.dir, number) == 0 &&

@@ -129,10 +129,10 @@ train shifted-2 $three --set data.classes=4 --set model.weights=$shifted --set t
 expect_equal "$(grep '^label_offset' runs/shifted-2/run.conf)" 'label_offset = 1' 'the offset that training takes over'
 train unshifted $three --set data.classes=3 --set model.weights=$shifted --set 'model.skip=fc2.*' --set train.steps=1
 expect_equal "$(grep '^label_offset' runs/unshifted/run.conf)" 'label_offset = 0' 'the offset of a new last layer'
-for how in '--set checkpoint.every=2' ''; do
+for how in '--set checkpoint.every=2' '--set run.dir=runs/offset' '--set checkpoint.every=2 --set run.dir=runs/offset'; do
     cp $shifted given.safetensors
-    rm -rf runs/offset
-    part="$three --set data.classes=4 --set model.weights=given.safetensors --set train.epochs=4 --set run.dir=runs/offset $how"
+    rm -rf runs/offset runs/tiny*
+    part="$three --set data.classes=4 --set model.weights=given.safetensors --set train.epochs=4 $how"
     expect_end 0 "a run that takes the offset over, $how" run "$pipetrain" -c tiny.conf $part
     for file in none base; do
         rm -f given.safetensors
@@ -140,7 +140,7 @@ for how in '--set checkpoint.every=2' ''; do
         expect_end 0 "the same command without the file, $how" run "$pipetrain" -c tiny.conf $part
         expect_err 'nothing is left to do'
     done
-    [ -z "$how" ] || expect_end 0 'a longer run without the file' run "$pipetrain" -c tiny.conf $part --set train.epochs=5
+    [ "${how#*every}" = "$how" ] || expect_end 0 'a longer run without the file' run "$pipetrain" -c tiny.conf $part --set train.epochs=5
 done
 for part in weight bias; do
     train part-$part $three --set data.classes=4 --set model.weights=$shifted --set model.skip=fc2.$part --set train.steps=1

@@ -140,12 +140,14 @@ static int read_model(struct settings *settings, const struct network_words *wor
     pixels_choose_scaling(settings);
     if (words->model == NULL && text != NULL)
         return read_model_text(settings, text, words->weights, problems);
-    if (words->model == NULL) {
+    const bool is_set = settings_origin(settings, SECTION_MODEL, "name")->origin > ORIGIN_MODEL ||
+                        settings_origin(settings, SECTION_MODEL, "file")->origin > ORIGIN_MODEL;
+    if (words->model == NULL && !is_set) {
         problems_add(problems, words->weights, "does not contain its network: name it with --model=NAME, or give the "
                                                  "configuration with -c FILE");
         return -EINVAL;
     }
-    int rc = settings_choose_model(settings, "--model", words->model, problems);
+    int rc = words->model != NULL ? settings_choose_model(settings, "--model", words->model, problems) : 0;
     if (rc == 0)
         rc = settings_find_model(settings, problems);
     return rc == 0 ? recipe_apply_evaluation(settings) : rc;

@@ -192,6 +192,9 @@ foreign runs/r18/weights.safetensors r18.safetensors
 expect_end 0 'its own network' run "$pipetrain" predict -w r18.safetensors -m torchvision_resnet18 --set data.classes=2 \
     --set devices.kind="$kind" photos
 expect_err_lines 0
+expect_end 0 'its own network, as a setting' run "$pipetrain" predict -w r18.safetensors photos --set devices.kind="$kind" \
+    --set model.name=torchvision_resnet18 --set data.classes=2
+expect_err_lines 0
 expect_end 0 'another network' run "$pipetrain" predict -w r18.safetensors -m mine.net --set devices.kind="$kind" photos
 expect_err "its tensors are those of 'torchvision_resnet18', too: .* otherwise than 'mine': .*; pixels of divisor 255, mean 0, "
 expect_err_lines 1

@@ -31,10 +31,10 @@ struct set_names_request {
 };
 
 /* Read the lists of all folders. In each, the first of these that has names is used: dataset.json if it lists one of
- * the shards, LABEL_KEY.labels.txt (TensorFlow Datasets), labels.txt (TF-Slim), dataset.json. Other names in the rest of
- * them are reported on stderr, as are lists that cannot be read. A link without a list beside it has those beside its
- * target. With a configured list only the number of classes is found. 0; -EINVAL with a line in `problems` if two folders name classes differently, or if one has no names and
- * another number of classes; or -ENOMEM. */
+ * the shards, LABEL_KEY.labels.txt (TensorFlow Datasets), labels.txt (TF-Slim), dataset.json. Other names in the rest
+ * of them are reported on stderr, as are lists that cannot be read. A link without a list beside it has those beside
+ * its target. With a configured list only the number of classes is found. 0; -EINVAL with a line in `problems` if two
+ * folders name classes differently, or if one has no names and another number of classes; or -ENOMEM. */
 int set_names_find(struct set_names *names_out, struct shard_counts *counts, const struct set_names_request *request,
                    struct text *problems);
 /* The first names for a message, escaped: "cat, dog, owl, ...", with their numbers after a class without a name. */

@@ -23,8 +23,9 @@ struct cores_seen {
 };
 struct cores_seen cores_look(void);
 
-/* Shares of the time of these CPUs, or of those that the control groups permit, between two calls of cores_look: used by the process, by other programs, and stolen; the
- * rest was idle. NAN where it is unknown, or the interval too short. */
+/* Shares of the time of these CPUs, or of those that the control groups permit, between two calls of cores_look: used
+ * by the process, by other programs, and stolen; the rest was idle. NAN where it is unknown, or the interval too
+ * short. */
 struct cores_use {
     double own, others, stolen;
     double throttled;           /* share of the periods in which the control group's quota was used up; 0: none */

@@ -45,8 +45,8 @@ struct image_set {
     struct image_source sources[CONVERT_SOURCES_MAX];
 };
 
-/* Sort the list, find splits and classes, set label and name_at of every image (image_layout.c). Folders are removed from the list, and
- * so are images in no class, which is reported. 0, or a negative errno after stop_fail. */
+/* Sort the list, find splits and classes, set label and name_at of every image (image_layout.c). Folders are removed
+ * from the list, and so are images in no class, which is reported. 0, or a negative errno after stop_fail. */
 int image_set_find_layout(struct image_set *set);
 /* After the last file: report files that are left out, and 0; or, if files are refused, check the images among the
  * others, too, so that all that cannot be used is named at once, and -EBADMSG after stop_fail. Another negative errno

@@ -16,7 +16,8 @@
 #define FOLDER_LOCK ".tensorboard.lock"     /* the folder may be a run's directory, which has a .lock */
 #define TRIES 100                           /* while others remove their lock files */
 
-/* Where the lock of a file lies; `follows`: the path may end in a symbolic link to the file. False for what is no regular file, such as /dev/stdout, or has no folder. */
+/* Where the lock of a file lies; `follows`: the path may end in a symbolic link to the file. False for what is no
+ * regular file, such as /dev/stdout, or has no folder. */
 static bool place_beside(struct output_lock *lock, const char *path, bool follows)
 {
     char whole[PATH_MAX], real[PATH_MAX];

@@ -18,8 +18,9 @@ struct results {
     struct stop *stop;
 };
 
-/* Open the directory, lock what is written elsewhere, and allocate what saving needs; fails where the file system has no space for the weights and for
- * `state_bytes` of checkpoints. `past`: the run that is resumed, or NULL. 0, or an exit code after a message. */
+/* Open the directory, lock what is written elsewhere, and allocate what saving needs; fails where the file system has
+ * no space for the weights and for `state_bytes` of checkpoints. `past`: the run that is resumed, or NULL. 0, or an
+ * exit code after a message. */
 int results_open(struct results *results, const struct settings *settings, struct weights_spec saved,
                  const struct run_past *past, uint64_t state_bytes, struct stop *stop);
 /* Lock the outputs of a run without results. 0, or an exit code after a message. */

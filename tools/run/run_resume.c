@@ -12,6 +12,7 @@
 #include "loader/label.h"
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
+#include "stage/text/utf8.h"
 #include "tools/config/options.h"
 #include "tools/config/training.h"
 #include "tools/results/earlier_run.h"
@@ -156,7 +157,7 @@ static const char *find_value(const char *text, const char *line, size_t key_byt
     return NULL;
 }
 
-/* A value without the rest of the text. */
+/* A value without the rest of the text, cut between characters. */
 struct shown { int bytes; const char *text; };
 
 static struct shown shown_of(const char *value)
@@ -164,7 +165,7 @@ static struct shown shown_of(const char *value)
     const size_t bytes = value != NULL ? strcspn(value, "\n") : 0;
     if (bytes == 0)
         return (struct shown){ 4, "none" };
-    return (struct shown){ bytes < VALUE_SHOWN ? (int)bytes : VALUE_SHOWN, value };
+    return (struct shown){ utf8_cut(value, bytes < VALUE_SHOWN ? bytes : VALUE_SHOWN), value };
 }
 
 /* The first differences between two texts. */

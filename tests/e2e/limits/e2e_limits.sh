@@ -9,9 +9,9 @@ pipetrain=$slow
 export PIPETRAIN_SLOW
 
 # Descriptors for the results are looked for before the first step, not when the weights are to be saved.
-run sh -c "ulimit -n 10; exec '$build/pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/files'"
-expect_code 4 'a limit of 10 open files'
-expect_err '^pipetrain: open files: this process may have 10, and a run needs [0-9]*: raise the limit, ulimit -n'
+run sh -c "ulimit -n 14; exec '$build/pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/files'"
+expect_code 4 'a limit of 14 open files'
+expect_err '^pipetrain: open files: this process may have 14, and a run needs [0-9]*: raise the limit, ulimit -n'
 [ ! -e "$work/runs/files" ] || fail 'a run that was refused left a directory'
 needed=$(sed -n 's/.*ulimit -n //p' "$work/err")
 run sh -c "ulimit -n $needed; exec '$build/pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/files'"

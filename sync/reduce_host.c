@@ -40,7 +40,7 @@ static void copy_from(const struct share *share, uint32_t owner)
 static void share_sum(void *arg)
 {
     struct share *const share = arg;
-    if (rendezvous_is_cancelled(share->rendezvous))
+    if (rendezvous_is_abandoned())
         return;
     const struct bucket *const bucket = share_bucket(share);
     struct trace_track *const track = share->rendezvous->members[share->tower].track;

@@ -71,7 +71,7 @@ static void fetch(struct server_reduce *reduce, uint32_t tower, enum region regi
 static void share_serve(void *arg)
 {
     struct share *const share = arg;
-    if (rendezvous_is_cancelled(share->rendezvous))
+    if (rendezvous_is_abandoned())
         return;
     struct server_reduce *const reduce = server_reduce_of(share->rendezvous);
     struct trace_track *const track = share->rendezvous->members[share->tower].track;
@@ -419,7 +419,7 @@ static void push_update(void *arg)
 {
     const struct push *const push = arg;
     struct server_reduce *const reduce = push->reduce;
-    if (rendezvous_is_cancelled(&reduce->rendezvous))
+    if (rendezvous_is_abandoned())
         return;
     struct trace_track *const track = reduce->rendezvous.members[push->tower].track;
     const uint64_t begun_ns = trace_now(track);

@@ -50,7 +50,7 @@ static struct rendezvous *kept;
 bool rendezvous_close(struct rendezvous *rendezvous, bool is_used)
 {
     close_shares(rendezvous);
-    if (is_used || atomic_load(&heartbeat_abandoned_work)) {
+    if (is_used || rendezvous_is_abandoned()) {
         rendezvous->next_kept = kept;
         kept = rendezvous;
         return false;
@@ -61,6 +61,11 @@ bool rendezvous_close(struct rendezvous *rendezvous, bool is_used)
     free(rendezvous->turns);
     free(rendezvous->members);
     return true;
+}
+
+bool rendezvous_is_abandoned(void)
+{
+    return atomic_load(&heartbeat_abandoned_work);
 }
 
 bool rendezvous_is_cancelled(struct rendezvous *rendezvous)

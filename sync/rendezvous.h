@@ -69,8 +69,10 @@ int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops,
  * stays reachable: a stream that was left behind may call functions with its shares, or `is_used`: something else uses it.
  * After the communication streams are closed. */
 bool rendezvous_close(struct rendezvous *rendezvous, bool is_used);
-/* For functions that streams call: the run has failed, and what they would use may be gone, such as traces. */
 bool rendezvous_is_cancelled(struct rendezvous *rendezvous);
+/* For functions that streams call: was a stream left behind, so that what they would use may be gone, such as traces? After
+ * a mere cancel they do their work, because others have waited for it. */
+bool rendezvous_is_abandoned(void);
 /* reduce_ops.join; `ops` are the same for all towers. */
 int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, uint32_t tower,
                     const struct reduce_member *member, const struct buckets *buckets);

@@ -478,7 +478,7 @@ static void submit(struct exchange *exchange)
 static void stage_share(void *arg)
 {
     struct share *const share = arg;
-    if (rendezvous_is_cancelled(share->rendezvous))
+    if (rendezvous_is_abandoned())
         return;
     struct ranks_reduce *const reduce = ranks_reduce_of(share->rendezvous);
     struct exchange *const exchange = &reduce->exchanges[share->bucket];

@@ -52,6 +52,8 @@ static int judge_end(const struct judgement *judgement)
     const struct child_end *const end = &judgement->end;
     if (end->is_late)
         return broken(judgement, "did not end in time");
+    if (end->signal == SIGPIPE && judgement->promise->may_lose_reader)
+        return 0;
     if (end->signal != 0)
         return judgement->promise->may_die ? 0 : broken(judgement, "died by signal %d (%s)", end->signal,
                                                        strsignal(end->signal));

@@ -15,6 +15,7 @@ struct promise {
     const char *word, *other_word;  /* the message of a failure contains one of them; NULL: any message will do */
     bool is_silent;             /* its messages cannot be read, or are not checked */
     bool may_die;               /* by a signal that kills, or because a library ends the process */
+    bool may_lose_reader;       /* may die by SIGPIPE */
     bool may_leave;             /* it may leave temporary files, which it could not remove */
     bool may_be_short;          /* it may have been asked to end early */
     bool is_second;             /* it runs after a killed one and may replace its results */

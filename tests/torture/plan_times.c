@@ -66,6 +66,7 @@ static struct trial trial_of(const struct scenario *scenario, const struct pair 
         .scenario = scenario,
         .promise = { .codes = scenario->is_endless ? 0 : CODE(OK), .may_stop = pair->may_stop,
                     .may_interrupt = pair->may_interrupt, .may_be_short = true,
+                    .may_lose_reader = pair->signals[0] == SIGPIPE && scenario->ends_with_reader,
                     .may_leave = ends_at_once(pair->signals[0]) && ends_at_once(pair->signals[1]) },
         .signals = { pair->signals[0], pair->signals[1] },
         .phase = phase,

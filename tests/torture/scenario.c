@@ -33,7 +33,7 @@ const struct scenario scenarios[] = {
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
       .is_endless = true, .catches = true, KEEPS_WEIGHTS("run") },
     { .name = "check", .program = "pipetrain", .arguments = { "-c", "run.conf", "--check" }, .has_earlier = true,
-      .changes_nothing = true, .catches = true },
+      .changes_nothing = true, .catches = true, .ends_with_reader = true },
     { .name = "evaluate", .program = "pipetrain", .has_earlier = true, .changes_nothing = true,
       .waits_for_reader = true,
       .arguments = { "evaluate", "-c", "run.conf", "-w", "run/weights.safetensors" } },

@@ -19,7 +19,7 @@ struct scenario {
     bool waits_for_reader;          /* it blocks until its output is read, like a filter */
     bool has_teams;                 /* its towers have several threads each */
     bool catches;                   /* it handles signals that ask it to end */
-    bool ends_with_reader;          /* once its results are complete, SIGPIPE ends it: only its last lines are lost */
+    bool ends_with_reader;          /* SIGPIPE ends it once its results, if any, are complete: only lines are lost */
     bool outlasts_power;            /* after a power cut at any time its files are whole, and it continues */
     const char *results;            /* the folder it writes to; NULL: none */
     /* An earlier result, which stays under one of these names whatever happens; NULL: none. */

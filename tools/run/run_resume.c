@@ -138,7 +138,6 @@ static int make_identity(struct run_state *state, const struct settings *setting
     write_data(plan, datasets, out);
     const long decisive = ftell(out);
     write_options(&effective, EFFECT_TOLD, out);
-    fprintf(out, "ranks = %" PRIu32 "\n", settings->ranks);
     write_backend(plan->devices.backend, out);
     const int rc = text_stream_end(out, &text);
     if (rc != 0)

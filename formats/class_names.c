@@ -82,6 +82,16 @@ static void unescape(char *name)
     *out = '\0';
 }
 
+/* "0: cat" is 0:cat where all lines have the blank. */
+static void leave_out_blanks(struct class_names *names)
+{
+    uint32_t i = 0;
+    while (i < names->count && (names->names[i][0] == ' ' || names->names[i][0] == '\0'))
+        i++;
+    for (uint32_t c = 0; i == names->count && c < i; c++)
+        names->names[c] += strspn(names->names[c], " ");
+}
+
 static int take_indexed(struct class_names *names, const struct lines *lines, char *problem, size_t problem_size)
 {
     for (uint32_t i = 0; i < lines->count; i++) {
@@ -97,6 +107,7 @@ static int take_indexed(struct class_names *names, const struct lines *lines, ch
     for (uint32_t i = 0; i < names->count; i++)
         if (names->names[i] == NULL)
             names->names[i] = "";
+    leave_out_blanks(names);
     return 0;
 }
 
@@ -168,13 +179,68 @@ static size_t skip_mark(const char *text, size_t bytes)
     return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* Whether a text begins as one of another format: a label map of TensorFlow, JSON, or the YAML of YOLO. */
-static bool is_other_format(const struct lines *lines)
+/* ---- texts of other formats ---- */
+
+static bool begins_with(const char *line, const char *text)
+{
+    return strncmp(line, text, strlen(text)) == 0;
+}
+
+/* A line of a label map of TensorFlow, of the YAML of YOLO, or a comment. "#" alone may be a class. */
+static bool is_other_line(const char *line)
+{
+    static const char *const comments[] = { "# ", "#\t", "##", "// ", "---" };
+    for (size_t i = 0; i < sizeof(comments) / sizeof(comments[0]); i++)
+        if (begins_with(line, comments[i]))
+            return true;
+    const bool is_map = begins_with(line, "item") && line[4 + strspn(line + 4, " \t")] == '{';
+    const bool is_count = begins_with(line, "nc:") && line[3 + strspn(line + 3, " \t0123456789")] == '\0';
+    return is_map || is_count || begins_with(line, "names:");
+}
+
+/* JSON, lists of Python, XML, pages of errors, or a comment that is no class like its neighbours. */
+static bool is_other_beginning(const struct lines *lines)
 {
     const char *const first = lines->at[0], *const after = first + 1 + strspn(first + 1, " \t");
-    const bool is_array = *first == '[' && (*after == '"' || *after == '\0');
-    return *first == '{' || is_array || (strncmp(first, "item", 4) == 0 && first[4 + strspn(first + 4, " \t")] == '{') ||
-           strncmp(first, "names:", 6) == 0;
+    const bool is_array = *first == '[' && strchr("\"'", *after) != NULL;
+    const bool is_comment = *first == '#' && first[1] != '\0' && lines->count > 1 && *lines->at[1] != '#';
+    return *first == '{' || is_array || is_comment || begins_with(first, "<!") || begins_with(first, "<?") ||
+           begins_with(first, "<html");
+}
+
+/* "- cat", "'cat'," or "\"cat\"" */
+static bool is_item(const char *line)
+{
+    const size_t bytes = strlen(line), last = bytes - (bytes > 1 && line[bytes - 1] == ',');
+    return begins_with(line, "- ") || (last > 1 && strchr("\"'", *line) != NULL && line[last - 1] == *line);
+}
+
+/* "0,cat" or "cat,0" */
+static bool is_row(const char *line)
+{
+    const char *const comma = strrchr(line, ',');
+    const size_t digits = strspn(line, "0123456789");
+    return (digits > 0 && line[digits] == ',') ||
+           (comma != NULL && comma[1] != '\0' && comma[1 + strspn(comma + 1, " 0123456789")] == '\0');
+}
+
+/* Do all lines from this one on have the form? */
+static bool are_all(const struct lines *lines, uint32_t from, bool (*is_form)(const char *line))
+{
+    while (from < lines->count && is_form(lines->at[from]))
+        from++;
+    return from == lines->count;
+}
+
+/* A table may begin with the names of its columns. A single line of several names is no class. */
+static bool is_other_format(const struct lines *lines)
+{
+    for (uint32_t i = 0; i < lines->count; i++)
+        if (is_other_line(lines->at[i]))
+            return true;
+    const uint32_t header = lines->count > 1 && strchr(lines->at[0], ',') != NULL;
+    return is_other_beginning(lines) || are_all(lines, 0, is_item) || are_all(lines, header, is_row) ||
+           (lines->count == 1 && strchr(lines->at[0], ',') != NULL);
 }
 
 static int read_lines(struct class_names *names, size_t bytes, char *problem, size_t problem_size)
@@ -182,7 +248,8 @@ static int read_lines(struct class_names *names, size_t bytes, char *problem, si
     struct lines lines = { NULL, 0 };
     int rc = cut_lines(&lines, names->text, bytes);
     if (rc == 0 && lines.count > 0 && is_other_format(&lines)) {
-        snprintf(problem, problem_size, "is no list of names: write one name a line, or NUMBER:NAME");
+        snprintf(problem, problem_size, "is no list of names, or has lines of something else: write one name a line, or "
+                 "NUMBER:NAME, without comments, quotes or columns");
         rc = -EBADMSG;
     } else if (rc == 0 && lines.count == 0) {
         snprintf(problem, problem_size, "names no class");

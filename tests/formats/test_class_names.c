@@ -41,12 +41,27 @@ TEST(lines_name_classes_in_their_order)
 TEST(other_formats_are_no_lists)
 {
     static const char *const others[] = { "item {\n  id: 1\n  name: 'cat'\n}\n", "item{\n", "{\"0\": \"cat\"}", "{\n\"cat\": 0\n}\n",
-                                          "[\"cat\", \"dog\"]", "[\n  \"cat\"\n]\n", "[ \"cat\" ]", "names:\n  0: cat\n" };
+                                          "[\"cat\", \"dog\"]", "[\n  \"cat\"\n]\n", "[ \"cat\" ]", "names:\n  0: cat\n",
+        "# two animals\ncat\ndog\n", "#animals\ncat\ndog\n", "cat\n# and\ndog\n", "## animals\ncat\n", "// animals\ncat\n",
+        "path: ../data\ntrain: images\nnc: 2\nnames: ['cat', 'dog']\n", "train: a\nnc: 2\n", "---\ncat\n",
+        "names: [cat, dog]\n", "# YOLO\nnames:\n  0: cat\n", "# map\nitem {\n", "['cat', 'dog']", "[\n  'cat',\n]\n",
+        "- cat\n- dog\n", "\"cat\"\n\"dog\"\n", "'cat',\n'dog'\n", "0,cat\n1,dog\n", "id,name\n0,cat\n1,dog\n",
+        "cat,0\ndog, 1\n", "cat, dog, owl\n", "<!DOCTYPE html>\n", "<?xml version=\"1.0\"?>\n",
+    };
     struct class_names names;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         assert_int_equal(read_bytes(&names, others[i], strlen(others[i])), -EBADMSG);
     static const char *const two[] = { "[UNK]", "item" };
     expect_names("[UNK]\nitem\n", 2, two);
+    static const char *const kept[][2] = {
+        { "#love", "#fun" }, { "A", "#" }, { "tench, Tinca tinca", "goldfish, gold fish" }, { "names", "nc" }, { "item", "7,5" },
+        { "'n' sync", "it's" }, { "1,3-butadiene", "water" }, { "<unk>", "-" }, { "path: a", "b - c" }, { "nc: x", "\"a\" or b" },
+    };
+    for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "%s\n%s\n", kept[i][0], kept[i][1]);
+        expect_names(text, 2, kept[i]);
+    }
 }
 
 TEST(a_byte_order_mark_is_no_part_of_a_name)
@@ -67,6 +82,9 @@ TEST(numbered_lines_name_the_classes_of_their_numbers)
     expect_names("0:roses\n1:a: daisy\n2:\n", 3, three);
     static const char *const gap[] = { "", "one", "", "three" };
     expect_names("3:three\n1:one\n", 4, gap);
+    expect_names("1: one\n3:  three\n", 4, gap);
+    static const char *const mixed[] = { " one", "two" };
+    expect_names("0: one\n1:two\n", 2, mixed);
 }
 
 TEST(a_number_that_no_class_has_belongs_to_the_name)

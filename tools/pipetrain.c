@@ -182,10 +182,7 @@ static int help(const char *name)
     struct problems problems;
     problems_init(&problems);
     const int rc = option_help_one(stdout, name, &problems);
-    problems_print(&problems);
-    const int code = rc == 0 ? EXIT_CODE_OK : problems_code(&problems, EXIT_CODE_USAGE);
-    problems_release(&problems);
-    return code;
+    return problems_end(&problems, rc == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE);
 }
 
 static int out_of_memory(const char *what)
@@ -247,11 +244,8 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     struct problems problems;
     problems_init(&problems);
     const int rc = collect_settings(settings, arguments, &problems);
-    problems_print(&problems);
-    const int wrong = problems_code(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
-    const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : wrong;
-    problems_release(&problems);
-    return code;
+    const bool is_right = rc == 0 && problems.count == 0;
+    return problems_end(&problems, is_right ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_USAGE));
 }
 
 /* The layers of the model, and the preprocessing of its images. */

@@ -58,7 +58,12 @@ void problems_print(const struct problems *problems)
         log_message(LOG_PROBLEM, "and %zu more problems", problems->count - PROBLEMS_MAX);
 }
 
-int problems_code(const struct problems *problems, int code)
+int problems_end(struct problems *problems, int code)
 {
-    return problems->ran_short ? EXIT_CODE_MEMORY : code;
+    const bool ran_short = problems->ran_short;
+    problems_print(problems);
+    if (code == EXIT_CODE_MEMORY && problems->count == 0 && !ran_short)
+        log_message(LOG_ERROR, "out of memory");
+    problems_release(problems);
+    return ran_short ? EXIT_CODE_MEMORY : code;
 }

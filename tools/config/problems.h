@@ -21,7 +21,7 @@ void problems_add(struct problems *problems, const char *where, const char *form
     __attribute__((format(printf, 3, 4)));
 /* Print all lines in order, then the number of those not kept. */
 void problems_print(const struct problems *problems);
-/* The exit code: `code`, or EXIT_CODE_MEMORY if memory ran short. */
-int problems_code(const struct problems *problems, int code);
+/* Print and release them. Returns the exit code: `code`, or EXIT_CODE_MEMORY if memory ran short, which is always said. */
+int problems_end(struct problems *problems, int code);
 
 #endif

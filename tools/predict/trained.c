@@ -176,26 +176,12 @@ static int own_network_settings(struct settings *settings, const struct network_
     struct problems problems;
     problems_init(&problems);
     const int rc = read_weights_settings(settings, words, &problems);
-    if (rc == -ENOMEM && problems.count == 0)
-        problems_add(&problems, words->weights, "%s", strerror(ENOMEM));
-    problems_print(&problems);
     const int code = rc == -EBADMSG || rc == -ENODATA ? EXIT_CODE_DATA : (int)exit_code_of(rc, EXIT_CODE_USAGE);
     const bool is_right = rc == 0 && problems.count == 0;
-    const int wrong = problems_code(&problems, code);
-    problems_release(&problems);
-    return is_right ? 0 : wrong;
+    return problems_end(&problems, is_right ? 0 : code);
 }
 
 /* ---- settings from a configuration ---- */
-
-/* Print all problems and return `code`. */
-static int problems_end(struct problems *problems, int code)
-{
-    problems_print(problems);
-    return problems_code(problems, code);
-}
-
-/* ---- settings ---- */
 
 /* One tower, with as many samples at once as each tower computed in training, and the default input stages. */
 static void use_one_tower(struct settings *settings)
@@ -226,13 +212,10 @@ static int trained_read_settings(struct settings *settings, const struct network
     struct problems problems;
     problems_init(&problems);
     const int rc = collect(settings, words, &problems);
-    int code = 0;
     if (rc != 0 || problems.count > 0)
-        code = problems_end(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
-    else
-        use_one_tower(settings);
-    problems_release(&problems);
-    return code;
+        return problems_end(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
+    use_one_tower(settings);
+    return 0;
 }
 
 /* A pipe cannot be read again. */
@@ -261,9 +244,9 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
     if (rc == 0)
         rc = weights_agree(trained->weights, weights_path, settings, trained->net, WEIGHTS_EVALUATED, &problems);
-    const int code = rc == 0 ? 0 : problems_end(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
-                                                                   : (int)exit_code_of(rc, EXIT_CODE_DATA));
-    problems_release(&problems);
+    const int code = problems_end(&problems, rc == 0         ? 0
+                                             : rc == -EINVAL ? EXIT_CODE_USAGE
+                                                             : (int)exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0)
         initial_weights_report_prefix(trained->weights);
     return code;
@@ -276,9 +259,7 @@ int trained_open_data(struct trained *trained, bool is_any_label_taken)
     problems_init(&problems);
     const int rc = run_data_open_validation(&trained->dataset, trained->settings, trained->net, is_any_label_taken,
                                             &problems);
-    problems_print(&problems);
-    const int code = rc == 0 ? 0 : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
-    problems_release(&problems);
+    const int code = problems_end(&problems, rc == 0 ? 0 : (int)exit_code_of(rc, EXIT_CODE_DATA));
     return code != 0 && signals_exit_code() != 0 ? signals_exit_code() : code;
 }
 

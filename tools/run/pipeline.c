@@ -370,10 +370,7 @@ int pipeline_check_memory(const struct pipeline *pipeline)
     problems_init(&problems);
     memory_plan_fit_images(&parts->plan->memory, parts->settings, &there);
     const int rc = memory_plan_check(&parts->plan->memory, parts->settings, &there, &fit, &problems);
-    problems_print(&problems);
-    const int code = rc != 0 ? problems_code(&problems, EXIT_CODE_MEMORY) : 0;
-    problems_release(&problems);
-    return code;
+    return problems_end(&problems, rc != 0 ? EXIT_CODE_MEMORY : 0);
 }
 
 void pipeline_print(const struct pipeline *pipeline, FILE *out)

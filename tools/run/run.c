@@ -59,13 +59,6 @@ struct run {
     uint64_t began_ns;
 };
 
-/* Print the problems; returns `code`, or another one that they need. */
-static int print_problems(struct problems *problems, int code)
-{
-    problems_print(problems);
-    return problems_code(problems, code);
-}
-
 static int out_of_memory(const char *what)
 {
     log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
@@ -100,7 +93,7 @@ static int choose_devices(struct run *run, struct problems *problems)
     const int rc = device_plan_init(&run->plan.devices, run->settings, problems);
     if (rc == 0 && leads(run) && !has_accuracy(run))
         stop_rule_warn_unused(run->settings);
-    return rc == 0 ? 0 : print_problems(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
+    return rc == 0 ? 0 : problems_end(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
 /* The classes of the data are those of the weights, unless the last layer is not loaded. Returns an exit code. */
@@ -172,7 +165,7 @@ static int prepare_here(struct run *run)
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
                                                  &problems);
     if (rc != 0)
-        code = print_problems(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+        code = problems_end(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0 && run->datasets[PHASE_TRAIN] != NULL)
         overfit_fit(run->settings, run->datasets[PHASE_TRAIN]->record_count);
     if (code == 0)
@@ -184,8 +177,8 @@ static int prepare_here(struct run *run)
         run_plan_fit_epochs(run->settings, datasets_of(run));
     if (code == 0 && (run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0 ||
                       plan_doubts_check(&run->plan, run->settings, run->net, &problems) != 0))
-        code = print_problems(&problems,
-                              run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+        code = problems_end(&problems,
+                            run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     problems_release(&problems);
     return code;
 }

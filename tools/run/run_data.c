@@ -779,10 +779,7 @@ int run_data_check(const struct dataset *const datasets[PHASE_COUNT], FILE *out)
     problems_init(&problems);
     const int rc = check_all(datasets, out, &problems);
     if (rc != 0 && rc != -ECANCELED)
-        problems_print(&problems);
-    const int code = rc == -ECANCELED ? signals_exit_code()
-                     : rc == 0        ? 0
-                                      : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+        return problems_end(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);
-    return code;
+    return rc == 0 ? 0 : signals_exit_code();
 }

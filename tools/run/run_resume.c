@@ -849,9 +849,7 @@ int run_weights_open(struct initial_weights **weights_out, struct settings *sett
     if (rc == 0)
         rc = weights_agree(*weights_out, model->weights, settings, net, WEIGHTS_TRAINED_ON, &problems);
     const int code = rc == -EINVAL ? EXIT_CODE_USAGE : (int)exit_code_of(rc, EXIT_CODE_DATA);
-    problems_print(&problems);
-    const int wrong = problems_code(&problems, code);
-    problems_release(&problems);
+    const int wrong = problems_end(&problems, code);
     return rc == 0 ? 0 : wrong;
 }
 

@@ -154,9 +154,7 @@ static int run_command(const struct arguments *arguments)
     problems_init(&problems);
     const int rc = read_configuration(arguments, &settings, &problems);
     const bool has_rollback = settings.train.on_nan == ON_NAN_ROLLBACK;
-    problems_print(&problems);
-    code = rc == 0 ? EXIT_CODE_OK : problems_code(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
-    problems_release(&problems);
+    code = problems_end(&problems, rc == 0 ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_USAGE));
     settings_release(&settings);
     return code == EXIT_CODE_OK ? run_trials(arguments, has_rollback) : code;
 }

@@ -293,12 +293,15 @@ static void end_stalled(struct ranks *ranks, bool is_hanging)
     _exit(ranks->failure.code);
 }
 
-/* False: the watch ends. */
+/* Sleep until the next poll. False: the watch ends. */
 static bool await_poll(struct ranks *ranks)
 {
-    const struct timespec nap = { .tv_nsec = 1000000000 / POLLS_PER_SECOND };
-    nanosleep(&nap, NULL);
+    const uint64_t due_ns = clock_now_ns() + 1000000000u / POLLS_PER_SECOND;
+    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    int rc = 0;
     pthread_mutex_lock(&ranks->lock);
+    while (rc == 0 && !ranks->watch_ends)
+        rc = pthread_cond_timedwait(&ranks->watch_changed, &ranks->lock, &due);
     const bool goes_on = !ranks->watch_ends;
     pthread_mutex_unlock(&ranks->lock);
     return goes_on;

@@ -331,6 +331,11 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
         snprintf(ranks->host, sizeof(ranks->host), "unknown host");
     pthread_mutex_init(&ranks->lock, NULL);
     pthread_cond_init(&ranks->changed, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&ranks->watch_changed, &clock);
+    pthread_condattr_destroy(&clock);
     ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
     if (ranks->peers == NULL)
         return -ENOMEM;
@@ -385,6 +390,7 @@ static void set_flag(struct ranks *ranks, bool *flag)
 {
     pthread_mutex_lock(&ranks->lock);
     *flag = true;
+    pthread_cond_signal(&ranks->watch_changed);
     pthread_mutex_unlock(&ranks->lock);
     doorbells_ring(ranks->doorbells, ranks->launcher.rank);
 }
@@ -402,6 +408,7 @@ static void release(struct ranks *ranks)
     }
     doorbells_close(ranks->doorbells);
     free(ranks->peers);
+    pthread_cond_destroy(&ranks->watch_changed);
     pthread_cond_destroy(&ranks->changed);
     pthread_mutex_destroy(&ranks->lock);
     free(ranks);

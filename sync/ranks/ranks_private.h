@@ -75,6 +75,7 @@ struct ranks {
     char host[RANK_HOST_BYTES];
     pthread_mutex_t lock;               /* of what follows, and of the peers */
     pthread_cond_t changed;             /* for waiting mains: mail, failure, opening, linked, handled */
+    pthread_cond_t watch_changed;       /* for the watch: it ends */
     bool is_open, is_closing, watch_ends;
     bool are_linked;                    /* the doorbells; read without the lock by the communication thread, which sets it */
     int open_code;                      /* why it could not be opened; 0: it could, or is not yet */

@@ -62,7 +62,7 @@ struct trainer_fixture {
 
 void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec);
 /* Should a test run all combinations of its parameters? On the host, where a run is short, and in the long tests. On a
- * simulated device each value is tested with one value of the others. */
+ * simulated device and under a sanitizer each value is tested with one value of the others. */
 bool fixture_is_thorough(void);
 /* Numbers of towers to try, up to FIXTURE_TOWERS_MAX (on CUDA to 5). Returns how many. */
 size_t fixture_tower_counts(const uint32_t **counts_out);

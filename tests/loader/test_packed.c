@@ -200,14 +200,16 @@ TEST(a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut)
     }
 }
 
-/* Some bits of a header have no meaning. */
+/* Some bits of a header have no meaning. A step of five comes to every byte's neighbour and to each of the eight places of
+ * a bit. */
 static void flip_all(enum packed_way way, size_t records_a_piece, unsigned lost_max, size_t seen_min)
 {
     const unsigned all = (1u << RECORDS) - 1;
     const size_t first_bit = way == PACKED_ZLIB || records_a_piece == RECORDS ? CONTAINER_MAGIC_BYTES * 8 : 0;
-    size_t seen = 0;
+    const size_t step = test_is_long() ? 1 : 5;
+    size_t seen = 0, flipped = 0;
     pack(way, records_a_piece);
-    for (size_t bit = 0; bit < packed_bytes * 8; bit++) {
+    for (size_t bit = 0; bit < packed_bytes * 8; bit += step) {
         uint64_t lost;
         packed[bit / 8] ^= (uint8_t)(1u << bit % 8);
         const bool is_whole = opens_whole(packed_bytes);
@@ -217,8 +219,9 @@ static void flip_all(enum packed_way way, size_t records_a_piece, unsigned lost_
         if (bit >= first_bit)
             assert_true((unsigned)__builtin_popcount(all & ~found) <= lost_max);
         seen += !is_whole;
+        flipped++;
     }
-    assert_true(seen >= seen_min * packed_bytes * 8 / 100);
+    assert_true(seen >= seen_min * flipped / 100);
 }
 
 TEST(a_flipped_bit_costs_no_more_than_the_lz4_frame_it_is_in)

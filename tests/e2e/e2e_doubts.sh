@@ -15,6 +15,9 @@ relu r1
 dense fc2 units classes
 softmax_loss loss
 END
+sed 's/^batch_norm n1/& decay 0.1/' norm.net >decay.net
+sed 's/^batch_norm n1/& decay 0.5/; s/^relu r1/&\ndropout d1 rate 0.5/' norm.net >half.net
+sed 's/^relu r1/&\ndropout d1 rate 0.9/' norm.net >keep.net
 # 600 records in batches of 60: 10 steps an epoch, and 10 epochs where nothing is said.
 sed -i '/^epochs = /d; s/^batch = .*/batch = 60\noptimizer = momentum\nlearning_rate = 0.05/' tiny.conf
 sed 's/^optimizer = .*/&\nwarmup_epochs = 5\nschedule = piecewise\nboundaries = 30 60 80\nfactors = 0.1 0.01 0.001\nepochs = 90\nema = 0.999/' \
@@ -102,6 +105,13 @@ tiny   | model.file=norm.net train.batch=3 devices.towers=2           | warned |
 tiny   | model.file=norm.net data.limit=121                           | warned | n1, which has one pixel, gives the same for all images: use another batch, or data.last_batch = drop
 tiny   | model.file=norm.net data.limit=121 data.last_batch=drop      | passed
 tiny   | model.file=norm.net data.limit=122                           | passed
+tiny   | model.file=decay.net                                         | warned | batch_norm n1 decay 0.1: .*; PyTorch's momentum 0.1 is decay 0.9$
+tiny   | model.file=half.net                                          | passed
+tiny   | model.file=keep.net                                          | warned | dropout d1 rate 0.9: this share is set to 0; to keep it the rate is 0.1$
+tiny   | train.ema=0.001                                              | warned | train.ema = 0.001: .* of 0.001 elsewhere is ema = 0.999$
+tiny   | train.optimizer=rmsprop train.rho=0.1                        | warned | train.rho = 0.1: this share of the running averages stays
+tiny   | train.label_smoothing=0.9                                    | warned | train.label_smoothing = 0.9: .* to leave it to the label it is 0.1$
+tiny   | train.label_smoothing=0.1                                    | passed
 tiny   | model.freeze=*                                               | refused | freezes all parameters
 END
 

@@ -242,6 +242,67 @@ static bool are_betas_swapped(const struct doubts *doubts, char *words)
     return true;
 }
 
+/* ---- numbers that other programs count from the other end: a share that stays, or one that goes ---- */
+
+static bool is_norm_of_last_batch(const struct doubts *doubts, char *words)
+{
+    for (uint32_t i = 0; i < doubts->net->layer_count; i++) {
+        const struct layer *const layer = &doubts->net->layers[i];
+        if (layer->kind != LAYER_BATCH_NORM || layer->decay >= 0.5)
+            continue;
+        snprintf(words, LINE_BYTES, "batch_norm %s decay %g: so little of the running average stays at each step that the "
+                                    "last batches decide it; PyTorch's momentum %g is decay %g", layer->name, layer->decay,
+                 layer->decay, 1 - layer->decay);
+        return true;
+    }
+    return false;
+}
+
+static bool is_most_dropped(const struct doubts *doubts, char *words)
+{
+    for (uint32_t i = 0; i < doubts->net->layer_count; i++) {
+        const struct layer *const layer = &doubts->net->layers[i];
+        if (layer->kind != LAYER_DROPOUT || layer->rate < 0.75f)
+            continue;
+        snprintf(words, LINE_BYTES, "dropout %s rate %g: this share is set to 0; to keep it the rate is %g", layer->name,
+                 (double)layer->rate, (double)(1 - layer->rate));
+        return true;
+    }
+    return false;
+}
+
+static bool is_average_short(const struct doubts *doubts, char *words)
+{
+    const double ema = doubts->settings->train.ema;
+    if (ema <= 0 || ema >= 0.5 || !is_train_set(doubts, "ema"))
+        return false;
+    snprintf(words, LINE_BYTES, "train.ema = %g: this share of the average stays at each step; a momentum or alpha of %g "
+                                "elsewhere is ema = %g", ema, ema, 1 - ema);
+    return true;
+}
+
+static bool is_rho_small(const struct doubts *doubts, char *words)
+{
+    const struct train_settings *const train = &doubts->settings->train;
+    const bool is_used = train->optimizer == OPTIMIZER_ADADELTA || train->optimizer == OPTIMIZER_RMSPROP ||
+                         train->optimizer == OPTIMIZER_RMSPROP_KERAS;
+    if (!is_used || train->rho >= 0.5 || !is_train_set(doubts, "rho"))
+        return false;
+    snprintf(words, LINE_BYTES, "train.rho = %g: this share of the running averages stays at each step; usual is 0.9 or "
+                                "more", train->rho);
+    return true;
+}
+
+static bool is_label_smoothed_away(const struct doubts *doubts, char *words)
+{
+    const double smoothing = doubts->settings->train.label_smoothing;
+    if (smoothing <= 0.5 || !is_train_set(doubts, "label_smoothing"))
+        return false;
+    snprintf(words, LINE_BYTES, "train.label_smoothing = %g: this share goes to all classes alike; to leave it to the label "
+                                "it is %g", smoothing, 1 - smoothing);
+    return true;
+}
+
 static bool is_goal_of_guessing(const struct doubts *doubts, char *words)
 {
     const double goal = doubts->settings->train.stop_at, chance = 1 / (double)doubts->net->classes;
@@ -345,7 +406,8 @@ void plan_doubts_print(const struct run_plan *plan, const struct settings *setti
 {
     static bool (*const rows[])(const struct doubts *doubts, char *words) = {
         is_cut, has_no_rate, does_rise, is_change_in_warmup, is_decay_too_large, are_betas_swapped, is_goal_of_guessing,
-        is_not_mixed, is_padding_too_wide, are_the_same_dropped, is_one_normalised,
+        is_not_mixed, is_padding_too_wide, are_the_same_dropped, is_one_normalised, is_norm_of_last_batch,
+        is_most_dropped, is_average_short, is_rho_small, is_label_smoothed_away,
     };
     const struct doubts doubts = { plan, settings, net, (double)schedule_steps_per_epoch(&plan->schedule),
                                    (double)schedule_step_count(&plan->schedule) };

@@ -53,7 +53,8 @@ static int gather(struct ranks *ranks, struct core_user *users, uint32_t count)
         const int rc = ranks_receive(ranks, rank, MAIL_MEETING, &mail);
         if (rc != 0)
             return rc;
-        memcpy(&users[rank], mail->data, sizeof(*users));
+        if (mail->bytes == sizeof(*users))      /* another version is refused later */
+            memcpy(&users[rank], mail->data, sizeof(*users));
         users[rank].host[HOST_NAME_BYTES - 1] = '\0';
         free(mail);
     }
@@ -84,14 +85,15 @@ static int follow(struct ranks *ranks, struct core_share *share_out)
         rc = ranks_receive(ranks, 0, MAIL_MEETING, &mail);
     if (rc != 0)
         return rc;
-    memcpy(share_out, mail->data, sizeof(*share_out));
+    if (mail->bytes == sizeof(*share_out))
+        memcpy(share_out, mail->data, sizeof(*share_out));
     free(mail);
     return 0;
 }
 
 int core_share_agree(struct ranks *ranks, struct settings *settings)
 {
-    struct core_share share;
+    struct core_share share = { .ranks = 1, .quota_ranks = 1 };
     if (ranks == NULL)
         return 0;
     const int rc = ranks_rank(ranks) == 0 ? lead(ranks, &share) : follow(ranks, &share);

@@ -102,7 +102,8 @@ static int follow(struct ranks *ranks, const struct device_plan *plan, uint32_t 
         rc = ranks_receive(ranks, 0, MAIL_MEETING, &mail);
     if (rc != 0)
         return rc;
-    memcpy(share_out, mail->data, sizeof(*share_out));
+    if (mail->bytes == sizeof(*share_out))
+        memcpy(share_out, mail->data, sizeof(*share_out));
     free(mail);
     return 0;
 }

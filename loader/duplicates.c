@@ -125,30 +125,38 @@ static bool are_equal(struct search *search, uint64_t id, uint64_t other_id)
     return payload != NULL && other != NULL && bytes == other_bytes && memcmp(payload, other, bytes) == 0;
 }
 
-/* Count the records that are like this one of the other set, and remove their marks, so that each counts once. */
-static void count_likes(struct search *search, struct marks *marks, bool *is_counted, const struct mark *mark,
+enum counted { COUNTED_NOT, COUNTED, COUNTED_WITH_ALL_ITS_LIKES };
+
+/* Count the records that are like this one of the other set, each once. The first of equal marks says whether all of them
+ * are counted: a set with many copies of one record is not searched anew for each. */
+static void count_likes(struct search *search, struct marks *marks, enum counted *counted, const struct mark *mark,
                         struct duplicates *duplicates)
 {
-    for (uint64_t at = find_mark(marks, mark); at < marks->count; at++) {
-        const struct mark *const own = &marks->items[at];
-        if (mark_compare(own, mark) != 0)
-            return;
-        if (is_counted[at] || !are_equal(search, own->id, mark->id))
-            continue;
-        is_counted[at] = true;
-        if (duplicates->count++ > 0 && own->id > duplicates->first)
-            continue;
-        duplicates->first = own->id;
-        duplicates->other = mark->id;
+    const uint64_t first = find_mark(marks, mark);
+    bool are_all_counted = true;
+    if (first < marks->count && counted[first] == COUNTED_WITH_ALL_ITS_LIKES)
+        return;
+    for (uint64_t at = first; at < marks->count && mark_compare(&marks->items[at], mark) == 0; at++) {
+        const uint64_t own = marks->items[at].id;
+        if (counted[at] == COUNTED_NOT && are_equal(search, own, mark->id)) {
+            counted[at] = COUNTED;
+            if (duplicates->count++ == 0 || own <= duplicates->first) {
+                duplicates->first = own;
+                duplicates->other = mark->id;
+            }
+        }
+        are_all_counted = are_all_counted && counted[at] != COUNTED_NOT;
     }
+    if (first < marks->count && are_all_counted && mark_compare(&marks->items[first], mark) == 0)
+        counted[first] = COUNTED_WITH_ALL_ITS_LIKES;
 }
 
 static int look_at_other(struct search *search, struct marks *marks, struct duplicates *duplicates)
 {
     const struct dataset *const other = search->sets[1];
-    bool *const is_counted = calloc(marks->count + 1, sizeof(*is_counted));
+    enum counted *const counted = calloc(marks->count + 1, sizeof(*counted));
     uint64_t reads = 0;
-    int rc = is_counted != NULL ? 0 : -ENOMEM;
+    int rc = counted != NULL ? 0 : -ENOMEM;
     for (uint64_t id = 0; id < other->record_count && rc == 0; id++) {
         struct mark mark;
         if (dataset_is_unwanted(other))
@@ -160,9 +168,9 @@ static int look_at_other(struct search *search, struct marks *marks, struct dupl
             continue;
         reads++;
         if (make_mark(search, 1, id, &mark))
-            count_likes(search, marks, is_counted, &mark, duplicates);
+            count_likes(search, marks, counted, &mark, duplicates);
     }
-    free(is_counted);
+    free(counted);
     return rc;
 }
 

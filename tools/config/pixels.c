@@ -17,7 +17,8 @@
 const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
                                                        "augment.evaluation_resize", "augment.filter",
                                                        "data.label_offset", "data.label_key", "data.image_key",
-                                                       "data.image_layout", "data.image_range" };
+                                                       "data.image_layout", "data.image_range",
+                                                       "data.validation_split" };
 
 const struct option_row *pixels_option(size_t setting)
 {

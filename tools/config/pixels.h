@@ -11,12 +11,13 @@
 #include "tools/config/options.h"
 #include "tools/config/settings.h"
 
-/* "SECTION.KEY" of the settings that weights keep: those that scale validation images, the label offset, and those that
- * say how records are read. The latter are kept only where they are set. */
+/* "SECTION.KEY" of the settings that weights keep: those that scale validation images, the label offset, those that say
+ * how records are read, which are kept only where they are set, and the share of records that was not trained on. */
 #define PIXELS_SCALING 4u
 #define PIXELS_LABEL_OFFSET PIXELS_SCALING
 #define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first one on records */
-#define PIXELS_SETTINGS (PIXELS_LABEL_KEY + 4)
+#define PIXELS_VALIDATION_SPLIT (PIXELS_LABEL_KEY + 4)
+#define PIXELS_SETTINGS (PIXELS_VALIDATION_SPLIT + 1)
 extern const char *const pixels_settings[PIXELS_SETTINGS];
 const struct option_row *pixels_option(size_t setting);
 

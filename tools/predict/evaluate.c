@@ -77,7 +77,8 @@ static int prepare(struct evaluation *evaluation)
     if (code == 0)
         code = find_weights(evaluation);
     if (code == 0)
-        code = trained_open(&evaluation->trained, evaluation->settings, evaluation->weights_path);
+        code = trained_open(&evaluation->trained, evaluation->settings, evaluation->weights_path,
+                            WEIGHTS_EVALUATED);
     if (code == 0)
         code = open_data(evaluation);
     phase_enter(RUN_PHASE_PLANNING);

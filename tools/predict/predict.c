@@ -123,7 +123,7 @@ static int open_printer(struct prediction_run *run)
 
 static int prepare(struct prediction_run *run)
 {
-    int code = trained_open(&run->trained, run->settings, run->request->weights);
+    int code = trained_open(&run->trained, run->settings, run->request->weights, WEIGHTS_PREDICTED_WITH);
     if (code == 0 && run->words->shards != NULL)
         code = open_shards(run);
     if (code == 0)

@@ -24,7 +24,6 @@
 #include "tools/results/run_names.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
-#include "tools/results/weights_agree.h"
 #include "tools/run/environment.h"
 #include "tools/run/launched.h"
 #include "tools/run/run_data.h"
@@ -233,7 +232,7 @@ bool trained_may_restart(const struct settings *settings)
 
 /* ---- network and weights ---- */
 
-int trained_open(struct trained *trained, struct settings *settings, const char *weights_path)
+int trained_open(struct trained *trained, struct settings *settings, const char *weights_path, enum weights_use use)
 {
     struct problems problems;
     *trained = (struct trained){ .settings = settings, .weights_path = weights_path };
@@ -243,7 +242,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     problems_init(&problems);
     int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
     if (rc == 0)
-        rc = weights_agree(trained->weights, weights_path, settings, trained->net, WEIGHTS_EVALUATED, &problems);
+        rc = weights_agree(trained->weights, weights_path, settings, trained->net, use, &problems);
     const int code = problems_end(&problems, rc == 0         ? 0
                                              : rc == -EINVAL ? EXIT_CODE_USAGE
                                                              : (int)exit_code_of(rc, EXIT_CODE_DATA));

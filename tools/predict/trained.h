@@ -9,6 +9,7 @@
 #include "tools/config/program_option.h"
 #include "tools/config/settings.h"
 #include "tools/predict/inference.h"
+#include "tools/results/weights_agree.h"
 
 /* From the command line; borrowed; NULL: not given. */
 struct network_words {
@@ -69,7 +70,7 @@ bool trained_may_restart(const struct settings *settings);
 
 /* Open the network of the settings, and the weights, whose shapes must match it. 0, or an exit code after all
  * messages. */
-int trained_open(struct trained *trained, struct settings *settings, const char *weights_path);
+int trained_open(struct trained *trained, struct settings *settings, const char *weights_path, enum weights_use use);
 /* Open the validation set of the settings; labels out of range are no problem where any label is taken. 0, or an exit
  * code after all messages. */
 int trained_open_data(struct trained *trained, bool is_any_label_taken);

@@ -55,7 +55,8 @@ static void add_pixels(struct weights_about *about)
     add_text(about, "pipetrain.images.validation", pixels->images[PHASE_EVALUATE]);
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
         char *const key = about->setting_keys[i];
-        if (i >= PIXELS_LABEL_KEY && strcmp(pixels->settings[i], pixels_option(i)->initial) == 0)
+        if (i >= PIXELS_LABEL_KEY && i < PIXELS_VALIDATION_SPLIT &&
+            strcmp(pixels->settings[i], pixels_option(i)->initial) == 0)
             continue;
         snprintf(key, sizeof(about->setting_keys[i]), WEIGHTS_SETTING "%s", pixels_settings[i]);
         add_text(about, key, pixels->settings[i]);

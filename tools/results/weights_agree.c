@@ -220,13 +220,13 @@ static void compare_scaling(struct agreement *agreement, struct settings *theirs
     for (size_t i = 0; i < PIXELS_SCALING; i++)
         if (!use_text(theirs, pixels_option(i), scaling_of(agreement, i)))
             return;
-    if (agreement->use == WEIGHTS_EVALUATED)
+    if (agreement->use != WEIGHTS_TRAINED_ON)
         use_scaling(agreement);
     describe_scaling(agreement->settings, here, sizeof(here));
     describe_scaling(theirs, there, sizeof(there));
     if (strcmp(here, there) == 0)
         return;
-    if (agreement->use == WEIGHTS_EVALUATED)
+    if (agreement->use != WEIGHTS_TRAINED_ON)
         add_difference(agreement, "its validation images were %s; the configuration sets %s (without augment.evaluation, "
                        ".evaluation_scale, .evaluation_resize and .filter those of the weights are used)", there, here);
     else
@@ -264,7 +264,7 @@ static void compare_reading(struct agreement *agreement, size_t setting, struct 
         return;
     log_plain(text, shown, sizeof(shown));
     const char *const here = option_format(option, settings, &room);
-    const bool is_evaluated = agreement->use == WEIGHTS_EVALUATED;
+    const bool is_evaluated = agreement->use != WEIGHTS_TRAINED_ON;
     if (is_evaluated && !is_given(settings, option)) {
         (void)use_text(settings, option, text);
         log_message(LOG_RUN, "%s: %s = %s, as it was trained", agreement->path, name, shown);
@@ -276,6 +276,24 @@ static void compare_reading(struct agreement *agreement, size_t setting, struct 
                     *here != '\0' ? here : "not set");
 }
 
+/* Records that a smaller share holds out are held out by a larger one, too, but not the other way round. */
+static void compare_splits(struct agreement *agreement, struct settings *theirs)
+{
+    struct data_settings *const data = &agreement->settings->data;
+    const struct option_row *const option = pixels_option(PIXELS_VALIDATION_SPLIT);
+    if (agreement->use != WEIGHTS_EVALUATED || !use_text(theirs, option, text_of(agreement, PIXELS_VALIDATION_SPLIT)))
+        return;
+    const double split = theirs->data.validation_split;
+    if (*data->train != '\0' && *data->validation == '\0' && split > 0 && !is_given(agreement->settings, option)) {
+        data->validation_split = split;
+        log_message(LOG_RUN, "%s: data.validation_split = %g, as it was trained", agreement->path, split);
+    }
+    if (data->validation_split > split)
+        add_difference(agreement, "trained with data.validation_split = %g; with %g records that it was trained on would "
+                       "be evaluated (without it that of the weights is used; name records of another set with "
+                       "data.validation)", split, data->validation_split);
+}
+
 static int compare_settings(struct agreement *agreement)
 {
     struct settings theirs;
@@ -283,8 +301,9 @@ static int compare_settings(struct agreement *agreement)
         return -ENOMEM;
     compare_scaling(agreement, &theirs);
     compare_label_offsets(agreement, &theirs);
-    for (size_t i = PIXELS_LABEL_KEY; i < PIXELS_SETTINGS; i++)
+    for (size_t i = PIXELS_LABEL_KEY; i < PIXELS_VALIDATION_SPLIT; i++)
         compare_reading(agreement, i, &theirs);
+    compare_splits(agreement, &theirs);
     settings_release(&theirs);
     return 0;
 }

@@ -10,8 +10,9 @@
 #include "tools/config/settings.h"
 #include "tools/results/initial_weights.h"
 
-/* What weights are loaded for. Training scales its validation images as its own configuration says. */
-enum weights_use { WEIGHTS_TRAINED_ON, WEIGHTS_EVALUATED };
+/* What weights are loaded for. Training scales its validation images as its own configuration says; only an evaluation
+ * must not see what was trained on. */
+enum weights_use { WEIGHTS_TRAINED_ON, WEIGHTS_EVALUATED, WEIGHTS_PREDICTED_WITH };
 
 /* Compare weights with the settings and the net of a configuration: the transform of pixels, the scaling of validation
  * images, the label offset, and the layers whose tensors are loaded (compute/net_difference.h). What the configuration

@@ -178,6 +178,32 @@ expect_err "^$read: trained with data.image_range = 0..65535; here it is auto$"
 expect_err "^$read: trained with data.label_key = height; here it is not set$"
 grep -q 'setting.data.label_key' $base && fail 'a key that is not set is saved'
 
+# ---- records that were not trained on ----
+
+shards="data.train=$work/data/train-*"
+train split $small --set data.validation= --set data.validation_split=0.2 --set train.epochs=1
+split=runs/split/weights.safetensors
+wanted=$(accuracy -c runs/split/run.conf)
+expect_equal "$(accuracy -w $split --set "$shards")" "$wanted" 'the share that is held out is that of the weights'
+expect_err "^$split: data.validation_split = 0.2, as it was trained$"
+for share in 0.1 0.2; do
+    expect_end 0 "a share of $share" evaluate -w $split --set "$shards" --set data.validation_split=$share
+    ! grep -q 'validation_split' err || fail "a share of $share is reported"
+done
+for how in "-w $split --set $shards" "-c runs/split/run.conf" "-c runs/split/run.conf -w runs/split/weights.safetensors"; do
+    expect_end 2 'a larger share' evaluate $how --set data.validation_split=0.4
+    expect_err "^.*$split: trained with data.validation_split = 0.2; with 0.4 records that it was trained on would be"
+done
+expect_end 0 'a larger share that is accepted' evaluate -w $split --set "$shards" --set data.validation_split=0.4 \
+    --set model.weights_differ=yes
+expect_end 2 'a share of records that were all trained on' evaluate -w $base --set "$shards" \
+    --set data.validation_split=0.2
+expect_end 0 'another set' evaluate -w $split "$validation"
+! grep -q 'validation_split' err || fail 'a validation set of its own is reported'
+LC_ALL=C sed 's/setting[.]data[.]validation_split/setting.data.validation_spilt/' $split >older.safetensors
+expect_end 0 'older weights' evaluate -w older.safetensors --set "$shards" --set data.validation_split=0.4
+expect_end 0 'the images of a prediction' run "$pipetrain" predict -w $split --set devices.kind="$kind" "data/validation-*"
+
 # ---- weights without metadata ----
 
 # foreign FILE OUT: weights as another program writes them

@@ -21,8 +21,8 @@ void dropout_init(struct dropout *dropout, uint64_t seed, uint32_t layer, float 
     };
 }
 
-static void mask_portable(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
-                          uint8_t *mask_out)
+void dropout_mask_plain(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
+                        uint8_t *mask_out)
 {
     uint32_t word[4];
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +143,7 @@ void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t positi
         return;
     }
 #endif
-    mask_portable(dropout, epoch, position, count, mask_out);
+    dropout_mask_plain(dropout, epoch, position, count, mask_out);
 }
 
 VECTOR_LOOPS

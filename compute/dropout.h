@@ -28,6 +28,9 @@ void dropout_init(struct dropout *dropout, uint64_t seed, uint32_t layer, float 
 /* The mask of elements 0 .. count - 1 of one sample: 1 kept, 0 dropped. */
 void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
                   uint8_t *mask_out);
+/* The same in plain loops, for any CPU. */
+void dropout_mask_plain(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
+                        uint8_t *mask_out);
 /* to[i] = mask[i] ? from[i] * scale : 0, for values in forward and gradients in backward. `to` may be `from`. */
 void dropout_apply(const struct dropout *dropout, const uint8_t *mask, const float *from, float *to, size_t count);
 

@@ -17,19 +17,29 @@ static uint8_t kept(const struct dropout *dropout, uint32_t epoch, uint64_t posi
     return half >= dropout->threshold;
 }
 
+typedef void (*mask_function)(const struct dropout *, uint32_t epoch, uint64_t position, size_t count,
+                              uint8_t *mask_out);
+
+static void check_mask(mask_function mask_of, uint32_t layer, uint64_t position, size_t count)
+{
+    uint8_t mask[COUNT_MAX + 1];
+    struct dropout dropout;
+    dropout_init(&dropout, 11 + count, layer, 0.3f);
+    memset(mask, 7, sizeof(mask));
+    mask_of(&dropout, (uint32_t)count, position, count, mask);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(mask[i], kept(&dropout, (uint32_t)count, position, i));
+    assert_int_equal(mask[count], 7);
+}
+
+/* The one of this CPU, and the plain one. */
 TEST(every_length_gives_the_mask_of_the_definition)
 {
     static const uint64_t positions[] = { 0, 1, 59999, UINT32_MAX, (1ull << 32) + 5, UINT64_MAX };
-    for (size_t p = 0; p < sizeof(positions) / sizeof(positions[0]); p++)
+    for (uint32_t p = 0; p < sizeof(positions) / sizeof(positions[0]); p++)
         for (size_t count = 0; count < COUNT_MAX; count += 1 + p) {
-            uint8_t mask[COUNT_MAX + 1];
-            struct dropout dropout;
-            dropout_init(&dropout, 11 + count, (uint32_t)p, 0.3f);
-            memset(mask, 7, sizeof(mask));
-            dropout_mask(&dropout, (uint32_t)count, positions[p], count, mask);
-            for (uint32_t i = 0; i < count; i++)
-                assert_int_equal(mask[i], kept(&dropout, (uint32_t)count, positions[p], i));
-            assert_int_equal(mask[count], 7);
+            check_mask(dropout_mask, p, positions[p], count);
+            check_mask(dropout_mask_plain, p, positions[p], count);
         }
 }
 

@@ -1,5 +1,8 @@
 /* Tests of the watchdog: a thread that hangs in a call or a wait fails the run, one that waits for anything else does
  * not, nor does a process that was paused; and a process that cannot end is ended. */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -180,6 +183,72 @@ TEST_WITH(a_layer_may_take_many_times_as_long_as_the_longest_before, open_run, c
     for (int i = 0; i < 5; i++)             /* a watchdog on a busy machine may miss one */
         compute(DEADLINE_MS * 3 / 4, 0);
     compute(DEADLINE_MS * 4, 0);
+    assert_false(stop_failed(stop));
+}
+
+/* Looks on command, so that a mark lasts an exact number of them. */
+static atomic_bool are_looks_ours;
+static sem_t look_due, look_done;
+
+int __real_pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *changed, pthread_mutex_t *lock, const struct timespec *until);
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *changed, pthread_mutex_t *lock, const struct timespec *until)
+{
+    if (!atomic_load(&are_looks_ours))
+        return __real_pthread_cond_timedwait(changed, lock, until);
+    pthread_mutex_unlock(lock);
+    sem_post(&look_done);
+    sem_wait(&look_due);
+    pthread_mutex_lock(lock);
+    return ETIMEDOUT;
+}
+
+static int open_run_of_our_looks(void **state)
+{
+    sem_init(&look_due, 0, 0);
+    sem_init(&look_done, 0, 0);
+    atomic_store(&are_looks_ours, true);
+    if (open_run(state) != 0)
+        return -1;
+    sem_wait(&look_done);
+    return 0;
+}
+
+static int close_run_of_our_looks(void **state)
+{
+    atomic_store(&are_looks_ours, false);
+    sem_post(&look_due);
+    return close_run(state);
+}
+
+static void look(uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++) {
+        sem_post(&look_due);
+        sem_wait(&look_done);
+    }
+}
+
+/* One look finds the mark, `looks` more find it unchanged, the last one finds it over. */
+static void last(uint32_t looks)
+{
+    heartbeat_begin_work("computing a layer", "conv1", 0);
+    look(1 + looks);
+    heartbeat_end();
+    look(1);
+}
+
+/* The mark may have lasted almost a look more than was seen. */
+TEST_WITH(each_longer_mark_gives_the_next_one_more_time, open_run_of_our_looks, close_run_of_our_looks)
+{
+    enum { FACTOR = 4, LONGEST = 6 };
+    first->factor = FACTOR;
+    heartbeat_adopt(first);
+    for (uint32_t looks = 1; looks <= LONGEST; looks++)
+        last(looks);
+    last(1);
+    last(FACTOR * (LONGEST + 1) - 1);
     assert_false(stop_failed(stop));
 }
 

@@ -151,25 +151,25 @@ check_SCRIPTS = $(sim_twins)
 # Scripts take longer and begin first, so that none ends alone.
 all_tests = $(script_tests) $(program_tests)
 TESTS = $(all_tests)
-# Where threads meet: what continuous integration runs under the thread sanitizer (check-tsan runs all).
-threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases.sh \
-	%D%/e2e/e2e_signals.sh %D%/e2e/test_shards.sh \
-	$(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) \
-	$(filter %/test_reduce_sim %/test_snapshot_pool_sim,$(sim_sync_twins)) \
+# Where threads meet: what continuous integration runs under the thread sanitizer (check-tsan runs all). The threads of
+# the converters meet in the tests of tools.
+threaded_tests = %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
+	%D%/e2e/test_shards.sh \
+	$(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(filter-out %/test_bucket,$(sync_tests)) \
+	$(filter %/test_snapshot_pool_sim,$(sim_sync_twins)) \
 	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
 	%D%/loader/test_read_batch %D%/loader/test_shard_source \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
 	%D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_scan
-threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
 # Under the address and undefined sanitizers in continuous integration (check-asan runs all): the test programs, but for
-# those that compute long and run without a device or without a sanitizer as well, and the scripts in which the programs
-# read and write the most kinds of files and end in the most ways.
-long_programs = %D%/compute/test_winograd %D%/compute/test_update_sim %D%/fuzz/fuzz_cifar %D%/tools/test_resume_sim \
-	$(filter-out %/test_reduce_sim %/test_snapshot_pool_sim,$(sim_sync_twins))
-sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
-	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh \
-	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
-	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \
+# those that compute long and touch no memory that another one does not, and the scripts in which the programs read and
+# write the most kinds of files and end in the most ways. Kernels are tested one by one, and in backends and layers.
+long_programs = %D%/compute/test_winograd %D%/compute/test_growing %D%/compute/onednn/test_convolutions \
+	%D%/compute/test_update_sim %D%/compute/test_frozen_sim %D%/compute/test_graph_sim %D%/compute/test_precisions_sim \
+	tests/cuda/test_cuda_launches tests/cuda/test_cudnn_models %D%/fuzz/fuzz_cifar \
+	%D%/tools/test_resume %D%/tools/test_resume_sim $(filter-out %/test_snapshot_pool_sim,$(sim_sync_twins))
+sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh \
+	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_shards.sh
 check-local: check-TESTS
 	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)

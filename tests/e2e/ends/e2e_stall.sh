@@ -9,29 +9,32 @@ make_quick
 "$pipetrain" -c "$work/tiny.conf" --check | grep -q '^devices .*onednn' || skip 'only oneDNN computes in teams'
 deadline=1
 
-# slowly WHAT NAME OPTION...: with PIPETRAIN_SLOW=WHAT.
-slowly() {
-    slowed=$1 name=$2
+# slowly_apart NAME WHAT OPTION...: a run with PIPETRAIN_SLOW=WHAT, beside others: they wait more than they compute.
+slowly_apart() {
+    name=$1 slowed=$2
     shift 2
-    run env "PIPETRAIN_SLOW=$slowed" timeout 100 "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
-        --set sync.deadline=$deadline --set train.steps=6 --set data.validation= "$@"
-    command_line="PIPETRAIN_SLOW='$slowed' $command_line"
+    PIPETRAIN_SLOW=$slowed timeout 100 "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
+        --set sync.deadline=$deadline --set train.steps=6 --set data.validation= "$@" \
+        >"$work/$name.out" 2>"$work/$name.err"
+    echo $? >"$work/$name.code"
 }
 
-for more in '' '--set devices.towers=2' '--set train.accumulate=2'; do
-    slowly 'loop 900000000 40' hang $more
-    expect_code 70 "a tower that computes for ever $more"
-    expect_err "^pipetrain: tower [01] \\(cpu\\): no progress for [0-9.]+ s \\(sync\\.deadline\\) in step [1-6]: (computing a layer \\([a-z0-9]+\\)|updating weights|converting its input)"
-    expect_equal "$(grep -c 'no progress' "$work/err")" 1 'messages of a hang'
-done
+# recall NAME: how it ended, for the expectations of e2e.sh.
+recall() {
+    command_line="run $1"
+    code=$(cat "$work/$1.code")
+    cp "$work/$1.out" "$work/out"
+    cp "$work/$1.err" "$work/err"
+}
 
+# A tower that computes for ever.
+slowly_apart hang 'loop 900000000 40' &
+slowly_apart hang-towers 'loop 900000000 40' --set devices.towers=2 &
+slowly_apart hang-pieces 'loop 900000000 40' --set train.accumulate=2 &
 # The whole step takes three deadlines and more, the first one included, and each part of it less than one.
-slowly 'loop 500000' long --set train.steps=1
-expect_code 0 'a long step'
-
+slowly_apart long 'loop 500000' --set train.steps=1 &
 # Waiting is no computing: for input, for the other tower, for main.
-slowly 'decode 2500000 40' input --set devices.towers=2 --set input.decode_threads=1 --set train.batch=40
-expect_code 0 'slow input'
+slowly_apart input 'decode 2500000 40' --set devices.towers=2 --set input.decode_threads=1 --set train.batch=40 &
 
 # A process that was stopped for longer than the deadline.
 env "PIPETRAIN_SLOW=loop 300000 10" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/stopped" --set data.validation= \
@@ -44,4 +47,16 @@ kill -CONT $pid
 wait $pid
 code=$?
 expect_code 0 'a process that was stopped'
+wait
+
+for name in hang hang-towers hang-pieces; do
+    recall $name
+    expect_code 70 'a tower that computes for ever'
+    expect_err "^pipetrain: tower [01] \\(cpu\\): no progress for [0-9.]+ s \\(sync\\.deadline\\) in step [1-6]: (computing a layer \\([a-z0-9]+\\)|updating weights|converting its input)"
+    expect_equal "$(grep -c 'no progress' "$work/err")" 1 'messages of a hang'
+done
+recall long
+expect_code 0 'a long step'
+recall input
+expect_code 0 'slow input'
 finish

@@ -19,6 +19,22 @@ static inline uint64_t clock_now_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/* A time or a duration in nanoseconds, as waits of the system take it. */
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+}
+
+/* Initialise a condition whose timed waits end at a time of this clock, which nobody sets. */
+static inline void clock_init_condition(pthread_cond_t *changed)
+{
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
 /* Processor time of the calling thread since its start. */
 static inline uint64_t clock_thread_ns(void)
 {

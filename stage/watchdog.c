@@ -222,7 +222,7 @@ static void judge(struct watchdog *watchdog)
 static bool await_look(struct watchdog *watchdog)
 {
     const uint64_t due_ns = clock_now_ns() + (uint64_t)watchdog->period_ms * 1000000u;
-    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    const struct timespec due = clock_timespec(due_ns);
     int rc = 0;
     while (rc == 0 && !watchdog->closing)
         rc = pthread_cond_timedwait(&watchdog->changed, &watchdog->lock, &due);
@@ -244,8 +244,7 @@ static _Noreturn void await_exit(struct watchdog *watchdog)
     watchdog->is_exiting = true;
     pthread_cond_broadcast(&watchdog->changed);
     pthread_mutex_unlock(&watchdog->lock);
-    const struct timespec period = { .tv_sec = watchdog->period_ms / 1000,
-                                     .tv_nsec = (long)(watchdog->period_ms % 1000) * 1000000 };
+    const struct timespec period = clock_timespec((uint64_t)watchdog->period_ms * 1000000u);
     for (;;) {
         nanosleep(&period, NULL);
         poll_heartbeats(watchdog);
@@ -296,12 +295,8 @@ int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t de
     struct watchdog *const watchdog = calloc(1, sizeof(*watchdog));
     if (watchdog == NULL)
         return -ENOMEM;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&watchdog->lock, NULL);
-    pthread_cond_init(&watchdog->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    clock_init_condition(&watchdog->changed);
     watchdog->stop = stop;
     watchdog->count = count;
     set_times(watchdog, deadline_ms);

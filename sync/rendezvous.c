@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "stage/clock.h"
 #include "stage/heartbeat.h"
 
 #define SHARE_ALIGN 16u         /* floats: shares begin on cache lines */
@@ -23,12 +24,8 @@ int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops,
     rendezvous->members = calloc(spec->towers, sizeof(*rendezvous->members));
     if (rendezvous->members == NULL)
         return -ENOMEM;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&rendezvous->lock, NULL);
-    pthread_cond_init(&rendezvous->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    clock_init_condition(&rendezvous->changed);
     return 0;
 }
 

@@ -212,7 +212,7 @@ static void lane_loop(void *arg)
 /* Wait until everything is written, at most until `due_ns`. Returns whether it is. */
 static bool await_idle(struct lane *lane, uint64_t due_ns)
 {
-    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    const struct timespec due = clock_timespec(due_ns);
     pthread_mutex_lock(&lane->lock);
     int error = 0;
     while ((lane->used > 0 || lane->is_writing) && error == 0)
@@ -242,11 +242,7 @@ static void lane_end(struct lane *lane, uint64_t due_ns)
 
 static int lane_start(struct lane *lane)
 {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&lane->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    clock_init_condition(&lane->changed);
     lane->state = LANE_OPEN;
     const int rc = thread_start(&lane->thread, lane->name, lane_loop, lane);
     if (rc != 0)

@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "stage/clock.h"
 
 /* In memory that other ranks share. */
 struct doorbell {
@@ -81,7 +82,7 @@ uint32_t doorbells_count(const struct doorbells *doorbells)
 void doorbells_sleep(struct doorbells *doorbells, uint32_t seen, uint64_t due_ns)
 {
     struct doorbell *const own = own_doorbell(doorbells);
-    const struct timespec until = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    const struct timespec until = clock_timespec(due_ns);
     atomic_store(&own->is_slept_at, 1);
     (void)syscall(SYS_futex, &own->count, FUTEX_WAIT_BITSET, seen, &until, NULL, FUTEX_BITSET_MATCH_ANY);
     atomic_store(&own->is_slept_at, 0);

@@ -297,7 +297,7 @@ static void end_stalled(struct ranks *ranks, bool is_hanging)
 static bool await_poll(struct ranks *ranks)
 {
     const uint64_t due_ns = clock_now_ns() + 1000000000u / POLLS_PER_SECOND;
-    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    const struct timespec due = clock_timespec(due_ns);
     int rc = 0;
     pthread_mutex_lock(&ranks->lock);
     while (rc == 0 && !ranks->watch_ends)

@@ -331,11 +331,7 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
         snprintf(ranks->host, sizeof(ranks->host), "unknown host");
     pthread_mutex_init(&ranks->lock, NULL);
     pthread_cond_init(&ranks->changed, NULL);
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&ranks->watch_changed, &clock);
-    pthread_condattr_destroy(&clock);
+    clock_init_condition(&ranks->watch_changed);
     ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
     if (ranks->peers == NULL)
         return -ENOMEM;

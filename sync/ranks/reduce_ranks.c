@@ -507,7 +507,7 @@ static int queue_sum(struct rendezvous *rendezvous, struct share *share)
 static void await_change(struct rendezvous *rendezvous)
 {
     const uint64_t due_ns = clock_now_ns() + HEARTBEAT_EXCUSE_NS;
-    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    const struct timespec due = clock_timespec(due_ns);
     (void)pthread_cond_timedwait(&rendezvous->changed, &rendezvous->lock, &due);
 }
 

@@ -21,6 +21,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/memory_plan.c \
 	%D%/run/pipeline.c \
 	%D%/run/progress_display.c \
+	%D%/run/rank_share.c \
 	%D%/run/report.c \
 	%D%/run/run.c \
 	%D%/run/run_data.c \

@@ -1,15 +1,12 @@
-/* Rank 0 compares the cores of all ranks. */
+/* The cores of all ranks. */
 #include "tools/run/core_share.h"
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "stage/log.h"
-#include "stage/stop.h"
 #include "tools/limits.h"
+#include "tools/run/rank_share.h"
 
 static bool share_cores(const struct core_user *a, const struct core_user *b)
 {
@@ -45,66 +42,29 @@ static struct core_user this_user(void)
     return user;
 }
 
-static int gather(struct ranks *ranks, struct core_user *users, uint32_t count)
+static void bound(void *user)
 {
-    users[0] = this_user();
-    for (uint32_t rank = 1; rank < count; rank++) {
-        struct mail *mail;
-        const int rc = ranks_receive(ranks, rank, MAIL_MEETING, &mail);
-        if (rc != 0)
-            return rc;
-        if (mail->bytes == sizeof(*users))      /* another version is refused later */
-            memcpy(&users[rank], mail->data, sizeof(*users));
-        users[rank].host[HOST_NAME_BYTES - 1] = '\0';
-        free(mail);
-    }
-    return 0;
+    ((struct core_user *)user)->host[HOST_NAME_BYTES - 1] = '\0';
 }
 
-static int lead(struct ranks *ranks, struct core_share *share_out)
+static void share_of(const void *users, uint32_t count, uint32_t index, void *share_out)
 {
-    const uint32_t count = ranks_size(ranks);
-    struct core_user *const users = calloc(count, sizeof(*users));
-    int rc = users == NULL ? -ENOMEM : gather(ranks, users, count);
-    for (uint32_t rank = 1; rank < count && rc == 0; rank++) {
-        const struct core_share share = core_share_of(users, count, rank);
-        rc = ranks_send(ranks, rank, MAIL_MEETING, &share, sizeof(share));
-    }
-    if (rc == 0)
-        *share_out = core_share_of(users, count, 0);
-    free(users);
-    return rc;
-}
-
-static int follow(struct ranks *ranks, struct core_share *share_out)
-{
-    const struct core_user user = this_user();
-    struct mail *mail;
-    int rc = ranks_send(ranks, 0, MAIL_MEETING, &user, sizeof(user));
-    if (rc == 0)
-        rc = ranks_receive(ranks, 0, MAIL_MEETING, &mail);
-    if (rc != 0)
-        return rc;
-    if (mail->bytes == sizeof(*share_out))
-        memcpy(share_out, mail->data, sizeof(*share_out));
-    free(mail);
-    return 0;
+    *(struct core_share *)share_out = core_share_of(users, count, index);
 }
 
 int core_share_agree(struct ranks *ranks, struct settings *settings)
 {
+    static const struct rank_share_rule rule = { "the cores of all ranks", sizeof(struct core_user), sizeof(struct core_share),
+                                                 bound, share_of };
     struct core_share share = { .ranks = 1, .quota_ranks = 1 };
     if (ranks == NULL)
         return 0;
-    const int rc = ranks_rank(ranks) == 0 ? lead(ranks, &share) : follow(ranks, &share);
-    if (rc == 0) {
-        settings->core_rank = share.rank;
-        settings->core_ranks = share.ranks;
-        settings->quota_ranks = share.quota_ranks;
-        return 0;
-    }
-    if (rc != -ENOMEM)
-        return EXIT_CODE_RANK;
-    log_message(LOG_ERROR, "the cores of all ranks: %s", strerror(ENOMEM));
-    return EXIT_CODE_MEMORY;
+    const struct core_user user = this_user();
+    const int code = rank_share_agree(ranks, &rule, &user, &share);
+    if (code != 0)
+        return code;
+    settings->core_rank = share.rank;
+    settings->core_ranks = share.ranks;
+    settings->quota_ranks = share.quota_ranks;
+    return 0;
 }

@@ -76,6 +76,22 @@ run() {
     code=$?
 }
 
+# apart NAME COMMAND...: the same beside others, with & behind it. After wait, recall NAME leaves its result as run does.
+apart() {
+    apart_name=$1
+    shift
+    echo "$*" >"$work/$apart_name.command"
+    "$@" >"$work/$apart_name.out" 2>"$work/$apart_name.err"
+    echo $? >"$work/$apart_name.code"
+}
+
+recall() {
+    command_line=$(cat "$work/$1.command")
+    code=$(cat "$work/$1.code")
+    cp "$work/$1.out" "$work/out"
+    cp "$work/$1.err" "$work/err"
+}
+
 expect_code() {
     [ "$code" -eq "$1" ] || fail "exit code $1 expected: $2"
 }

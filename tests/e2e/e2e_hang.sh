@@ -11,21 +11,12 @@ deadline=1
 at_once=6                               # runs; they wait more than they compute
 anywhere='(in|while) [a-z0-9 ]+' while='while [a-z ]+' step='in (step|batch) [1-6]'
 
-# train_apart NAME OPTION...: a short run beside others, its output and exit code in files named after it.
+# train_apart NAME VARIABLE=VALUE OPTION...: a short run beside others, with this variable.
 train_apart() {
-    name=$1
-    shift
-    timeout 60 "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" --set "sync.deadline=$deadline" \
-        --set train.steps=6 --set train.batch=12 --set data.validation= "$@" >"$work/$name.out" 2>"$work/$name.err"
-    echo $? >"$work/$name.code"
-}
-
-# What it ended with, for the expectations of e2e.sh.
-recall() {
-    command_line="run $1: $2"
-    code=$(cat "$work/$1.code")
-    cp "$work/$1.out" "$work/out"
-    cp "$work/$1.err" "$work/err"
+    name=$1 variable=$2
+    shift 2
+    apart "$name" env "$variable" timeout 60 "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
+        --set "sync.deadline=$deadline" --set train.steps=6 --set train.batch=12 --set data.validation= "$@"
 }
 
 cases=
@@ -33,17 +24,17 @@ cases=
 # WHERE (the phase) and CALL (the call that hangs).
 hang() {
     number=$((${number:-0} + 1))
-    printf '%s\n' "$1" "$2" "$3" >"$work/case$number"
+    printf '%s\n' "$2" "$3" >"$work/case$number"
     block=$1
     shift 3
-    SIM_BLOCK=$block train_apart hang$number "$@" &
+    train_apart "hang$number" "SIM_BLOCK=$block" "$@" &
     cases="$cases $number"
     [ $((number % at_once)) -ne 0 ] || wait
 }
 
 expect_stall() {
-    { read -r block; read -r where; read -r call; } <"$work/case$1"
-    recall "hang$1" "SIM_BLOCK=$block"
+    { read -r where; read -r call; } <"$work/case$1"
+    recall "hang$1"
     expect_code 70 'a run that hangs'
     expect_err "^pipetrain: tower [01] \\(cuda[01]\\)[a-z, ]*: no progress for $deadline s \\(sync\\.deadline\\) $where: $call"
     expect_equal "$(grep -c 'no progress' "$work/err")" 1 'messages of a hang'
@@ -86,12 +77,12 @@ done
 
 # Towers that wait for input for longer than the deadline, again and again.
 for reduce in nccl peer; do
-    PIPETRAIN_SLOW="decode ${deadline}900000 15" train_apart slow-$reduce --set devices.towers=2 --set sync.reduce=$reduce \
-        --set input.decode_threads=1 &
+    train_apart slow-$reduce "PIPETRAIN_SLOW=decode ${deadline}900000 15" --set devices.towers=2 \
+        --set sync.reduce=$reduce --set input.decode_threads=1 &
 done
 wait
 for reduce in nccl peer; do
-    recall slow-$reduce 'slow input'
+    recall slow-$reduce
     expect_code 0 'slow input is no hang'
 done
 finish

@@ -13,18 +13,8 @@ deadline=1
 slowly_apart() {
     name=$1 slowed=$2
     shift 2
-    PIPETRAIN_SLOW=$slowed timeout 100 "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
-        --set sync.deadline=$deadline --set train.steps=6 --set data.validation= "$@" \
-        >"$work/$name.out" 2>"$work/$name.err"
-    echo $? >"$work/$name.code"
-}
-
-# recall NAME: how it ended, for the expectations of e2e.sh.
-recall() {
-    command_line="run $1"
-    code=$(cat "$work/$1.code")
-    cp "$work/$1.out" "$work/out"
-    cp "$work/$1.err" "$work/err"
+    apart "$name" env "PIPETRAIN_SLOW=$slowed" timeout 100 "$slow" -c "$work/tiny.conf" \
+        --set "run.dir=$work/runs/$name" --set sync.deadline=$deadline --set train.steps=6 --set data.validation= "$@"
 }
 
 # A tower that computes for ever.

@@ -179,14 +179,14 @@ static size_t skip_mark(const char *text, size_t bytes)
     return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* ---- texts of other formats ---- */
+/* ---- files that are no list of names ---- */
 
 static bool begins_with(const char *line, const char *text)
 {
     return strncmp(line, text, strlen(text)) == 0;
 }
 
-/* A line of a label map of TensorFlow, of the YAML of YOLO, or a comment. "#" alone may be a class. */
+/* A line that no list of names has: of a TensorFlow label map, of YOLO's YAML file, or a comment. "#" alone may be a class. */
 static bool is_other_line(const char *line)
 {
     static const char *const comments[] = { "# ", "#\t", "##", "// ", "---" };
@@ -232,7 +232,7 @@ static bool are_all(const struct lines *lines, uint32_t from, bool (*is_form)(co
     return from == lines->count;
 }
 
-/* A table may begin with the names of its columns. A single line of several names is no class. */
+/* The first line of a table may hold the names of its columns. One line with commas lists several classes, not one. */
 static bool is_other_format(const struct lines *lines)
 {
     for (uint32_t i = 0; i < lines->count; i++)

@@ -17,11 +17,10 @@ struct class_names {
 };
 
 /* Read a list of names, one a line: line k (from 0, empty lines not counted) names class k; or, if every line begins
- * with a number and a colon, INDEX:NAME, where blanks after all colons are left out. If line k begins with k and a blank, for all k, and the rests of the lines
- * differ, the rests are the names. Lines end with \n or \r\n; a byte order mark of
- * UTF-8 is skipped. Names may be equal. Texts of other formats (label maps, JSON, YAML, tables, quoted names) and comments
- * are refused. 0, -ENOMEM, or -EBADMSG with what is
- * wrong in problem_out. */
+ * with a number and a colon, INDEX:NAME. A blank after the colon is no part of the name if every line has it. If every line
+ * k begins with the number k and a blank, what follows is the name, unless two names would be equal. Lines end with
+ * \n or \r\n; a byte order mark of UTF-8 is skipped. Names may be equal. Comments and other formats (label maps, JSON, YAML,
+ * tables, quoted names) are refused. 0, -ENOMEM, or -EBADMSG with what is wrong in problem_out. */
 int class_names_read(struct class_names *names_out, const char *text, size_t bytes, char *problem_out,
                      size_t problem_size);
 /* Make a list of `count` names, where the first one names class `shift`; those of negative classes are left out. 0, or

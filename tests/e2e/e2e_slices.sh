@@ -27,8 +27,8 @@ tensors_of() {
     tail -c +$((9 + $(od -An -tu8 -N 8 "$1"))) "$1" | cksum
 }
 
-# same SLICES "TOWERS ..." NAME OPTION...: the runs of all these towers are one. On a simulated device, which is slow,
-# the fewest and the most of them are enough, unless the test is long.
+# same SLICES "TOWERS ..." NAME OPTION...: a run gives the same weights with each of these numbers of towers. On a simulated
+# device, which is slow, only the first and the last number are tried, unless the test is long.
 same() {
     slices=$1 towers=$2 first=
     what=$3

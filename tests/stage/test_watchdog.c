@@ -230,7 +230,7 @@ static void look(uint32_t times)
     }
 }
 
-/* One look finds the mark, `looks` more find it unchanged, the last one finds it over. */
+/* Work that the watchdog sees begin, sees unchanged in `looks` more looks, and then sees ended. */
 static void last(uint32_t looks)
 {
     heartbeat_begin_work("computing a layer", "conv1", 0);
@@ -239,7 +239,7 @@ static void last(uint32_t looks)
     look(1);
 }
 
-/* The mark may have lasted almost a look more than was seen. */
+/* Work that was seen in n looks may have taken almost one look longer. */
 TEST_WITH(each_longer_mark_gives_the_next_one_more_time, open_run_of_our_looks, close_run_of_our_looks)
 {
     enum { FACTOR = 4, LONGEST = 6 };

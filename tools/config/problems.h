@@ -21,7 +21,8 @@ void problems_add(struct problems *problems, const char *where, const char *form
     __attribute__((format(printf, 3, 4)));
 /* Print all lines in order, then the number of those not kept. */
 void problems_print(const struct problems *problems);
-/* Print and release them. Returns the exit code: `code`, or EXIT_CODE_MEMORY if memory ran short, which is always said. */
+/* Print all problems and release them. Returns the exit code: `code`, or EXIT_CODE_MEMORY if there was no memory for a
+ * line. EXIT_CODE_MEMORY is never returned without a message. */
 int problems_end(struct problems *problems, int code);
 
 #endif

@@ -54,7 +54,7 @@ done >"$work/runs/flat/metrics.jsonl"
 cp "$work/runs/two/run.conf" "$work/runs/flat"
 run "$report" "$work/runs/flat" -o "$work/flat.html"
 expect_code 0 'the page of a flat run'
-# Every page at every width; pictures of some of them, which take long.
+# Every page is measured at every width. Pictures take long: some in the short test, all in the long one.
 for name in one several flat; do
     case $name in one) charts=10 ;; several) charts=11 ;; flat) charts=3 ;; esac
     measure "$work/$name.html"

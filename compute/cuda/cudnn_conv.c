@@ -423,22 +423,33 @@ static int choose_plan(struct conv_engine *engine, const struct conv_planner *pl
 
 /* Towers are opened in parallel, but only one measures at a time: so nothing else runs on a shared device, and the
  * others find its choice in the cache. Other processes with that cache, such as ranks, take turns by a lock of its folder, which
- * ends with its process. One that holds it for very long is not waited for. */
+ * ends with its process. One that holds it for very long is waited for once, not for every convolution. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
+static bool is_turn_overdue;            /* guarded by measuring */
 #define TURN_LOOK_NS 10000000
 #define TURN_LOOKS_MAX 3000u
 
-/* The locked folder, or -1: there is none, or no lock. */
-static int begin_measuring(const char *cache)
+/* Until this process has the folder's lock, or another one has had it for too long. */
+static void await_turn(int folder, const char *cache)
 {
     const struct timespec nap = { .tv_nsec = TURN_LOOK_NS };
+    uint32_t looks = 0;
+    while (flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && !is_turn_overdue) {
+        nanosleep(&nap, NULL);
+        is_turn_overdue = ++looks == TURN_LOOKS_MAX;
+        if (is_turn_overdue)
+            log_message(LOG_RUN, "%s: another process has had its lock for 30 s: measuring beside it, so plans may not be "
+                        "the fastest", cache);
+    }
+}
+
+/* The folder, locked if possible, or -1: there is none. */
+static int begin_measuring(const char *cache)
+{
     pthread_mutex_lock(&measuring);
     const int folder = cache != NULL ? open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    for (uint32_t looks = 0; folder >= 0 && looks < TURN_LOOKS_MAX; looks++) {
-        if (flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-            break;
-        nanosleep(&nap, NULL);
-    }
+    if (folder >= 0)
+        await_turn(folder, cache);
     return folder;
 }
 

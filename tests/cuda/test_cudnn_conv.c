@@ -387,6 +387,17 @@ static pid_t hold_the_turn(const char *cache, uint32_t hold_us)
     return process;
 }
 
+/* Each of the planner's naps becomes a count, if they are counted. */
+static bool counts_naps;
+static uint32_t naps;
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __real_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+    naps += counts_naps;
+    return counts_naps ? 0 : __real_nanosleep(wanted, left);
+}
+
 BENCH_TEST(processes_with_one_cache_measure_in_turn)
 {
     enum { HOLD_US = 200000 };
@@ -407,6 +418,33 @@ BENCH_TEST(processes_with_one_cache_measure_in_turn)
         assert_int_equal(waitpid(other, NULL, 0), other);
     }
     fixture_each_file(folder, unlink);
+}
+
+/* Runs last: this process waits for no turn afterwards. */
+BENCH_TEST(a_process_that_keeps_the_turn_is_waited_for_once)
+{
+    struct bench *bench = *state;
+    struct conv_planner planner = timing_planner(bench);
+    const struct conv_shape shape = fused_shape(PRECISION_FP32);
+    struct conv_plan *plan = NULL;
+    struct capture capture;
+    char text[1024];
+    planner.cache = folder;
+    const int held = open(folder, O_RDONLY | O_DIRECTORY);      /* as another process would */
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    counts_naps = true;
+    for (int run = 0; run < 2; run++) {
+        naps = 0;
+        capture_begin(&capture);
+        assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
+        capture_end(&capture, text, sizeof(text));
+        assert_int_equal(naps > 0, run == 0);
+        assert_int_equal(strstr(text, "another process has had its lock for 30 s") != NULL, run == 0);
+        conv_plan_close(plan);
+        fixture_each_file(folder, unlink);
+    }
+    counts_naps = false;
+    close(held);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -69,7 +69,7 @@ endif
 compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_launcher %D%/sync/test_ranks %D%/sync/test_reduce %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
+sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_launcher %D%/sync/test_ranks %D%/sync/test_reduce %D%/sync/test_refusal %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
 	%D%/sync/test_snapshot_pool %D%/sync/test_staleness_rate %D%/sync/test_step_clock %D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
@@ -103,6 +103,7 @@ wrap = -Wl,--wrap=
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
 %C%_sync_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create \
 	$(wrap)munmap $(wrap)pthread_cond_wait
+%C%_sync_test_refusal_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_state_mail_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all

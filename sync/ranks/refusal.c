@@ -19,6 +19,7 @@
 #define ANSWER_MS 1000
 #define LOOK_MS 20
 #define KEY_BYTES 512u
+#define TOLD_MAX 1024u          /* processes of a host that are told apart */
 
 /* ---- the run ---- */
 
@@ -102,14 +103,38 @@ bool refusal_is_first(const char *reason)
 
 /* ---- telling ---- */
 
-/* Answer all that ask now; returns how many. Their connections last until this process ends. */
-static uint32_t answer(int flag, int code)
+/* Processes that were told the code. One may ask twice: while it waits for MPI_Init, and when it refuses itself. */
+struct told { uint32_t count; pid_t process[TOLD_MAX]; };
+
+/* A process of another name space has no number here, and counts each time. */
+static bool was_told(const struct told *told, pid_t process)
+{
+    for (uint32_t i = 0; i < told->count && i < TOLD_MAX; i++)
+        if (told->process[i] == process)
+            return process > 0;
+    return false;
+}
+
+static void note_told(struct told *told, int other)
+{
+    struct ucred asker = { .pid = 0 };
+    socklen_t bytes = sizeof(asker);
+    (void)getsockopt(other, SOL_SOCKET, SO_PEERCRED, &asker, &bytes);
+    if (was_told(told, asker.pid))
+        return;
+    if (told->count < TOLD_MAX)
+        told->process[told->count] = asker.pid;
+    told->count++;
+}
+
+/* Answer all that ask now. Their connections last until this process ends. */
+static void answer(int flag, int code, struct told *told)
 {
     const unsigned char byte = (unsigned char)code;
-    uint32_t count = 0;
-    for (int other; flag >= 0 && (other = accept4(flag, NULL, NULL, SOCK_CLOEXEC)) >= 0; count++)
+    for (int other; flag >= 0 && (other = accept4(flag, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
         (void)send(other, &byte, 1, MSG_NOSIGNAL);
-    return count;
+        note_told(told, other);
+    }
 }
 
 static bool has_ended(int other)
@@ -123,12 +148,12 @@ void refusal_tell(int code, uint32_t processes)
 {
     const uint64_t end_ns = clock_now_ns() + TELL_NS;
     const int flag = raise_flag(NULL), first = flag < 0 ? find_flag(NULL) : -1;
-    uint32_t told = 1;
-    while (clock_now_ns() < end_ns && told != processes && !has_ended(first)) {
+    struct told told = { .count = 1, .process = { getpid() } };
+    while (clock_now_ns() < end_ns && told.count != processes && !has_ended(first)) {
         (void)poll(NULL, 0, LOOK_MS);
-        told += answer(flag, code);
+        answer(flag, code, &told);
     }
-    if (flag >= 0 && told < processes)
+    if (flag >= 0 && told.count < processes)
         launcher_abort(code);
 }
 

@@ -74,6 +74,10 @@ other_version() {
     chmod +x "$work/other/pipetrain"
 }
 
+# On a CPU with fewer instructions.
+printf '#!/bin/sh\nDNNL_MAX_CPU_ISA=SSE41 exec "%s" "$@"\n' "$pipetrain" >"$work/older_cpu"
+chmod +x "$work/older_cpu"
+
 # As the training data: the same names and sizes but other records; and a shard less.
 mkdir "$work/data-other" "$work/data-less"
 set -- "$work"/data/train-*
@@ -139,6 +143,11 @@ for mpi in $mpis; do
     on 2 '' started
     unset OTHER
     refused 2 "version of pipetrain is $version on rank 0 .*, but 9[0-9.]* on rank 2"
+    OTHER=$work/older_cpu
+    export OTHER
+    on 1 '' started
+    unset OTHER
+    refused 2 'instruction set \(DNNL_MAX_CPU_ISA can lower it\) is [-A-Z0-9]* on rank 0 .*, but SSE4\.1 on rank 1'
 
     # ---- a run that starts ----
     cp -r "$work/data" "$work/data-copy"

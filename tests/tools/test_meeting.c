@@ -5,6 +5,7 @@
 
 #include "stage/stop.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/run/meeting.h"
@@ -176,7 +177,7 @@ TEST(cut_text_is_read_to_its_end)
         parts[0].facts = facts;
         parts[1].messages = cut_messages;
         parts[1].facts = cut_facts;
-        assert_int_equal(report(parts, 2), bytes < 3 ? EXIT_CODE_USAGE : 0);    /* a key without value is not set */
+        assert_int_equal(report(parts, 2), bytes < 3 ? EXIT_CODE_USAGE : 0); /* a key without value is not set */
         free(cut_messages);
         free(cut_facts);
     }
@@ -201,7 +202,10 @@ static char *facts_of(const char *const *assignments)
 
 TEST(settings_are_facts_but_for_the_places_of_input)
 {
-    static const struct { const char *assignment; int code; } rows[] = {
+    static const struct {
+        const char *assignment;
+        int code;
+    } rows[] = {
         { "train.batch=64", EXIT_CODE_USAGE },
         { "run.seed=5", EXIT_CODE_USAGE },
         { "sync.deadline=20", EXIT_CODE_USAGE },
@@ -220,6 +224,48 @@ TEST(settings_are_facts_but_for_the_places_of_input)
         free(theirs);
     }
     free(ours);
+}
+
+/* The two facts, each behind its key and cut from the other. */
+struct weights_facts {
+    char text[MEETING_WEIGHTS_BYTES];
+    const char *layout, *first;
+};
+
+static void weights_facts(struct weights_facts *facts, const struct net *net, enum layout layout, uint64_t seed)
+{
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, "onednn");
+    struct tower_spec spec = tower_fixture_spec(&fixture, "onednn", net);
+    spec.backend_spec.layout = layout;
+    spec.seed = seed;
+    tower_fixture_open_tower(&fixture, &spec);
+    assert_int_equal(meeting_weights_facts(fixture.tower, facts->text), 0);
+    tower_fixture_close(&fixture);
+    assert_int_equal(strncmp(facts->text, "hash of the layout of weights\t", 30), 0);
+    facts->layout = facts->text + 30;
+    facts->first = strchr(facts->text, '\n') + 1;
+    facts->text[facts->first - facts->text - 1] = '\0';
+}
+
+/* Sums of arenas that are laid out in two ways would be of unlike weights. */
+TEST(equal_weights_that_are_stored_in_two_ways_are_found)
+{
+    if (backend_find("onednn") == NULL)
+        skip();
+    struct net *const net = tower_fixture_norm_net(32, 0.0f);
+    struct weights_facts ours, same, plain, other;
+    weights_facts(&ours, net, LAYOUT_AUTO, 1);
+    weights_facts(&same, net, LAYOUT_AUTO, 1);
+    weights_facts(&plain, net, LAYOUT_NCHW, 1);
+    weights_facts(&other, net, LAYOUT_AUTO, 2);
+    assert_string_equal(ours.layout, same.layout);
+    assert_string_equal(ours.first, same.first);
+    assert_string_not_equal(ours.layout, plain.layout);
+    assert_string_equal(ours.first, plain.first);
+    assert_string_equal(ours.layout, other.layout);
+    assert_string_not_equal(ours.first, other.first);
+    net_close(net);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -28,7 +28,7 @@ void meeting_end(const struct ranks *ranks);
 /* ---- facts ---- */
 
 /* Facts that have to be the same: program, command and settings, but for the places of input files; with `net`, the
- * model; with `datasets`, the data; with `plan`, devices and, as notes, the versions of libraries. NULL: not yet known.
+ * model; with `datasets`, the data; with `plan`, devices, instruction sets and, as notes, the versions of libraries. NULL: not yet known.
  * More lines may be appended. 0 and a text to free, or -ENOMEM. */
 struct meeting_facts {
     enum run_kind kind;
@@ -38,10 +38,10 @@ struct meeting_facts {
     const struct device_plan *plan;
 };
 int meeting_facts_write(const struct meeting_facts *facts, char **text_out);
-/* Another one, in `text`: the hash of a tower's weights as the run begins. 0, -ENOMEM, or a negative errno of the
- * device. */
-#define MEETING_WEIGHTS_BYTES 64u
-int meeting_weights_fact(struct tower *tower, char text[MEETING_WEIGHTS_BYTES]);
+/* Two more, in `text`: hashes of how a tower stores its weights, which are summed as they are stored, and of the weights
+ * as the run begins. 0, -ENOMEM, or a negative errno of the device. */
+#define MEETING_WEIGHTS_BYTES 128u
+int meeting_weights_facts(struct tower *tower, char text[MEETING_WEIGHTS_BYTES]);
 /* Agree on these facts. A rank with a code has none. */
 int meeting_agree_on(struct ranks *ranks, int code, const struct meeting_facts *facts);
 

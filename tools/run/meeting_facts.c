@@ -1,4 +1,5 @@
 /* What has to be the same in all ranks, as text. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,16 @@ static void write_fact(FILE *out, const char *key, const char *value)
 /* Input files may be elsewhere on another host: their contents are compared. Progress is shown by rank 0. */
 static bool may_differ(const struct option_row *option)
 {
-    static const struct { enum section section; const char *key; } keys[] = {
-        { SECTION_DATA, "train" }, { SECTION_DATA, "validation" }, { SECTION_DATA, "class_names" },
-        { SECTION_MODEL, "file" }, { SECTION_MODEL, "weights" }, { SECTION_REPORT, "progress" },
+    static const struct {
+        enum section section;
+        const char *key;
+    } keys[] = {
+        { SECTION_DATA, "train" },
+        { SECTION_DATA, "validation" },
+        { SECTION_DATA, "class_names" },
+        { SECTION_MODEL, "file" },
+        { SECTION_MODEL, "weights" },
+        { SECTION_REPORT, "progress" },
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (option->section == keys[i].section && strcmp(option->key, keys[i].key) == 0)
@@ -122,35 +130,78 @@ static void write_devices(const struct device_plan *plan, FILE *out)
 {
     write_fact(out, "kind of devices", plan->ops->kind);
     write_fact(out, "backend", plan->backend->name);
+    if (plan->backend->instructions != NULL)
+        write_fact(out, "instruction set (DNNL_MAX_CPU_ISA can lower it)",
+                   instructions_name(plan->backend->instructions()));
     write_libraries(plan->backend->libraries, out);
 }
 
 /* ---- weights ---- */
 
-static size_t largest_parameter(const struct net *net)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        most = net->parameters[i].count > most ? net->parameters[i].count : most;
-    return most;
-}
+/* Room for any one parameter, as its backend stores it and in plain order. */
+struct parameter_room {
+    float *stored, *plain;
+};
 
-int meeting_weights_fact(struct tower *tower, char text[MEETING_WEIGHTS_BYTES])
+static int room_open(struct parameter_room *room, const struct tower *tower)
 {
     const struct net *const net = tower_spec(tower)->net;
-    float *const plain = malloc((largest_parameter(net) + 1) * sizeof(*plain));
-    if (plain == NULL)
-        return -ENOMEM;
-    uint64_t hash = 0;
-    int rc = 0;
+    const struct arena *const arena = tower_arena(tower);
+    size_t stored = 1, plain = 1;
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        plain = net->parameters[i].count > plain ? net->parameters[i].count : plain;
+        stored = arena->ranges[i].count > stored ? arena->ranges[i].count : stored;
+    }
+    room->stored = malloc(stored * sizeof(*room->stored));
+    room->plain = malloc(plain * sizeof(*room->plain));
+    return room->stored != NULL && room->plain != NULL ? 0 : -ENOMEM;
+}
+
+static void room_close(struct parameter_room *room)
+{
+    free(room->stored);
+    free(room->plain);
+}
+
+/* Add where a parameter's numbers are stored: number i of its range is i, as far as a float can say, and comes out of
+ * the range at its place in plain order. */
+static int add_layout(struct tower *tower, uint32_t parameter, const struct parameter_room *room, uint64_t *hash)
+{
+    const uint32_t floats_exact = 1u << 24;
+    const struct arena_range *const range = &tower_arena(tower)->ranges[parameter];
+    const uint64_t place[] = { range->offset, range->count };
+    for (size_t i = 0; i < range->count; i++)
+        room->stored[i] = (float)(i % floats_exact);
+    const int rc = tower_spec(tower)->backend->plain(tower_backend(tower), parameter, room->stored, room->plain);
+    *hash = XXH3_64bits_withSeed(place, sizeof(place), *hash);
+    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float), *hash);
+    return rc;
+}
+
+static int add_weights(struct tower *tower, uint32_t parameter, const struct parameter_room *room, uint64_t *hash)
+{
+    const int rc = tower_read(tower, parameter, room->plain);
+    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float), *hash);
+    return rc;
+}
+
+int meeting_weights_facts(struct tower *tower, char text[MEETING_WEIGHTS_BYTES])
+{
+    const struct net *const net = tower_spec(tower)->net;
+    struct parameter_room room;
+    uint64_t layout = 0, weights = 0;
+    int rc = room_open(&room, tower);
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
         if (!net->parameters[i].is_trained)
-            continue;           /* a tower's own statistics */
-        rc = tower_read(tower, i, plain);
-        hash = XXH3_64bits_withSeed(plain, net->parameters[i].count * sizeof(*plain), hash);
+            continue; /* a tower's own statistics */
+        rc = add_layout(tower, i, &room, &layout);
+        if (rc == 0)
+            rc = add_weights(tower, i, &room, &weights);
     }
-    free(plain);
-    snprintf(text, MEETING_WEIGHTS_BYTES, "hash of the first weights\t%016" PRIx64 "\n", hash);
+    room_close(&room);
+    snprintf(text, MEETING_WEIGHTS_BYTES,
+             "hash of the layout of weights\t%016" PRIx64 "\nhash of the first weights\t%016" PRIx64 "\n", layout,
+             weights);
     return rc;
 }
 

@@ -508,18 +508,18 @@ static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
     run->pipeline = NULL;
 }
 
-/* As meet, if all ranks begin with the same weights. Where towers are models of their own, they may have others. */
+/* As meet, if all ranks begin with the same weights, stored alike. Where towers are models of their own, they may have others. */
 static int meet_with_weights(const struct run *run, int code)
 {
-    char fact[MEETING_WEIGHTS_BYTES] = "";
+    char facts[MEETING_WEIGHTS_BYTES] = "";
     const bool are_same = run->ranks != NULL && code == 0 && !run->plan.devices.mode->differs &&
                           run->plan.devices.backend->computes;
-    const int rc = are_same ? meeting_weights_fact(pipeline_tower(run->pipeline, 0), fact) : 0;
+    const int rc = are_same ? meeting_weights_facts(pipeline_tower(run->pipeline, 0), facts) : 0;
     if (rc != 0)
         log_message(LOG_ERROR, "the first weights: %s", exit_cause(rc));
     if (rc != 0)
         code = (int)exit_code_of(rc, EXIT_CODE_DEVICE);
-    return meeting_agree(run->ranks, code == 0 ? signals_exit_code() : code, fact[0] != '\0' ? fact : NULL);
+    return meeting_agree(run->ranks, code == 0 ? signals_exit_code() : code, facts[0] != '\0' ? facts : NULL);
 }
 
 /* All checks come before the first output and the first large allocation. */

@@ -96,6 +96,7 @@ wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
 %C%_loader_test_kept_index_LDFLAGS = $(AM_LDFLAGS) $(wrap)ftruncate
 %C%_cuda_test_cudnn_conv_LDFLAGS = $(AM_LDFLAGS) $(wrap)nanosleep
+%C%_stage_test_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)close $(wrap)fsync
 %C%_stage_test_watchdog_LDFLAGS = $(AM_LDFLAGS) $(wrap)pthread_cond_timedwait
 %C%_sync_test_staleness_rate_LDFLAGS = $(AM_LDFLAGS) $(wrap)reduce_server_fetch $(wrap)reduce_server_push
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \

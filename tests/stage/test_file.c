@@ -1,4 +1,4 @@
-/* Tests of whole files that are read, and of files written without the page cache. */
+/* Tests of whole files that are read or written, and of files written without the page cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/file/whole_file.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 
@@ -124,6 +125,59 @@ TEST(what_cannot_be_loaded_is_told_apart)
     assert_null(loaded);
     assert_true(file_exists("pipe"));
     assert_false(file_exists("none"));
+}
+
+/* The errors of the next calls of fsync and close; 0: none. */
+static int sync_errors[2], close_error;
+static int take_error(int *error)
+{
+    errno = *error;
+    *error = 0;
+    return errno == 0 ? 0 : -1;
+}
+
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    assert_true(fcntl(fd, F_GETFD) >= 0);
+    const int rc = take_error(&sync_errors[0]);
+    sync_errors[0] = sync_errors[1];
+    sync_errors[1] = 0;
+    return rc;
+}
+
+int __wrap_close(int fd);
+int __real_close(int fd);
+int __wrap_close(int fd)
+{
+    const int rc = __real_close(fd);
+    return rc == 0 ? take_error(&close_error) : rc;
+}
+
+/* The first fsync is of the content, the second one of the name. */
+TEST(a_file_that_may_not_be_on_the_disk_is_an_error)
+{
+    static const struct { int sync_errors[2], close_error, rc; bool is_there; } rows[] = {
+        { { 0, 0 }, 0, 0, true },
+        { { EIO, 0 }, 0, -EIO, false }, { { EINVAL, 0 }, 0, -EINVAL, false }, { { EDQUOT, 0 }, EIO, -EDQUOT, false },
+        { { EINTR, 0 }, 0, 0, true }, { { EINTR, EIO }, 0, -EIO, false },
+        { { 0, 0 }, ENOSPC, -ENOSPC, false },
+        { { 0, EIO }, 0, -EIO, true }, { { 0, EINVAL }, 0, 0, true },       /* folders that cannot be synced */
+    };
+    const struct file_part parts[] = { { given, 5 }, { given + 5, 6 } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(mkdir("whole", 0777), 0);
+        const int directory = open("whole", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        memcpy(sync_errors, rows[i].sync_errors, sizeof(sync_errors));
+        close_error = rows[i].close_error;
+        const int rc = whole_file_write(directory, "file", parts, 2);
+        if (rc != rows[i].rc || file_exists("whole/file") != rows[i].is_there)
+            fail_msg("row %zu: %d", i, rc);
+        assert_int_equal(sync_errors[0] | close_error, 0);
+        assert_int_equal(unlink("whole/file"), rows[i].is_there ? 0 : -1);
+        assert_int_equal(rmdir("whole"), 0);            /* no temporary file is left */
+        close(directory);
+    }
 }
 
 TESTS_MAIN(make, clear)

@@ -60,6 +60,7 @@ static void append(struct buckets *buckets, const struct bucket *bucket)
     assert(run->count < REGION_BUCKETS_MAX);
     if (run->count++ == 0)
         run->first = buckets->count;
+    assert(bucket->region != REGION_GRADIENTS || run->first == 0);
     buckets->bucket[buckets->count++] = *bucket;
 }
 
@@ -82,19 +83,11 @@ void buckets_add_whole(struct buckets *buckets, enum region region, size_t count
     append(buckets, &(struct bucket){ .region = region, .count = count, .use = use });
 }
 
-void buckets_set_use(struct buckets *buckets, enum region region, enum bucket_use use)
-{
-    const struct bucket_run run = buckets->of[region];
-    for (uint32_t b = run.first; b < run.first + run.count; b++)
-        buckets->bucket[b].use = use;
-}
-
-void buckets_share_out(struct buckets *buckets, enum region region, uint32_t towers)
+void buckets_share_out(struct buckets *buckets, uint32_t towers)
 {
     size_t loads[BUCKET_OWNERS_MAX] = { 0 };
-    const struct bucket_run run = buckets->of[region];
     assert(towers <= BUCKET_OWNERS_MAX);
-    for (uint32_t b = run.first; b < run.first + run.count; b++) {
+    for (uint32_t b = 0; b < buckets->of[REGION_GRADIENTS].count; b++) {
         struct bucket *const bucket = &buckets->bucket[b];
         bucket->use = BUCKET_REDUCE;
         bucket->owner = 0;
@@ -105,10 +98,9 @@ void buckets_share_out(struct buckets *buckets, enum region region, uint32_t tow
     }
 }
 
-void buckets_add_broadcast(struct buckets *buckets, enum region region, enum region as)
+void buckets_add_broadcast(struct buckets *buckets, enum region region)
 {
-    const struct bucket_run run = buckets->of[as];
-    for (uint32_t b = run.first; b < run.first + run.count; b++) {
+    for (uint32_t b = 0; b < buckets->of[REGION_GRADIENTS].count; b++) {
         struct bucket bucket = buckets->bucket[b];
         bucket.region = region;
         bucket.use = BUCKET_BROADCAST;

@@ -42,6 +42,7 @@ struct bucket {
     uint32_t owner;             /* a tower; for BUCKET_REDUCE and BUCKET_BROADCAST */
 };
 struct bucket_run { uint32_t first, count; };
+/* Those of gradients come first: bucket b of the gradients is bucket[b]. */
 struct buckets {
     uint32_t count;
     struct bucket bucket[BUCKETS_MAX];
@@ -57,12 +58,10 @@ struct buckets {
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);
-/* Set the use of a region's buckets. */
-void buckets_set_use(struct buckets *buckets, enum region region, enum bucket_use use);
-/* Assign owners to a region's buckets, for BUCKET_REDUCE: one after the other to the tower that owns least so far (the
+/* Assign owners to the buckets of gradients, for BUCKET_REDUCE: one after the other to the tower that owns least so far (the
  * first of equals). The same result in every tower. */
-void buckets_share_out(struct buckets *buckets, enum region region, uint32_t towers);
-/* Append buckets of `region` with the ranges and owners of those of region `as`, for BUCKET_BROADCAST. */
-void buckets_add_broadcast(struct buckets *buckets, enum region region, enum region as);
+void buckets_share_out(struct buckets *buckets, uint32_t towers);
+/* Append buckets of `region` with the ranges and owners of those of gradients, for BUCKET_BROADCAST. */
+void buckets_add_broadcast(struct buckets *buckets, enum region region);
 
 #endif

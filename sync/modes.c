@@ -50,9 +50,8 @@ static int await_and_update(struct sync *sync, const struct batch_slice *slice, 
  * sum is there, in every tower alike: the towers stay equal. */
 static int replicated_apply(struct sync *sync, const struct batch_slice *slice)
 {
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
-    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
+    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++)
         rc = await_and_update(sync, slice, b);
     return rc;
 }
@@ -125,18 +124,18 @@ static const struct sync_ops averaging_ops = {
 static int server_device_apply(struct sync *sync, const struct batch_slice *slice)
 {
     struct reduce *const reduce = sync->spec.reduce;
-    const struct bucket_run gradients = sync->buckets.of[REGION_GRADIENTS];
+    const uint32_t count = sync->buckets.of[REGION_GRADIENTS].count;
     const uint32_t weights = sync->buckets.of[REGION_WEIGHTS].first;
     const bool is_one_update = tower_updates_at_once(sync->spec.tower);
     int rc = 0;
-    for (uint32_t i = 0; i < gradients.count && rc == 0; i++) {
-        if (sync->buckets.bucket[gradients.first + i].owner == sync->spec.index)
-            rc = await_and_update(sync, slice, gradients.first + i);
+    for (uint32_t b = 0; b < count && rc == 0; b++) {
+        if (sync->buckets.bucket[b].owner == sync->spec.index)
+            rc = await_and_update(sync, slice, b);
         if (rc == 0 && !is_one_update)
-            rc = reduce->ops->start(reduce, sync->spec.index, weights + i, slice->number);
+            rc = reduce->ops->start(reduce, sync->spec.index, weights + b, slice->number);
     }
-    for (uint32_t i = 0; i < gradients.count && rc == 0 && is_one_update; i++)
-        rc = reduce->ops->start(reduce, sync->spec.index, weights + i, slice->number);
+    for (uint32_t b = 0; b < count && rc == 0 && is_one_update; b++)
+        rc = reduce->ops->start(reduce, sync->spec.index, weights + b, slice->number);
     if (rc == 0)
         rc = sync_await_region(sync, REGION_WEIGHTS);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
@@ -177,9 +176,8 @@ static int server_host_before_forward(struct sync *sync, const struct batch_slic
 static int fetch_updates(struct sync *sync, const struct batch_slice *slice)
 {
     struct reduce *const reduce = sync->spec.reduce;
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
-    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++) {
         rc = sync_await_gradients(sync, b, slice->number);
         if (rc == 0 && !sync_updates_apart(sync))
             rc = reduce_server_fetch_bucket(reduce, sync->spec.index, b);
@@ -373,8 +371,8 @@ static int async_before_forward(struct sync *sync, const struct batch_slice *sli
 /* Where norms of all gradients are needed, one push for all buckets follows the last one. */
 static bool is_pushed(const struct sync *sync, uint32_t bucket)
 {
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
-    return !server_needs_norms(&tower_spec(sync->spec.tower)->optimizer) || bucket == run.first + run.count - 1;
+    return !server_needs_norms(&tower_spec(sync->spec.tower)->optimizer) ||
+           bucket + 1 == sync->buckets.of[REGION_GRADIENTS].count;
 }
 
 static int async_push(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)

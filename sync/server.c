@@ -18,7 +18,7 @@ struct workspace {
 
 struct server {
     struct server_rules rules;
-    struct bucket_run run;      /* the buckets of gradients */
+    uint32_t count;             /* buckets: those of gradients */
     struct bucket buckets[REGION_BUCKETS_MAX];
     pthread_mutex_t locks[REGION_BUCKETS_MAX];  /* each guards its bucket's weights and states in pushes, fetches */
     float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
@@ -77,9 +77,9 @@ int server_open(struct server **server_out, const struct server_rules *rules, co
     if (server == NULL)
         return -ENOMEM;
     server->rules = *rules;
-    server->run = buckets->of[REGION_GRADIENTS];
-    memcpy(server->buckets, buckets->bucket + server->run.first, server->run.count * sizeof(*server->buckets));
-    for (uint32_t b = 0; b < server->run.count; b++)
+    server->count = buckets->of[REGION_GRADIENTS].count;
+    memcpy(server->buckets, buckets->bucket, server->count * sizeof(*server->buckets));
+    for (uint32_t b = 0; b < server->count; b++)
         pthread_mutex_init(&server->locks[b], NULL);
     server->workspaces = calloc(rules->schedule->towers, sizeof(*server->workspaces));
     int rc = server->workspaces != NULL ? open_floats(server) : -ENOMEM;
@@ -101,7 +101,7 @@ void server_close(struct server *server)
         param_groups_release(&server->workspaces[tower].groups);
         free(server->workspaces[tower].sums);
     }
-    for (uint32_t b = 0; b < server->run.count; b++)
+    for (uint32_t b = 0; b < server->count; b++)
         pthread_mutex_destroy(&server->locks[b]);
     free(server->workspaces);
     free(server->parts);
@@ -252,7 +252,7 @@ void server_push(struct server *server, uint32_t tower, float *gradients, uint32
                  uint32_t delay)
 {
     const bool is_all = server_needs_norms(server->rules.optimizer);
-    const uint32_t first = is_all ? 0 : bucket - server->run.first, count = is_all ? server->run.count : 1;
+    const uint32_t first = is_all ? 0 : bucket, count = is_all ? server->count : 1;
     const size_t begin = server->buckets[first].offset;
     const size_t end = server->buckets[first + count - 1].offset + server->buckets[first + count - 1].count;
     const struct batch_slice slice = slice_of(server, tower, batch);
@@ -268,7 +268,7 @@ void server_push(struct server *server, uint32_t tower, float *gradients, uint32
 
 void server_fetch(struct server *server, float *weights_out)
 {
-    for (uint32_t b = 0; b < server->run.count; b++) {
+    for (uint32_t b = 0; b < server->count; b++) {
         const struct bucket *const bucket = &server->buckets[b];
         lock_buckets(server, b, 1);
         memcpy(weights_out + bucket->offset, server->weights + bucket->offset, bucket->count * sizeof(float));

@@ -57,11 +57,11 @@ static bool is_exchanged(const struct sync_spec *spec, enum region region)
 static void add_owners(const struct sync_spec *spec, struct buckets *buckets)
 {
     const uint32_t owners = tower_updates_at_once(spec->tower) ? 1 : spec->schedule->towers;
-    buckets_share_out(buckets, REGION_GRADIENTS, owners);
-    buckets_add_broadcast(buckets, REGION_WEIGHTS, REGION_GRADIENTS);
+    buckets_share_out(buckets, owners);
+    buckets_add_broadcast(buckets, REGION_WEIGHTS);
     for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
         if (region_of(spec->tower, region).count > 0)
-            buckets_add_broadcast(buckets, region, REGION_GRADIENTS);
+            buckets_add_broadcast(buckets, region);
 }
 
 static struct server_rules server_rules_of(const struct sync_spec *spec)
@@ -77,7 +77,8 @@ static void add_served(const struct sync_spec *spec, struct buckets *buckets)
 {
     const size_t count = tower_arena(spec->tower)->updated;
     const struct server_rules rules = server_rules_of(spec);
-    buckets_set_use(buckets, REGION_GRADIENTS, BUCKET_SERVE);
+    for (uint32_t b = 0; b < buckets->of[REGION_GRADIENTS].count; b++)
+        buckets->bucket[b].use = BUCKET_SERVE;
     if (spec->ops->serves == SERVES_EACH)
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
     else if (server_updates_apart(&rules)) {
@@ -135,13 +136,11 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
 /* Backward may be one CUDA graph from the end of one bucket of gradients to the end of the next. */
 static int cut_tower(struct sync *sync)
 {
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    const uint32_t count = sync->buckets.of[REGION_GRADIENTS].count;
     size_t ends[REGION_BUCKETS_MAX] = { tower_arena(sync->spec.tower)->updated };
-    for (uint32_t i = 0; i < run.count; i++) {
-        const struct bucket *const bucket = &sync->buckets.bucket[run.first + i];
-        ends[i] = bucket->offset + bucket->count;
-    }
-    return tower_set_segments(sync->spec.tower, ends, run.count > 0 ? run.count : 1);
+    for (uint32_t b = 0; b < count; b++)
+        ends[b] = sync->buckets.bucket[b].offset + sync->buckets.bucket[b].count;
+    return tower_set_segments(sync->spec.tower, ends, count > 0 ? count : 1);
 }
 
 int sync_init(struct sync *sync, const struct sync_spec *spec)
@@ -188,15 +187,13 @@ void sync_leave(struct sync *sync)
 static void note_ready(void *arg, size_t floats)
 {
     struct sync *const sync = arg;
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     if (sync->spec.ops->bucket_ready == NULL)
         return;
-    while (sync->ready < run.count && sync->ready_result == 0) {
-        const uint32_t b = run.first + sync->ready;
-        const struct bucket *const bucket = &sync->buckets.bucket[b];
+    while (sync->ready < sync->buckets.of[REGION_GRADIENTS].count && sync->ready_result == 0) {
+        const struct bucket *const bucket = &sync->buckets.bucket[sync->ready];
         if (bucket->offset + bucket->count > floats)
             return;
-        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->slice, b);
+        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->slice, sync->ready);
         sync->ready++;
     }
 }
@@ -282,9 +279,8 @@ int sync_finish(struct sync *sync, uint64_t next)
 
 uint32_t sync_gradient_samples(const struct sync *sync, const struct batch_slice *slice, size_t offset)
 {
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     bool is_summed = false;
-    for (uint32_t b = run.first; b < run.first + run.count; b++) {
+    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         const bool is_here = bucket->use == BUCKET_ALL_REDUCE ||
                              (bucket->use == BUCKET_REDUCE && bucket->owner == sync->spec.index);
@@ -339,11 +335,10 @@ int sync_update_bucket(struct sync *sync, const struct batch_slice *slice, uint3
 {
     struct tower *const tower = sync->spec.tower;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     if (!tower_updates_at_once(tower))
         return update(sync, slice, bucket->offset, bucket->count, samples);
     const int rc = tower_check(tower, bucket->offset, bucket->count);
-    if (rc != 0 || b + 1 < run.first + run.count)
+    if (rc != 0 || b + 1 < sync->buckets.of[REGION_GRADIENTS].count)
         return rc;
     return update(sync, slice, 0, tower_arena(tower)->updated, samples);
 }
@@ -378,9 +373,8 @@ int sync_await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
 
 int sync_await_sums(struct sync *sync)
 {
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
-    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         if (bucket->use != BUCKET_REDUCE || bucket->owner == sync->spec.index)
             rc = sync_await_gradients(sync, b, RANGE_NO_BATCH);

@@ -267,6 +267,7 @@ skips_what_is_hidden_and_counts_the_rest_by_kind() {
         says "left out 3 files that are no JPEG or PNG: "
         says "1 a PDF ("
         says "2 no image (the first "
+        says "skipped 2 folders of a file server or an operating system (the first "
     done
     printf 'P6\n1 1\n255\n000' >mac/cat/p.pgm
     answers 3 "cat/p.pgm: is a PNM" folder mac -o out --force

@@ -252,6 +252,15 @@ TEST_WITH(leaves_out_hidden_files_notes_and_images_in_no_class, fixture_folder_e
                              "train 0 a 1.png A\ntrain 1 b 2.png B\n");
 }
 
+TEST_WITH(skips_folders_of_systems, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("@eaDir/a/1.png/SYNOPHOTO_THUMB_M.png X", "#recycle/old.png X", "a/1.png A",
+                                   "a/@eaDir/1.png/SYNOPHOTO_THUMB_M.png X", "lost+found/3.png X", "$Recycle.Bin/S-1/4.png X",
+                                   "b/@Recycle/5.png X", "b/2.png B", "__MACOSX/a/6.png X", "#snapshot/7.png X",
+                                   "#recycled/8.png C", "found/9.png D", "b/.thumbnails/1.png X"),
+                             "train 0 #recycled 8.png C\ntrain 1 a 1.png A\ntrain 2 b 2.png B\ntrain 3 found 9.png D\n");
+}
+
 TEST_WITH(refuses_layouts_that_mean_nothing, fixture_folder_enter, fixture_folder_leave)
 {
     expect_refused_both_ways(FILES("1.png A", "2.png B"), "no folder with images");
@@ -318,6 +327,21 @@ TEST_WITH(refuses_groups_of_the_same_classes_as_classes, fixture_folder_enter, f
     expect_refused_both_ways(FILES("train/Art/images/dog/1.png A", "train/Art/images/horse/2.png B", "train/Photo/dog/3.png C",
                                    "train/Photo/horse/4.png D"),
                              "the folders Art, Photo, ... hold the same");
+}
+
+TEST_WITH(refuses_a_set_inside_itself, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char words[] = "contains folders called like the classes: remove it if it is a copy of the set inside itself";
+    expect_refused_both_ways(FILES("set/a/1.png A", "set/b/2.png B", "set/set/a/1.png A", "set/set/b/2.png B"), words);
+    expect_refused_both_ways(FILES("a/1.png A", "b/2.png B", "z/x/set/a/1.png A", "z/x/set/b/2.png B", "z/y.png C"),
+                             "folder 'z/x/set' contains");
+    expect_refused_both_ways(FILES("a/1.png A", "b/2.png B", "c/3.png B", "b/d/c/2.png B", "b/d/a/2.png B"), "folder 'b/d'");
+    expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "train/train/a/1.png A", "train/train/b/2.png B"),
+                             words);
+    expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/a/1.png A", "val/b/x/a/2.png B",
+                                   "val/b/x/b/2.png B"), "folder 'val/b/x' contains");
+    expect_samples_both_ways(FILES("a/a/1.png A", "b/b/2.png B", "b/c/3.png C"),
+                             "train 0 a a/1.png A\ntrain 1 b b/2.png B\ntrain 1 b c/3.png C\n");
 }
 
 TEST_WITH(refuses_masks_and_annotations_beside_images, fixture_folder_enter, fixture_folder_leave)

@@ -149,7 +149,7 @@ static int add_member(struct archive_set *set, struct archive_walk *walk, const 
 {
     const struct image_file folder = { .is_folder = true };
 
-    if (member->path[0] == '\0' || image_choice_is_hidden(member->path))
+    if (member->path[0] == '\0' || image_choice_skips(&set->images.choice, "", member->path))
         return 0;
     if (!member->is_folder)
         return add_file(set, walk, member);

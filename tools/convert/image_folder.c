@@ -60,14 +60,45 @@ bool image_choice_name(const char *path)
     return has_ending(path, image_names, sizeof(image_names) / sizeof(image_names[0]));
 }
 
-bool image_choice_is_hidden(const char *path)
+/* Where systems and network drives keep thumbnails, deleted files, old versions and metadata. */
+static bool is_system_folder(const char *name, size_t bytes)
 {
-    static const char mac[] = "__MACOSX";
+    static const char *const names[] = {
+        "__MACOSX", "@eaDir", "@tmp", "@Recycle", "@Recently-Snapshot", "@__thumb", "#recycle", "#snapshot", "~snapshot",
+        "$RECYCLE.BIN", "System Volume Information", "lost+found",
+    };
+    size_t i = 0;
 
+    while (i < sizeof(names) / sizeof(names[0]) &&
+           (strlen(names[i]) != bytes || strncasecmp(names[i], name, bytes) != 0))
+        i++;
+    return i < sizeof(names) / sizeof(names[0]);
+}
+
+/* The members of one folder follow each other in an archive. */
+static void note_system_folder(struct image_choice *choice, const char *parent, const char *path, size_t bytes)
+{
+    char found[sizeof(choice->system_last)];
+
+    snprintf(found, sizeof(found), "%s%s%.*s", parent, parent[0] != '\0' ? "/" : "", (int)bytes, path);
+    if (strcmp(found, choice->system_last) == 0)
+        return;
+    strcpy(choice->system_last, found);
+    if (choice->system_count++ == 0 || strcmp(found, choice->system_first) < 0)
+        strcpy(choice->system_first, found);
+}
+
+bool image_choice_skips(struct image_choice *choice, const char *parent, const char *path)
+{
     for (const char *part = path; part != NULL; part = strchr(part, '/')) {
         part += *part == '/';
-        if (*part == '.' || (strncmp(part, mac, sizeof(mac) - 1) == 0 && strchr("/", part[sizeof(mac) - 1]) != NULL))
+        const char *const end = part + strcspn(part, "/");
+        if (*part == '.')
             return true;
+        if (is_system_folder(part, (size_t)(end - part))) {
+            note_system_folder(choice, parent, path, (size_t)(end - path));
+            return true;
+        }
     }
     return false;
 }
@@ -323,11 +354,21 @@ static void report_turned(const struct image_choice *choice, const char *input)
                 input, choice->turned_count, is_one ? " has" : "s have", is_one ? "" : "the first ", choice->turned);
 }
 
+static void report_system(const struct image_choice *choice, const char *input)
+{
+    const bool is_one = choice->system_count == 1;
+
+    log_message(LOG_RUN, "%s: skipped %" PRIu64 " folder%s of a file server or an operating system (%s%s)", input,
+                choice->system_count, is_one ? "" : "s", is_one ? "" : "the first ", choice->system_first);
+}
+
 void image_choice_report(struct image_choice *choice, const char *input)
 {
     char kinds[1024];
 
     progress_end(&choice->progress);
+    if (choice->system_count > 0)
+        report_system(choice, input);
     if (choice->turned_count > 0)
         report_turned(choice, input);
     if (choice->left_out_count == 0)
@@ -505,7 +546,7 @@ static int visit_entries(struct image_folder *folder, DIR *entries, size_t lengt
     const struct dirent *entry;
 
     while ((errno = 0, entry = readdir(entries)) != NULL) {
-        if (image_choice_is_hidden(entry->d_name))
+        if (image_choice_skips(folder->choice, folder->path, entry->d_name))
             continue;               /* including "." and ".." */
         const int rc = open_entry(folder, dirfd(entries), entry->d_name, length, depth);
         folder->path[length] = '\0';

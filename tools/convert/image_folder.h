@@ -39,6 +39,8 @@ struct image_choice {
     uint64_t note_file_count;
     uint64_t turned_count;      /* images with an EXIF orientation other than upright */
     char turned[200];           /* the path of the first of them, in bytewise order */
+    uint64_t system_count;      /* folders of systems that were skipped */
+    char system_first[200], system_last[200];   /* paths: the first in bytewise order, and the last one met */
     struct image_choice_kind {
         const char *problem;    /* "is a BMP"; the last entry is for all kinds without an entry of their own */
         uint64_t count;
@@ -67,9 +69,9 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
 void image_choice_too_large(struct image_choice *choice, const char *path);
 /* Does the file have the name of an image of any kind? */
 bool image_choice_name(const char *path);
-/* Is the file or one of its folders hidden: a name that begins with a dot, or __MACOSX, the metadata of macOS? Hidden
- * files are skipped without a message. */
-bool image_choice_is_hidden(const char *path);
+/* Is the file skipped, as it is hidden or in a folder that is? Names that begin with a dot are skipped without a message,
+ * folders of systems (__MACOSX, @eaDir, ...) are counted. `path` is relative to the folder `parent`, "" for the input. */
+bool image_choice_skips(struct image_choice *choice, const char *parent, const char *path);
 /* Note that a file cannot be used, for the message "PATH PROBLEM". */
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem);
 /* Report how many files of each kind were left out, and how many images are not upright. */

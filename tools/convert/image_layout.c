@@ -366,9 +366,18 @@ static int find_classes(const struct top *top, struct image_layout *layout, stru
                         list_tables(top, tables, sizeof(tables)));
 }
 
-static int compare_names(const void *name, const void *element)
+static int compare_folder(const void *folder, const void *element)
 {
-    return strcmp(name, *(char *const *)element);
+    const struct folders *const wanted = folder;
+    const char *const name = *(char *const *)element;
+    const int order = strncmp(wanted->name, name, wanted->name_bytes);
+    return order != 0 ? order : -(name[wanted->name_bytes] != '\0');
+}
+
+/* The training class of this name; NULL: there is none. */
+static char **find_class(const struct image_layout *layout, const struct folders *folder)
+{
+    return bsearch(folder, layout->class_names, layout->class_count, sizeof(char *), compare_folder);
 }
 
 /* ---- a class that the training set does not have ---- */
@@ -457,12 +466,8 @@ static int refuse_class(const struct top *top, const struct image_layout *layout
 static int label_of(const struct top *top, const struct image_layout *layout, const struct folders *folder,
                     uint32_t *label_out)
 {
-    char *name = strndup(folder->name, folder->name_bytes);
+    char **const found = find_class(layout, folder);
 
-    if (name == NULL)
-        return layout_no_memory(top);
-    char **found = bsearch(name, layout->class_names, layout->class_count, sizeof(*found), compare_names);
-    free(name);
     if (found == NULL)
         return refuse_class(top, layout, folder);
     *label_out = (uint32_t)(found - layout->class_names);
@@ -745,6 +750,38 @@ static int check_held(const struct top *top, const struct image_layout *layout, 
                         layout->class_names[0], layout->class_names[1]);
 }
 
+/* Find a folder, at any depth of the range, in which two folders or more are called like classes. */
+static bool find_copy(const struct image_list *list, const struct image_layout *layout, struct range range,
+                      struct folders *copy_out)
+{
+    struct folders outer = folders_in(list, range);
+
+    while (next_folder(&outer)) {
+        const struct range held = inside(list, outer.range);
+        struct folders inner = folders_in(list, held);
+        size_t same = 0;
+        while (same < 2 && next_folder(&inner))
+            same += find_class(layout, &inner) != NULL && count_images(list, inner.range) > 0;
+        if (same > 1)
+            *copy_out = outer;
+        if (same > 1 || find_copy(list, layout, held, copy_out))
+            return true;
+    }
+    return false;
+}
+
+/* Archives are often unpacked into what they contain, so that a set is once more inside itself. */
+static int check_copy(const struct top *top, const struct image_layout *layout, struct range range)
+{
+    struct folders copy;
+
+    if (!find_copy(top->list, layout, range, &copy))
+        return 0;
+    return layout_refuse_name(top, path_of(top->list, copy.range.first), copy.range.begin - 1,
+                              "contains folders called like the classes: remove it if it is a copy of the set inside "
+                              "itself, or else move its images to their classes" FOLDERS_ADVICE);
+}
+
 /* ---- annotations beside images ---- */
 
 /* Are there a folder of images and one of what is drawn over them beside each other? Alone, "mask" may be a class. */
@@ -831,20 +868,10 @@ static int check_classes(const struct top *top, const struct image_layout *layou
 
 /* ---- the layout ---- */
 
-/* Is there a training class of this name? */
-static bool is_class(const struct image_layout *layout, const struct folders *folder)
-{
-    for (uint32_t i = 0; i < layout->class_count; i++)
-        if (strlen(layout->class_names[i]) == folder->name_bytes &&
-            memcmp(layout->class_names[i], folder->name, folder->name_bytes) == 0)
-            return true;
-    return false;
-}
-
 /* Does the only folder of a split merely wrap it, as in seg_train/seg_train/CLASS, train/images/CLASS, test/test? */
 static bool is_wrapping(const struct top *top, const struct image_layout *layout, const struct folders *only)
 {
-    return !is_class(layout, only) &&
+    return find_class(layout, only) == NULL &&
            (has_folders_of_images(top->list, only->range) || name_of(only).split != SPLIT_UNSAID ||
             is_called_images(only));
 }
@@ -865,7 +892,11 @@ static struct range unwrap_split(struct top *top, const struct image_layout *lay
 
 static int collect_other(struct top *top, struct image_layout *layout, const char *name, struct range range)
 {
-    return range.end > 0 ? collect_split(top, layout, name, unwrap_split(top, layout, range)) : 0;
+    if (range.end == 0)
+        return 0;
+    const struct range classes = unwrap_split(top, layout, range);
+    const int rc = top->folders_are_classes ? 0 : check_copy(top, layout, classes);
+    return rc < 0 ? rc : collect_split(top, layout, name, classes);
 }
 
 static void report_unlabelled(const struct top *top)
@@ -884,6 +915,8 @@ static int collect_training(struct top *top, struct image_layout *layout, struct
     int rc = top->folders_are_classes ? 0 : check_annotations(top, range);
     if (rc == 0 && !top->folders_are_classes)
         rc = check_held(top, layout, range);
+    if (rc == 0 && !top->folders_are_classes)
+        rc = check_copy(top, layout, range);
     if (rc == 0)
         rc = collect_split(top, layout, "train", range);
     return rc < 0 ? rc : check_classes(top, layout);

@@ -678,9 +678,9 @@ TEST_WITH(paths_begin_at_the_table, fixture_folder_enter, fixture_folder_leave)
 {
     make_files(FILES("set/img/1.png A", "set/img/2.png B"));
     fixture_write_text("set/train.csv", "img/1.png,a\nimg/2.png,b\n");
-    fixture_write_text("val.csv", "path,label\nset/img/2.png,a\n");
+    fixture_write_text("val.csv", "path,label\nset/img/2.png,b\n");
     expect_samples(&convert_csv, "set/train.csv", "val.csv",
-                   "train 0 a img/1.png A\ntrain 1 b img/2.png B\nvalidation 0 a set/img/2.png B\n");
+                   "train 0 a img/1.png A\ntrain 1 b img/2.png B\nvalidation 1 b set/img/2.png B\n");
 }
 
 TEST_WITH(takes_tables_of_pixels, fixture_folder_enter, fixture_folder_leave)
@@ -745,9 +745,17 @@ TEST_WITH(an_image_has_one_class_however_often_it_is_in_tables, fixture_folder_e
         { "path,label,split\n1.png,a,train\n2.png,b,train\n1.png,b,test\n", NULL, "but 'b' in line 4" },
         { "path,label\n1.png,a\n2.png,b\n", "path,label\n2.png,a\n", "but 'a' in line 2 of y.csv" },
         { "path,label\n1.png,a\n2.png,b\n1.png,a\n2.png,b\n1.png,a\n1.png,b\n", NULL, "but 'b' in line 7" },
+        { "path,label\n1.png,a\n1,b\n", NULL, "'b' in line 3" },
+        { "path,label\nset/1.png,a\nset//1.png,b\n", NULL, "'b' in line 3 of x.csv, where it is set//1.png" },
+        { "path,label\n1.png,a\nset/../1.png,b\n", NULL, "'b' in line 3" },
+        { "path,label\n1.png,a\nlink.png,b\n", NULL, "'b' in line 3" },
+        { "path,label\n1.png,a\nhard.png,b\n", NULL, "'b' in line 3" },
+        { "path,label\n1.png,a\n2.png,b\n", "path,label\nset/../2.png,a\n", "but 'a' in line 2 of y.csv" },
     };
 
     make_files(FILES("1.png A", "2.png B", "set/1.png C"));
+    assert_int_equal(symlink("1.png", "link.png"), 0);
+    assert_int_equal(link("1.png", "hard.png"), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fixture_write_text("x.csv", cases[i].first);
         if (cases[i].second != NULL)

@@ -83,8 +83,8 @@ static int open_folder(struct csv_set *set, size_t t)
                         images != NULL ? ", " : "", images != NULL ? images : "", exit_cause(-error));
 }
 
-/* Add an image file. */
-static int add_open_file(struct csv_set *set, const char *path, int fd, struct image_file *file)
+/* Add the image file of a row. */
+static int add_open_file(struct csv_set *set, const char *path, int fd, struct image_file *file, struct csv_row *row)
 {
     struct stat stat;
     bool is_image;
@@ -94,6 +94,8 @@ static int add_open_file(struct csv_set *set, const char *path, int fd, struct i
         return 0;
     }
     file->bytes = (uint32_t)stat.st_size;
+    row->device = stat.st_dev;
+    row->inode = stat.st_ino;
     const int rc = image_choice_take(&set->images.choice, path, (uint64_t)stat.st_size, image_head_read_file, &fd,
                                     &is_image);
     return rc < 0 || !is_image ? rc : image_list_add(&set->images.list, path, file);
@@ -154,7 +156,7 @@ static bool find_beside(int table_folder, const char *path, char *name_out, size
     return is_found;
 }
 
-static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
+static int add_file(struct csv_set *set, size_t t, struct csv_row *row)
 {
     struct image_file file = { .label = row->class, .input = (uint16_t)t };
     char path[PATH_BYTES];
@@ -175,7 +177,7 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
         set->is_missed[t] = set->is_missed[t] || (error == ENOENT && path[0] != '/');
         return image_set_refuse(&set->images, path, error);
     }
-    const int rc = add_open_file(set, path, fd, &file);
+    const int rc = add_open_file(set, path, fd, &file, row);
     close(fd);
     if (rc < 0)
         stop_fail(set->images.stop, EXIT_CODE_MEMORY, "%s: no memory for the list of images", set->tables[t].input);
@@ -542,66 +544,46 @@ static void say_split_folders(const struct csv_set *set)
 
 /* ---- repeated images ---- */
 
-struct mention {
-    const struct csv_row *row;
-    struct csv_text path;       /* without "./" before it */
-    size_t part;
-    int folder;                 /* the number of the first table in the same folder */
-};
+struct mention { const struct csv_row *row; size_t part; };
 
-/* What the rows with the same path as another one say. */
+/* What the rows with the same file as another one say. */
 struct repeats {
     size_t same_set, two_sets;
     const struct mention *same_first, *same_second, *two_first, *two_second;
 };
 
-static int compare_paths(const struct mention *one, const struct mention *other)
+/* Paths may be written in several ways, or be links: a file is told by its device and inode. */
+static int compare_files(const struct csv_row *one, const struct csv_row *other)
 {
-    const size_t bytes = one->path.bytes < other->path.bytes ? one->path.bytes : other->path.bytes;
-    const int order = memcmp(one->path.text, other->path.text, bytes);
-
-    if (one->folder != other->folder)
-        return one->folder - other->folder;
-    return order != 0 ? order : (one->path.bytes > other->path.bytes) - (one->path.bytes < other->path.bytes);
+    if (one->device != other->device)
+        return one->device < other->device ? -1 : 1;
+    return (one->inode > other->inode) - (one->inode < other->inode);
 }
 
 static int compare_mentions(const void *a, const void *b)
 {
     const struct mention *const one = a, *const other = b;
-    const int order = compare_paths(one, other);
+    const int order = compare_files(one->row, other->row);
 
     if (order != 0 || one->part != other->part)
         return order != 0 ? order : (one->part > other->part) - (one->part < other->part);
     return (one->row->line > other->row->line) - (one->row->line < other->row->line);
 }
 
-static int folder_number(const struct csv_set *set, size_t t)
-{
-    struct stat own, first;
-    const bool is_first = t > 0 && fstat(set->folders[t], &own) == 0 && fstat(set->folders[0], &first) == 0 &&
-                          own.st_dev == first.st_dev && own.st_ino == first.st_ino;
-    return is_first ? 0 : (int)t;
-}
-
-static struct csv_text plain_path(struct csv_text path)
-{
-    while (path.bytes > 2 && path.text[0] == '.' && path.text[1] == '/')
-        path = (struct csv_text){ path.text + 2, path.bytes - 2 };
-    return path;
-}
-
 static size_t list_mentions(const struct csv_set *set, struct mention *mentions)
 {
     size_t count = 0;
 
-    for (size_t part = 0; part < set->part_count; part++) {
-        const struct csv_table *const table = &set->parts[part];
-        const int folder = folder_number(set, set->part_tables[part]);
-        for (size_t i = 0; i < table->row_count; i++)
-            mentions[count++] = (struct mention){ &table->rows[i], plain_path(table->rows[i].path), part, folder };
-    }
+    for (size_t part = 0; part < set->part_count; part++)
+        for (size_t i = 0; i < set->parts[part].row_count; i++)
+            mentions[count++] = (struct mention){ &set->parts[part].rows[i], part };
     qsort(mentions, count, sizeof(*mentions), compare_mentions);
     return count;
+}
+
+static int shown(struct csv_text text, size_t most)
+{
+    return (int)(text.bytes < most ? text.bytes : most);
 }
 
 static int refuse_two_classes(const struct csv_set *set, const struct mention *one, const struct mention *other)
@@ -609,11 +591,10 @@ static int refuse_two_classes(const struct csv_set *set, const struct mention *o
     const struct csv_row *const a = one->row, *const b = other->row;
 
     return convert_fail(set->images.stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": %.*s has the class "
-                        "'%.*s', but '%.*s' in line %" PRIu64 " of %s: an image has one class, keep one row of it",
-                        set->parts[one->part].input, a->line, (int)(a->path.bytes < 1000 ? a->path.bytes : 1000),
-                        a->path.text, (int)(a->label.bytes < 200 ? a->label.bytes : 200), a->label.text,
-                        (int)(b->label.bytes < 200 ? b->label.bytes : 200), b->label.text, b->line,
-                        set->parts[other->part].input);
+                        "'%.*s', but '%.*s' in line %" PRIu64 " of %s, where it is %.*s: an image has one class, keep "
+                        "one row of it", set->parts[one->part].input, a->line, shown(a->path, PATH_SHOWN), a->path.text,
+                        shown(a->label, 200), a->label.text, shown(b->label, 200), b->label.text, b->line,
+                        set->parts[other->part].input, shown(b->path, PATH_SHOWN), b->path.text);
 }
 
 static void count_repeat(struct repeats *repeats, const struct mention *before, const struct mention *mention)
@@ -640,12 +621,12 @@ static void say_repeats(const struct csv_set *set, const struct repeats *repeats
     if (repeats->two_sets > 0)
         log_message(LOG_RUN, "%zu image%s in two sets, such as %.*s for %s (%s, line %" PRIu64 ") and %s (%s, "
                     "line %" PRIu64 "): what is trained on cannot test", repeats->two_sets, repeats->two_sets == 1 ? " is" : "s are",
-                    (int)(one->path.bytes < 1000 ? one->path.bytes : 1000), one->path.text, split_names[one->part],
+                    shown(one->row->path, PATH_SHOWN), one->row->path.text, split_names[one->part],
                     set->parts[one->part].input, one->row->line, split_names[other->part],
                     set->parts[other->part].input, other->row->line);
 }
 
-/* A path that is there more than once has one class; repeats are said. */
+/* A file that is there more than once has one class; repeats are said. After describe_files. */
 static int check_repeats(const struct csv_set *set)
 {
     size_t count = 0;
@@ -659,7 +640,7 @@ static int check_repeats(const struct csv_set *set)
     int rc = 0;
     count = list_mentions(set, mentions);
     for (size_t i = 1; i < count && rc == 0; i++) {
-        if (compare_paths(&mentions[i - 1], &mentions[i]) != 0)
+        if (compare_files(mentions[i - 1].row, mentions[i].row) != 0)
             continue;
         if (mentions[i - 1].row->class != mentions[i].row->class)
             rc = refuse_two_classes(set, &mentions[i - 1], &mentions[i]);
@@ -691,8 +672,8 @@ static int describe(struct csv_set *set, struct conversion *conversion)
     if (set->tables[0].columns.pixel_count > 0)
         return describe_pixels(set, conversion);
     say_split_folders(set);
-    rc = check_repeats(set);
-    return rc < 0 ? rc : describe_files(set, conversion);
+    rc = describe_files(set, conversion);
+    return rc < 0 ? rc : check_repeats(set);
 }
 
 static int csv_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "stage/stop.h"
 #include "tools/convert/csv_columns.h"
@@ -17,6 +18,8 @@ struct csv_row {
     uint64_t pixel_row;         /* the number of its pixels in the table's */
     uint32_t class;             /* set by csv_classes_find */
     enum split split;           /* if the table has a column of splits */
+    dev_t device;               /* of its file, with the inode; set by the converter */
+    ino_t inode;
 };
 
 struct csv_table {

@@ -59,13 +59,24 @@ static void skip_empty_lines(struct csv *csv)
     }
 }
 
+/* Excel begins a file with a line that has the separator: "sep=;". */
+static bool names_separator(const char *text, size_t bytes)
+{
+    return bytes > 5 && memcmp(text, "sep=", 4) == 0 && (text[5] == '\n' || text[5] == '\r');
+}
+
 void csv_begin(struct csv *csv, const char *text, size_t bytes)
 {
     const size_t mark = sizeof(BYTE_ORDER_MARK) - 1;
     const size_t begin = bytes >= mark && memcmp(text, BYTE_ORDER_MARK, mark) == 0 ? mark : 0;
 
     *csv = (struct csv){ .text = text, .bytes = bytes, .at = begin, .line = 1 };
-    csv->separator = find_separator(text + begin, bytes - begin);
+    if (names_separator(text + begin, bytes - begin)) {
+        csv->separator = text[begin + 4];
+        csv->at = begin + 5;
+    } else {
+        csv->separator = find_separator(text + begin, bytes - begin);
+    }
     skip_empty_lines(csv);
 }
 

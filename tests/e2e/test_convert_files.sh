@@ -297,9 +297,55 @@ takes_tables_as_others_write_them() {
     expect 0 csv ids/labels.csv -o floats
     grep -q '"classes": 11,' floats/dataset.json || failed "labels 1.0, 2.0, 10.0 are not 1, 2, 10"
     grep -q class_names floats/dataset.json && failed "1.0 is a name"
-    printf 'path,label\n0a1b.png,1.0\n2c3d.png,nan\n4e5f.png,10.5\n' >ids/labels.csv
+    printf 'path,label\n0a1b.png,1.0\n2c3d.png,x\n4e5f.png,10.5\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o named
-    says "line 3: label 'nan' is not a whole number: all labels are names, numbered in bytewise order"
+    says "line 3: label 'x' is not a whole number: all labels are names, numbered in bytewise order"
+    printf 'path,label\n0a1b.png,%s\n2c3d.png,%s\n4e5f.png,%s\n' x 1 2  1e+00 2e+00 2e+00  0.5 1 1 | split -l 4 - ids/mixed-
+    for table in ids/mixed-*; do
+        cp $table ids/labels.csv
+        expect 0 csv ids/labels.csv -o named --force
+        says "is not a whole number: all labels are names"
+    done
+    while read -r one two three; do
+        printf 'path,label\n0a1b.png,"%s"\n2c3d.png,"%s"\n4e5f.png,"%s"\n' "$one" "$two" "$three" | tr '~' ' ' >ids/labels.csv
+        expect 0 csv ids/labels.csv -o named --force
+        says "1 of 3 labels lists several classes"; says "(line 3), and is a class of its own"
+    done <<'end'
+cat cat|dog dog
+a b|c d
+cat ['cat',~'dog'] dog
+cat cat,dog dog
+cat cat;dog dog
+cat cat~dog dog
+5 16~0 7
+5 7,1,2 7
+end
+    while read -r one two; do
+        printf 'path,label\n0a1b.png,"%s"\n2c3d.png,"%s"\n4e5f.png,other\n' "$one" "$two" | tr '~' ' ' >ids/labels.csv
+        expect 0 csv ids/labels.csv -o named --force
+        says "are two classes: write one name if they are one"
+    done <<'end'
+cat Cat
+big~bird Big_Bird
+True TRUE
+cat 'cat'
+end
+    printf 'path,label\n0a1b.png,None\n2c3d.png,hot dog\n4e5f.png,hot\n' >ids/labels.csv
+    answers 0 "line 2: label 'None' is a class: remove its rows if it is a missing value" csv ids/labels.csv -o named --force
+    ! grep -qE 'several|are two classes' messages || failed "hot dog is no list: $(cat messages)"
+    printf 'path,label\n0a1b.png,1\n2c3d.png,2\n4e5f.png,3\n' >ids/labels.csv
+    answers 0 "1 of 4 labels have no training sample, such as 0, and each is an output" \
+        csv ids/labels.csv -o named --force
+    says "these begin at 1, so subtract 1"
+    printf 'path,label\n0a1b.png,0\n2c3d.png,90\n4e5f.png,1\n' >ids/labels.csv
+    answers 0 "88 of 91 labels have no training sample, such as 2, and each" csv ids/labels.csv -o named --force
+    printf 'sep=|\r\npath|label\r\n0a1b.png|0\r\n2c3d.png|1\r\n' >ids/labels.csv
+    answers 0 "2 rows, the file is column 1" csv ids/labels.csv -o named --force
+    ! grep -q 'no training sample' messages || failed "there are no gaps: $(cat messages)"
+    printf 'path,label\r0a1b.png,0\r2c3d.png,1\r' >ids/labels.csv
+    answers 3 "lines that end with CR alone" csv ids/labels.csv -o out
+    printf '\377\376p\0a\0t\0h\0\n\0' >ids/labels.csv
+    answers 3 "UTF-16" csv ids/labels.csv -o out
     printf 'path,label,split\n0a1b.png,a,train\n2c3d.png,b,train\n0a1b.png,a,train\n2c3d.png,b,test\n' >ids/labels.csv
     answers 0 "1 row repeats an image and class that another row has, such as lines 2 and 4" csv ids/labels.csv -o again
     says "1 image is in two sets, such as 2c3d.png for train (ids/labels.csv, line 3) and validation"

@@ -769,6 +769,35 @@ TEST_WITH(an_image_has_one_class_however_often_it_is_in_tables, fixture_folder_e
                    "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 0 a 1.png A\nvalidation 1 b 1.png C\n");
 }
 
+TEST_WITH(labels_that_mean_no_class_are_refused, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char *const words[] = { "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "?", "-", "-1",
+                                         "-1.0", "" };
+    static const char *const kept[] = { "none", "None", "unknown", "nano", "nab", "-2", "--", "a-1" };
+    char text[128], wanted[64];
+
+    make_files(FILES("1.png A", "2.png B", "3.png C"));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        snprintf(wanted, sizeof(wanted), i + 1 < sizeof(words) / sizeof(words[0]) ? "line 4: label '%s' " : "line 4: has no",
+                 words[i]);
+        snprintf(text, sizeof(text), "path,label\n1.png,cat\n2.png,dog\n3.png,%s\n", words[i]);
+        fixture_write_text("x.csv", text);
+        expect_refused(&convert_csv, "x.csv", NULL, wanted);
+        snprintf(text, sizeof(text), "path,label\n1.png,0\n2.png,2\n3.png,%s\n", words[i]);
+        fixture_write_text("x.csv", text);
+        expect_refused(&convert_csv, "x.csv", NULL, wanted);
+    }
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        struct outcome outcome;
+        snprintf(text, sizeof(text), "path,label\n1.png,cat\n2.png,dog\n3.png,%s\n", kept[i]);
+        fixture_write_text("x.csv", text);
+        run(&convert_csv, "x.csv", NULL, &outcome);
+        assert_int_equal(outcome.rc, 0);
+    }
+    fixture_write_text("x.csv", "path,label\n1.png,-1\n2.png,1\n3.png,-1\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 -1 1.png A\ntrain 1 1 2.png B\ntrain 0 -1 3.png C\n");
+}
+
 /* A table of 8 x 8 pixels without names: two rows whose pixels begin with 0, and their labels. */
 static void write_wide(const char *first, const char *second, bool is_last)
 {

@@ -37,7 +37,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_number(struct csv_text value)
+bool csv_is_number(struct csv_text value)
 {
     size_t i = 0;
 
@@ -50,7 +50,7 @@ static bool is_byte(struct csv_text value)
 {
     unsigned long number = 0;
 
-    if (!is_number(value))
+    if (!csv_is_number(value))
         return false;
     for (size_t i = 0; i < value.bytes; i++)
         number = number * 10 + (unsigned long)(value.text[i] - '0');
@@ -76,8 +76,8 @@ static bool is_decimal_comma(struct csv_text value)
 {
     const char *const comma = memchr(value.text, ',', value.bytes);
     const size_t before = comma != NULL ? (size_t)(comma - value.text) : 0;
-    return before > 0 && before + 1 < value.bytes && is_number((struct csv_text){ value.text, before }) &&
-           is_number((struct csv_text){ comma + 1, value.bytes - before - 1 });
+    return before > 0 && before + 1 < value.bytes && csv_is_number((struct csv_text){ value.text, before }) &&
+           csv_is_number((struct csv_text){ comma + 1, value.bytes - before - 1 });
 }
 
 bool csv_next_pixel(struct csv_text *text, unsigned *pixel_out)
@@ -481,9 +481,9 @@ static bool has_names(struct sample *sample)
         return true;
     sample->begin = 1;
     for (size_t i = 0; i < sample->count; i++) {
-        const bool is_numeric = all_are(sample, i, is_number);
+        const bool is_numeric = all_are(sample, i, csv_is_number);
         numbers += is_numeric;
-        named += is_numeric && !is_number(value_at(sample, 0, i));
+        named += is_numeric && !csv_is_number(value_at(sample, 0, i));
         words += all_are(sample, i, has_image_name) && is_plain_word(value_at(sample, 0, i));
     }
     sample->begin = 0;
@@ -494,7 +494,7 @@ static bool has_names(struct sample *sample)
 static int find_chosen(struct sample *sample, const char *option, const char *wanted, size_t *column_out)
 {
     const struct csv_text text = { wanted, strlen(wanted) };
-    const bool may_be_name = !is_number(text) || sample->begin > 0 || has_names(sample);
+    const bool may_be_name = !csv_is_number(text) || sample->begin > 0 || has_names(sample);
 
     for (size_t i = 0; i < sample->count && may_be_name; i++)
         if (is_word(value_at(sample, 0, i), wanted)) {
@@ -502,7 +502,7 @@ static int find_chosen(struct sample *sample, const char *option, const char *wa
             sample->begin = 1;
             return 0;
         }
-    *column_out = is_number(text) ? (size_t)strtoul(wanted, NULL, 10) - 1 : sample->count;
+    *column_out = csv_is_number(text) ? (size_t)strtoul(wanted, NULL, 10) - 1 : sample->count;
     if (*column_out < sample->count)
         return 0;
     return refuse(sample, "--%s=%s: the first row has no such name, and the table has %zu columns", option, wanted,
@@ -646,7 +646,7 @@ static bool names_file(const struct sample *sample, size_t column)
 /* Numbers are names of files only where nothing else is likely. */
 static bool may_be_names(const struct sample *sample, size_t column)
 {
-    return !all_are(sample, column, is_number) || is_other(sample, column) || sample->count == 2;
+    return !all_are(sample, column, csv_is_number) || is_other(sample, column) || sample->count == 2;
 }
 
 static bool may_be_path(const struct sample *sample, size_t column, int way)
@@ -786,7 +786,7 @@ static bool is_like_classes(const struct sample *sample, size_t column)
 
 static bool is_no_number(struct csv_text value)
 {
-    return !is_number(value);
+    return !csv_is_number(value);
 }
 
 /* Where all columns are numbers, the label is the first or the last, whichever has numbers as classes are. */
@@ -925,11 +925,11 @@ static int take_last_path(struct sample *sample)
     size_t count;
 
     const size_t column = find_last(sample, true, &count);
-    if (count == 1 && !all_are(sample, column, is_number)) {
+    if (count == 1 && !all_are(sample, column, csv_is_number)) {
         assign(sample, column, CSV_PATH);
         return 0;
     }
-    if (count == 2 && sample->count == 2 && !all_are(sample, 0, is_number)) {
+    if (count == 2 && sample->count == 2 && !all_are(sample, 0, csv_is_number)) {
         assign(sample, 0, CSV_PATH);
         return 0;
     }

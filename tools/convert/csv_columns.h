@@ -53,6 +53,8 @@ int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes
 void csv_columns_release(struct csv_columns *columns);
 
 struct csv_text csv_trimmed(const char *text, size_t bytes);
+/* A whole number of at most 9 digits. */
+bool csv_is_number(struct csv_text value);
 /* The next pixel of a text with all of them. False at its end; *pixel_out is over 255 if there is something else. */
 bool csv_next_pixel(struct csv_text *text, unsigned *pixel_out);
 /* What a value says; SPLIT_UNSAID if it is no split. */

@@ -7,21 +7,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "formats/csv.h"
 #include "formats/html.h"
 #include "stage/log.h"
 #include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
-
-static bool csv_is_number(struct csv_text value)
-{
-    size_t i = 0;
-
-    while (i < value.bytes && value.text[i] >= '0' && value.text[i] <= '9')
-        i++;
-    return value.bytes > 0 && value.bytes <= 9 && i == value.bytes;
-}
 
 /* ---- rows ---- */
 
@@ -223,6 +215,10 @@ static const char *other_format(const struct csv_table *table)
     if (table->bytes >= 4 && memcmp(text, "PAR1", 4) == 0)
         return "is a Parquet file, not a table of text: write it as CSV, such as with "
                "pandas.read_parquet(...).to_csv(..., index=False)";
+    if (table->bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+        return "is text in UTF-16: save it as UTF-8";
+    if (memchr(text, '\n', table->bytes) == NULL && memchr(text, '\r', table->bytes) != NULL)
+        return "has lines that end with CR alone: write LF, as with tr '\\r' '\\n'";
     while (text < end && (*text == ' ' || *text == '\n' || *text == '\r' || *text == '\t'))
         text++;
     const char *next = text < end ? text + 1 : end;
@@ -274,10 +270,15 @@ static int classes_no_memory(const struct csv_table *table, struct stop *stop)
     return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for the classes", table->input);
 }
 
+static int label_shown(struct csv_text label)
+{
+    return label.bytes < 200 ? (int)label.bytes : 200;
+}
+
 static int label_fail(const struct csv_table *table, const struct csv_row *row, struct stop *stop, const char *problem)
 {
     return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": label '%.*s' %s", table->input,
-                        row->line, row->label.bytes < 200 ? (int)row->label.bytes : 200, row->label.text, problem);
+                        row->line, label_shown(row->label), row->label.text, problem);
 }
 
 /* The label without the ".0" with which pandas writes whole numbers in a floating-point column. */
@@ -292,6 +293,56 @@ static struct csv_text whole_part(struct csv_text label)
     while (zeros < behind && point[1 + zeros] == '0')
         zeros++;
     return behind > 0 && zeros == behind ? (struct csv_text){ label.text, whole } : label;
+}
+
+static bool is_word(struct csv_text text, const char *word)
+{
+    return strlen(word) == text.bytes && strncasecmp(word, text.text, text.bytes) == 0;
+}
+
+/* The words that pandas and others write for a value that is missing. "None" may be a class. */
+static bool is_missing(struct csv_text label)
+{
+    static const char *const words[] = { "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "nil", "?", "-" };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (is_word(label, words[i]))
+            return true;
+    return false;
+}
+
+static bool is_minus_one(struct csv_text label)
+{
+    return is_word(whole_part(label), "-1");
+}
+
+static bool is_one(struct csv_text label)
+{
+    return is_word(whole_part(label), "1") || is_word(whole_part(label), "+1");
+}
+
+/* A label that means no class: such a word, or -1 unless all are -1 and 1. */
+static int check_missing(const struct csv_table *tables, size_t table_count, struct stop *stop)
+{
+    const struct csv_table *table = NULL;
+    const struct csv_row *minus = NULL;
+    bool has_others = false;
+
+    for (size_t t = 0; t < table_count; t++) {
+        for (size_t i = 0; i < tables[t].row_count; i++) {
+            const struct csv_row *const row = &tables[t].rows[i];
+            if (is_missing(row->label))
+                return label_fail(&tables[t], row, stop, "is the word for a missing value: remove the rows without a class, "
+                                  "or write another word if it is one");
+            if (minus == NULL && is_minus_one(row->label)) {
+                minus = row;
+                table = &tables[t];
+            }
+            has_others = has_others || !(is_minus_one(row->label) || is_one(row->label));
+        }
+    }
+    return minus == NULL || !has_others ? 0 : label_fail(table, minus, stop, "beside others than 1 means no class for many "
+                                                        "programs: remove its rows, or write a name if it is one");
 }
 
 /* Whether all labels are numbers; else the first one that is none, and its table. */
@@ -309,14 +360,32 @@ static bool are_numbers(const struct csv_table *tables, size_t table_count, cons
     return true;
 }
 
-/* Warn about numbers among names: they are names, too, and sorted bytewise. */
-static void warn_mixed(const struct csv_table *tables, const struct csv_table *table, const struct csv_row *name)
+/* "-1.5e2", "2020-01-31" */
+static bool is_numeric(struct csv_text label)
 {
-    if (name == &tables[0].rows[0])
-        return;
-    log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is not a whole number: all labels are names, numbered in "
-                "bytewise order", table->input, name->line, name->label.bytes < 200 ? (int)name->label.bytes : 200,
-                name->label.text);
+    size_t digits = 0;
+
+    for (size_t i = 0; i < label.bytes; i++) {
+        const bool is_digit = label.text[i] >= '0' && label.text[i] <= '9';
+        if (!is_digit && strchr("+-.eE", label.text[i]) == NULL)
+            return false;
+        digits += is_digit;
+    }
+    return digits > 0;
+}
+
+/* Warn about numbers among names: they are names, too, and sorted bytewise. */
+static void warn_mixed(const struct csv_table *tables, size_t table_count, const struct csv_table *table,
+                       const struct csv_row *name)
+{
+    bool has_number = false;
+
+    for (size_t t = 0; t < table_count && !has_number; t++)
+        for (size_t i = 0; i < tables[t].row_count && !has_number; i++)
+            has_number = is_numeric(tables[t].rows[i].label);
+    if (has_number)
+        log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is not a whole number: all labels are names, numbered "
+                    "in bytewise order", table->input, name->line, label_shown(name->label), name->label.text);
 }
 
 static uint32_t number_of(struct csv_text label)
@@ -387,6 +456,124 @@ static int distinct_labels(const struct csv_table *table, const atomic_bool *int
     return 0;
 }
 
+/* Whether the label consists of several between such a separator, each of which is a class or a number. */
+static bool is_list_between(struct csv_text label, char separator, const struct csv_text *labels, size_t count)
+{
+    const char *at = label.text, *const end = label.text + label.bytes;
+    size_t parts = 0;
+
+    for (; at < end; parts++) {
+        const char *const next = memchr(at, separator, (size_t)(end - at));
+        const struct csv_text part = csv_trimmed(at, (size_t)((next != NULL ? next : end) - at));
+        if (!csv_is_number(part) && bsearch(&part, labels, count, sizeof(*labels), compare_text) == NULL)
+            return false;
+        at = next != NULL ? next + 1 : end;
+    }
+    return parts > 1;
+}
+
+/* "cat|dog", "['cat', 'dog']", "3 17", or "cat dog" where cat and dog are classes. */
+static bool is_list(struct csv_text label, const struct csv_text *labels, size_t count)
+{
+    static const char separators[] = { ' ', ',', ';' };
+    bool is_one = memchr(label.text, '|', label.bytes) != NULL ||
+                  (label.text[0] == '[' && memchr(label.text, ',', label.bytes) != NULL);
+
+    for (size_t i = 0; i < sizeof(separators); i++)
+        is_one = is_one || is_list_between(label, separators[i], labels, count);
+    return is_one;
+}
+
+static uint64_t line_of(const struct csv_table *table, struct csv_text label)
+{
+    size_t i = 0;
+
+    while (compare_text(&table->rows[i].label, &label) != 0)
+        i++;
+    return table->rows[i].line;
+}
+
+static void warn_lists(const struct csv_table *table, const struct csv_text *labels, size_t count)
+{
+    struct csv_text first = { 0 };
+    size_t lists = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (is_list(labels[i], labels, count) && lists++ == 0)
+            first = labels[i];
+    if (lists > 0)
+        log_message(LOG_RUN, "%s: %zu of %zu labels list%s several classes, such as '%.*s' (line %" PRIu64 "), and %s of "
+                    "%s own: an image has one class, so keep one of them unless that is meant", table->input, lists,
+                    count, lists == 1 ? "s" : "", label_shown(first), first.text, line_of(table, first),
+                    lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
+}
+
+/* "None" is what Python writes for a missing value, and what people call a class. */
+static void warn_none(const struct csv_table *table, const struct csv_text *labels, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_word(labels[i], "none"))
+            log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is a class: remove its rows if it is a missing value",
+                        table->input, line_of(table, labels[i]), label_shown(labels[i]), labels[i].text);
+}
+
+/* The length of what a reader hardly sees at the begin of a text: a blank, also one that does not break, an underscore
+ * or a quote. */
+static size_t unseen_bytes(const char *text, size_t bytes)
+{
+    if (bytes >= 2 && memcmp(text, "\xc2\xa0", 2) == 0)
+        return 2;
+    return bytes > 0 && strchr(" \t_'\"", text[0]) != NULL && text[0] != '\0';
+}
+
+/* The next character of a label without capitals; -1 at its end. */
+static int next_seen(struct csv_text *text)
+{
+    size_t unseen;
+
+    while ((unseen = unseen_bytes(text->text, text->bytes)) > 0)
+        *text = (struct csv_text){ text->text + unseen, text->bytes - unseen };
+    if (text->bytes == 0)
+        return -1;
+    const unsigned char c = (unsigned char)text->text[0];
+    *text = (struct csv_text){ text->text + 1, text->bytes - 1 };
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+static int compare_looks(const void *left, const void *right)
+{
+    struct csv_text a = *(const struct csv_text *)left, b = *(const struct csv_text *)right;
+    int one, other;
+
+    do {
+        one = next_seen(&a);
+        other = next_seen(&b);
+    } while (one == other && one >= 0);
+    return one - other;
+}
+
+/* Warn of "cat" beside "Cat". 0 or -ENOMEM. */
+static int warn_alike(const struct csv_table *table, const struct csv_text *labels, size_t count)
+{
+    struct csv_text *const sorted = calloc(count + 1, sizeof(*sorted));
+    size_t alike = 0, first = 0;
+
+    if (sorted == NULL)
+        return -ENOMEM;
+    memcpy(sorted, labels, count * sizeof(*sorted));
+    qsort(sorted, count, sizeof(*sorted), compare_looks);
+    for (size_t i = 1; i < count; i++)
+        if (compare_looks(&sorted[i - 1], &sorted[i]) == 0 && alike++ == 0)
+            first = i;
+    if (alike > 0)
+        log_message(LOG_RUN, "%s: '%.*s' (line %" PRIu64 ") and '%.*s' (line %" PRIu64 ") are two classes%s: write one "
+                    "name if they are one", table->input, label_shown(sorted[first - 1]), sorted[first - 1].text,
+                    line_of(table, sorted[first - 1]), label_shown(sorted[first]), sorted[first].text,
+                    line_of(table, sorted[first]), alike > 1 ? ", as others that differ as little are" : "");
+    free(sorted);
+    return 0;
+}
+
 static int assign_names(struct csv_table *table, const struct csv_text *labels, size_t count, struct stop *stop)
 {
     for (size_t i = 0; i < table->row_count; i++) {
@@ -424,6 +611,10 @@ static int find_names(struct csv_table *tables, size_t table_count, const atomic
 
     if (rc < 0)
         return rc == -ENOMEM ? classes_no_memory(&tables[0], stop) : rc;
+    warn_lists(&tables[0], labels, count);
+    warn_none(&tables[0], labels, count);
+    if (warn_alike(&tables[0], labels, count) < 0)
+        rc = classes_no_memory(&tables[0], stop);
     for (size_t t = 0; t < table_count && rc == 0; t++)
         rc = assign_names(&tables[t], labels, count, stop);
     char **names = rc == 0 ? copy_names(labels, count) : NULL;
@@ -443,10 +634,12 @@ int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_
     const struct csv_table *table;
     const struct csv_row *name;
     uint32_t class_count = 0;
-    int rc = 0;
+    int rc = check_missing(tables, table_count, stop);
 
+    if (rc < 0)
+        return rc;
     if (!are_numbers(tables, table_count, &table, &name)) {
-        warn_mixed(tables, table, name);
+        warn_mixed(tables, table_count, table, name);
         return find_names(tables, table_count, interrupted, stop, names_out, class_count_out);
     }
     for (size_t t = 0; t < table_count && rc == 0; t++)

@@ -193,13 +193,32 @@ static int check_split(const struct conversion *conversion, const struct class_t
                         samples == 1 ? "it" : "them", classes == 1 ? "" : "es");
 }
 
+/* Say which labels no training sample has: those that begin at 1, or ids with gaps. */
+static void report_gaps(const struct conversion *conversion, const struct class_table *train)
+{
+    const size_t classes = conversion->classes, there = train->group_count;
+    uint32_t first = 0;
+
+    if (there == 0 || there >= classes)
+        return;
+    while (has_class(train, first))
+        first++;
+    log_message(LOG_RUN, "%zu of %zu labels have no training sample, such as %" PRIu32 ", and each is an output of the "
+                "network: number the classes 0, 1, 2, ...%s", classes - there, classes, first,
+                first == 0 && classes - there == 1 ? "; these begin at 1, so subtract 1" : "");
+}
+
 int splits_check_classes(const struct conversion *conversion, const struct convert_options *options, struct stop *stop)
 {
+    const struct sample_source *const source = &conversion->sources[0];
+    const bool may_have_gaps = conversion->class_names == NULL && source->sample != NULL;
     struct class_table train;
 
-    if (conversion->source_count < 2 || conversion->sources[0].label == NULL)
+    if ((conversion->source_count < 2 && !may_have_gaps) || source->label == NULL)
         return 0;
-    int rc = class_table_make(&train, &conversion->sources[0], options, stop);
+    int rc = class_table_make(&train, source, options, stop);
+    if (rc == 0 && may_have_gaps)
+        report_gaps(conversion, &train);
     for (size_t i = 1; i < conversion->source_count && rc == 0; i++)
         rc = check_split(conversion, &train, &conversion->sources[i], options, stop);
     class_table_release(&train);

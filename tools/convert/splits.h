@@ -23,7 +23,8 @@ struct hold_out {
     struct sample_subset subsets[2];        /* training, validation */
 };
 
-/* Every class of another split must be one of the training set. 0, or a negative errno after stop_fail. */
+/* Every class of another split must be one of the training set. Labels without a training sample are reported. 0, or a
+ * negative errno after stop_fail. */
 int splits_check_classes(const struct conversion *conversion, const struct convert_options *options, struct stop *stop);
 
 /* With --validation, split the training samples; the seed chooses those for validation, from each class its share: the

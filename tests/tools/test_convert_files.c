@@ -293,6 +293,12 @@ TEST_WITH(a_test_set_without_classes_is_left_out, fixture_folder_enter, fixture_
                              "train 0 a images/1.png A\ntrain 1 b images/2.png B\n");
 }
 
+TEST_WITH(images_without_classes_beside_splits_are_left_out, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("Train/0/1.png A", "Train/1/2.png B", "Test/3.png C", "Meta/0.png D", "Meta/1.png D"),
+                             "train 0 0 1.png A\ntrain 1 1 2.png B\n");
+}
+
 TEST_WITH(vehicles_are_classes, fixture_folder_enter, fixture_folder_leave)
 {
     expect_samples_both_ways(FILES("bus/1.png A", "car/2.png B", "train/3.png C"),

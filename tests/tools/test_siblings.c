@@ -28,13 +28,13 @@ static enum siblings_meaning meaning_of(const char *text)
 
 TEST(names_decide_together)
 {
-    static const struct { enum siblings_meaning meaning; const char *siblings[24]; } cases[] = {
+    static const struct { enum siblings_meaning meaning; const char *siblings[32]; } cases[] = {
         { SIBLINGS_SPLITS,
           { "train", "train,val", "train/,val/", "training_set/,test_set/", "train2017/,val2017/", "train,test1",
             "seg_train/,seg_test/,seg_pred", "Training Data/,Test Data/", "trainset/,testset/", "cars_train/,cars_test/",
             "TRAIN,VAL,TEST", "train/,valid/", "train_data/,val_data/", "train/,val/,annotations-", "train,dev,test",
             "imagenet_train/,imagenetv2_val/", "images_train/,test/", "train_photos,test_photos", "train/,unlabeled",
-            "training shoes,test shoes", "train/,train2/" } },
+            "training shoes,test shoes", "train/,train2/", "Train/,Test,Meta", "Meta,Train/,Test/", "train/,val/,a,b" } },
         { SIBLINGS_CLASSES,
           { "cat,dog", "bus,car,train", "bus,train", "car,train,test-", "valid,invalid", "test_strip,thermometer",
             "test strip,test tube", "train station,bus station,harbour", "training shoes,shoes,boots", "control,test",
@@ -44,11 +44,12 @@ TEST(names_decide_together)
         { SIBLINGS_NO_TRAIN, { "test", "val,test", "val2017/,test2017/", "test1,test2", "x_val,x_test", "Test Data/" } },
         { SIBLINGS_STRANGER,
           { "train/,extra/", "train,val,extra", "cat,dog,test", "cat,dog,train2017", "cat,test/", "seg_train,seg_test,cat",
-            "cat,dog,val", "train/,bus,car", "cat/,dog/,train/,test/", "a,b,training_set" } },
+            "cat,dog,val", "train/,bus,car", "Train,Test,Meta", "train/,test,Meta/", "train/,test,Meta,a/",
+            "cat/,dog/,train/,test/", "a,b,training_set" } },
         { SIBLINGS_UNCLEAR, { "test strip,train", "train,my_test", "seg_train,seg_test,x_val" } },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        for (size_t k = 0; k < 24 && cases[i].siblings[k] != NULL; k++)
+        for (size_t k = 0; k < 32 && cases[i].siblings[k] != NULL; k++)
             if (meaning_of(cases[i].siblings[k]) != cases[i].meaning)
                 fail_msg("'%s' is %d, not %d", cases[i].siblings[k], meaning_of(cases[i].siblings[k]),
                          cases[i].meaning);

@@ -249,6 +249,15 @@ static int layout_refuse_siblings(const struct top *top, const struct sibling *s
                         (int)other->bytes, other->name);
 }
 
+/* Report the images of a folder beside splits that are in no class. */
+static void report_aside(const struct top *top, const struct folders *folder)
+{
+    const size_t count = count_images(top->list, folder->range);
+    if (count > 0)
+        log_message(LOG_RUN, "%s: left out %zu image%s of %.*s, which is no split by its name and has no folders of "
+                    "classes", top->input, count, count == 1 ? "" : "s", (int)folder->name_bytes, folder->name);
+}
+
 /* Find the folder of each split. Folders without images belong to none. */
 static int find_splits(struct top *top)
 {
@@ -256,6 +265,8 @@ static int find_splits(struct top *top)
 
     while (next_folder(&folders)) {
         const enum split split = name_of(&folders).split;
+        if (split == SPLIT_UNSAID)
+            report_aside(top, &folders);
         if (split == SPLIT_UNSAID || count_images(top->list, folders.range) == 0)
             continue;
         if (top->splits[split].end > 0)

@@ -148,6 +148,18 @@ static size_t find_first(const struct sibling *siblings, size_t count, bool is_n
     return 0;
 }
 
+/* Do all siblings that are no split have no folders, but all training sets? These are pictures of what classes are, ... */
+static bool are_aside(const struct sibling *siblings, size_t count, bool trains)
+{
+    for (size_t i = 0; i < count; i++) {
+        const enum split split = name_of(&siblings[i], trains).split;
+        if (counts(&siblings[i]) && (split == SPLIT_UNSAID || split == SPLIT_TRAIN) &&
+            siblings[i].has_folders != (split == SPLIT_TRAIN))
+            return false;
+    }
+    return trains;
+}
+
 struct siblings_reading siblings_read(const struct sibling *siblings, size_t count)
 {
     const bool trains = has_train(siblings, count);
@@ -160,7 +172,9 @@ struct siblings_reading siblings_read(const struct sibling *siblings, size_t cou
     reading.named = find_first(siblings, count, true, NULL, trains);
     if (strangers > 0) {
         reading.other = find_first(siblings, count, false, NULL, trains);
-        if (bits(census.family) > 1 || bits(census.whole) > 1 || has_certain(siblings, count, strangers, trains))
+        if (bits(census.whole) > 1 && are_aside(siblings, count, trains))
+            reading.meaning = SIBLINGS_SPLITS;
+        else if (bits(census.family) > 1 || bits(census.whole) > 1 || has_certain(siblings, count, strangers, trains))
             reading.meaning = SIBLINGS_STRANGER;
         return reading;
     }

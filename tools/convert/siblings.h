@@ -17,7 +17,7 @@ struct sibling {
 
 enum siblings_meaning {
     SIBLINGS_CLASSES,
-    SIBLINGS_SPLITS,
+    SIBLINGS_SPLITS,            /* but `other` and more without the name of a split, if they contain no folders */
     SIBLINGS_NO_TRAIN,          /* splits, none of which is to train on */
     SIBLINGS_STRANGER,          /* `named` is a split, and `other` beside it is none */
     SIBLINGS_UNCLEAR,           /* `named` and `other` may be splits or classes */

@@ -39,6 +39,48 @@ run "$pipetrain" -c runs/small/run.conf --set run.dir=again --set run.resume=nev
 expect_code 0 'a name in place of the file'
 [ ! -e again/run.net ] || fail 'the text of an earlier run stays'
 
+# A run's configuration is of the directory that it lies in, under any name, and not of what is in the old place.
+mv runs/small kept
+sed 's/^conv2d stem filters 16 kernel 3/conv2d stem filters 16 kernel 5/' kept/run.net >other.net
+cp kept/run.conf kept/edited.conf
+for old in gone another; do
+    if [ $old = another ]; then
+        run "$pipetrain" -c small.conf --set model.file=other.net --set run.dir=runs/small --set devices.kind=$kind
+        expect_code 0 'another run in the old place'
+    fi
+    for conf in "$work/kept/run.conf" kept/run.conf kept/edited.conf; do
+        rm -rf repeated
+        run "$pipetrain" -c "$conf" --set run.dir=repeated --set devices.kind=$kind
+        expect_code 0 "a run that was moved, again: $old, $conf"
+        expect_err "^$conf lies beside the files of its run, which are used: model.file ${conf%/*}/run.net \(not runs/small/run.net\)"
+        cmp kept/weights.safetensors repeated/weights.safetensors || fail "the moved run again is another: $old, $conf"
+        run "$pipetrain" -c "$conf" --set devices.kind=$kind
+        expect_code 2 "a run that was moved: $old, $conf"
+        expect_err "run directory ${conf%/*} holds the results of an earlier run"
+    done
+    run "$pipetrain" evaluate -c kept/run.conf --set devices.kind=$kind --set data.validation=nothing
+    expect_err 'which are used: run.dir kept \(not runs/small\), model.file kept/run.net'
+done
+run sh -c "cd kept && exec '$pipetrain' -c run.conf --set devices.kind=$kind"
+expect_err 'run directory \. holds the results of an earlier run'
+
+# A configuration elsewhere means what it says, and where it looks.
+cp kept/run.conf copied.conf
+rm -r runs/small
+run "$pipetrain" -c copied.conf --check
+expect_code 2 'a network that is gone'
+expect_err "^runs/small/run.net: cannot be read: No such file or directory in the current folder, $work, to which paths are relative"
+
+# The second run of a name is repeated by its own configuration.
+for rate in 0.1 0.2; do
+    run "$pipetrain" -c small.conf --set model.file=kept/run.net --set devices.kind=$kind --set train.learning_rate=$rate
+done
+run "$pipetrain" -c runs/small-2/run.conf --set devices.kind=$kind
+expect_code 2 'the second run of a name'
+expect_err 'run directory runs/small-2 holds the results of an earlier run'
+rm -r runs/small*
+mv kept runs/small
+
 # The lines of the page about branches fit into its example.
 example 'max_pool pool' 'concat mix from' >branches
 sed -e '/^global_average/{' -e 'r branches' -e 'N' -e '}' small.net | sed '/^relu more$/d' >branched.net

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -61,6 +62,8 @@ static int read_file(const char *path, size_t most, char **text_out, size_t *byt
 
 static void report_unread(const char *path, int rc, size_t most, const char *what, struct problems *problems)
 {
+    char folder[PATH_MAX];
+    const bool is_relative = rc == -ENOENT && *path != '/' && getcwd(folder, sizeof(folder)) != NULL;
     if (rc == -EFBIG)
         problems_add(problems, path, "is larger than %zu bytes: this is not a %s", most, what);
     else if (rc == -ETIMEDOUT)
@@ -68,7 +71,8 @@ static void report_unread(const char *path, int rc, size_t most, const char *wha
     else if (rc == -ENOMEM)
         problems_add(problems, "pipetrain", "%s: cannot be read: %s", path, strerror(-rc));
     else
-        problems_add(problems, path, "cannot be read: %s", strerror(-rc));
+        problems_add(problems, path, "cannot be read: %s%s%s%s", strerror(-rc), is_relative ? " in the current folder, " : "",
+                     is_relative ? folder : "", is_relative ? ", to which paths are relative" : "");
 }
 
 int config_text_read(const char *path, size_t most, const char *what, char **text_out, size_t *bytes_out,

@@ -122,6 +122,7 @@ bool options_are_all_set(const struct settings *settings)
 void option_needs_warn(const struct settings *settings)
 {
     struct settings defaults;
+    settings_report_followed(settings);
     if (options_are_all_set(settings) || settings_init(&defaults) != 0)
         return;
     for (const struct option_need *need = option_needs; need->key != NULL; need++) {

@@ -20,7 +20,6 @@
 #include "tools/predict/trained.h"
 #include "tools/results/weights.h"
 #include "tools/run/run_data.h"
-#include "tools/run/team_wait.h"
 #include "tools/shards/result_file.h"
 #include "tools/signals.h"
 #include "tools/text/wrapped.h"
@@ -325,8 +324,7 @@ static int run_evaluate(struct settings *settings, const void *out, char **argv,
         set_batch(settings);
     if (request.is_quiet)
         log_only_errors();
-    if (trained_may_restart(settings))
-        team_wait_shorten(argv, process_start_ns);
+    trained_settle(settings, argv, process_start_ns);
     const int code = network_command_start_signals();
     return code == 0 ? evaluate(settings, &request) : code;
 }

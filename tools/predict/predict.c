@@ -19,7 +19,6 @@
 #include "tools/predict/prediction.h"
 #include "tools/predict/trained.h"
 #include "tools/run/run_data.h"
-#include "tools/run/team_wait.h"
 #include "tools/signals.h"
 #include "tools/text/columns.h"
 
@@ -374,8 +373,7 @@ static int run_predict(struct settings *settings, const void *out, char **argv, 
     struct image_words words = { .count = 0 };
     char found[PATH_MAX];
     request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
-    if (trained_may_restart(settings))
-        team_wait_shorten(argv, process_start_ns);
+    trained_settle(settings, argv, process_start_ns);
     int code = image_words_read(&words, arguments->words, arguments->word_count);
     if (code == 0 && request.weights == found)
         code = found_weights(settings, found);

@@ -28,6 +28,7 @@
 #include "tools/run/launched.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
+#include "tools/run/team_wait.h"
 #include "tools/signals.h"
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
@@ -224,10 +225,12 @@ static bool can_be_read_again(const char *path)
     return *path == '\0' || (stat(path, &status) == 0 && S_ISREG(status.st_mode));
 }
 
-bool trained_may_restart(const struct settings *settings)
+void trained_settle(const struct settings *settings, char **argv, uint64_t process_start_ns)
 {
-    return can_be_read_again(settings->config_path) && can_be_read_again(settings->model.file) &&
-           run_plan_has_teams(settings);
+    if (can_be_read_again(settings->config_path) && can_be_read_again(settings->model.file) &&
+        run_plan_has_teams(settings))
+        team_wait_shorten(argv, process_start_ns);
+    settings_report_followed(settings);
 }
 
 /* ---- network and weights ---- */

@@ -64,9 +64,10 @@ struct trained {
     struct loader *loader;
 };
 
-/* Whether the program may restart itself (tools/run/team_wait.h): the tower computes with a team of threads, and all
- * input can be read again. This may be the first call of the library of a device. */
-bool trained_may_restart(const struct settings *settings);
+/* Restart the program (tools/run/team_wait.h) where the tower computes with a team of threads and all input can be read
+ * again; then print what the settings are not used as written for. This may be the first call of the library of a
+ * device. */
+void trained_settle(const struct settings *settings, char **argv, uint64_t process_start_ns);
 
 /* Open the network of the settings, and the weights, whose shapes must match it. 0, or an exit code after all
  * messages. */

@@ -388,6 +388,7 @@ static int write_settings(const struct run_directory *directory, const struct se
         return -ENOMEM;
     char model_path[PATH_MAX + sizeof("/" RUN_MODEL_FILE)];
     struct settings written = *settings;
+    written.run.dir = (char *)(uintptr_t)directory->place.path;
     snprintf(model_path, sizeof(model_path), "%s/%s", directory->place.path, RUN_MODEL_FILE);
     if (settings->model_text != NULL)
         written.model.file = model_path;

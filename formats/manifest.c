@@ -13,6 +13,9 @@
 /* No shard has more records, and sums of so many cannot overflow. */
 #define RECORDS_MAX ((uint64_t)1 << 40)
 
+/* pipetrain-convert stores the names of classes in this feature of records, beside the label. */
+#define TEXT_KEY "image/class/text"
+
 static int manifest_refuse(char *problem, size_t problem_size, const char *text)
 {
     snprintf(problem, problem_size, "%s", text);
@@ -211,6 +214,25 @@ const struct manifest_shard *manifest_find(const struct manifest *manifest, cons
     return bsearch(&wanted, manifest->shards, manifest->count, sizeof(*manifest->shards), shard_compare);
 }
 
+bool manifest_describes(const struct manifest *manifest, const char *label_key)
+{
+    return label_key == NULL || manifest->label_key == NULL || strcmp(label_key, manifest->label_key) == 0 ||
+           strcmp(label_key, TEXT_KEY) == 0;
+}
+
+uint64_t manifest_classes(const struct manifest *manifest, const char *label_key, const char **said_in_out)
+{
+    const char *const key = label_key != NULL ? label_key : manifest->label_key;
+    *said_in_out = MANIFEST_FILE;
+    if (manifest->classes > 0 && manifest_describes(manifest, label_key))
+        return manifest->classes;
+    *said_in_out = FEATURES_FILE;
+    for (size_t i = 0; i < manifest->label_count && key != NULL; i++)
+        if (strcmp(manifest->labels[i].key, key) == 0)
+            return manifest->labels[i].classes;
+    return 0;
+}
+
 void manifest_release(struct manifest *manifest)
 {
     for (size_t i = 0; i < manifest->count; i++)
@@ -224,6 +246,9 @@ void manifest_release(struct manifest *manifest)
     for (size_t i = 0; i < manifest->class_count; i++)
         free(manifest->class_names[i]);
     free(manifest->class_names);
+    for (size_t i = 0; i < manifest->label_count; i++)
+        free(manifest->labels[i].key);
+    free(manifest->labels);
     *manifest = (struct manifest){ 0 };
 }
 
@@ -429,13 +454,53 @@ int dataset_info_read(struct manifest *manifest_out, const char *text, size_t by
     return 0;
 }
 
-/* The name of the first feature that has this member. */
-static const char *find_feature(json_t *features, const char *member)
+/* A kind of feature: a member of the new form, {"classLabel": {"numClasses": "10"}}, or one of the content of the old
+ * form, {"type": "...ClassLabel", "content": {"num_classes": 10}}. */
+struct feature_kind {
+    const char *member, *content;
+};
+static const struct feature_kind image_kind = { "image", "encoding_format" };
+static const struct feature_kind label_kind = { "classLabel", "num_classes" };
+
+static bool is_kind(const json_t *feature, const struct feature_kind *kind)
+{
+    return json_object_get(feature, kind->member) != NULL ||
+           json_object_get(json_object_get(feature, "content"), kind->content) != NULL;
+}
+
+/* The name of the first feature of a kind. */
+static const char *find_feature(json_t *features, const struct feature_kind *kind)
 {
     for (void *place = json_object_iter(features); place != NULL; place = json_object_iter_next(features, place))
-        if (json_object_get(json_object_iter_value(place), member) != NULL)
+        if (is_kind(json_object_iter_value(place), kind))
             return json_object_iter_key(place);
     return NULL;
+}
+
+static int add_label(struct manifest *manifest, const char *key, const json_t *feature)
+{
+    uint64_t classes = 0;
+    void *labels = manifest->labels;
+    const int rc = reserve(&labels, manifest->label_count, sizeof(*manifest->labels));
+    manifest->labels = labels;
+    char *const copy = rc == 0 ? strdup(key) : NULL;
+    if (copy == NULL)
+        return -ENOMEM;
+    if (!read_count(json_object_get(json_object_get(feature, "classLabel"), "numClasses"), &classes) &&
+        !read_count(json_object_get(json_object_get(feature, "content"), "num_classes"), &classes))
+        classes = 0;
+    manifest->labels[manifest->label_count++] = (struct manifest_label){ copy, classes };
+    return 0;
+}
+
+static int add_labels(struct manifest *manifest, json_t *features)
+{
+    int rc = 0;
+    for (void *place = json_object_iter(features); rc == 0 && place != NULL;
+         place = json_object_iter_next(features, place))
+        if (is_kind(json_object_iter_value(place), &label_kind))
+            rc = add_label(manifest, json_object_iter_key(place), json_object_iter_value(place));
+    return rc;
 }
 
 int dataset_features_read(struct manifest *manifest, const char *text, size_t bytes, char *problem_out,
@@ -445,10 +510,13 @@ int dataset_features_read(struct manifest *manifest, const char *text, size_t by
     int rc = load_json(&root, text, bytes, problem_out, problem_size);
     if (rc < 0)
         return rc;
-    json_t *const features = json_object_get(json_object_get(root, "featuresDict"), "features");
-    const char *const image = find_feature(features, "image"), *const label = find_feature(features, "classLabel");
+    json_t *const nested = json_object_get(json_object_get(root, "featuresDict"), "features");
+    json_t *const features = nested != NULL ? nested : json_object_get(root, "content");
+    const char *const image = find_feature(features, &image_kind), *const label = find_feature(features, &label_kind);
     if (manifest->image_key == NULL && image != NULL && label != NULL)
         rc = set_keys(manifest, image, label);
+    if (rc == 0)
+        rc = add_labels(manifest, features);
     json_decref(root);
     return rc;
 }

@@ -24,6 +24,12 @@ struct manifest_shard {
     size_t split;               /* index of its split in split_names */
 };
 
+/* How many classes a label has. */
+struct manifest_label {
+    char *key;                  /* owned */
+    uint64_t classes;           /* 0 where not given */
+};
+
 /* The shards of all sets, in the bytewise order of their names. */
 struct manifest {
     struct manifest_shard *shards;
@@ -33,7 +39,9 @@ struct manifest {
     char *image_key, *label_key;        /* features to train with; both NULL where not given */
     char **class_names;         /* of each class, owned; NULL where not given */
     size_t class_count;         /* of class_names */
-    uint64_t classes;           /* how many there are; 0 where not given */
+    uint64_t classes;           /* how many dataset.json says; 0 where not given */
+    struct manifest_label *labels;      /* the class labels of features.json */
+    size_t label_count;
 };
 
 /* Read a dataset.json; members other than splits, shards, files, records, bytes, xxh3, the keys, classes and
@@ -46,10 +54,15 @@ const struct manifest_shard *manifest_find(const struct manifest *manifest, cons
  * template; and the features of its supervised keys. Results as above. */
 int dataset_info_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
                       size_t problem_size);
-/* Read a features.json: its first image and its first class label become the manifest's features where it has none.
- * Results as above. */
+/* Read a features.json in its old or new form: the numbers of classes of its class labels; and its first image and
+ * first class label, which become the manifest's features where it has none. Results as above. */
 int dataset_features_read(struct manifest *manifest, const char *text, size_t bytes, char *problem_out,
                           size_t problem_size);
+/* Are classes and class_names of the manifest those of the label of this key? NULL: a key that is not known. */
+bool manifest_describes(const struct manifest *manifest, const char *label_key);
+/* How many classes the label of this key has (NULL: the manifest's own), and in which file that is said; 0 where none
+ * says it. */
+uint64_t manifest_classes(const struct manifest *manifest, const char *label_key, const char **said_in_out);
 /* Accepts a struct of zeros. */
 void manifest_release(struct manifest *manifest);
 

@@ -30,6 +30,7 @@ void dataset_close(struct dataset *dataset)
     free((char *)dataset->options.label_key);
     free((char *)dataset->options.class_names);
     free(dataset->class_names_path);
+    free(dataset->classes_said_in);
     class_names_release(&dataset->class_names);
     free(dataset);
 }

@@ -59,7 +59,8 @@ struct dataset {
     uint32_t payload_bytes_max;
     struct class_names class_names;     /* of each class of the network; empty if no list was found */
     char *class_names_path;
-    uint64_t stored_classes;    /* how many dataset.json or the list says, without label_offset; 0: neither does */
+    uint64_t stored_classes;    /* how many the description or the list says, without label_offset; 0: neither does */
+    char *classes_said_in;      /* the path of that description; NULL: there is none */
     struct sample_format format;
     size_t sample_bytes;        /* of options.shape */
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */
@@ -69,8 +70,8 @@ struct dataset {
 /* Open all shards and find the format of the samples. On failure problem_out gets a line for every problem, the last
  * one without a newline: no such file, no match, empty, cut, damaged, foreign, counts that differ from dataset.json,
  * missing although listed there, key missing, image of another size, label out of range. 0, or a negative errno;
- * -ECANCELED, without a line, soon after it has become unwanted. More classes in dataset.json than in the options are
- * refused, fewer are reported on stderr. */
+ * -ECANCELED, without a line, soon after it has become unwanted. More classes in the description than in the options
+ * are refused, fewer are reported on stderr. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

@@ -480,7 +480,8 @@ static int set_names(struct dataset *dataset, struct set_names *names)
                            count == stored_classes(options);
     dataset->stored_classes = names->classes > 0 ? names->classes : names->names.count;
     dataset->class_names_path = names->path;
-    names->path = NULL;
+    dataset->classes_said_in = names->said_in;
+    names->path = names->said_in = NULL;
     const int rc = class_names_make(&dataset->class_names, names->names.names, names->names.count,
                                     is_stored ? (int32_t)options->label_offset : 0);
     if (rc == 0 && dataset->class_names.count > 0)
@@ -515,6 +516,8 @@ static int find_configured(struct opening *opening, struct set_names *names)
     else
         rc = find_beside(opening, names, &beside);
     names->classes = beside.classes;
+    names->said_in = beside.said_in;
+    beside.said_in = NULL;
     set_names_release(&beside);
     return rc;
 }
@@ -584,8 +587,9 @@ static int prepare_options(struct opening *opening, const struct dataset_options
 /* More classes than the network has are refused before the first step, because a label that is too large would end the
  * run only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is reported with
  * the rest. */
-static void check_classes(struct opening *opening, uint64_t classes)
+static void check_classes(struct opening *opening, const struct set_names *names)
 {
+    const uint64_t classes = names->classes;
     const struct dataset *const dataset = opening->dataset;
     const struct dataset_options *const options = &dataset->options;
     const int64_t wanted = classes <= DATASET_CLASSES_MAX ? (int64_t)classes + options->label_offset : INT64_MAX;
@@ -596,7 +600,7 @@ static void check_classes(struct opening *opening, uint64_t classes)
     if (is_possible && options->label_offset != 0)
         snprintf(shifted, sizeof(shifted), " (%" PRId64 " with data.label_offset)", wanted);
     const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes%s, the %s %" PRIu32,
-                                dataset->listed_in, classes, shifted,
+                                shard_base_name(names->said_in), classes, shifted,
                                 options->classes_are_fixed ? "weights are of a network with" : "network has",
                                 options->classes);
     if (is_possible && !options->classes_are_fixed)
@@ -604,7 +608,7 @@ static void check_classes(struct opening *opening, uint64_t classes)
     const bool is_too_large = wanted > (int64_t)options->classes;
     if (is_too_large && !options->is_any_label_taken)
         opening_report(opening, -ERANGE, text);
-    else if (is_too_large || !options->may_lack_classes)
+    else if (is_too_large || !options->may_lack_classes || (options->classes_are_fixed && names->names.count == 0))
         log_message(LOG_RUN, "%s: %s", options->what, text);
 }
 
@@ -637,7 +641,7 @@ static int find_classes(struct opening *opening)
     int rc = dataset->options.class_names != NULL ? find_configured(opening, &names)
                                                 : find_beside(opening, NULL, &names);
     if (rc == 0) {
-        check_classes(opening, names.classes);
+        check_classes(opening, &names);
         check_count(opening, &names);
         rc = opening->result < 0 ? opening->result : set_names(dataset, &names);
     }

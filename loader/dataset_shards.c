@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "formats/manifest.h"
+#include "loader/set_names.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/text.h"
-#include "stage/file/file.h"
 #include "stage/log.h"
 
 #define UNUSED_NAMED_MAX 3u
@@ -410,58 +410,47 @@ int left_out_report(const struct shard_list *lists, uint32_t list_count)
 
 /* ---- the description of a set ---- */
 
-/* The largest number of classes that the descriptions of folders say. */
+/* The largest number of classes that is said in folders. */
 struct class_search {
-    char folder[PATH_MAX];      /* the last one */
-    bool is_begun;              /* there is a last one */
+    struct shard_counts counts;
+    const char *label_key;      /* NULL: each folder's own */
+    char folder[PATH_MAX];      /* the last one, with its slash */
     uint64_t in_folder, most;
 };
 
-static uint64_t read_classes(const char *folder)
+static bool is_link(const char *path)
 {
-    char problem[256], path[PATH_MAX + sizeof(MANIFEST_FILE)], *text;
-    size_t bytes;
-    struct manifest manifest = { 0 };
-    snprintf(path, sizeof(path), "%s" MANIFEST_FILE, folder);
-    if (file_load(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0)
-        return 0;
-    const int rc = manifest_read(&manifest, text, bytes, problem, sizeof(problem));
-    const uint64_t classes = rc == 0 ? manifest.classes : 0;
-    manifest_release(&manifest);
-    free(text);
-    return classes;
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-static void search_folder(struct class_search *search, const char *folder, size_t bytes)
+/* Search the folder of a file and, if it says nothing and the file is a link, that of the link's target. */
+static void search_file(struct class_search *search, char *path)
 {
-    const bool is_last = strlen(search->folder) == bytes && memcmp(search->folder, folder, bytes) == 0;
-    if ((search->is_begun && is_last) || bytes >= sizeof(search->folder))
+    char problem[256];
+    struct text problems;
+    struct set_names names = { 0 };
+    const struct set_names_request request = { .paths = &path, .count = 1, .label_key = search->label_key, .what = "",
+                                               .advice = "", .is_quiet = true };
+    const int bytes = (int)(shard_base_name(path) - path);
+    const bool is_last = strlen(search->folder) == (size_t)bytes && memcmp(search->folder, path, (size_t)bytes) == 0;
+    if (bytes >= (int)sizeof(search->folder) || (is_last && bytes > 0 && (search->in_folder > 0 || !is_link(path))))
         return;
-    memcpy(search->folder, folder, bytes);
-    search->folder[bytes] = '\0';
-    search->is_begun = true;
-    search->in_folder = read_classes(search->folder);
+    snprintf(search->folder, sizeof(search->folder), "%.*s", bytes, path);
+    text_init(&problems, problem, sizeof(problem));
+    search->in_folder = set_names_find(&names, &search->counts, &request, &problems) == 0 ? names.classes : 0;
     if (search->in_folder > search->most)
         search->most = search->in_folder;
+    set_names_release(&names);
 }
 
-/* Search the folder itself, or that of a file and, if it says nothing and the file is a link, that of the link's
- * target. */
+/* Search the folder itself, or that of a file. */
 static int search_path(void *arg, const char *path)
 {
-    struct class_search *const search = arg;
     char folder[PATH_MAX];
-    struct stat status;
-    const int bytes = snprintf(folder, sizeof(folder), "%s/", path);
-    if (is_folder(path)) {
-        if (bytes < (int)sizeof(folder))
-            search_folder(search, folder, (size_t)bytes);
-        return 0;
-    }
-    search_folder(search, path, (size_t)(shard_base_name(path) - path));
-    if (search->in_folder == 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode) &&
-        realpath(path, folder) != NULL)
-        search_folder(search, folder, (size_t)(shard_base_name(folder) - folder));
+    const int bytes = snprintf(folder, sizeof(folder), "%s%s", path, is_folder(path) ? "/" : "");
+    if (bytes < (int)sizeof(folder))
+        search_file(arg, folder);
     return 0;
 }
 
@@ -487,9 +476,10 @@ static void search_pattern(struct class_search *search, char *pattern)
         (void)search_path(search, pattern);
 }
 
-uint64_t dataset_shards_classes(const char *patterns)
+uint64_t dataset_shards_classes(const char *patterns, const char *label_key)
 {
-    struct class_search search = { .most = 0 };
+    struct class_search search = { .counts = { .is_quiet = true },
+                                   .label_key = label_key != NULL && *label_key != '\0' ? label_key : NULL };
     char *const text = strdup(patterns), *rest = text;
     if (text == NULL)
         return 0;
@@ -498,6 +488,7 @@ uint64_t dataset_shards_classes(const char *patterns)
     else
         for (char *pattern = pattern_cut(&rest); pattern != NULL; pattern = pattern_cut(&rest))
             search_pattern(&search, pattern);
+    shard_counts_release(&search.counts);
     free(text);
     return search.most;
 }

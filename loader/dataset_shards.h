@@ -11,9 +11,9 @@
  * every pattern that cannot be used, and for files that are named twice, under whatever names. */
 int dataset_shards_find(struct shard_list *list_out, const char *patterns, const char *what,
                         struct shard_counts *counts, struct text *problems);
-/* The largest number of classes in the descriptions (dataset.json in the folders of all matching files); 0 if none has one
- * that can be read. Prints nothing: dataset_open reports problems. */
-uint64_t dataset_shards_classes(const char *patterns);
+/* The largest number of classes that the folders of all matching files say (set_names.h) of the label of this key, NULL
+ * or "": of each folder's own; 0 if none says it. Prints nothing: dataset_open reports problems. */
+uint64_t dataset_shards_classes(const char *patterns, const char *label_key);
 /* Report on stderr, in one line, the shards that lists leave out and that no list uses, each file once, under whatever
  * names. 0 or -ENOMEM. */
 int left_out_report(const struct shard_list *lists, uint32_t count);

@@ -100,6 +100,7 @@ void set_names_release(struct set_names *names)
 {
     class_names_release(&names->names);
     free(names->path);
+    free(names->said_in);
     *names = (struct set_names){ 0 };
 }
 
@@ -172,15 +173,35 @@ static int read_list(struct search *search, const char *shard, const char *name,
     return rc == -ENOMEM ? rc : 0;
 }
 
-static int read_lists(struct search *search, const char *shard, struct set_names *folder)
+/* The list of TensorFlow Datasets names every class, so it says how many there are unless something before it does. */
+static int read_key_list(struct search *search, const char *shard, const char *key, struct set_names *folder)
 {
     char name[NAME_MAX + 1];
-    const char *const key = search->request->label_key;
+    const bool is_first = folder->names.count == 0;
     const int wanted = snprintf(name, sizeof(name), "%s.labels.txt", key != NULL ? key : "label");
-    int rc = 0;
-    if (wanted < (int)sizeof(name) && strchr(name, '/') == NULL)
-        rc = read_list(search, shard, name, folder);
+    if (wanted >= (int)sizeof(name) || strchr(name, '/') != NULL)
+        return 0;
+    const int rc = read_list(search, shard, name, folder);
+    if (rc < 0 || !is_first || folder->names.count == 0 || folder->classes > 0)
+        return rc;
+    folder->classes = folder->names.count;
+    folder->said_in = strdup(folder->path);
+    return folder->said_in != NULL ? 0 : -ENOMEM;
+}
+
+static int read_lists(struct search *search, const char *shard, const char *key, struct set_names *folder)
+{
+    const int rc = read_key_list(search, shard, key, folder);
     return rc == 0 ? read_list(search, shard, "labels.txt", folder) : rc;
+}
+
+/* How many classes the description says. */
+static int read_count(const char *shard, const struct manifest *manifest, const char *key, struct set_names *folder)
+{
+    const char *name;
+    folder->classes = manifest_classes(manifest, key, &name);
+    folder->said_in = folder->classes > 0 ? path_beside(shard, name) : NULL;
+    return folder->classes > 0 && folder->said_in == NULL ? -ENOMEM : 0;
 }
 
 static int read_description(struct search *search, const char *shard, const struct manifest *manifest,
@@ -208,18 +229,21 @@ static int read_folder(struct search *search, const struct folder *folder, struc
     int rc = shard_counts_of(search->counts, folder->path, &manifest);
     if (rc < 0)
         return rc;
+    const char *const key = search->request->label_key != NULL ? search->request->label_key : manifest->label_key;
     const bool is_listed = lists_any(manifest, folder), is_used = is_listed || !search->request->is_strict;
-    const bool has_names = is_used && manifest->class_count > 0 && manifest->class_count <= CLASS_NAMES_MAX;
+    const bool has_names = is_used && manifest->class_count > 0 && manifest->class_count <= CLASS_NAMES_MAX &&
+                           manifest_describes(manifest, key);
     const bool is_first = has_names && is_listed;
-    if (is_first)
+    if (is_used)
+        rc = read_count(folder->path, manifest, key, names);
+    if (rc == 0 && is_first)
         rc = read_description(search, folder->path, manifest, names);
     if (rc == 0)
-        rc = read_lists(search, folder->path, names);
+        rc = read_lists(search, folder->path, key, names);
     if (rc == 0 && has_names && !is_first)
         rc = read_description(search, folder->path, manifest, names);
-    names->classes = is_used ? manifest->classes : 0;
     if (rc == 0 && names->path == NULL && names->classes > 0)
-        names->path = path_beside(folder->path, MANIFEST_FILE);
+        names->path = strdup(names->said_in);
     return rc < 0 || (names->path == NULL && names->classes > 0) ? -ENOMEM : 0;
 }
 
@@ -248,13 +272,24 @@ static void compare_configured(struct search *search, const struct set_names *fo
     search->is_reported = true;
 }
 
+/* Take the larger number of classes. */
+static void join_classes(struct set_names *all, struct set_names *folder, uint64_t classes)
+{
+    if (folder->classes > all->classes) {
+        free(all->said_in);
+        all->said_in = folder->said_in;
+        folder->said_in = NULL;
+    }
+    all->classes = all->said_in != NULL ? classes : 0;
+}
+
 /* Compare a folder with those before it, and keep the longer list. Takes it over. */
 static int join(struct search *search, struct set_names *all, struct set_names *folder)
 {
     const uint64_t classes = class_count(all) > class_count(folder) ? class_count(all) : class_count(folder);
     if (search->request->configured != NULL) {
         compare_configured(search, folder);
-        all->classes = folder->classes > all->classes ? folder->classes : all->classes;
+        join_classes(all, folder, folder->classes > all->classes ? folder->classes : all->classes);
         set_names_release(folder);
         return 0;
     }
@@ -265,8 +300,8 @@ static int join(struct search *search, struct set_names *all, struct set_names *
         *all = *folder;
         *folder = before;
     }
-    if (rc == 0 && (all->classes > 0 || folder->classes > 0))
-        all->classes = classes;
+    if (rc == 0)
+        join_classes(all, folder, classes);
     set_names_release(folder);
     return rc;
 }

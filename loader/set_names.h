@@ -13,15 +13,16 @@
 
 struct set_names {
     struct class_names names;   /* by the number that is stored; empty if no folder has a list */
-    uint64_t classes;           /* how many dataset.json says; 0: none does */
-    char *path;                 /* of the file that says this; NULL if none does; owned */
+    uint64_t classes;           /* how many dataset.json, features.json or KEY.labels.txt says; 0: none does */
+    char *said_in;              /* the path of that file; NULL if none does; owned */
+    char *path;                 /* of the file that has the names or else their number; NULL if none does; owned */
 };
 
 /* A set whose names are wanted. */
 struct set_names_request {
     char *const *paths;         /* of its shards */
     uint32_t count;
-    const char *label_key;      /* NULL: not known */
+    const char *label_key;      /* NULL: that of each folder's description */
     const char *what;           /* the set, for messages */
     const char *advice;         /* about classes that differ, after "convert both sets together"; "" */
     const struct set_names *configured; /* NULL, or a list that is used whatever the others say: other names in the first
@@ -31,10 +32,12 @@ struct set_names_request {
 };
 
 /* Read the lists of all folders. In each, the first of these that has names is used: dataset.json if it lists one of
- * the shards, LABEL_KEY.labels.txt (TensorFlow Datasets), labels.txt (TF-Slim), dataset.json. Other names in the rest
- * of them are reported on stderr, as are lists that cannot be read. A link without a list beside it has those beside
- * its target. With a configured list only the number of classes is found. 0; -EINVAL with a line in `problems` if two
- * folders name classes differently, or if one has no names and another number of classes; or -ENOMEM. */
+ * the shards, LABEL_KEY.labels.txt (TensorFlow Datasets), labels.txt (TF-Slim), dataset.json; a dataset.json of another
+ * label_key is not used. Other names in the rest of them are reported on stderr, as are lists that cannot be read. The
+ * number of classes is that of dataset.json, of features.json, or of LABEL_KEY.labels.txt. A link without a list beside
+ * it has those beside its target. With a configured list only the number of classes is found. 0; -EINVAL with a line in
+ * `problems` if two folders name classes differently, or if one has no names and another number of classes; or
+ * -ENOMEM. */
 int set_names_find(struct set_names *names_out, struct shard_counts *counts, const struct set_names_request *request,
                    struct text *problems);
 /* The first names for a message, escaped: "cat, dog, owl, ...", with their numbers after a class without a name. */

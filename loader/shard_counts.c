@@ -25,7 +25,7 @@ typedef int (*manifest_fn)(struct manifest *manifest, const char *text, size_t b
                            size_t problem_size);
 
 /* Read the file of this name in the folder if it exists. An unusable one is reported. 0 or -ENOMEM. */
-static int read_file(struct manifest *manifest, const char *folder, const char *name, manifest_fn read)
+static int read_file(struct manifest *manifest, const char *folder, const char *name, manifest_fn read, bool is_quiet)
 {
     char problem[PROBLEM_BYTES] = "", *path, *text;
     size_t bytes;
@@ -36,20 +36,21 @@ static int read_file(struct manifest *manifest, const char *folder, const char *
         rc = read(manifest, text, bytes, problem, sizeof(problem));
         free(text);
     }
-    if (rc < 0 && rc != -ENOENT && rc != -ENOMEM)
+    if (rc < 0 && rc != -ENOENT && rc != -ENOMEM && !is_quiet)
         report_unusable(path, problem[0] != '\0' ? problem : file_load_problem(rc));
     free(path);
     return rc == -ENOMEM ? rc : 0;
 }
 
 /* Our own, or else that of TensorFlow Datasets. */
-static int open_manifest(struct manifest *manifest, const char *folder)
+static int open_manifest(struct manifest *manifest, const char *folder, bool is_quiet)
 {
-    int rc = read_file(manifest, folder, MANIFEST_FILE, manifest_read);
-    if (rc == 0 && manifest->split_count == 0)
-        rc = read_file(manifest, folder, DATASET_INFO_FILE, dataset_info_read);
-    if (rc == 0 && manifest->split_count > 0 && manifest->image_key == NULL)
-        rc = read_file(manifest, folder, FEATURES_FILE, dataset_features_read);
+    int rc = read_file(manifest, folder, MANIFEST_FILE, manifest_read, is_quiet);
+    const bool is_ours = rc == 0 && manifest->split_count > 0;
+    if (rc == 0 && !is_ours)
+        rc = read_file(manifest, folder, DATASET_INFO_FILE, dataset_info_read, is_quiet);
+    if (rc == 0 && manifest->split_count > 0 && (!is_ours || manifest->image_key == NULL))
+        rc = read_file(manifest, folder, FEATURES_FILE, dataset_features_read, is_quiet);
     return rc;
 }
 
@@ -61,7 +62,7 @@ static int add_folder(struct shard_counts *counts, const char *path, size_t fold
         return -ENOMEM;
     counts->folders = grown;
     struct shard_folder folder = { .name = strndup(path, folder_bytes) };
-    const int rc = folder.name != NULL ? open_manifest(&folder.manifest, folder.name) : -ENOMEM;
+    const int rc = folder.name != NULL ? open_manifest(&folder.manifest, folder.name, counts->is_quiet) : -ENOMEM;
     if (rc < 0) {
         manifest_release(&folder.manifest);
         free(folder.name);

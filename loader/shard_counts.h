@@ -17,6 +17,7 @@ struct shard_folder {
 struct shard_counts {
     struct shard_folder *folders;
     size_t count, last;         /* last: the folder that was used last */
+    bool is_quiet;              /* unusable manifests are not reported */
 };
 
 /* What the manifest in its folder says about the shard at `path`; NULL if nothing. Fast while shards come folder by

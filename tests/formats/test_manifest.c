@@ -267,4 +267,49 @@ TEST(features_name_the_keys_where_nothing_else_does)
     manifest_release(&manifest);
 }
 
+TEST(the_number_of_classes_is_that_of_the_label_in_use)
+{
+    static const char *const forms[] = {
+        "{\"featuresDict\": {\"features\": {\"photo\": {\"image\": {}}, \"coarse\": {\"classLabel\": {\"numClasses\": "
+        "\"20\"}}, \"fine\": {\"classLabel\": {\"numClasses\": 100}}, \"open\": {\"classLabel\": {}}}}}",
+        "{\"type\": \"FeaturesDict\", \"content\": {\"photo\": {\"content\": {\"encoding_format\": \"png\"}}, \"coarse\": "
+        "{\"content\": {\"num_classes\": 20}}, \"fine\": {\"content\": {\"num_classes\": 100}}, \"open\": {\"content\": "
+        "{\"num_classes\": null}}}}",
+    };
+    static const struct {
+        const char *key;
+        uint64_t classes;
+    } rows[] = {
+        { NULL, 20 },
+        { "coarse", 20 },
+        { "fine", 100 },
+        { "open", 0 },
+        { "photo", 0 },
+        { "other", 0 },
+    };
+    const char *said_in;
+    for (size_t form = 0; form < sizeof(forms) / sizeof(*forms); form++) {
+        struct manifest manifest;
+        assert_int_equal(read_info(&manifest, "{\"name\": \"d\", \"splits\": [{\"name\": \"train\"}]}"), 0);
+        assert_int_equal(dataset_features_read(&manifest, forms[form], strlen(forms[form]), problem, sizeof(problem)), 0);
+        assert_string_equal(manifest.image_key, "photo");
+        assert_string_equal(manifest.label_key, "coarse");
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+            assert_int_equal(manifest_classes(&manifest, rows[i].key, &said_in), rows[i].classes);
+            assert_string_equal(said_in, "features.json");
+        }
+        manifest_release(&manifest);
+    }
+    struct manifest ours;
+    assert_int_equal(read_text(&ours, "{\"splits\": {}, \"classes\": 7, \"label_key\": \"fine\", \"image\": {\"key\": "
+                                      "\"photo\"}}"),
+                     0);
+    assert_int_equal(manifest_classes(&ours, NULL, &said_in), 7);
+    assert_string_equal(said_in, "dataset.json");
+    assert_int_equal(manifest_classes(&ours, "fine", &said_in), 7);
+    assert_int_equal(manifest_classes(&ours, "image/class/text", &said_in), 7);
+    assert_int_equal(manifest_classes(&ours, "coarse", &said_in), 0);
+    manifest_release(&ours);
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -122,7 +122,7 @@ void run_data_take_classes(struct settings *settings)
     if (model == NULL || origin->origin > ORIGIN_MODEL)
         return;
     const char *const shards = *settings->data.train != '\0' ? settings->data.train : settings->data.validation;
-    const uint64_t said = dataset_shards_classes(shards);
+    const uint64_t said = dataset_shards_classes(shards, settings->data.label_key);
     const int64_t classes = said <= DATASET_CLASSES_MAX ? (int64_t)said + settings->data.label_offset : 0;
     if (said == 0 || classes < 2 || classes > DATASET_CLASSES_MAX || classes == model->classes)
         return;

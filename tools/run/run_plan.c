@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "formats/manifest.h"
 #include "loader/order.h"
+#include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/config/options.h"
@@ -495,15 +497,20 @@ static void print_training(const struct run_plan *plan, const struct settings *s
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
-    char classes[128] = "";
+    char classes[256] = "";
     const bool is_of_data =
         settings->origins[option_index(option_find(SECTION_DATA, "classes"))].origin == ORIGIN_DATA;
     const long long offset = settings->data.label_offset;
+    const struct dataset *const first = datasets[PHASE_TRAIN] != NULL ? datasets[PHASE_TRAIN]
+                                                                      : datasets[PHASE_EVALUATE];
+    const char *const said_in = first != NULL && first->classes_said_in != NULL
+                                    ? shard_base_name(first->classes_said_in)
+                                    : MANIFEST_FILE;
     if (is_of_data && offset == 0)
-        snprintf(classes, sizeof(classes), ", %u classes as dataset.json says", net->classes);
+        snprintf(classes, sizeof(classes), ", %u classes as %.80s says", net->classes, said_in);
     else if (is_of_data)
-        snprintf(classes, sizeof(classes), ", %u classes: dataset.json says %lld, data.label_offset is %lld",
-                 net->classes, net->classes - offset, offset);
+        snprintf(classes, sizeof(classes), ", %u classes: %.80s says %lld, data.label_offset is %lld", net->classes,
+                 said_in, net->classes - offset, offset);
     wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image%s", net->model,
                   number_grouped(net->trainable_count).text, net->frozen_count > 0 ? ", of which " : "",
                   net->frozen_count > 0 ? number_grouped(net->frozen_count).text : "",

@@ -248,6 +248,58 @@ printf 'only\n' >listed/labels.txt
 run "$pipetrain" -c three.conf --check --set 'data.train=listed/train-*' --set data.validation= --set data.classes=3
 expect_err 'listed/labels.txt names 1 class, the network has 3'
 
+# TensorFlow Datasets say how many classes each label has in features.json or in its own list.
+# tfds FOLDER WHERE COUNT: a set with the labels 0 to 9 of which features.json, a list (of names a0, a1, ... or b0, ...), or
+# nothing says the classes of `label`, and that 20 are those of another one
+tfds() {
+    mkdir "$1" && "$shard_maker" "$1/d-train.tfrecord-00000-of-00001" 40 28 &&
+        "$shard_maker" "$1/d-test.tfrecord-00000-of-00001" 20 28 || fail "no set $1"
+    keys='"supervisedKeys":{"input":"image_raw","output":"label"}'
+    [ "$2" = features ] && keys='"supervisedKeys":null'
+    printf '{"name":"d","splits":[{"name":"train","shardLengths":[40]},{"name":"test","shardLengths":[20]}],%s}' "$keys" \
+        >"$1/dataset_info.json"
+    case $2 in
+        features) printf '{"featuresDict":{"features":{"image_raw":{"image":{}},"label":{"classLabel":{"numClasses":"%d"}},%s' \
+            "$3" '"wide":{"classLabel":{"numClasses":"20"}}}}}' >"$1/features.json" ;;
+        none) ;;
+        *) for k in $(seq 0 $(($3 - 1))); do echo "$2$k"; done >"$1/label.labels.txt" ;;
+    esac
+    seq 20 29 >"$1/wide.labels.txt"
+}
+tfds f10 features 10 && tfds f12 features 12 && tfds a10 a 10 && tfds a12 a 12 && tfds b10 b 10 && tfds n10 none 0
+for case in f10:features.json:10 f12:features.json:12 a10:label.labels.txt:10 a12:label.labels.txt:12; do
+    set=${case%%:*} rest=${case#*:}
+    run "$pipetrain" --describe -c three.conf --set "data.train=$set" --net
+    expect_out "^classes ${case##*:}\$"
+    [ "${case##*:}" = 10 ] || { run "$pipetrain" -c three.conf --set "data.train=$set" --set data.validation= --check
+        expect_out_joined "12 classes as ${rest%:*} says"; }
+    run "$pipetrain" -c three.conf --set "data.train=$set" --set data.validation= --set data.classes=9 --set run.dir=unused
+    expect_code 3 "fewer classes than $set has"
+    expect_err "train: ${rest%:*} says ${case##*:} classes, the network has 9"
+done
+for pair in f10:f12:3 f12:f10:3 f10:a10:0 a10:f10:0 a10:f12:3 f12:a10:3 a10:a12:0 a12:a10:0 a10:b10:3 f10:n10:0 n10:f12:0; do
+    first=${pair%%:*} second=${pair#*:}
+    run "$pipetrain" -c three.conf --check --set "data.train=$first" --set "data.validation=${second%:*}" --set data.classes=12
+    expect_code "${pair##*:}" "train and validation on $pair"
+    run "$pipetrain" -c three.conf --check --set "data.train=$first, ${second%:*}" --set data.validation= --set data.classes=12
+    expect_code "${pair##*:}" "train on both of $pair"
+    run "$build/pipetrain-shards" stats "$first/d-train*" "${second%:*}/d-train*"
+    expect_code "${pair##*:}" "statistics of $pair"
+done
+expect_end 0 'weights of ten classes of a TensorFlow Dataset' run "$pipetrain" -c three.conf --set data.train=f10 \
+    --set data.validation=f10 --set run.dir=tf10
+run "$pipetrain" evaluate -w tf10/weights.safetensors --set data.validation=f12
+expect_code 3 'evaluate on more classes'
+expect_err 'validation: features.json says 12 classes, the weights are of a network with 10'
+sed 's/"10"/"7"/' f10/features.json >f10/fewer && mv f10/fewer f10/features.json
+run "$pipetrain" evaluate -w tf10/weights.safetensors --set data.validation=f10 --set data.limit=7
+expect_err 'validation: features.json says 7 classes, the weights are of a network with 10'
+expect_end 0 'the number goes with converted shards' run "$convert" tfrecord f12 -o f12.out
+grep -q '"classes": 12' f12.out/dataset.json || fail 'the number of classes of features.json is lost'
+run "$pipetrain" -c three.conf --check --set data.train=f12.out --set data.validation= --set data.label_key=height
+expect_out_joined '; label .height.: integers'
+grep -q '12 classes' "$work/out" && fail 'another label has the classes of the converted one'
+
 # The same records and numbers, and other names.
 expect_end 0 'a run that saves' run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch
 cp set/dataset.json kept.json

@@ -311,8 +311,13 @@ static int jsonl_file_go_on(struct jsonl_file *file, int directory_fd, uint64_t 
 {
     struct stat status;
     file->fd = openat(directory_fd, file->name, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file->fd < 0 && errno != ENOENT)
+        return -errno;
+    if (file->fd < 0 && bytes > 0)
+        log_message(LOG_RUN, "%s/%s is gone, whose lines the checkpoint continues: it begins anew, and reports of the run "
+                    "lack what was in it", file->folder, file->name);
     if (file->fd < 0)
-        return errno == ENOENT ? jsonl_file_make(file, directory_fd) : -errno;
+        return jsonl_file_make(file, directory_fd);
     const uint64_t there = jsonl_file_bytes(file);
     if (there < bytes)
         log_message(LOG_RUN, "%s/%s is shorter than when the checkpoint was saved: some of its lines are lost",

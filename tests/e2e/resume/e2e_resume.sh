@@ -124,6 +124,10 @@ expect_code 0 'on with its own states, which are newer'
 expect_out 'resume +at step 266 of 304'
 expect_err 'metrics.jsonl is shorter than when the checkpoint was saved: some of its lines are lost'
 [ -z "$(grep -v '^{.*}$' "$work/runs/by_name/metrics.jsonl")" ] || fail 'a line that is not whole'
+rm "$work/runs/by_name/metrics.jsonl"
+resumed by_name --set train.epochs=9
+expect_code 0 'on without the lines of the earlier epochs'
+expect_err '^.*/runs/by_name/metrics.jsonl is gone, whose lines the checkpoint continues: it begins anew'
 resumed by_name --set devices.kind=null
 expect_code 2 'a run that computes nothing in the place of one that does'
 expect_err 'holds a run that computes: .*run.dir=OTHER'

@@ -156,9 +156,9 @@ static void warn_of_pixels(const struct dataset *dataset, uint64_t images)
     if (reading->lowest == reading->highest)
         log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g, so nothing can be learnt from them; they "
                     "are read as %s", what, images, (double)reading->lowest, text);
-    else if (brightest < PIXELS_NEARLY_BLACK)
-        log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are nearly black; "
-                    "they are read as %s. Another range can be set with data.image_range", what, images, brightest,
+    else if (brightest < PIXELS_DARK)
+        log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are dark; they "
+                    "are read as %s. Another range can be set with data.image_range", what, images, brightest,
                     text);
 }
 

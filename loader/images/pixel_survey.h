@@ -59,6 +59,8 @@ struct pixel_choice {
 
 /* Images are reported as nearly black if their brightest pixel of 255 is below this, and there are enough of them. */
 #define PIXELS_NEARLY_BLACK 16
+/* Images of exact numbers, which are not scaled, are reported as dark below this: they may have fewer than 8 bits. */
+#define PIXELS_DARK 64
 #define PIXELS_WARNED_IMAGES 8u
 /* In images that are read correctly hardly any number but 0 becomes black. Above this share, range or type is wrong. */
 #define PIXELS_DARK_SHARE_MAX 0.1

@@ -544,7 +544,11 @@ warns_of_images_that_are_nearly_black() {
     npy '|b1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
     answers 0 "x.npy: 2x2x1, bool, numbers taken as 0 (False) and 255 (True)" npy x.npy y.npy -o truths
     grep -q nearly messages && failed "black where True is white: $(cat messages)"
-    rm -r black flat truths
+    npy '<i8' '(8,)' "$(printf '%64s' '' | sed 's/ /\\0/g')" >y.npy
+    npy '<i2' '(8, 1, 2)' "$(printf '%8s' '' | sed 's/ /\\0\\0\\20\\0/g')" >x.npy
+    answers 0 "x.npy: 1x2x1, int16, numbers from 0 to 16 taken as 0..255" npy x.npy y.npy -o dark
+    says "dark: the images are dark: their brightest pixel is 16 of 255; if that is white"
+    rm -r black flat truths dark
 }
 
 says_that_a_file_is_a_web_page() {

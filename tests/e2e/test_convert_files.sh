@@ -445,6 +445,36 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short() {
     rm -r out grey/cut
 }
 
+# Numbers of 12 bits in a PNG of 16, and a picture in the opacity of black.
+levels() {
+    printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\002\000\000\000\002\020\000\000\000\000\007M\216\273'
+    printf '\000\000\000\022IDATx\332c``\340\377\317\314~\341\007#\000\012\371\002\342]\001|\010\000\000\000\000IEND\256B`\202'
+}
+
+opacity() {
+    printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\002\000\000\000\002\010\006\000\000\000r\266\015$'
+    printf '\000\000\000\020IDATx\332c```\370\317\200\004\222\001\016g\001cI$q\307\000\000\000\000IEND\256B`\202'
+}
+
+says_that_images_show_little() {
+    mkdir -p little/a little/b
+    for i in 1 2 3 4; do
+        levels | tee little/a/$i.png >little/b/$i.png
+    done
+    answers 0 "out: the images are dark: their brightest pixel is 15 of 255; if that is white, " folder little -o out
+    grep -q "one colour" messages && failed "not of one colour: $(cat messages)"
+    for change in "" --raw; do
+        opacity >little/b/3.png
+        answers 0 "1 image is of one colour: little: b/3.png" folder little -o out --force $change
+        opacity >little/a/2.png
+        answers 0 "2 images are of one colour: the first is little: a/2.png" folder little -o out --force $change
+        says "without its opacity"
+        says "is 15 of 255"
+        levels >little/a/2.png
+    done
+    rm -r little out
+}
+
 # flip FILE BIT - with one bit changed
 flip() {
     at=$(($2 / 8))
@@ -583,6 +613,7 @@ says_that_files_could_not_be_opened
 writes_nothing_into_its_input
 skips_what_is_hidden_and_counts_the_rest_by_kind
 counts_images_that_are_to_be_turned_and_names_those_cut_short
+says_that_images_show_little
 takes_tables_as_others_write_them
 names_the_classes_and_says_what_looks_like_another_split
 says_that_no_set_is_made_of_a_split_without_classes

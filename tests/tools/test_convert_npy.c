@@ -288,6 +288,48 @@ TEST(refuses_what_does_not_go_together)
     expect_refusal("y.npy: cannot read it: No such file");
 }
 
+/* Rows of pixels with channels are no images; images that are so narrow have four sizes. */
+TEST(refuses_rows_with_channels)
+{
+    static const struct { const char *shape; uint32_t count; bool is_taken; } rows[] = {
+        { "(2, 64, 3)", 384, false },   { "(2, 3, 64)", 384, false },    { "(2, 1, 17)", 34, false },
+        { "(2, 17, 4)", 136, false },   { "(2, 64, 3, 1)", 384, true },  { "(2, 1, 64, 1)", 128, true },
+        { "(2, 4, 16)", 128, true },    { "(2, 5, 64)", 640, true },
+    };
+    static const uint8_t pixels[640];
+
+    write_array("y.npy", "|u1", "(2,)", "\1\0", 2);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct attempt attempt;
+        write_array("x.npy", "|u1", rows[i].shape, pixels, rows[i].count);
+        prepare_pair(&attempt);
+        assert_int_equal(attempt.rc == 0, rows[i].is_taken);
+        release(&attempt);
+        if (!rows[i].is_taken)
+            expect_refusal("if images really are so narrow, save array[..., None]");
+    }
+}
+
+TEST(says_which_axis_is_taken_for_the_channels)
+{
+    static const struct { const char *shape; bool is_told; } rows[] = {
+        { "(2, 3, 8, 3)", true }, { "(2, 3, 8, 1)", true }, { "(2, 1, 8, 3)", true }, { "(2, 1, 8, 1)", false },
+        { "(2, 5, 8, 3)", false }, { "(2, 3, 8, 5)", false },
+    };
+    static const uint8_t pixels[2 * 3 * 8 * 5];
+    char text[2048];
+
+    write_array("y.npy", "|u1", "(2,)", "\1\0", 2);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct attempt attempt;
+        const uint32_t sizes[] = { (uint32_t)rows[i].shape[4] - '0', (uint32_t)rows[i].shape[10] - '0' };
+        write_array("x.npy", "|u1", rows[i].shape, pixels, 2 * 8 * sizes[0] * sizes[1]);
+        assert_int_equal(CAPTURE(text, (prepare_pair(&attempt), attempt.rc)), 0);
+        assert_int_equal(strstr(text, "x.npy: its shape can be read in two ways") != NULL, rows[i].is_told);
+        release(&attempt);
+    }
+}
+
 static void add_array(struct zip_maker *maker, const char *name, const char *type, const char *shape,
                       const void *numbers, size_t bytes)
 {

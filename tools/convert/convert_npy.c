@@ -299,6 +299,7 @@ static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, cons
 /* ---- images ---- */
 
 #define DEPTH_MAX 4u
+#define ROW_PIXELS 17u          /* more than 4 x 4 pixels */
 #define IMAGE_NUMBERS_MAX ((uint64_t)16 << 20)
 #define CHUNK_BYTES ((size_t)1 << 20)
 
@@ -310,6 +311,12 @@ static bool is_depth(uint64_t size)
 static bool is_side(uint64_t size)
 {
     return size >= 1 && size <= IMAGE_NUMBERS_MAX;
+}
+
+/* Whether an image of two sizes is rather a row of pixels, of one or several channels. */
+static bool is_row(uint64_t one, uint64_t other)
+{
+    return (is_depth(one) && other >= ROW_PIXELS) || (is_depth(other) && one >= ROW_PIXELS);
 }
 
 static int image_array_shape(const struct array *images, struct array_shape *shape_out, struct stop *stop)
@@ -327,6 +334,10 @@ static int image_array_shape(const struct array *images, struct array_shape *sha
                                 "as in CIFAR-10's, array.reshape(-1, 3, H, W)");
     if (depth != 1 && depth != 3)
         return array_fail_shape(images, stop, "has images of neither 1 nor 3 channels: save them in grey or in RGB");
+    if (rank == 3 && is_row(dims[1], dims[2]))
+        return array_fail_shape(images, stop, "are these rows of pixels with an axis of channels? Then save "
+                                "array.reshape(-1, H, W, C) or array.reshape(-1, C, H, W); if images really are so "
+                                "narrow, save array[..., None]");
     if (!is_side(height) || !is_side(width) || height * width * depth > IMAGE_NUMBERS_MAX)
         return array_fail(images, stop, "has images without pixels, or of over 16 million numbers");
     *shape_out = (struct array_shape){ (uint32_t)height, (uint32_t)width, (uint32_t)depth, !is_last };
@@ -620,7 +631,22 @@ static int check_same_range(const struct npy_set *set, const struct npy_split *o
                         other->images->path, other->range.least, other->range.most, other->pixel_range->name);
 }
 
-/* Choose the pixel range of all splits, after checking that every two splits agree. */
+/* The range of bytes and of booleans is that of their type: it says nothing about the images. */
+static void log_pixel_range(const struct npy_set *set, const struct number_range *found)
+{
+    const struct array *const images = &set->arrays[NPY_TRAIN].images;
+    const struct npy *const npy = &images->npy;
+    char range[64] = "";
+
+    if (!is_uint8(npy) && npy->kind != NPY_BOOL)
+        snprintf(range, sizeof(range), "from %.4g to %.4g ", found->least, found->most);
+    log_message(LOG_RUN, "%s: %ux%ux%u, %s%s, %s %staken as %s", images->path, set->shape.height, set->shape.width,
+                set->shape.depth, npy_type_name(npy), set->shape.is_planar ? ", planes (N, C, H, W)" : "",
+                npy->kind == NPY_FLOAT ? "floating-point numbers" : "numbers", range,
+                npy->kind == NPY_BOOL ? "0 (False) and 255 (True)" : set->pixel_range->name);
+}
+
+/* Choose and print the pixel range of all splits, after checking that every two splits agree. */
 static int choose_pixel_range(struct npy_set *set)
 {
     struct number_range all = { INFINITY, -INFINITY };
@@ -636,17 +662,20 @@ static int choose_pixel_range(struct npy_set *set)
                                      fmax(all.most, set->splits[i].range.most) };
     }
     set->pixel_range = pixel_range_of(&set->arrays[NPY_TRAIN].images.npy, &all);
+    if (rc == 0)
+        log_pixel_range(set, &all);
     return rc;
 }
 
-static void log_pixel_range(const struct npy_set *set)
+/* Both the second and the last size can be that of the channels, and one of them is 3. */
+static void report_axis(const struct npy_set *set)
 {
     const struct array *const images = &set->arrays[NPY_TRAIN].images;
+    const uint64_t *const dims = images->npy.dims;
 
-    log_message(LOG_RUN, "%s: %ux%ux%u, %s%s, %s taken as %s", images->path, set->shape.height, set->shape.width,
-                set->shape.depth, npy_type_name(&images->npy), set->shape.is_planar ? ", planes (N, C, H, W)" : "",
-                images->npy.kind == NPY_FLOAT ? "floating-point numbers" : "numbers",
-                images->npy.kind == NPY_BOOL ? "0 (False) and 255 (True)" : set->pixel_range->name);
+    if (images->npy.rank == 4 && is_depth(dims[1]) && is_depth(dims[3]) && (dims[1] == 3 || dims[3] == 3))
+        log_message(LOG_RUN, "%s: its shape can be read in two ways: images are taken as (N, H, W, C); if they are "
+                    "(N, C, H, W), save array.transpose(0, 2, 3, 1)", images->path);
 }
 
 static int load_splits(struct npy_set *set, const struct convert_options *options, uint32_t *classes_out)
@@ -661,7 +690,7 @@ static int load_splits(struct npy_set *set, const struct convert_options *option
     if (rc == 0)
         rc = choose_pixel_range(set);
     if (rc == 0)
-        log_pixel_range(set);
+        report_axis(set);
     *classes_out = classes;
     return rc;
 }

@@ -35,6 +35,7 @@ struct image_changer {
     struct found_decoder decoder;
     struct jpeg_writer *writer;
     struct scratch pixels, payload;
+    struct pixel_look look;     /* of the last image */
 };
 
 /* Features that describe the image. */
@@ -150,10 +151,16 @@ static int check_image(const struct image_change *change, const struct found_sam
 static int decode(struct image_changer *changer, const struct found_sample *sample, const struct image_shape *shape,
                   char *problem, size_t problem_size)
 {
-    uint8_t *const pixels = scratch_need(&changer->pixels, (size_t)shape->height * shape->width * shape->channels);
-
-    return pixels == NULL ? -ENOMEM
-                          : found_decoder_decode(&changer->decoder, sample, shape, pixels, problem, problem_size);
+    const size_t bytes = (size_t)shape->height * shape->width * shape->channels;
+    uint8_t *const pixels = scratch_need(&changer->pixels, bytes);
+    if (pixels == NULL)
+        return -ENOMEM;
+    const int rc = found_decoder_decode(&changer->decoder, sample, shape, pixels, problem, problem_size);
+    if (rc < 0)
+        return rc;
+    changer->look = pixel_look_at(pixels, bytes, shape->channels);
+    changer->look.loses_opacity = sample->channels % 2 == 0;
+    return 0;
 }
 
 static int make_image(struct image_changer *changer, const struct found_sample *sample, struct new_image *image,
@@ -293,6 +300,7 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
     const bool is_example = found_sample_read(&names, payload, bytes, &sample, &bad_offset) == 0;
     *payload_out = payload;
     *bytes_out = bytes;
+    changer->look = (struct pixel_look){ .is_known = false };
     if (!image_change_is_any(&changer->change))
         return is_example ? check_image_of(changer, &sample, problem_out, problem_size) : 0;
     if (!is_example)
@@ -308,4 +316,9 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
         return changer->change.is_checked ? check_image_of(changer, &sample, problem_out, problem_size) : 0;
     const int rc = make_image(changer, &sample, &image, problem_out, problem_size);
     return rc < 0 ? rc : write_payload(changer, &image, payload, bytes, payload_out, bytes_out);
+}
+
+struct pixel_look image_changer_look(const struct image_changer *changer)
+{
+    return changer->look;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/convert/image_tally.h"
+
 #define IMAGE_CHANGE_RAW_KEY "image_raw"
 
 struct image_change {
@@ -37,5 +39,8 @@ void image_changer_close(struct image_changer *changer);
  * tolerated flaws of the image. Without: 0; -ENOMEM. Call it in the thread that opened the changer. */
 int image_changer_apply(struct image_changer *changer, const uint8_t *payload, size_t bytes,
                         const uint8_t **payload_out, size_t *bytes_out, char *problem_out, size_t problem_size);
+/* The pixels of the last image; not known if it was not decoded. Of an image that is only checked, a scaled copy is
+ * looked at. */
+struct pixel_look image_changer_look(const struct image_changer *changer);
 
 #endif

@@ -95,14 +95,30 @@ static void report_ignored(const struct image_flaws *flaws, bool is_stored)
                     count == 1 ? " is" : "s are", count == 1 ? "it" : "them");
 }
 
+/* Blank images are few in good sets; many of them show that the picture was lost before the conversion. */
+static void report_flat(const struct image_flaws *flaws)
+{
+    const uint64_t count = flaws->kinds[FLAW_FLAT].count;
+    const struct image_flaw *const first = &flaws->kinds[FLAW_FLAT].first[0];
+    char name[1024];
+
+    if (count == 0)
+        return;
+    image_flaws_name(first->source, first->index, name, sizeof(name));
+    log_message(LOG_RUN, "%" PRIu64 " image%s of one colour: %s%s%s", count, count == 1 ? " is" : "s are",
+                count == 1 ? "" : "the first is ", name, first->text);
+}
+
 int image_flaws_report(struct image_flaws *flaws, bool has_encoded, bool may_skip, struct stop *stop)
 {
     const uint64_t unknown = has_encoded ? flaws->kinds[FLAW_UNKNOWN].count : 0;
     const uint64_t count = flaws->kinds[FLAW_UNDECODABLE].count + unknown;
 
     report_ignored(flaws, count == 0);
-    if (count == 0)
+    if (count == 0) {
+        report_flat(flaws);
         return 0;
+    }
     print_flaws(flaws, FLAW_UNDECODABLE, LOG_PROBLEM);
     if (unknown > 0)
         print_flaws(flaws, FLAW_UNKNOWN, LOG_PROBLEM);

@@ -17,6 +17,7 @@ enum flaw_kind {
     FLAW_UNDECODABLE,           /* the set cannot be written */
     FLAW_UNKNOWN,               /* the image is neither JPEG nor PNG, as raw pixels of unknown size are; undecodable if
                                  * other images of the set are JPEG or PNG */
+    FLAW_FLAT,                  /* it shows one colour, which is reported and stored */
     FLAW_KIND_COUNT
 };
 

@@ -64,6 +64,31 @@ double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel)
 
 /* ---- images ---- */
 
+static bool is_flat(const uint8_t *pixels, size_t bytes, uint32_t channels)
+{
+    for (size_t i = channels; i < bytes; i++) {
+        const int step = pixels[i] - pixels[i % channels];
+        if (step < -1 || step > 1)
+            return false;
+    }
+    return bytes > channels;
+}
+
+struct pixel_look pixel_look_at(const uint8_t *pixels, size_t bytes, uint32_t channels)
+{
+    struct pixel_look look = { .is_known = true, .is_flat = is_flat(pixels, bytes, channels) };
+
+    for (size_t i = 0; i < bytes; i++)
+        look.brightest = pixels[i] > look.brightest ? pixels[i] : look.brightest;
+    return look;
+}
+
+static void note_look(struct image_tally *tally, const struct pixel_look *look)
+{
+    tally->looked_at += look->is_known;
+    tally->brightest = look->brightest > tally->brightest ? look->brightest : tally->brightest;
+}
+
 static void note_size(struct image_tally *tally, uint32_t height, uint32_t width, uint32_t channels)
 {
     const bool is_first = tally->height == 0 && !tally->differs;
@@ -88,7 +113,8 @@ static const char *cut_text(const struct found_sample *sample)
     return NULL;
 }
 
-const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes)
+const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes,
+                            struct pixel_look *look)
 {
     const struct sample_names names = { .image = image_key, .is_in_rows = true };
     struct found_sample sample;
@@ -102,6 +128,9 @@ const char *image_tally_add(struct image_tally *tally, const char *image_key, co
     note_size(tally, sample.height, sample.width, sample.channels);
     if (sample.image == FOUND_ROWS && sample.channels <= PIXEL_CHANNELS_MAX)
         pixel_sums_add(&tally->pixels, sample.bytes, sample.byte_count, sample.channels);
+    if (sample.image == FOUND_ROWS && !look->is_known)
+        *look = pixel_look_at(sample.bytes, sample.byte_count, sample.channels);
+    note_look(tally, look);
     return cut_text(&sample);
 }
 
@@ -112,6 +141,8 @@ void image_tally_join(struct image_tally *tally, const struct image_tally *more)
     if (more->differs || more->height > 0)
         note_size(tally, more->height, more->width, more->channels);
     tally->differs |= more->differs;
+    tally->looked_at += more->looked_at;
+    tally->brightest = more->brightest > tally->brightest ? more->brightest : tally->brightest;
     pixel_sums_join(&tally->pixels, &more->pixels);
 }
 

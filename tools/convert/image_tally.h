@@ -21,18 +21,31 @@ struct pixel_sums {
 double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel);
 double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel);
 
+/* The pixels of one image, as training reads them. */
+struct pixel_look {
+    bool is_known;
+    bool is_flat;               /* several pixels of one colour: no channel differs by more than a step */
+    bool loses_opacity;         /* the stored image has some */
+    uint8_t brightest;          /* of all channels */
+};
+
+struct pixel_look pixel_look_at(const uint8_t *pixels, size_t bytes, uint32_t channels);
+
 /* Starts as zeros. */
 struct image_tally {
     uint64_t counts[FOUND_KIND_COUNT];      /* images by kind */
     uint32_t height, width, channels;       /* of all images with a known size; 0: they differ */
     bool differs;                           /* some sizes do */
     struct pixel_sums pixels;               /* of raw images in rows, with at most PIXEL_CHANNELS_MAX channels */
+    uint64_t looked_at;                     /* images with known pixels */
+    uint8_t brightest;                      /* of them */
 };
 
 /* Count the image of a payload, from the feature `image_key` (NULL: one of the usual names). A payload without an
- * image counts as FOUND_NOTHING. Returns NULL, or what is wrong with an encoded image whose header is right: "is cut
- * short". */
-const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes);
+ * image counts as FOUND_NOTHING. `look` is of the decoded image, or is found if it is not known and the image is rows
+ * of pixels. Returns NULL, or what is wrong with an encoded image whose header is right: "is cut short". */
+const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes,
+                            struct pixel_look *look);
 void image_tally_join(struct image_tally *tally, const struct image_tally *more);
 /* "JPEG", "PNG", "JPEG and PNG", "raw"; NULL: other kinds, or none. */
 const char *image_tally_encoding(const struct image_tally *tally);

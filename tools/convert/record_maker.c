@@ -90,3 +90,8 @@ int record_maker_payload(struct record_maker *maker, const struct sample_source 
                        : make_example(maker, source, index, payload_out, bytes_out);
     return rc < 0 || maker->changer == NULL ? rc : change_image(maker, source, index, payload_out, bytes_out);
 }
+
+struct pixel_look record_maker_look(const struct record_maker *maker)
+{
+    return maker->changer != NULL ? image_changer_look(maker->changer) : (struct pixel_look){ .is_known = false };
+}

@@ -25,5 +25,7 @@ void record_maker_close(struct record_maker *maker);
  * or a negative errno after stop_fail. In the thread that opened the maker. */
 int record_maker_payload(struct record_maker *maker, const struct sample_source *source, uint64_t index,
                          const uint8_t **payload_out, size_t *bytes_out);
+/* The pixels of its image; not known if it was not decoded. */
+struct pixel_look record_maker_look(const struct record_maker *maker);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "formats/json.h"
+#include "loader/images/pixel_survey.h"
 #include "stage/log.h"
 #include "stage/text/utf8.h"
 #include "tools/version.h"
@@ -206,13 +207,29 @@ static void describe(struct json *json, const struct conversion *conversion, con
     json_close_object(json);
 }
 
+/* Images of fewer levels than 256, of which the greatest number is not known to be white. */
+static void warn_of_darkness(const struct image_tally *tally, const char *output)
+{
+    const bool is_raw = tally->pixels.count > 0;
+    const uint32_t least = is_raw ? PIXELS_DARK : PIXELS_NEARLY_BLACK;
+
+    if (tally->looked_at < PIXELS_WARNED_IMAGES || tally->brightest == 0 || tally->brightest >= least)
+        return;
+    log_message(LOG_RUN, "%s: the images are dark: their brightest pixel is %u of 255; if that is white, as in images "
+                "of fewer than 8 bits%s, scale the numbers to 0 ... 255", output, tally->brightest,
+                is_raw ? "" : " or of 10 to 12 bits stored in 16");
+}
+
 void set_description_warn(const struct shard_set *set, const char *output)
 {
-    const struct pixel_sums pixels = tally_images(set, false).pixels;
+    const struct image_tally tally = tally_images(set, false);
+    const struct pixel_sums pixels = tally.pixels;
     double mean = 0, deviation = 0;
 
-    if (pixels.count == 0)
+    if (pixels.count == 0) {
+        warn_of_darkness(&tally, output);
         return;
+    }
     for (uint32_t c = 0; c < pixels.channels; c++) {
         mean += pixel_sums_mean(&pixels, c) / pixels.channels;
         deviation = fmax(deviation, pixel_sums_deviation(&pixels, c));
@@ -222,6 +239,8 @@ void set_description_warn(const struct shard_set *set, const char *output)
                     "deviation of %.2g; if the pixels are in 0 ... 1, save them as floating-point numbers or multiply "
                     "them by 255", output,
                     mean < DEVIATION_LEAST ? "black" : "of one colour", mean, deviation);
+    else
+        warn_of_darkness(&tally, output);
 }
 
 char *set_description(const struct conversion *conversion, const struct shard_set *set,

@@ -267,10 +267,27 @@ struct writer {
     struct shard_sink sink;
 };
 
+#define OPACITY_TEXT ", without its opacity, which training ignores: if that is the picture, store it on a background"
+
 /* Whether images are only checked, because the set will not be written. */
 static bool only_checks(const struct writer *writer)
 {
     return writer->writing->only_checks || image_flaws_refuse(writer->writing->flaws);
+}
+
+/* Count the image of a record, and note what is wrong with it. */
+static void note_image(struct writer *writer, struct board_chunk *chunk, uint64_t index, const uint8_t *payload,
+                       size_t bytes)
+{
+    const struct writing *const writing = writer->writing;
+    const struct sample_source *const source = chunk->line->file->source;
+    struct pixel_look look = record_maker_look(&writer->maker);
+
+    const char *const flaw = image_tally_add(&chunk->images, writing->set->spec.image_key, payload, bytes, &look);
+    if (flaw != NULL && !writing->options->change.is_checked)
+        image_flaws_add(writing->flaws, FLAW_IGNORED, source, index, flaw);
+    if (look.is_flat)
+        image_flaws_add(writing->flaws, FLAW_FLAT, source, index, look.loses_opacity ? OPACITY_TEXT : "");
 }
 
 static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t index)
@@ -289,9 +306,7 @@ static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t 
         memcpy(body, payload, bytes);
     tfrecord_write_header(bytes, frame);
     tfrecord_write_footer(body, bytes, body + bytes);
-    const char *const flaw = image_tally_add(&chunk->images, set->spec.image_key, body, bytes);
-    if (flaw != NULL && !writer->writing->options->change.is_checked)
-        image_flaws_add(writer->writing->flaws, FLAW_IGNORED, chunk->line->file->source, index, flaw);
+    note_image(writer, chunk, index, body, bytes);
     chunk->bytes += bytes + TFRECORD_FRAME_BYTES;
     return 0;
 }

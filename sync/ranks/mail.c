@@ -132,8 +132,8 @@ static void forget_outgoing(struct ranks *ranks, struct outgoing *out)
     pthread_mutex_lock(&ranks->lock);
     if (out->envelope.kind == MAIL_BEAT)
         ranks->peers[out->to].has_beat_queued = false;
-    if (--ranks->out_count == 0)
-        pthread_cond_broadcast(&ranks->changed);
+    ranks->out_count--;
+    pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
     free(out);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compute/netfile/net_file.h"
+#include "compute/netfile/net_text.h"
 #include "tests/helpers/network/net_compare.h"
 #include "tests/helpers/test.h"
 
@@ -239,6 +240,23 @@ TEST(only_lines_that_differ_in_a_counter_are_a_repeat)
                       "relu a4\nadd b4 from a4,s\n",
                       "relu s\nrelu a1\nadd b1 from a1,s\nrepeat 3 as i from 2\n    relu a{i}\n"
                       "    add b{i} from before,s\nend\n");
+}
+
+TEST(a_count_is_any_whole_number_from_its_least_to_the_most)
+{
+    static const struct { const char *text; uint32_t least; bool is_read; } rows[] = {
+        { "0", 0, true }, { "0", 1, false }, { "1", 1, true }, { "007", 1, true }, { "2147483646", 1, true },
+        { "2147483647", 1, true }, { "2147483648", 1, false }, { "4294967297", 1, false },
+        { "18446744073709551617", 1, false }, { "", 0, false }, { "+1", 0, false }, { "-1", 0, false }, { " 1", 0, false },
+        { "1 ", 0, false }, { "1x", 0, false }, { ":", 0, false }, { "/", 0, false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        uint32_t count = 99;
+        if (net_read_whole(rows[i].text, rows[i].least, &count) != rows[i].is_read)
+            fail_msg("'%s'", rows[i].text);
+        if (rows[i].is_read)
+            assert_int_equal(count, strtoul(rows[i].text, NULL, 10));
+    }
 }
 
 TEST(any_float_comes_back)

@@ -1,5 +1,9 @@
 /* Tests of every precision on every backend: a step gives what the reference gives in fp32, but for what the precision
  * rounds away. */
+#include <errno.h>
+
+#include "tests/helpers/capture.h"
+#include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
 #include "tests/helpers/test.h"
@@ -70,6 +74,31 @@ TEST(graphs_give_what_the_reference_gives)
     network_for_each_backend(check_graphs);
     if (precisions_checked == 0)
         skip();
+}
+
+static void open_unsupported(const char *name)
+{
+    const struct backend_ops *const ops = backend_find(name);
+    struct unsupported_reason reason;
+    struct stream *compute;
+    struct device *const device = device_memory_open(ops, &compute);
+    for (enum precision precision = 0; precision < PRECISION_COUNT; precision++)
+        for (enum convolution convolution = 0; convolution <= CONVOLUTION_WINOGRAD; convolution++) {
+            const struct backend_spec spec = { .device = device, .precision = precision, .convolution = convolution };
+            struct backend *backend = NULL;
+            char text[512] = "";
+            if (ops->supports(&spec, &reason) == 0)
+                continue;
+            assert_int_equal(CAPTURE(text, ops->open(&backend, &spec)), -ENOTSUP);
+            assert_null(backend);
+            assert_non_null(strstr(text, reason.why));
+        }
+    device_memory_close(device, compute);
+}
+
+TEST(what_a_backend_does_not_support_is_not_opened)
+{
+    network_for_each_backend(open_unsupported);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -137,6 +137,20 @@ TEST(what_is_no_tensor_of_pixels_is_refused_by_name)
     fixture_assert_refused(&options, "has 269 bytes of pixels", "its sizes are 9x10x3");
 }
 
+/* Fields 5 to 17 of TensorProto are lists of values of other types, and 18 the last one of TensorFlow 2. */
+TEST(a_tensor_may_have_the_fields_of_other_types_and_no_others)
+{
+    static const uint32_t sizes[] = { 2, 3, 1 };
+    for (uint32_t number = 5; number < 31; number++) {
+        uint8_t message[64];
+        struct tensor_proto tensor;
+        size_t length = write_tensor(TENSOR_UINT8, sizes, 3, "pixels", 6, message);
+        length += put_varint(number << 3 | 2, message + length);
+        message[length++] = 0;
+        assert_int_equal(tensor_proto_read(message, length, &tensor), number <= 18);
+    }
+}
+
 /* Cut anywhere, and with any byte changed: read or not, and nothing is read that is not in it. */
 TEST(a_damaged_tensor_stays_inside_its_bytes)
 {

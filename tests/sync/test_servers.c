@@ -97,6 +97,15 @@ static void asynchronous_towers_with_no_bound_to_spare_are_synchronous(void **st
                                  .max_staleness = 0 });
 }
 
+/* Batches of one sample: no other tower's updates come between, so each is made from the weights that it changes. */
+static void asynchronous_towers_of_which_one_has_samples_do_what_replicated_ones_do(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 30, 5 }, .batch = 1, .towers = 2, .epochs = 1 };
+    for (int i = 0; i < rules_here(); i++)
+        check((struct fixture_spec){ .schedule = schedule, .optimizer = rules[i], .max_staleness = 2 });
+}
+
 /* The last tower's first samples come late: the others are ahead of it by as much as they may. */
 static void asynchronous_towers_are_ahead_by_the_bound_and_never_more(void **state)
 {
@@ -153,6 +162,7 @@ static int test_async(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asynchronous_towers_with_no_bound_to_spare_are_synchronous),
+        cmocka_unit_test(asynchronous_towers_of_which_one_has_samples_do_what_replicated_ones_do),
         cmocka_unit_test(asynchronous_towers_are_ahead_by_the_bound_and_never_more),
     };
     fixture_reduction = "host";

@@ -6,9 +6,11 @@
 
 #include "formats/example.h"
 #include "formats/image_header.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/example_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/convert/image_change.h"
+#include "tools/convert/image_flaws.h"
 #include "tools/convert/jpeg_write.h"
 
 #define WIDTH 48u
@@ -201,6 +203,8 @@ TEST(raw_images_are_made_smaller_as_raw_images_only)
     assert_ptr_equal(same.payload, payload);
     image_changer_close(same.changer);
     expect_refused(&(struct image_change){ .short_side = 8, .quality = 90 }, bytes, -ENOTSUP, "together with --raw");
+    const size_t planes = example_fixture("image", FEATURE_BYTES, (const uint8_t[3072]){ 0 }, 3072, payload);
+    expect_refused(&(struct image_change){ .short_side = 8, .quality = 90 }, planes, -ENOTSUP, "together with --raw");
 }
 
 TEST(what_cannot_be_decoded_is_refused_with_its_reason)
@@ -285,6 +289,38 @@ TEST(a_check_lets_records_pass_that_hold_no_encoded_image)
     assert_int_equal(check_record(changer, make_record(3)), 0);
     assert_int_equal(check_record(changer, example_fixture("image", FEATURE_BYTES, "text", 4, payload)), -ENOMSG);
     image_changer_close(changer);
+}
+
+/* The flaws that a conversion of a set notes, and the message that refuses it; NULL: it is stored. */
+TEST(images_that_cannot_be_decoded_are_counted_with_those_of_no_known_kind)
+{
+    static const struct { uint32_t counts[FLAW_KIND_COUNT]; bool has_encoded; const char *message; } rows[] = {
+        { { 0, 0, 0 }, true, NULL }, { { 2, 0, 0 }, true, NULL }, { { 0, 0, 2 }, false, NULL },
+        { { 0, 0, 1 }, true, "1 image cannot be decoded: nothing" }, { { 0, 1, 0 }, true, "1 image cannot be decoded: nothing" },
+        { { 5, 2, 0 }, true, "2 images cannot be decoded: nothing" }, { { 0, 1, 2 }, false, "1 image cannot be decoded: nothing" },
+        { { 5, 1, 2 }, true, "3 images cannot be decoded: nothing" },
+        { { 0, FLAWS_LISTED, 0 }, true, "100 images cannot be decoded: nothing" },
+        { { 0, FLAWS_LISTED + 1, 0 }, true, "101 images cannot be decoded (the first ones are listed): nothing" },
+    };
+    static const struct sample_source source = { .split = "train" };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct image_flaws *const flaws = image_flaws_open();
+        struct stop *stop;
+        char text[32768];
+        assert_int_equal(stop_open(&stop), 0);
+        for (enum flaw_kind kind = 0; kind < FLAW_KIND_COUNT; kind++)
+            for (uint32_t k = 0, count = rows[i].counts[kind]; k < count; k++)
+                image_flaws_add(flaws, kind, &source, (7 * k + 6) % count, "is flawed");       /* in any order */
+        const int rc = CAPTURE(text, image_flaws_report(flaws, rows[i].has_encoded, false, stop));
+        assert_int_equal(rc, rows[i].message == NULL ? 0 : -EBADMSG);
+        assert_int_equal(stop_failed(stop), rows[i].message != NULL);
+        if (rows[i].message != NULL && strstr(stop_message(stop), rows[i].message) == NULL)
+            fail_msg("row %zu: %s", i, stop_message(stop));
+        assert_int_equal(strstr(text, "train sample 0: is flawed") != NULL, rc != 0 || rows[i].counts[FLAW_IGNORED] > 0);
+        assert_null(strstr(text, "train sample 100: is flawed"));
+        stop_close(stop);
+        image_flaws_close(flaws);
+    }
 }
 
 TEST(the_same_bytes_come_out_whatever_came_before)

@@ -231,6 +231,14 @@ static int run_place_look(const struct run_place *place, char *words_out, size_t
     return -ESTALE;
 }
 
+bool run_directory_writes(const char *name)
+{
+    bool is_ours = strcmp(name, ".lock") == 0 || strncmp(name, "checkpoint-", strlen("checkpoint-")) == 0;
+    for (size_t i = 0; i < RESULT_COUNT; i++)
+        is_ours = is_ours || strcmp(name, result_names[i]) == 0;
+    return is_ours;
+}
+
 static bool is_leftover(const char *name)
 {
     bool is_ours = whole_file_is_any_temporary(name, "checkpoint-");

@@ -43,6 +43,8 @@ int run_directory_check(const struct settings *settings, const struct run_past *
 int run_directory_begin(struct run_directory *directory);
 /* Without run_directory_begin, a directory that was created by run_directory_open is removed. Accepts NULL. */
 void run_directory_close(struct run_directory *directory);
+/* Is it the name of a file that a run writes in its directory? */
+bool run_directory_writes(const char *name);
 const char *run_directory_path(const struct run_directory *directory);
 /* Append an object as a line; does nothing if the run has no such file. A line that could only be written in part is
  * removed again. The first error is printed, the run continues, and run_directory_failed returns it. One thread at a time

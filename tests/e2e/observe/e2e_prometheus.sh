@@ -237,6 +237,41 @@ expect_code 5 'a lock file with a hard link'
 expect_err 'report.prometheus = .*: .run.prom.lock has 2 hard links, as after cp -al: remove it'
 expect_equal "$(cat "$work/victim")" precious 'a file that the lock file is a link to'
 
+# ---- outputs of one run in one place ----
+
+# clash WORDS KEY=VALUE...: refused before anything is written, with both keys, in a new run and in one that resumes.
+clash() {
+    wanted=$1
+    shift
+    set -- $(for word; do echo "--set report.$word"; done)
+    for how in '' --check; do
+        run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir" --set train.steps=2 --set checkpoint.every=1 $how "$@"
+        expect_code 2 "$* $how"
+        expect_err "$wanted"
+    done
+}
+cd "$work" || exit 99
+ln -s . here
+for dir in clash clash/new resumed; do
+    [ $dir != resumed ] || run "$pipetrain" -c tiny.conf --set run.dir=resumed --set train.steps=1 --set checkpoint.every=1
+    [ $dir != clash/new ] || mkdir clash
+    for file in metrics.jsonl run.conf run.net summary.json weights.safetensors best.safetensors quarantine.jsonl .lock \
+        weights.previous.safetensors checkpoint-00000002.safetensors; do
+        for path in $dir/$file here/./$dir//$file "$work/$dir/$file"; do
+            [ "$long" = yes ] || [ "$file" = metrics.jsonl ] || [ "$path" = "$dir/$file" ] || continue
+            clash "report.trace = $path: the run writes its $file there \\(run.dir = $dir\\): name another file" "trace=$path"
+        done
+    done
+    clash "report.trace = .*x.prom and report.prometheus = .*x.prom are one place" trace=here/x.prom "prometheus=$work/x.prom"
+    clash "report.prometheus = x.prom and report.tensorboard = x.prom/ are one place" tensorboard=x.prom/ prometheus=x.prom
+    clash "report.trace = .* and report.tensorboard = $dir/tensorboard are one place" "trace=$dir/tensorboard" tensorboard=yes
+    clash "report.tensorboard = .*: the run writes its summary.json there" "tensorboard=$dir/summary.json"
+done
+[ ! -e clash/new ] && [ ! -e x.prom ] || fail 'a refused run leaves something'
+try apart --set report.trace=runs/t.json --set report.prometheus=runs/t.prom --set report.tensorboard=runs/t --set train.steps=1
+expect_code 0 'three places'
+expect_err_lines 0
+
 # ---- what is wrong ----
 
 try no_folder --set "report.prometheus=$work/no/such.prom"

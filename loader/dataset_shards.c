@@ -273,12 +273,29 @@ static int report_path(const struct finding *finding, const char *path, const ch
     return -EINVAL;
 }
 
+/* A description says which files are a set. */
+static int check_names(struct finding *finding, const struct shard_list *found)
+{
+    const struct manifest_shard *listed = NULL;
+    int rc = 0;
+    for (uint32_t i = 0; i < found->count && rc == 0 && listed == NULL; i++)
+        rc = shard_counts_find(finding->counts, found->paths[i], &listed);
+    if (rc < 0 || listed != NULL)
+        return rc;
+    rc = shard_list_check_names(found, finding->what, finding->problems);
+    if (rc == -EINVAL)
+        text_add(finding->problems, ", or all of them by several, with commas between");
+    return rc;
+}
+
 static int add_pattern(struct finding *finding, const char *pattern)
 {
     struct shard_list found = { 0 };
     int rc = split_folder_find(&found, finding->counts, pattern, finding->what, finding->problems);
-    if (rc == -ENOTSUP)
+    if (rc == -ENOTSUP) {
         rc = shard_list_find(&found, pattern, finding->what, finding->problems);
+        rc = rc == 0 ? check_names(finding, &found) : rc;
+    }
     if (rc == 0)
         rc = shard_counts_add_absent(finding->counts, &found);
     if (rc == 0)

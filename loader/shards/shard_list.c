@@ -522,6 +522,118 @@ int shard_list_check_numbers(const struct shard_list *list, const char *what, bo
     return rc;
 }
 
+/* ---- sets under several names in one folder ---- */
+
+/* So many other names are likely to be those of classes or of no meaning, unless each has several files. */
+#define NAMES_TOLD 3u
+
+/* Files whose names are equal but for their numbers. */
+struct name_group {
+    const char *path;           /* of the first one */
+    size_t stem_bytes;
+    bool is_numbered;           /* NAME-NNNNN-of-NNNNN */
+    uint32_t count;
+};
+
+static struct name_group read_name(const char *path)
+{
+    const char *const name = shard_base_name(path), *const ending = strstr(name, ".tfrec");
+    size_t bytes = ending != NULL ? (size_t)(ending - path) : strlen(path);
+    struct numbered numbered;
+    if (read_numbers(path, &numbered))
+        return (struct name_group){ path, numbered.stem_bytes, true, 1 };
+    while (path + bytes > name && strchr("0123456789-_.", path[bytes - 1]) != NULL)
+        bytes--;
+    return (struct name_group){ path, bytes, false, 1 };
+}
+
+static bool is_same_name(const struct name_group *a, const struct name_group *b)
+{
+    return a->is_numbered == b->is_numbered && a->stem_bytes == b->stem_bytes &&
+           memcmp(a->path, b->path, a->stem_bytes) == 0;
+}
+
+static int group_compare(const void *left, const void *right)
+{
+    const struct name_group *const a = left, *const b = right;
+    if (a->is_numbered != b->is_numbered)
+        return a->is_numbered ? -1 : 1;
+    const size_t shorter = a->stem_bytes < b->stem_bytes ? a->stem_bytes : b->stem_bytes;
+    const int order = memcmp(a->path, b->path, shorter);
+    if (order != 0 || a->stem_bytes != b->stem_bytes)
+        return order != 0 ? order : a->stem_bytes < b->stem_bytes ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+/* The names of files in one folder, numbered ones first; to be freed. NULL without memory. */
+static struct name_group *group_names(char *const *paths, uint32_t count, uint32_t *groups_out)
+{
+    struct name_group *const groups = calloc(count, sizeof(*groups));
+    uint32_t kept = 0;
+    if (groups == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++)
+        groups[i] = read_name(paths[i]);
+    qsort(groups, count, sizeof(*groups), group_compare);
+    for (uint32_t i = 1; i < count; i++)
+        if (is_same_name(&groups[i], &groups[kept]))
+            groups[kept].count++;
+        else
+            groups[++kept] = groups[i];
+    *groups_out = kept + 1;
+    return groups;
+}
+
+static void describe_groups(const struct name_group *groups, uint32_t count, char *text, size_t text_size)
+{
+    char one[NAME_MAX + 1], other[NAME_MAX + 1];
+    const char *const names[] = { shard_base_name(groups[0].path), shard_base_name(groups[1].path) };
+    log_escape(names[0], strlen(names[0]), one, sizeof(one));
+    log_escape(names[1], strlen(names[1]), other, sizeof(other));
+    snprintf(text, text_size, "has shards of %" PRIu32 " names, such as %s (%" PRIu32 ") and %s (%" PRIu32 ")", count, one,
+             groups[0].count, other, groups[1].count);
+}
+
+/* Two numbered sets are refused where only their folder was named. */
+static int check_groups(const struct name_group *groups, uint32_t count, bool is_folder, const char *what,
+                        struct text *problems)
+{
+    uint32_t numbered = 0, files = 0;
+    char text[3 * NAME_MAX], folder[PATH_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        numbered += groups[i].is_numbered;
+        files += groups[i].count;
+    }
+    const uint32_t told = is_folder ? count : numbered;
+    if (told < 2 || (numbered < 2 && count > NAMES_TOLD && 2 * count > files))
+        return 0;
+    describe_groups(groups, told, text, sizeof(text));
+    snprintf(folder, sizeof(folder), "%.*s", (int)(shard_base_name(groups[0].path) - groups[0].path), groups[0].path);
+    if (!is_folder || numbered < 2) {
+        log_message(LOG_RUN, "%s: %s %s: all are used as one set; a glob chooses", what, folder, text);
+        return 0;
+    }
+    text_line(problems);
+    text_add(problems, "%s: ", what);
+    text_add_escaped(problems, folder);
+    text_add(problems, ": %s, which may be different sets: name those that are wanted by a glob: ", text);
+    text_add(problems, "%.*s*", (int)groups[0].stem_bytes + 1, groups[0].path);
+    return -EINVAL;
+}
+
+int shard_list_check_names(const struct shard_list *list, const char *what, struct text *problems)
+{
+    int rc = 0;
+    for (uint32_t i = 0, length; i < list->count && rc == 0; i += length) {
+        uint32_t count = 0;
+        length = shard_list_folder_length(list->paths + i, list->count - i);
+        struct name_group *const groups = group_names(list->paths + i, length, &count);
+        rc = groups != NULL ? check_groups(groups, count, list->is_folder, what, problems) : -ENOMEM;
+        free(groups);
+    }
+    return rc;
+}
+
 /* The split of a path: by its last name, or else by the name of its folder, if that says nothing else. */
 static enum split split_of_path(const char *path)
 {

@@ -33,6 +33,10 @@ int shard_list_join(struct shard_list *list, struct shard_list *other);
  * twice. With `wants_all` missing ones are reported on stderr. 0; -EINVAL with a line in `problems` that begins with
  * `what`; or -ENOMEM. */
 int shard_list_check_numbers(const struct shard_list *list, const char *what, bool wants_all, struct text *problems);
+/* Report shards in one folder whose names differ in more than their numbers, which may be of different sets: of a glob,
+ * numbered ones (-of-N); of a directory, also others if they are few. Several names of numbered ones in a directory are
+ * refused. 0; -EINVAL with a line in `problems` that begins with `what`; or -ENOMEM. */
+int shard_list_check_names(const struct shard_list *list, const char *what, struct text *problems);
 void shard_list_sort(struct shard_list *list);
 void shard_list_release(struct shard_list *list);
 

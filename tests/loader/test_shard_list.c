@@ -305,6 +305,51 @@ TEST(missing_numbers_are_counted_for_each_name)
                               "train: found only 1 of the 9 shards that the file names count: b/x-0-of-9\n");
 }
 
+/* Names in one folder, and what a directory with them and a glob for them give: nothing, a line or a refusal. */
+TEST(sets_under_several_names_in_one_folder_are_told)
+{
+    enum told { NOTHING, LINE, REFUSAL };
+    static const struct { const char *names[6]; enum told folder, glob; } cases[] = {
+        { { "cifar-train-00000-of-00002", "cifar-train-00001-of-00002", "mnist-train-00000-of-00001" }, REFUSAL, LINE },
+        { { "cifar10-train.tfrecord-00000-of-00001", "cifar100-train.tfrecord-00000-of-00001" }, REFUSAL, LINE },
+        { { "a_train_0_of_1.tfrecord", "b_train_0_of_1.tfrecord", "c_train_0_of_1.tfrecord", "d_train_0_of_1.tfrecord" },
+          REFUSAL, LINE },
+        { { "cifar_train.tfrecord", "mnist_train.tfrecord" }, LINE, NOTHING },
+        { { "cifar-0.tfrecord", "cifar-1.tfrecord", "mnist-0.tfrecord", "mnist-1.tfrecord" }, LINE, NOTHING },
+        { { "train-00000-of-00002", "train-00001-of-00002", "train.tfrecord" }, LINE, NOTHING },
+        { { "train-00000-of-00002", "train-00001-of-00002" }, NOTHING, NOTHING },
+        { { "train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord.gz" }, NOTHING, NOTHING },
+        { { "train.tfrecord-00000", "train.tfrecord-00001", "train.tfrecord-00002.gz" }, NOTHING, NOTHING },
+        { { "batch_1.tfrecords", "batch_2.tfrecords", "batch_03.tfrecords" }, NOTHING, NOTHING },
+        { { "0.tfrecord", "1.tfrecord", "02.tfrecord" }, NOTHING, NOTHING },
+        { { "ant.tfrecord", "cat.tfrecord", "dog.tfrecord", "owl.tfrecord" }, NOTHING, NOTHING },
+        { { "part-0-1bf2.tfrecord", "part-1-77ac.tfrecord", "part-2-90ee.tfrecord", "part-3-ab1c.tfrecord" }, NOTHING,
+          NOTHING },
+        { { "x.tfrecord" }, NOTHING, NOTHING },
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        char *paths[6], buffer[2048] = "", text[2048];
+        struct shard_list list = { .paths = paths, .is_folder = i % 2 == 0 };
+        const enum told wanted = list.is_folder ? cases[i / 2].folder : cases[i / 2].glob;
+        struct text problems;
+        struct capture capture;
+        for (; list.count < 6 && cases[i / 2].names[list.count] != NULL; list.count++)
+            assert_true(asprintf(&paths[list.count], "set/%s", cases[i / 2].names[list.count]) > 0);
+        text_init(&problems, buffer, sizeof(buffer));
+        capture_begin(&capture);
+        const int rc = shard_list_check_names(&list, "train", &problems);
+        capture_end(&capture, text, sizeof(text));
+        if (rc != (wanted == REFUSAL ? -EINVAL : 0) || (buffer[0] != '\0') != (wanted == REFUSAL) ||
+            (strstr(text, "train: set/ has shards of") != NULL) != (wanted == LINE))
+            fail_msg("%s ...: %d: %s, %s", paths[0], list.is_folder, buffer, text);
+        while (list.count > 0)
+            free(paths[--list.count]);
+    }
+    char *apart[] = { "a/x-0-of-1", "b/y-0-of-1" };
+    const struct shard_list list = { .paths = apart, .count = 2, .is_folder = true };
+    assert_int_equal(shard_list_check_names(&list, "train", NULL), 0);
+}
+
 static struct dataset_overlap overlap_of(const char *pattern, const char *other_pattern)
 {
     const struct dataset_options options = fixture_options(pattern), other_options = fixture_options(other_pattern);

@@ -427,6 +427,25 @@ static int find_shards(struct shard_list *list, const char *input, const char *s
     return rc < 0 ? convert_fail(stop, EXIT_CODE_DATA, rc, "%s", buffer) : 0;
 }
 
+static int report_memory(struct stop *stop)
+{
+    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
+}
+
+/* Shards that a description lists are of one set, whatever their names. */
+static int check_names(struct shard_counts *counts, const struct shard_list *list, const char *split, struct stop *stop)
+{
+    char buffer[4096];
+    struct text problems;
+    const struct manifest_shard *listed = NULL;
+    int rc = list->count > 0 ? shard_counts_find(counts, list->paths[0], &listed) : 0;
+
+    text_init(&problems, buffer, sizeof(buffer));
+    if (rc == 0 && listed == NULL)
+        rc = shard_list_check_names(list, split, &problems);
+    return rc == -EINVAL ? convert_fail(stop, EXIT_CODE_DATA, rc, "%s", buffer) : rc < 0 ? report_memory(stop) : 0;
+}
+
 static enum split split_of_path(const char *path)
 {
     return split_of_name(shard_base_name(path));
@@ -464,6 +483,7 @@ static int find_tests(struct shard_list *list_out, const char *input, struct sto
             free(list.paths[i]);
     }
     list.count = kept;
+    list.is_folder = true;
     *list_out = list;
     return 0;
 }
@@ -492,6 +512,8 @@ static int open_split(struct conversion *conversion, const char *input, const st
         shard_list_report_other_split(&list);
     if (rc == 0)
         rc = record_set_open(records, &list, options->interrupted, stop);
+    if (rc == 0)
+        rc = check_names(&set->counts, &records->list, name, stop);
     records->check = &set->check;
     if (rc == 0 && !options->keeps_order)
         rc = keep_streams(records, input);
@@ -505,11 +527,6 @@ static int open_split(struct conversion *conversion, const char *input, const st
         .label = record_set_label, .name = record_set_name, .arg = records,
     };
     return 0;
-}
-
-static int report_memory(struct stop *stop)
-{
-    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
 }
 
 /* Copy the keys of features, unless options set them, from the manifest of the input, if that lists its first shard. */

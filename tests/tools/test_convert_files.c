@@ -424,9 +424,9 @@ TEST_WITH(refuses_images_that_are_none_all_at_once, fixture_folder_enter, fixtur
 
 TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder_leave)
 {
-    make_files(FILES("far/1.png A", "set/b/2.png B"));
+    make_files(FILES("far/1.png A", "set/b/2.png B", "3.png A"));
     assert_int_equal(symlink("../far", "set/a"), 0);
-    assert_int_equal(symlink("../../far/1.png", "set/b/3.png"), 0);
+    assert_int_equal(symlink("../../3.png", "set/b/3.png"), 0);
     expect_samples(&convert_folder, "set", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 1 b 3.png A\n");
     assert_int_equal(symlink(".", "set/a/again"), 0);
     expect_refused(&convert_folder, "set", NULL,
@@ -442,6 +442,26 @@ TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder
     assert_int_equal(symlink("nowhere", "set/b/4.png"), 0);
     expect_refused(&convert_folder, "set", NULL,
                    "set: 1 file cannot be used: remove or replace it: b/4.png: No such file");
+}
+
+TEST_WITH(a_file_has_one_class_whatever_links_lead_to_it, fixture_folder_enter, fixture_folder_leave)
+{
+    make_files(FILES("set/cat/1.png A", "set/cat/2.png B", "set/dog/3.png C", "split/train/cat/1.png A",
+                     "split/train/dog/2.png B", "split/val/cat/3.png C"));
+    assert_int_equal(link("set/dog/3.png", "set/dog/4.png"), 0);
+    assert_int_equal(link("split/train/cat/1.png", "split/val/cat/1.png"), 0);
+    expect_samples(&convert_folder, "set", NULL,
+                   "train 0 cat 1.png A\ntrain 0 cat 2.png B\ntrain 1 dog 3.png C\ntrain 1 dog 4.png C\n");
+    expect_samples(&convert_folder, "split", NULL, "train 0 cat 1.png A\ntrain 1 dog 2.png B\nvalidation 0 cat 1.png A\n"
+                                                   "validation 0 cat 3.png C\n");
+    assert_int_equal(symlink("cat", "set/kitty"), 0);
+    expect_refused(&convert_folder, "set", NULL, "cat/1.png and kitty/1.png are one file, through a link, in the classes cat "
+                                                 "and kitty (2 such images): an image has one class");
+    assert_int_equal(unlink("set/kitty"), 0);
+    assert_int_equal(link("set/dog/3.png", "set/cat/3.png"), 0);
+    expect_refused(&convert_folder, "set", NULL, "cat/3.png and dog/3.png are one file, through a link, in the classes cat and dog");
+    assert_int_equal(symlink("../../train/dog/2.png", "split/val/cat/2.png"), 0);
+    expect_refused(&convert_folder, "split", NULL, "in the classes dog and cat (1 such image)");
 }
 
 TEST_WITH(keeps_names_that_are_no_utf8, fixture_folder_enter, fixture_folder_leave)

@@ -121,6 +121,8 @@ static int find_images(struct folder *folder)
         rc = image_set_end_choice(images, folder->options);
     if (rc == 0)
         rc = image_set_find_layout(images);
+    if (rc == 0)
+        rc = image_set_check_repeats(images);
     return rc;
 }
 

@@ -487,9 +487,10 @@ static int refuse_entry(struct image_folder *folder, int error)
     return 0;
 }
 
-static int add_file(struct image_folder *folder, int fd, uint64_t bytes)
+static int add_file(struct image_folder *folder, int fd, const struct stat *stat)
 {
-    const struct image_file file = { .bytes = (uint32_t)bytes };
+    const uint64_t bytes = (uint64_t)stat->st_size;
+    const struct image_file file = { .bytes = (uint32_t)bytes, .device = stat->st_dev, .inode = stat->st_ino };
     bool is_image;
 
     const int rc = image_choice_take(folder->choice, folder->path, bytes, image_head_read_file, &fd, &is_image);
@@ -514,7 +515,7 @@ static int visit_entry(struct image_folder *folder, int fd, size_t length, unsig
     if (S_ISDIR(stat.st_mode))
         return add_folder(folder, fd, length, depth);
     if (S_ISREG(stat.st_mode))
-        return add_file(folder, fd, (uint64_t)stat.st_size);
+        return add_file(folder, fd, &stat);
     image_choice_refuse(folder->choice, folder->path, "is not a regular file");
     return 0;
 }

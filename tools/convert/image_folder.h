@@ -92,9 +92,11 @@ struct image_file {
     uint16_t input;             /* number of its archive or table, for the converter */
     uint16_t name_at;           /* offset in the path of the name that its record stores */
     bool is_folder;             /* a folder, not an image */
+    dev_t device;               /* the file, for images in folders */
+    ino_t inode;
 };
 
-/* Made for millions of images: all paths are in one block, and an image takes 32 bytes besides. */
+/* Made for millions of images: all paths are in one block, and an image takes 48 bytes besides. */
 struct image_list {
     struct image_file *files;
     size_t count, room;

@@ -68,6 +68,31 @@ tiny   | train.schedule=cosine train.schedule_epochs=90               | warned |
 tiny   | train.schedule=cosine train.schedule_epochs=5 train.final_rate=0.001 | passed
 tiny   | train.schedule=one_cycle                                     | passed
 tiny   | train.learning_rate=0                                        | warned | train.learning_rate = 0: nothing is learnt
+tiny   | train.learning_rate=1e-12                                    | warned | train.learning_rate = 1e-12: all 100 steps together change a weight by at most 1e-09, so nothing is learnt
+tiny   | train.learning_rate=1e-06                                    | passed
+tiny   | train.optimizer=adam train.learning_rate=1e-12               | warned | train.learning_rate = 1e-12: all 100 steps together change a weight by at most 1e-10, so
+tiny   | train.optimizer=lars train.trust=0                           | warned | train.trust = 0: all 100 steps together change a weight by at most 0 of its size, so nothing is learnt
+tiny   | train.optimizer=lars train.trust=1e-9                        | warned | train.trust = 1e-09: all 100 steps
+tiny   | train.optimizer=lars train.trust=1e-4                        | passed
+tiny   | train.clip_norm=1e-20                                        | warned | train.clip_norm = 1e-20: all 100 steps together change a weight by at most 5e-19
+tiny   | train.clip_value=1e-30                                       | warned | train.clip_value = 1e-30: all 100 steps
+tiny   | train.optimizer=adam train.clip_norm=1e-30                   | warned | train.clip_norm = 1e-30: all 100 steps
+tiny   | train.optimizer=adam train.clip_norm=1e-5                    | passed
+tiny   | train.clip_norm=0.001                                        | passed
+tiny   | train.schedule=inverse_time train.rate_decay=1e6             | warned | train.rate_decay = 1000000: after step 1 of 100 the learning rate is below a thousandth of the first, 0.05
+tiny   | train.schedule=inverse_time train.rate_decay=1e6 train.warmup_epochs=6 | warned | train.rate_decay = 1000000: after step 1 of 100
+tiny   | train.schedule=inverse_time train.rate_decay=0.1             | passed
+tiny   | train.schedule=exponential train.decay_epochs=0.01           | warned | train.decay_epochs = 0.01: after step 1 of 100 the learning rate is below a thousandth
+tiny   | train.schedule=exponential train.decay_epochs=1 train.decay_factor=1e-6 | warned | train.decay_factor = 1e-06: after step 10 of 100
+tiny   | train.schedule=exponential train.decay_epochs=2              | passed
+tiny   | train.schedule=polynomial train.power=100                    | warned | train.power = 100: after step 7 of 100 the learning rate
+tiny   | train.schedule=polynomial train.power=2                      | passed
+tiny   | train.schedule=piecewise train.boundaries=1 train.factors=1e-6 | warned | train.factors = 1e-06: after step 11 of 100
+tiny   | train.schedule=piecewise train.boundaries=3,6,8,9 train.factors=0.1,0.01,0.001,0.0001 | passed
+tiny   | train.schedule=cosine train.schedule_epochs=2 train.final_rate=1e-9 | warned | train.schedule_epochs = 2: after step 20 of 100
+tiny   | train.schedule=exponential                                   | warned | train.schedule: with train.decay_epochs = 30 the learning rate does not change in the 100 steps
+tiny   | train.schedule=exponential train.decay_epochs=1 train.decay_factor=1 | warned | with train.decay_factor = 1 the learning rate does not change
+tiny   | train.schedule=inverse_time                                  | warned | with train.rate_decay = 1e-06 the learning rate does not change
 tiny   | train.schedule=cosine train.final_rate=0.5                   | warned | train.final_rate = 0.5 is above the first rate, 0.05
 tiny   | train.schedule=polynomial train.final_rate=0.5               | warned | train.final_rate = 0.5 is above the first rate, 0.05
 tiny   | train.schedule=cosine train.final_rate=0.1 train.rate_batch=20 | passed

@@ -153,20 +153,28 @@ static bool is_idle(const struct learning_rate *rate, uint64_t step)
                        at <= rate->base / (RATE_CYCLE_START * RATE_CYCLE_END));
 }
 
-/* The first of the last steps that learn nothing, or `steps`: a schedule that has come to 0 stays there. */
-static uint64_t find_idle(const struct learning_rate *rate, uint64_t steps)
+static bool is_small(const struct learning_rate *rate, uint64_t step)
 {
-    uint64_t working = 0, idle = steps;
-    if (steps == 0 || !is_idle(rate, steps - 1))
+    return learning_rate_at(rate, step) < rate->base / 1000;
+}
+
+/* The first of the last steps that are so, or `steps`: a schedule that has fallen stays there. */
+static uint64_t find_last_steps(const struct learning_rate *rate, uint64_t steps,
+                                bool (*are_so)(const struct learning_rate *rate, uint64_t step))
+{
+    uint64_t before = rate->warmup > 0 ? (uint64_t)ceil(rate->warmup) - 1 : 0, first = steps;
+    if (steps == 0 || before >= steps || !are_so(rate, steps - 1))
         return steps;
-    while (idle - working > 1) {
-        const uint64_t middle = working + (idle - working) / 2;
-        if (is_idle(rate, middle))
-            idle = middle;
+    if (before > 0 && are_so(rate, before))
+        return 1;               /* even where the warm-up ends */
+    while (first - before > 1) {
+        const uint64_t middle = before + (first - before) / 2;
+        if (are_so(rate, middle))
+            first = middle;
         else
-            working = middle;
+            before = middle;
     }
-    return idle;
+    return first;
 }
 
 static bool has_no_rate(const struct doubts *doubts, char *words)
@@ -178,20 +186,105 @@ static bool has_no_rate(const struct doubts *doubts, char *words)
         [RATE_ONE_CYCLE] = "schedule_epochs to those of the run",
     };
     const struct learning_rate *const rate = &doubts->plan->learning_rate;
-    const uint64_t steps = (uint64_t)doubts->steps, idle = find_idle(rate, steps);
+    const uint64_t steps = (uint64_t)doubts->steps, idle = find_last_steps(rate, steps, is_idle);
     const char *const help = advice[rate->schedule];
     const bool is_ours = is_train_set(doubts, "schedule_epochs") || is_train_set(doubts, "factors") ||
                          is_train_set(doubts, "decay_factor");
-    if (rate->base == 0 && is_train_set(doubts, "learning_rate")) {
-        snprintf(words, LINE_BYTES, "train.learning_rate = 0: nothing is learnt");
-        return true;
-    }
     if (rate->base == 0 || help == NULL || !is_ours || steps - idle < 2)
         return false;
     snprintf(words, LINE_BYTES, "train.schedule: after step %s of %s the learning rate is %.2g, so nothing more is learnt: "
                                 "set train.%s", number_grouped(idle).text, number_grouped(steps).text,
              learning_rate_at(rate, steps - 1), help);
     return true;
+}
+
+/* Usual schedules end with a ten-thousandth of the first rate, but for few of the steps. */
+static bool is_rate_lost(const struct doubts *doubts, char *words)
+{
+    static const char *const keys[RATE_SCHEDULE_COUNT][3] = {
+        [RATE_PIECEWISE] = { "factors", "boundaries" },       [RATE_EXPONENTIAL] = { "decay_factor", "decay_epochs" },
+        [RATE_INVERSE_TIME] = { "rate_decay" },               [RATE_COSINE] = { "schedule_epochs", "final_rate" },
+        [RATE_POLYNOMIAL] = { "power", "schedule_epochs", "final_rate" }, [RATE_ONE_CYCLE] = { "schedule_epochs" },
+    };
+    const struct learning_rate *const rate = &doubts->plan->learning_rate;
+    const uint64_t steps = (uint64_t)doubts->steps, first = find_last_steps(rate, steps, is_small);
+    const char *ours = NULL;
+    char ignored[LINE_BYTES];
+    for (size_t i = 0; i < 3 && keys[rate->schedule][i] != NULL && ours == NULL; i++)
+        ours = is_train_set(doubts, keys[rate->schedule][i]) ? keys[rate->schedule][i] : NULL;
+    if (ours == NULL || rate->base == 0 || steps - first <= steps / 2 || has_no_rate(doubts, ignored))
+        return false;
+    struct option_text value;
+    snprintf(words, LINE_BYTES, "train.%s = %.40s: after step %s of %s the learning rate is below a thousandth of the first, "
+                                "%.3g: little more is learnt", ours,
+             option_format(option_find(SECTION_TRAIN, ours), doubts->settings, &value), number_grouped(first).text,
+             number_grouped(steps).text, rate->base);
+    return true;
+}
+
+/* The user asked for a schedule. What was set and is longer than the run has a line of its own. */
+static bool is_rate_constant(const struct doubts *doubts, char *words)
+{
+    const struct learning_rate *const rate = &doubts->plan->learning_rate;
+    const bool decays = rate->schedule == RATE_EXPONENTIAL || rate->schedule == RATE_INVERSE_TIME;
+    const bool is_longer = is_train_set(doubts, "decay_epochs") && decay_steps(doubts) > doubts->steps;
+    if (!decays || !is_train_set(doubts, "schedule") || is_longer || doubts->steps < 1 || rate->warmup >= doubts->steps || learning_rate_at(rate, (uint64_t)doubts->steps - 1) < rate->base * 0.999)
+        return false;
+    const bool is_exponential = rate->schedule == RATE_EXPONENTIAL;
+    const char *const key = is_exponential && rate->factor < 1 ? "decay_epochs"
+                          : is_exponential                     ? "decay_factor" : "rate_decay";
+    struct option_text value;
+    snprintf(words, LINE_BYTES, "train.schedule: with train.%s = %s the learning rate does not change in the %s steps of this "
+                                "run", key, option_format(option_find(SECTION_TRAIN, key), doubts->settings, &value),
+             number_grouped((uint64_t)doubts->steps).text);
+    return true;
+}
+
+/* The most that one step adds to a weight (lars: as a share of its tensor's norm), for a learning rate of 1 and gradients
+ * of at most `most`. */
+static double largest_step(const struct train_settings *train, double most)
+{
+    switch (train->optimizer) {
+    case OPTIMIZER_MOMENTUM:
+    case OPTIMIZER_NESTEROV: return most / (1 - train->momentum);
+    case OPTIMIZER_RMSPROP: return most / sqrt(train->epsilon) / (1 - train->momentum);
+    case OPTIMIZER_RMSPROP_KERAS:
+    case OPTIMIZER_ADAM:
+    case OPTIMIZER_ADAMW: return fmin(1, most / train->epsilon);
+    case OPTIMIZER_LARS: return train->trust / (1 - train->momentum);
+    default: return most;
+    }
+}
+
+/* Weights of about 0.01 to 1, in single precision. */
+#define CHANGE_LEAST 1e-6
+
+/* All steps together; clipping bounds the gradients, which are taken for at most 1 otherwise. */
+static bool do_weights_stay(const struct doubts *doubts, char *words)
+{
+    const struct train_settings *const train = &doubts->settings->train;
+    const double rate = doubts->plan->learning_rate.base * doubts->steps;
+    const struct { const char *key; double value, change; } rows[] = {
+        { "learning_rate", train->learning_rate, rate * largest_step(train, 1) },
+        { "clip_norm", train->clip_norm, train->clip_norm > 0 ? rate * largest_step(train, train->clip_norm) : 1 },
+        { "clip_value", train->clip_value, train->clip_value > 0 ? rate * largest_step(train, train->clip_value) : 1 },
+    };
+    if (train->learning_rate == 0 && is_train_set(doubts, "learning_rate")) {
+        snprintf(words, LINE_BYTES, "train.learning_rate = 0: nothing is learnt");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows) && doubts->steps > 0; i++) {
+        const bool is_trust = i == 0 && train->optimizer == OPTIMIZER_LARS && is_train_set(doubts, "trust");
+        const char *const key = is_trust ? "trust" : rows[i].key;
+        if (rows[i].change >= CHANGE_LEAST || !is_train_set(doubts, key))
+            continue;
+        snprintf(words, LINE_BYTES, "train.%s = %g: all %s steps together change a weight by at most %.2g%s, so nothing is "
+                                    "learnt", key, is_trust ? train->trust : rows[i].value,
+                 number_grouped((uint64_t)doubts->steps).text, rows[i].change,
+                 train->optimizer == OPTIMIZER_LARS ? " of its size" : "");
+        return true;
+    }
+    return false;
 }
 
 static bool does_rise(const struct doubts *doubts, char *words)
@@ -405,7 +498,7 @@ static bool is_one_normalised(const struct doubts *doubts, char *words)
 void plan_doubts_print(const struct run_plan *plan, const struct settings *settings, const struct net *net)
 {
     static bool (*const rows[])(const struct doubts *doubts, char *words) = {
-        is_cut, has_no_rate, does_rise, is_change_in_warmup, is_decay_too_large, are_betas_swapped, is_goal_of_guessing,
+        is_cut, do_weights_stay, has_no_rate, is_rate_lost, is_rate_constant, does_rise, is_change_in_warmup, is_decay_too_large, are_betas_swapped, is_goal_of_guessing,
         is_not_mixed, is_padding_too_wide, are_the_same_dropped, is_one_normalised, is_norm_of_last_batch,
         is_most_dropped, is_average_short, is_rho_small, is_label_smoothed_away,
     };

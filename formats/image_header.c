@@ -59,6 +59,12 @@ static const struct {
     { 257, MARK("ustar"), "is a tar archive" },
     { 0, MARK("\x93NUMPY"), "is a NumPy array" },
     { 0, MARK("\x89HDF\r\n\x1a\n"), "is an HDF5 file" },
+    { 0, MARK("MATLAB "), "is a MATLAB file" },
+    { 0, MARK("PAR1"), "is a Parquet file" },
+    { 0, MARK("\x80\x02"), "is a Python pickle" },
+    { 0, MARK("\x80\x03"), "is a Python pickle" },
+    { 0, MARK("\x80\x04"), "is a Python pickle" },
+    { 0, MARK("\x80\x05"), "is a Python pickle" },
 };
 
 static const uint8_t png_signature[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "formats/html.h"
+#include "formats/image_header.h"
 
 #define MAGIC_BYTES 6u
 
@@ -165,12 +166,21 @@ static const char *read_entries(struct place *place, struct npy *npy)
     return is_fortran && npy->rank > 1 ? "is in Fortran order: save numpy.ascontiguousarray(array)" : NULL;
 }
 
+static const char *what_else(const uint8_t *file, size_t bytes)
+{
+    const char *const kind = image_other_kind(file, bytes);
+
+    if (html_begins(file, bytes))
+        return "is HTML, not a .npy file: download it again";
+    return kind != NULL ? kind : bytes == 0 ? "is empty: it is no .npy file" : "is no .npy file";
+}
+
 /* The begin and length of the dictionary, from the bytes before it. */
 static const char *read_length(const uint8_t *file, size_t bytes, size_t *begin_out, size_t *length_out)
 {
     static const uint8_t magic[MAGIC_BYTES] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
     if (bytes < MAGIC_BYTES || memcmp(file, magic, MAGIC_BYTES) != 0)
-        return html_begins(file, bytes) ? "is HTML, not a .npy file: download it again" : "is no .npy file";
+        return what_else(file, bytes);
     if (bytes < 12)
         return "is cut short in its header";
     if (file[6] < 1 || file[6] > 3)

@@ -142,6 +142,24 @@ refuses_input() {
     make_set bad
 }
 
+# A folder may hold each file under several names, with the same data only.
+refuses_other_data_under_another_name() {
+    make_set bad
+    for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+        for other in "$name-ubyte.gz" "$(echo $name | sed 's/-idx/.idx/')-ubyte"; do
+            case $other in *.gz) pack="gzip -n" ;; *) pack=cat ;; esac
+            $pack <bad/$name-ubyte >bad/$other
+            expect 0 mnist bad -o bad_out
+            rm -r bad_out
+            case $name in *images*) make_images 11 2 ;; *) make_labels 12 ;; esac | $pack >bad/$other
+            refuses_input "bad/$name-ubyte and bad/$other hold different data"
+        done
+    done
+    cp -r bad emnist
+    answers 0 "emnist: EMNIST as downloaded has rows and columns of its images exchanged" mnist emnist -o bad_out
+    rm -r bad bad_out emnist
+}
+
 refuses_damaged_input() {
     make_set bad
     printf '\001' | dd of=bad/train-images-idx3-ubyte conv=notrunc 2>/dev/null
@@ -157,7 +175,7 @@ refuses_damaged_input() {
     printf x >>bad/t10k-images-idx3-ubyte
     refuses_input "more bytes"
     printf '\012' | dd of=bad/train-labels-idx1-ubyte bs=1 seek=10 conv=notrunc 2>/dev/null
-    refuses_input "label 10 of image 2"
+    refuses_input "label 10 of image 2 is not in 0..9, as in MNIST"
     rm bad/train-labels-idx1-ubyte bad/t10k-images-idx3-ubyte
     refuses_input "train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz]"
     rm bad/train-images-idx3-ubyte
@@ -548,6 +566,7 @@ warns_of_images_that_are_nearly_black() {
     npy '<i2' '(8, 1, 2)' "$(printf '%8s' '' | sed 's/ /\\0\\0\\20\\0/g')" >x.npy
     answers 0 "x.npy: 1x2x1, int16, numbers from 0 to 16 taken as 0..255" npy x.npy y.npy -o dark
     says "dark: the images are dark: their brightest pixel is 16 of 255; if that is white"
+    says "all samples are of one class: "
     rm -r black flat truths dark
 }
 
@@ -673,6 +692,7 @@ shuffles_by_seed
 says_nothing_when_it_is_to_be_quiet
 gives_the_same_bytes_for_any_number_of_jobs
 takes_gzip_and_names_with_a_dot
+refuses_other_data_under_another_name
 refuses_damaged_input
 refuses_files_cut_at_any_byte
 answers_wrong_usage

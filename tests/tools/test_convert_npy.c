@@ -416,6 +416,56 @@ TEST(says_which_arrays_are_not_used)
     zip_maker_release(&maker);
 }
 
+/* Kuzushiji-49 has one array in each of four archives. */
+TEST(reads_the_only_array_of_an_archive)
+{
+    const uint8_t *const pixels = all_pixels();
+    char *inputs[] = { (char[]){ "x.npz" }, (char[]){ "y.npy" } };
+    struct zip_maker maker = { 0 };
+    struct attempt attempt;
+    write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
+    add_array(&maker, "arr_0.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+    zip_maker_end(&maker);
+    fixture_write("x.npz", maker.bytes, maker.byte_count);
+    zip_maker_release(&maker);
+    prepare(&attempt, inputs, 2);
+    assert_int_equal(attempt.rc, 0);
+    expect_sample(&attempt.conversion.sources[0], 2, labels[2], pixels + 2 * PIXELS, PIXELS);
+    release(&attempt);
+    maker = (struct zip_maker){ 0 };
+    add_array(&maker, "x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+    add_array(&maker, "y.npy", "<i8", "(3,)", labels, sizeof(labels));
+    zip_maker_end(&maker);
+    fixture_write("x.npz", maker.bytes, maker.byte_count);
+    zip_maker_release(&maker);
+    prepare(&attempt, inputs, 2);
+    assert_true(attempt.rc < 0);
+    assert_non_null(strstr(stop_message(attempt.stop), "x.npz: has 2 arrays: x.npy y.npy: name it alone if "));
+    release(&attempt);
+}
+
+TEST(names_files_that_are_no_arrays)
+{
+    static const struct { const char *bytes, *words; } rows[] = {
+        { "MATLAB 5.0 MAT-file, Platform: GLNXA64", "x.npy: is a MATLAB file: unpack or load it, and save" },
+        { "\x89HDF\r\n\x1a\n", "x.npy: is an HDF5 file: unpack or load it" },
+        { "\x80\x04\x95", "x.npy: is a Python pickle: unpack or load it" },
+        { "\x1f\x8b\x08", "x.npy: is compressed with gzip: unpack or load it" },
+        { "", "x.npy: is empty" },
+        { "NUMPY", "x.npy: is no .npy file" },
+    };
+    char *inputs[] = { (char[]){ "x.npy" } };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct attempt attempt;
+        fixture_write("x.npy", (const uint8_t *)rows[i].bytes, strlen(rows[i].bytes));
+        expect_refusal(rows[i].words);
+        prepare(&attempt, inputs, 1);
+        assert_non_null(strstr(stop_message(attempt.stop), rows[i].words));
+        release(&attempt);
+    }
+}
+
 TEST(says_what_there_is_where_no_name_is_known)
 {
     char *inputs[] = { (char[]){ "set.npz" } };

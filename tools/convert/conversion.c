@@ -1,10 +1,12 @@
 /* What converters share. Called by the main thread; convert_fail and convert_raw_image by any thread. */
 #include "tools/convert/convert.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "stage/log.h"
@@ -22,10 +24,23 @@ static void report_twice(const struct convert_options *options)
                             "trained on it", options->inputs[k], options->inputs[i]);
 }
 
+/* EMNIST's files hold images with rows and columns exchanged. The name of LEAF's set, whose images are upright, ends with
+ * the same letters. */
+static void report_emnist(const char *path)
+{
+    const char *const found = strcasestr(path, "emnist");
+
+    if (found != NULL && (found == path || !isalpha((unsigned char)found[-1])))
+        log_message(LOG_RUN, "%s: EMNIST as downloaded has rows and columns of its images exchanged, and is converted as "
+                    "it is: exchange them before, if upright images are to be predicted", path);
+}
+
 int converter_prepare(const struct converter *converter, const struct convert_options *options, struct stop *stop,
                       struct conversion *conversion)
 {
     report_twice(options);
+    for (size_t i = 0; i < options->input_count && converter->takes_pixels; i++)
+        report_emnist(options->inputs[i]);
     conversion->state = calloc(1, converter->state_bytes);
     return conversion->state != NULL ? converter->prepare(options, stop, conversion)
                                      : convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");

@@ -78,6 +78,7 @@ struct converter {
     size_t input_count_least, input_count_most;
     unsigned takes;             /* bits of enum convert_option */
     bool has_named_inputs;      /* the names of its files are given by its format */
+    bool takes_pixels;          /* as numbers; other converters take encoded images or records */
     size_t state_bytes;         /* of conversion->state, which prepare gets as zeros */
     /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when interrupted. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);

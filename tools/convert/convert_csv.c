@@ -711,6 +711,7 @@ const struct converter convert_csv = {
     .input_count_least = 1,
     .input_count_most = TABLES_MAX,
     .takes = CONVERT_IMAGES | CONVERT_COLUMNS,
+    .takes_pixels = true,
     .state_bytes = sizeof(struct csv_set),
     .prepare = csv_prepare,
     .release = csv_release,

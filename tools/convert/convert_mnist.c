@@ -56,14 +56,24 @@ static int mnist_fail(struct stop *stop, const struct loaded_file *file, const c
     return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", file->path, problem);
 }
 
+#define USUAL_NAMES 4u
+
+/* One of the usual names of a file, to be freed; NULL without memory. */
+static char *usual_path(const char *directory, const struct known_file *known, unsigned number)
+{
+    static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
+    char *path;
+
+    return asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[number / 2], known->tail,
+                    ends[number % 2]) < 0 ? NULL : path;
+}
+
 /* Find a file under one of its usual names. 0, -ENOENT or -ENOMEM. */
 static int find_path(const char *directory, const struct known_file *known, char **path_out)
 {
-    static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
-
-    for (unsigned i = 0; i < 4; i++) {
-        char *path;
-        if (asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[i / 2], known->tail, ends[i % 2]) < 0)
+    for (unsigned i = 0; i < USUAL_NAMES; i++) {
+        char *const path = usual_path(directory, known, i);
+        if (path == NULL)
             return -ENOMEM;
         if (access(path, F_OK) == 0) {
             *path_out = path;
@@ -101,6 +111,39 @@ static void report_origin(struct loaded_file *file, const struct known_file *kno
                 file->is_original ? "the MNIST original" : "not the MNIST original", sum);
 }
 
+/* Whether the file at `path` holds other data. One that cannot be read, as a download that was cut, holds none. */
+static bool holds_other_data(const struct loaded_file *file, const char *path)
+{
+    uint8_t *bytes = NULL;
+    size_t byte_count;
+    const bool is_read = strcmp(path, file->path) != 0 &&
+                         unpacked_file_read(path, UNPACKED_BYTES_MAX, &bytes, &byte_count) == 0;
+    const bool is_other = is_read &&
+                          (byte_count != file->byte_count || memcmp(bytes, file->bytes, byte_count) != 0);
+
+    if (is_read)
+        free(bytes);
+    return is_other;
+}
+
+/* Refuse other data under another of its names, as where one data set was unpacked and another downloaded. */
+static int check_names(const struct loaded_file *file, const struct known_file *known, const char *directory,
+                       struct stop *stop)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; i < USUAL_NAMES && rc == 0; i++) {
+        char *const path = usual_path(directory, known, i);
+        if (path == NULL)
+            return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for file names", directory);
+        if (holds_other_data(file, path))
+            rc = convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s and %s hold different data: remove the one that is "
+                              "of another data set", file->path, path);
+        free(path);
+    }
+    return rc;
+}
+
 static int load_file(struct loaded_file *file, const struct known_file *known, struct stop *stop)
 {
     const char *problem;
@@ -125,8 +168,9 @@ static int check_labels(const struct loaded_file *labels, struct stop *stop)
     for (size_t i = 0; i < labels->idx.data_bytes; i++) {
         if (labels->idx.data[i] < CLASSES)
             continue;
-        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: label %u of image %zu is not in 0..%u", labels->path,
-                            labels->idx.data[i], i, CLASSES - 1);
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: label %u of image %zu is not in 0..%u, as in MNIST, "
+                            "Fashion-MNIST and Kuzushiji-MNIST: convert EMNIST and other data sets from NumPy arrays: "
+                            CONVERT_PROGRAM " npy", labels->path, labels->idx.data[i], i, CLASSES - 1);
     }
     return 0;
 }
@@ -154,18 +198,41 @@ static int check_sizes(const struct mnist *mnist, struct stop *stop)
                         test->idx.dims[2]);
 }
 
+static int count_originals(const struct mnist *mnist)
+{
+    int count = 0;
+
+    for (int i = 0; i < FILE_COUNT; i++)
+        count += mnist->files[i].is_original;
+    return count;
+}
+
+/* Files of several data sets fit together by their counts alone. */
+static void report_mixture(const struct mnist *mnist, const char *directory)
+{
+    const int count = count_originals(mnist);
+
+    if (count > 0 && count < FILE_COUNT)
+        log_message(LOG_RUN, "%s: only %d of the four files %s the MNIST original: if the others are of another data "
+                    "set, labels or test images are wrong", directory, count, count == 1 ? "is" : "are");
+}
+
 static int load_files(struct mnist *mnist, const char *directory, struct stop *stop)
 {
     int rc = find_files(mnist, directory, stop);
 
     for (int i = 0; rc == 0 && i < FILE_COUNT; i++)
         rc = load_file(&mnist->files[i], &known_files[i], stop);
+    for (int i = 0; rc == 0 && i < FILE_COUNT; i++)
+        rc = check_names(&mnist->files[i], &known_files[i], directory, stop);
     if (rc == 0)
         rc = check_pair(&mnist->files[TRAIN_IMAGES], &mnist->files[TRAIN_LABELS], stop);
     if (rc == 0)
         rc = check_pair(&mnist->files[TEST_IMAGES], &mnist->files[TEST_LABELS], stop);
     if (rc == 0)
         rc = check_sizes(mnist, stop);
+    if (rc == 0)
+        report_mixture(mnist, directory);
     return rc;
 }
 
@@ -198,15 +265,6 @@ static struct sample_source make_source(struct mnist_split *split, const char *n
     };
 }
 
-static bool all_original(const struct mnist *mnist)
-{
-    bool all = true;
-
-    for (int i = 0; i < FILE_COUNT; i++)
-        all = all && mnist->files[i].is_original;
-    return all;
-}
-
 static void describe(struct mnist *mnist, struct conversion *conversion)
 {
     const struct idx *images = &mnist->files[TRAIN_IMAGES].idx;
@@ -214,7 +272,7 @@ static void describe(struct mnist *mnist, struct conversion *conversion)
     mnist->splits[0] = (struct mnist_split){ conversion, images, &mnist->files[TRAIN_LABELS].idx };
     mnist->splits[1] = (struct mnist_split){ conversion, &mnist->files[TEST_IMAGES].idx,
                                             &mnist->files[TEST_LABELS].idx };
-    conversion->origin = all_original(mnist) ? "the original MNIST files" : "files in the layout of MNIST";
+    conversion->origin = count_originals(mnist) == FILE_COUNT ? "the original MNIST files" : "files in the layout of MNIST";
     conversion->classes = CLASSES;
     conversion->height = images->dims[1];
     conversion->width = images->dims[2];
@@ -250,6 +308,7 @@ const struct converter convert_mnist = {
     .input_count_least = 1,
     .input_count_most = 1,
     .has_named_inputs = true,
+    .takes_pixels = true,
     .state_bytes = sizeof(struct mnist),
     .prepare = mnist_prepare,
     .release = mnist_release,

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "formats/image_header.h"
 #include "formats/npy.h"
 #include "loader/images/image.h"
 #include "loader/images/pixel_survey.h"
@@ -69,6 +70,8 @@ static int cannot_read(const struct array *array, int error, struct stop *stop)
     return convert_fail(stop, EXIT_CODE_DATA, -error, "%s: cannot read it: %s", array->path, exit_cause(-error));
 }
 
+#define OTHER_ADVICE ": unpack or load it, and save the images and the labels by numpy.save"
+
 /* Parse the header, `head` being the first bytes of the array's `all_bytes`. */
 static int parse_header(struct array *array, const uint8_t *head, size_t head_bytes, uint64_t all_bytes,
                         struct stop *stop)
@@ -77,7 +80,8 @@ static int parse_header(struct array *array, const uint8_t *head, size_t head_by
     char text[128];
 
     if (npy_parse(head, head_bytes, &array->npy, &problem) < 0)
-        return array_fail(array, stop, problem);
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s%s", array->path, problem,
+                            problem == image_other_kind(head, head_bytes) ? OTHER_ADVICE : "");
     const uint64_t present = all_bytes - array->npy.header_bytes;
     if (present == array->npy.data_bytes)
         return 0;
@@ -263,6 +267,31 @@ static bool is_npz(const char *path)
 {
     const size_t bytes = strlen(path);
     return bytes > 4 && strcmp(path + bytes - 4, ".npz") == 0;
+}
+
+/* Read the only array of an archive, as numpy.savez writes one of each. */
+static int array_open_only(struct array *array, const char *path, const atomic_bool *interrupted, struct stop *stop)
+{
+    struct npz_names names = { .all = "" };
+    struct archive_walk *walk;
+    struct archive_member member;
+    size_t count = 0;
+    bool is_reported = false;
+    int rc = archive_walk_open(&walk, path, interrupted);
+
+    while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
+        list_name(&names, &member);
+        if (count++ == 0)
+            rc = array_open_member(array, path, walk, &member, stop);
+        is_reported = rc < 0;
+    }
+    if (rc != -ENODATA && !is_reported)
+        (void)archive_walk_fail(walk, path, NULL, rc, stop);
+    archive_walk_close(walk);
+    if (rc != -ENODATA || count == 1)
+        return rc == -ENODATA ? 0 : rc;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has %zu arrays:%s: name it alone if it has images and "
+                        "labels, or save one array in each file", path, count, names.all);
 }
 
 /* Read the images and labels of every split. 0, or a negative errno after stop_fail; no training set is an error. */
@@ -535,7 +564,9 @@ static int open_files(struct npy_set *set, const struct convert_options *options
     for (size_t i = 0; i < options->input_count; i++) {
         struct npy_arrays *const arrays = &set->arrays[i / 2];
         struct array *const array = i % 2 == 0 ? &arrays->images : &arrays->labels;
-        const int rc = array_open_file(array, options->inputs[i], set->stop);
+        const char *const path = options->inputs[i];
+        const int rc = is_npz(path) ? array_open_only(array, path, options->interrupted, set->stop)
+                                    : array_open_file(array, path, set->stop);
         if (rc < 0)
             return rc;
         arrays->is_there = true;
@@ -549,8 +580,9 @@ static int open_inputs(struct npy_set *set, const struct convert_options *option
         set->arrays[i].images.fd = set->arrays[i].labels.fd = -1;
     if (is_npz(options->inputs[0]) && options->input_count == 1)
         return open_npz(set->arrays, options->inputs[0], options->interrupted, set->stop);
-    if (options->input_count % 2 == 0)
-        return open_files(set, options);
+    const int rc = open_files(set, options);
+    if (rc < 0 || options->input_count % 2 == 0)
+        return rc;
     return convert_fail(set->stop, EXIT_CODE_USAGE, -EINVAL, "npy: name one .npz file, or pairs of .npy files: images, "
                         "labels, validation images, validation labels");
 }
@@ -770,6 +802,7 @@ const struct converter convert_npy = {
     .inputs = "IMAGES LABELS",
     .input_count_least = 1,
     .input_count_most = 4,
+    .takes_pixels = true,
     .state_bytes = sizeof(struct npy_set),
     .prepare = npy_prepare,
     .release = npy_release,

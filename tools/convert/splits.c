@@ -214,6 +214,8 @@ int splits_check_classes(const struct conversion *conversion, const struct conve
     const bool may_have_gaps = conversion->class_names == NULL && source->sample != NULL;
     struct class_table train;
 
+    if (conversion->classes == 1)
+        log_message(LOG_RUN, "all samples are of one class: a network learns nothing from them");
     if ((conversion->source_count < 2 && !may_have_gaps) || source->label == NULL)
         return 0;
     int rc = class_table_make(&train, source, options, stop);

@@ -18,7 +18,7 @@ formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/forma
 	%D%/formats/test_tfrecord %D%/formats/test_unpacker
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
-stage_tests = %D%/stage/test_address_space %D%/stage/test_cpus %D%/stage/test_decimal %D%/stage/test_device \
+stage_tests = %D%/stage/test_accents %D%/stage/test_address_space %D%/stage/test_cpus %D%/stage/test_decimal %D%/stage/test_device \
 	%D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output \
 	%D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots \
 	%D%/stage/test_stop %D%/stage/test_thread %D%/stage/test_trace %D%/stage/test_utf8 %D%/stage/test_watchdog

@@ -531,7 +531,11 @@ says_what_was_meant() {
     image y >"accents/val/$nfd/1.png"
     answers 3 "'$nfc' there looks the same" folder accents -o out
     mv "accents/val/$nfd" "accents/val/tea "
-    answers 3 "folder 'tea ' is not a class of the training set (did you mean 'tea'?); its classes are '$nfc', 'tea'" folder accents -o out
+    answers 3 "folder 'tea ' is not a class of the training set: 'tea' there looks the same, but differs in blanks" folder accents -o out
+    mv "accents/val/tea " accents/train/Tea
+    expect 0 folder accents/train -o out
+    says "1 class differs from another only in capitals, such as '"
+    rm -r out
     absent out
     rm -r accents
 }

@@ -464,6 +464,18 @@ TEST_WITH(a_file_has_one_class_whatever_links_lead_to_it, fixture_folder_enter, 
     expect_refused(&convert_folder, "split", NULL, "in the classes dog and cat (1 such image)");
 }
 
+TEST_WITH(refuses_classes_that_look_the_same, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char words[] = "look the same: they differ in blanks or in how accents are encoded";
+    expect_refused_both_ways(FILES("caf\u00e9/1.png A", "cafe\u0301/2.png B", "tea/3.png C"), words);
+    expect_refused_both_ways(FILES("train/a\u0308/1.png A", "train/b/2.png B", "train/\u00e4/3.png C"), words);
+    expect_refused_both_ways(FILES("\uac00/1.png A", "\u1100\u1161/2.png B"), words);
+    expect_refused_both_ways(FILES("cat/1.png A", "dog/2.png B", "cat\u00a0/3.png C"), words);
+    expect_refused_both_ways(FILES("Cat\u00a0/1.png A", "\u3000" "cat/2.png B", "dog/3.png C"), words);
+    expect_samples_both_ways(FILES("A/1.png A", "a/2.png B", "e\u0301/3.png C", "\u00f8/4.png D"),
+                             "train 0 A 1.png A\ntrain 1 a 2.png B\ntrain 2 e\u0301 3.png C\ntrain 3 \u00f8 4.png D\n");
+}
+
 TEST_WITH(keeps_names_that_are_no_utf8, fixture_folder_enter, fixture_folder_leave)
 {
     expect_samples_both_ways(FILES("a/\xe9.png A", "\xff/2.png B"), "train 0 a \xe9.png A\ntrain 1 \xff 2.png B\n");

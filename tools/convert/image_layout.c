@@ -11,6 +11,7 @@
 
 #include "formats/split_name.h"
 #include "stage/log.h"
+#include "stage/text/accents.h"
 #include "stage/text/names.h"
 #include "stage/text/shell_word.h"
 #include "tools/convert/convert.h"
@@ -391,47 +392,88 @@ static char **find_class(const struct image_layout *layout, const struct folders
     return bsearch(folder, layout->class_names, layout->class_count, sizeof(char *), compare_folder);
 }
 
+/* ---- names that look the same ---- */
+
+#define CHARACTERS_MAX IMAGE_FOLDER_PATH_BYTES  /* of a name, with its end */
+
+static bool is_blank(uint32_t character)
+{
+    return character == ' ' || (character >= '\t' && character <= '\r') || character == 0xa0 || character == 0x3000 ||
+           character == 0xfeff || (character >= 0x2000 && character <= 0x200b);
+}
+
+/* What a name looks like, regardless of case. */
+static void read_look(const char *name, uint32_t look[CHARACTERS_MAX])
+{
+    size_t count = 0;
+
+    accents_compose(name, look);
+    for (size_t i = 0; look[i] != 0; i++) {
+        const uint32_t character = is_blank(look[i]) ? ' ' : look[i];
+        if (character != ' ' || (count > 0 && look[count - 1] != ' '))
+            look[count++] = character >= 'A' && character <= 'Z' ? character - 'A' + 'a' : character;
+    }
+    look[count - (count > 0 && look[count - 1] == ' ')] = 0;
+}
+
+static int compare_looks(const void *a, const void *b)
+{
+    uint32_t one[CHARACTERS_MAX], other[CHARACTERS_MAX];
+    size_t i = 0;
+
+    read_look(*(char *const *)a, one);
+    read_look(*(char *const *)b, other);
+    while (one[i] == other[i] && one[i] != 0)
+        i++;
+    return (one[i] > other[i]) - (one[i] < other[i]);
+}
+
+/* Regardless of case; but not if the names are equal then. */
+static bool looks_same(const char *one, const char *other)
+{
+    return strcasecmp(one, other) != 0 && compare_looks(&one, &other) == 0;
+}
+
+/* Compare the names that look alike; they follow each other. */
+static int check_sorted_names(const struct top *top, char *const *names, uint32_t count)
+{
+    const char *one = NULL, *other = NULL;
+    size_t pairs = 0;
+
+    for (uint32_t i = 1; i < count; i++) {
+        if (compare_looks(&names[i - 1], &names[i]) != 0)
+            continue;
+        if (looks_same(names[i - 1], names[i]))
+            return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders '%s' and '%s' look the same: they "
+                                "differ in blanks or in how accents are encoded (NFC or NFD of Unicode): put their "
+                                "images into one folder", top->input, names[i - 1], names[i]);
+        if (pairs++ == 0) {
+            one = names[i - 1];
+            other = names[i];
+        }
+    }
+    if (pairs > 0)
+        log_message(LOG_RUN, "%s: %zu class%s from another only in capitals, such as '%s' and '%s': are they one class?",
+                    top->input, pairs, pairs == 1 ? " differs" : "es differ", one, other);
+    return 0;
+}
+
+static int check_names(const struct top *top, const struct image_layout *layout)
+{
+    char **const names = calloc(layout->class_count + (size_t)1, sizeof(*names));
+
+    if (names == NULL)
+        return layout_no_memory(top);
+    memcpy(names, layout->class_names, layout->class_count * sizeof(*names));
+    qsort(names, layout->class_count, sizeof(*names), compare_looks);
+    const int rc = check_sorted_names(top, names, layout->class_count);
+    free(names);
+    return rc;
+}
+
 /* ---- a class that the training set does not have ---- */
 
 #define CLASSES_LISTED 10u
-
-/* The next character of a text in UTF-8, which is skipped; a wrong byte is one. */
-static uint32_t next_character(const char **text)
-{
-    const unsigned char *const at = (const unsigned char *)*text;
-    const size_t bytes = at[0] < 0xc0 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    uint32_t character = 0;
-
-    for (size_t i = 0; i < bytes && at[i] != '\0'; i++, (*text)++)
-        character = character << 8 | at[i];
-    return character;
-}
-
-/* Accents and voice marks that follow the letter they belong to, as bytes of UTF-8: U+0300 ... U+036F, U+3099, U+309A. */
-static bool is_mark(uint32_t character)
-{
-    return (character >= 0xcc80 && character <= 0xcdaf) || character == 0xe38299 || character == 0xe3829a;
-}
-
-/* Whether `composed` may look the same as `apart`, in which accents are characters of their own. */
-static bool looks_same(const char *composed, const char *apart)
-{
-    bool has_mark = false;
-
-    while (*composed != '\0' && *apart != '\0') {
-        const uint32_t one = next_character(&composed), other = next_character(&apart);
-        const char *after = apart;
-        bool is_marked = false;
-        while (*apart != '\0' && is_mark(next_character(&after))) {
-            apart = after;
-            is_marked = true;
-        }
-        if (is_marked ? one < 0x80 : one != other)
-            return false;
-        has_mark |= is_marked;
-    }
-    return has_mark && *composed == *apart;
-}
 
 /* "; its classes are cat, dog" */
 static void list_classes(const struct image_layout *layout, char *text, size_t text_size)
@@ -456,13 +498,14 @@ static int refuse_class(const struct top *top, const struct image_layout *layout
         return layout_no_memory(top);
     for (uint32_t i = 0; i < layout->class_count; i++) {
         const char *const class = layout->class_names[i];
-        same = looks_same(class, name) || looks_same(name, class) ? class : same;
+        same = looks_same(class, name) ? class : same;
         nearest_offer(&nearest, class, class);
     }
     list_classes(layout, classes, sizeof(classes));
     if (same != NULL)
-        snprintf(problem, sizeof(problem), "is not a class of the training set: '%s' there looks the same, but its accents "
-                 "are encoded in another way (NFC or NFD of Unicode, as macOS and Linux write them): give both one name%s",
+        snprintf(problem, sizeof(problem), "is not a class of the training set: '%s' there looks the same, but differs in "
+                 "blanks or in how accents are encoded (NFC or NFD of Unicode, as macOS and Linux write them): give both one "
+                 "name%s",
                  same, classes);
     else if (nearest.best != NULL)
         snprintf(problem, sizeof(problem), "is not a class of the training set (did you mean '%s'?)%s",
@@ -923,7 +966,9 @@ static void report_unlabelled(const struct top *top)
 /* Collecting moves the list's entries, from which the folders are read. */
 static int collect_training(struct top *top, struct image_layout *layout, struct range range)
 {
-    int rc = top->folders_are_classes ? 0 : check_annotations(top, range);
+    int rc = check_names(top, layout);
+    if (rc == 0 && !top->folders_are_classes)
+        rc = check_annotations(top, range);
     if (rc == 0 && !top->folders_are_classes)
         rc = check_held(top, layout, range);
     if (rc == 0 && !top->folders_are_classes)

@@ -73,15 +73,16 @@ static bool read_begun_offset(const struct settings *settings, const char *ident
     return true;
 }
 
-static bool find_begun_offset(const struct settings *settings, const char *folder, int64_t *offset_out)
+/* `path`: a run's directory, or a checkpoint. */
+static bool find_begun_offset(const struct settings *settings, const char *path, int64_t *offset_out)
 {
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem = { "" };
     struct earlier_run ended = { .identity = NULL };
     bool is_found = false;
-    if (checkpoint_reader_find(&reader, folder, &problem) == 0)
+    if (checkpoint_reader_find(&reader, path, &problem) == 0 || checkpoint_reader_open(&reader, path, &problem) == 0)
         is_found = read_begun_offset(settings, checkpoint_reader_settings(reader), offset_out);
-    else if (earlier_run_read(&ended, folder) == 0)
+    else if (earlier_run_read(&ended, path) == 0)
         is_found = read_begun_offset(settings, ended.identity, offset_out);
     checkpoint_reader_close(reader);
     earlier_run_release(&ended);
@@ -99,7 +100,7 @@ static bool begun_label_offset(struct settings *settings, int64_t *offset_out)
         if (run_name_numbered(folder, sizeof(folder), settings->run.dir, number) == 0 &&
             find_begun_offset(settings, folder, offset_out))
             return true;
-    return false;
+    return strcmp(settings->run.resume, "auto") != 0 && find_begun_offset(settings, settings->run.resume, offset_out);
 }
 
 /* Labels are shifted as for the weights that the run starts with, unless the configuration says how. */

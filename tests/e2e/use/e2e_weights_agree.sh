@@ -140,7 +140,15 @@ for how in '--set checkpoint.every=2' '--set run.dir=runs/offset' '--set checkpo
         expect_end 0 "the same command without the file, $how" run "$pipetrain" -c tiny.conf $part
         expect_err 'nothing is left to do'
     done
-    [ "${how#*every}" = "$how" ] || expect_end 0 'a longer run without the file' run "$pipetrain" -c tiny.conf $part --set train.epochs=5
+    [ "${how#*every}" != "$how" ] || continue
+    expect_end 0 'a longer run without the file' run "$pipetrain" -c tiny.conf $part --set train.epochs=5
+    state=$(ls runs/tiny*/checkpoint-* runs/offset/checkpoint-* 2>/dev/null | tail -n 1)
+    for from in "$state" "${state%/*}"; do
+        rm -rf elsewhere
+        expect_end 0 "in another directory from $from, without the file" run "$pipetrain" -c tiny.conf $part \
+            --set train.epochs=6 --set run.dir=elsewhere --set "run.resume=$from"
+        expect_equal "$(grep '^label_offset' elsewhere/run.conf)" 'label_offset = 1' "the offset of $from"
+    done
 done
 for part in weight bias; do
     train part-$part $three --set data.classes=4 --set model.weights=$shifted --set model.skip=fc2.$part --set train.steps=1

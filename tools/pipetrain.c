@@ -409,6 +409,7 @@ static int execute(struct settings *settings, const struct arguments *arguments,
         code = prepare(settings, arguments, process_start_ns);
     code = join_ranks(&ranks, &arguments->launcher, settings, arguments->kind, code);
     if (code == EXIT_CODE_OK) {
+        settings_report_followed(settings);
         option_needs_warn(settings);
         pixels_warn(settings);
         code = run_execute(settings, arguments->kind, process_start_ns, ranks);

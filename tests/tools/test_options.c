@@ -495,26 +495,67 @@ TEST_WITH(distance_counts_changes_additions_drops_and_swaps, setup, teardown)
     assert_true(nearest_distance(longest, longest) == SIZE_MAX);
 }
 
-TEST_WITH(needs_name_options_and_their_values, setup, teardown)
+static void check_values(const struct option_row *of, const char *values)
 {
-    for (const struct option_need *need = option_needs; need->key != NULL; need++) {
-        const struct option_row *const of = option_find(need->of, need->of_key);
-        assert_non_null(option_find(need->section, need->key));
-        assert_non_null(of);
-        char words[128] = "", *rest = NULL;
-        snprintf(words, sizeof(words), "%s", need->values != NULL ? need->values : "");
-        for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-            const struct option_choice *choice = of->choices;
-            if (choice == NULL) {
-                assert_string_equal(word, "0");         /* of a number: none */
-                continue;
-            }
-            while (choice->name != NULL && strcmp(choice->name, word) != 0)
-                choice++;
-            if (choice->name == NULL)
-                fail_msg("%s is none of %s", word, need->of_key);
+    char word[PATTERN_BYTES];
+    while (patterns_next(&values, word)) {
+        const struct option_choice *choice = of->choices;
+        if (choice == NULL) {
+            assert_string_equal(word, "0");             /* of a number: none */
+            continue;
         }
+        while (choice->name != NULL && strcmp(choice->name, word) != 0)
+            choice++;
+        if (choice->name == NULL)
+            fail_msg("%s is none of %s", word, of->key);
     }
+}
+
+TEST_WITH(what_an_option_needs_are_options_and_their_values, setup, teardown)
+{
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        for (size_t i = 0; i < OPTION_USES_MAX && option->uses[i].key != NULL; i++) {
+            const struct option_row *const of = option_find(option->uses[i].section, option->uses[i].key);
+            assert_non_null(of);
+            check_values(of, option->uses[i].values != NULL ? option->uses[i].values : "");
+        }
+}
+
+TEST_WITH(every_default_is_known_again, setup, teardown)
+{
+    const struct settings *settings = *state;
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (!option_is_default(option, settings))
+            fail_msg("%s.%s is not %s", section_name(option->section), option->key, option->initial);
+}
+
+TEST_WITH(values_in_trials_and_in_overfit_are_valid, setup, teardown)
+{
+    struct settings *settings = *state;
+    size_t count = 0;
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        for (int i = 0; i < 2; i++) {
+            const char *const value = i == 0 ? option->in_trials : option->in_overfit;
+            char problem[256];
+            if (value != NULL && option_parse(option, settings, value, problem, sizeof(problem)) != 0)
+                fail_msg("%s.%s: %s %s", section_name(option->section), option->key, value, problem);
+            count += value != NULL;
+        }
+    assert_true(count > 0);
+}
+
+TEST_WITH(other_names_are_of_one_option_and_no_key, setup, teardown)
+{
+    char name[PATTERN_BYTES], names[256];
+    const struct option_row *found;
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        for (const char *at = option->other_names; at != NULL && patterns_next(&at, name);) {
+            assert_ptr_equal(option_find_other(name), option);
+            assert_int_equal(option_find_key(name, &found, names, sizeof(names)), 0);
+        }
+    assert_ptr_equal(option_find_other("Batch-Size"), option_find(SECTION_TRAIN, "batch"));
+    assert_null(option_find_other("batchsizes"));
+    assert_null(option_find_other(""));
 }
 
 /* How many warnings there are with these settings. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tools/config/hints.h"
-#include "tools/trial/trial.h"
 
 #define WHERE "--compare"
 
@@ -101,7 +100,7 @@ int axes_add(struct axes *axes, const char *text, struct settings *settings, str
     int rc = find_row(name, settings, problems, &row);
     if (rc == 0)
         rc = find_axis(axes, row, problems, &axis);
-    if (rc == 0 && trial_overrides(axis->key)) {
+    if (rc == 0 && row->in_trials != NULL) {
         problems_add(problems, WHERE, "%s is the same in all variants: --steps and --seconds set how long they run",
                      axis->key);
         rc = -EINVAL;

@@ -1,7 +1,6 @@
 /* Suggestions for misspelt keys, sections, models and tensors. Called by the main thread. */
 #include "tools/config/hints.h"
 
-#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,81 +39,13 @@ static const struct option_row *nearest_option(enum section section, const char 
     return nearest.best;
 }
 
-/* Other names of options: in other training programs, or in earlier versions of this one. */
-static const struct other_name { const char *other; enum section section; const char *key; } other_names[] = {
-    { "accumulation_steps", SECTION_TRAIN, "accumulate" },
-    { "amp", SECTION_DEVICES, "precision" },
-    { "batch_size", SECTION_TRAIN, "batch" },
-    { "clip_grad_norm", SECTION_TRAIN, "clip_norm" },
-    { "cutmix_alpha", SECTION_AUGMENT, "cutmix" },
-    { "data_dir", SECTION_DATA, "train" },
-    { "dtype", SECTION_DEVICES, "precision" },
-    { "early_stop", SECTION_TRAIN, "patience" },
-    { "early_stopping", SECTION_TRAIN, "patience" },
-    { "ema_decay", SECTION_TRAIN, "ema" },
-    { "every_n_steps", SECTION_CHECKPOINT, "every" },
-    { "gpus", SECTION_DEVICES, "towers" },
-    { "grad_accum", SECTION_TRAIN, "accumulate" },
-    { "grad_clip", SECTION_TRAIN, "clip_norm" },
-    { "gradient_accumulation", SECTION_TRAIN, "accumulate" },
-    { "gradient_accumulation_steps", SECTION_TRAIN, "accumulate" },
-    { "init", SECTION_MODEL, "weights" },
-    { "keep_last", SECTION_CHECKPOINT, "keep" },
-    { "log_interval", SECTION_REPORT, "interval" },
-    { "lr", SECTION_TRAIN, "learning_rate" },
-    { "lr_schedule", SECTION_TRAIN, "schedule" },
-    { "max_epochs", SECTION_TRAIN, "epochs" },
-    { "max_grad_norm", SECTION_TRAIN, "clip_norm" },
-    { "max_steps", SECTION_TRAIN, "steps" },
-    { "mixup_alpha", SECTION_AUGMENT, "mixup" },
-    { "num_classes", SECTION_DATA, "classes" },
-    { "num_epochs", SECTION_TRAIN, "epochs" },
-    { "num_gpus", SECTION_DEVICES, "towers" },
-    { "num_workers", SECTION_INPUT, "decode_threads" },
-    { "opt", SECTION_TRAIN, "optimizer" },
-    { "prefetch_factor", SECTION_INPUT, "prefetch_depth" },
-    { "pretrained", SECTION_MODEL, "weights" },
-    { "print_freq", SECTION_REPORT, "interval" },
-    { "save_best", SECTION_CHECKPOINT, "keep_best" },
-    { "save_every", SECTION_CHECKPOINT, "every" },
-    { "save_steps", SECTION_CHECKPOINT, "every" },
-    { "scheduler", SECTION_TRAIN, "schedule" },
-    { "smoothing", SECTION_TRAIN, "label_smoothing" },
-    { "warmup", SECTION_TRAIN, "warmup_epochs" },
-    { "warmup_steps", SECTION_TRAIN, "warmup_epochs" },
-    { "wd", SECTION_TRAIN, "weight_decay" },
-    { "workers", SECTION_INPUT, "decode_threads" },
-};
-
-#define OTHER_NAMES (sizeof(other_names) / sizeof(*other_names))
-
-/* Compare words without case and separators: batch_size, batch-size, batchsize, BatchSize. */
-static bool is_same_word(const char *a, const char *b)
-{
-    for (;; a++, b++) {
-        while (*a != '\0' && !isalnum((unsigned char)*a))
-            a++;
-        while (*b != '\0' && !isalnum((unsigned char)*b))
-            b++;
-        if (*a == '\0' || tolower((unsigned char)*a) != tolower((unsigned char)*b))
-            return *a == *b;
-    }
-}
-
-/* The option with this other name, or NULL. */
-static const struct option_row *find_other_name(const char *key)
-{
-    for (size_t i = 0; i < OTHER_NAMES; i++)
-        if (is_same_word(other_names[i].other, key))
-            return option_find(other_names[i].section, other_names[i].key);
-    return NULL;
-}
-
 static const struct option_row *nearest_other_name(const char *key)
 {
     struct nearest nearest = { .name = key };
-    for (size_t i = 0; i < OTHER_NAMES; i++)
-        nearest_offer(&nearest, other_names[i].other, option_find(other_names[i].section, other_names[i].key));
+    char name[PATTERN_BYTES];
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        for (const char *at = option->other_names; at != NULL && patterns_next(&at, name);)
+            nearest_offer(&nearest, name, option);
     return nearest.best;
 }
 
@@ -135,7 +66,7 @@ void config_hint_key(struct settings *settings, enum section section, const char
         snprintf(hint, hint_size, " (it belongs in %s)", sections);
         return;
     }
-    const struct option_row *const same = find_other_name(key);
+    const struct option_row *const same = option_find_other(key);
     const struct option_row *const meant = same != NULL ? same : nearest_anywhere(section, key);
     *hint = '\0';
     if (meant == NULL)

@@ -225,6 +225,12 @@ static void format_numbers(const struct numbers *numbers, char *text, size_t tex
     }
 }
 
+bool option_is_default(const struct option_row *option, const struct settings *settings)
+{
+    struct option_text text;
+    return strcmp(option_format(option, settings, &text), option->initial) == 0;
+}
+
 const char *option_choice_name(const struct option_row *option, int value)
 {
     const struct option_choice *choice = option->choices;

@@ -42,13 +42,29 @@ enum option_effect {
     EFFECT_NONE                 /* results do not depend on it */
 };
 
+/* The line of a row among the settings that a checkpoint stores. */
+enum option_line {
+    LINE_ALWAYS,
+    LINE_IF_USED,               /* only where the row has an effect (option_is_used) */
+    LINE_ELSEWHERE              /* none: its effect is in the line of another row, or of the data */
+};
+
 #define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */
 #define OPTION_NAME_MAX 64      /* bytes */
 #define OPTION_STRING_MAX 32000 /* bytes; a quoted one fits into a line of a configuration file */
 
+#define OPTION_USES_MAX 2
+
 struct option_choice { const char *name; int value; };
 
-/* A row (struct option is that of getopt). */
+/* What a row needs to have an effect: another option with one of these values. */
+struct option_use {
+    enum section section;
+    const char *key;            /* NULL: nothing */
+    const char *values;         /* separated by spaces; NULL: any but its default */
+};
+
+/* All that is known of an option (struct option is that of getopt). */
 struct option_row {
     enum section section;
     const char *key;
@@ -63,6 +79,15 @@ struct option_row {
     const struct option_choice *choices;        /* the last one has a NULL name */
     size_t offset;              /* of the field in struct settings */
     const char *help;           /* one line */
+    const char *other_names;    /* in other training programs or earlier versions, separated by spaces; NULL: none */
+    struct option_use uses[OPTION_USES_MAX];    /* all are needed */
+    bool may_differ;            /* between ranks: a place of input, whose contents are compared, or rank 0's alone */
+    enum option_line line;
+    bool unknown_if_missing;    /* a checkpoint without its line, of an earlier version, may be of any value; of other
+                                 * rows, it is of the default */
+    bool is_hyperparameter;     /* TensorBoard shows it as one, as it does all of some sections */
+    const char *in_trials;      /* its value in trials of --tune and --compare; NULL: the user's */
+    const char *in_overfit;     /* its value with --overfit, unless --set has one; NULL: the user's */
 };
 
 /* All options by section; the last row has a NULL key. */
@@ -78,6 +103,9 @@ const struct option_row *option_find(enum section section, const char *key);
 /* The number of options with this key in all sections, with the last of them, and the names of all: "run.name or
  * model.name". */
 size_t option_find_key(const char *key, const struct option_row **option_out, char *names, size_t names_size);
+/* The option of which the word is another name, regardless of case and of what is neither letter nor digit; NULL: none. */
+const struct option_row *option_find_other(const char *word);
+bool option_is_hyperparameter(const struct option_row *option);
 /* The index of the row in option_table and settings.origins. */
 size_t option_index(const struct option_row *option);
 /* The field of the option in `settings`. */
@@ -91,6 +119,8 @@ int option_parse(const struct option_row *option, struct settings *settings, con
 struct option_text { char text[32 * OPTION_NUMBERS_MAX]; };
 /* The value of the field as text, which parses to the same value. It is in the settings, in the table, or in *text. */
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text);
+/* Is it the default? */
+bool option_is_default(const struct option_row *option, const struct settings *settings);
 /* The name of a value of a choice, or NULL. */
 const char *option_choice_name(const struct option_row *option, int value);
 /* The allowed values ("1 .. 1024", "full, none"), or "" for any. */

@@ -1,4 +1,4 @@
-/* Settings of --overfit. */
+/* Settings of --overfit (in_overfit in option_table, and those that depend on the data). */
 #include "tools/config/overfit.h"
 
 #include <assert.h>
@@ -30,35 +30,10 @@ static int set(struct settings *settings, enum section section, const char *key,
 
 static int set_fixed(struct settings *settings)
 {
-    static const struct { enum section section; const char *key, *value; } values[] = {
-        { SECTION_RUN, "resume", "never" },
-        { SECTION_DATA, "validation_split", "0" },
-        { SECTION_DATA, "allow_overlap", "yes" },
-        { SECTION_DATA, "last_batch", "keep" },
-        { SECTION_AUGMENT, "crop", "evaluated" },
-        { SECTION_AUGMENT, "flip", "no" },
-        { SECTION_AUGMENT, "colour", "no" },
-        { SECTION_AUGMENT, "mixup", "0" },
-        { SECTION_AUGMENT, "cutmix", "0" },
-        { SECTION_MODEL, "dropout", "no" },
-        { SECTION_TRAIN, "steps", "0" },
-        { SECTION_TRAIN, "stop_at", "1" },
-        { SECTION_TRAIN, "patience", "0" },
-        { SECTION_TRAIN, "on_nan", "stop" },
-        { SECTION_TRAIN, "weight_decay", "0" },
-        { SECTION_TRAIN, "label_smoothing", "0" },
-        { SECTION_TRAIN, "ema", "0" },
-        { SECTION_TRAIN, "schedule", "constant" },
-        { SECTION_TRAIN, "boundaries", "" },
-        { SECTION_TRAIN, "factors", "" },
-        { SECTION_TRAIN, "warmup_epochs", "0" },
-        { SECTION_CHECKPOINT, "every", "never" },
-        { SECTION_CHECKPOINT, "keep_best", "no" },
-        { SECTION_CHECKPOINT, "on_stop", "no" },
-    };
     int rc = 0;
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && rc == 0; i++)
-        rc = set(settings, values[i].section, values[i].key, values[i].value);
+    for (const struct option_row *row = option_table; row->key != NULL && rc == 0; row++)
+        if (row->in_overfit != NULL)
+            rc = set(settings, row->section, row->key, row->in_overfit);
     return rc;
 }
 

@@ -66,16 +66,15 @@ static void check_betas(struct settings *settings, struct problems *problems)
     report_train(settings, problems, "betas", message);
 }
 
-/* Warn of keys of a schedule without a schedule. */
+/* Refuse keys of a schedule without a schedule. */
 static void check_unused(struct settings *settings, struct problems *problems)
 {
-    static const char *const keys[] = { "schedule_epochs", "boundaries", "factors",    "decay_factor", "decay_epochs",
-                                        "staircase",       "rate_decay", "final_rate", "power",        "peak" };
     if (settings_origin(settings, SECTION_TRAIN, "schedule")->origin != ORIGIN_DEFAULT)
         return;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (settings_origin(settings, SECTION_TRAIN, keys[i])->origin > ORIGIN_MODEL)
-            report_train(settings, problems, keys[i], "has no effect without a schedule: set train.schedule as well");
+    for (const struct option_row *row = option_table; row->key != NULL; row++)
+        if (row->uses[0].key != NULL && strcmp(row->uses[0].key, "schedule") == 0 &&
+            settings->origins[option_index(row)].origin > ORIGIN_MODEL)
+            report_train(settings, problems, row->key, "has no effect without a schedule: set train.schedule as well");
 }
 
 static void check_piecewise(struct settings *settings, struct problems *problems)

@@ -5,7 +5,7 @@
 
 #include "stage/text/decimal.h"
 #include "sync/bucket.h"
-#include "tools/config/options.h"
+#include "tools/config/option_needs.h"
 #include "tools/config/settings_model.h"
 
 struct optimizer training_optimizer(const struct train_settings *train)
@@ -48,35 +48,23 @@ static void add_number(char *text, size_t text_size, const char *before, double 
     add(text, text_size, decimal);
 }
 
-enum { HAS_MOMENTUM = 1, HAS_RHO = 2, HAS_BETAS = 4, HAS_EPSILON = 8, HAS_TRUST = 16 };
-
-static const unsigned numbers_of[OPTIMIZER_KIND_COUNT] = {
-    [OPTIMIZER_MOMENTUM] = HAS_MOMENTUM,
-    [OPTIMIZER_NESTEROV] = HAS_MOMENTUM,
-    [OPTIMIZER_ADADELTA] = HAS_RHO | HAS_EPSILON,
-    [OPTIMIZER_RMSPROP] = HAS_MOMENTUM | HAS_RHO | HAS_EPSILON,
-    [OPTIMIZER_RMSPROP_KERAS] = HAS_RHO | HAS_EPSILON,
-    [OPTIMIZER_ADAM] = HAS_BETAS | HAS_EPSILON,
-    [OPTIMIZER_ADAMW] = HAS_BETAS | HAS_EPSILON,
-    [OPTIMIZER_LARS] = HAS_MOMENTUM | HAS_TRUST,
-};
-
 void training_describe_optimizer(const struct train_settings *train, char *text, size_t text_size)
 {
     static const char *const scopes[] = { [DECAY_NO_NORMS] = "", [DECAY_ALL] = " of all parameters",
                                           [DECAY_WEIGHTS] = " of weights alone" };
-    const struct { unsigned which; const char *before; double number; } numbers[] = {
-        { HAS_MOMENTUM, ", momentum ", train->momentum },
-        { HAS_RHO, ", rho ", train->rho },
-        { HAS_BETAS, ", betas ", train->betas.value[0] },
-        { HAS_BETAS, " ", train->betas.value[1] },
-        { HAS_EPSILON, ", epsilon ", train->epsilon },
-        { HAS_TRUST, ", trust ", train->trust },
+    const struct { const char *key, *before; double number; } numbers[] = {
+        { "momentum", ", momentum ", train->momentum },
+        { "rho", ", rho ", train->rho },
+        { "betas", ", betas ", train->betas.value[0] },
+        { "betas", " ", train->betas.value[1] },
+        { "epsilon", ", epsilon ", train->epsilon },
+        { "trust", ", trust ", train->trust },
     };
+    const char *const name = option_choice_name(option_find(SECTION_TRAIN, "optimizer"), (int)train->optimizer);
     *text = '\0';
-    add(text, text_size, option_choice_name(option_find(SECTION_TRAIN, "optimizer"), (int)train->optimizer));
+    add(text, text_size, name);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if ((numbers_of[train->optimizer] & numbers[i].which) != 0)
+        if (option_is_for(option_find(SECTION_TRAIN, numbers[i].key), name))
             add_number(text, text_size, numbers[i].before, numbers[i].number);
     if (train->weight_decay > 0) {
         add_number(text, text_size, ", weight decay ", train->weight_decay);

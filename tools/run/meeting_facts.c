@@ -26,33 +26,13 @@ static void write_fact(FILE *out, const char *key, const char *value)
 
 /* ---- settings ---- */
 
-/* Input files may be elsewhere on another host: their contents are compared. Progress is shown by rank 0. */
-static bool may_differ(const struct option_row *option)
-{
-    static const struct {
-        enum section section;
-        const char *key;
-    } keys[] = {
-        { SECTION_DATA, "train" },
-        { SECTION_DATA, "validation" },
-        { SECTION_DATA, "class_names" },
-        { SECTION_MODEL, "file" },
-        { SECTION_MODEL, "weights" },
-        { SECTION_REPORT, "progress" },
-    };
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-        if (option->section == keys[i].section && strcmp(option->key, keys[i].key) == 0)
-            return true;
-    return false;
-}
-
 static void write_settings(const struct settings *settings, FILE *out)
 {
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
         struct option_text text;
         char key[96];
         snprintf(key, sizeof(key), "%s.%s", section_name(option->section), option->key);
-        if (!may_differ(option))
+        if (!option->may_differ)
             write_fact(out, key, option_format(option, settings, &text));
     }
     fprintf(out, "--overfit\t%lld\n", (long long)settings->overfit);

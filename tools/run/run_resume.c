@@ -13,7 +13,7 @@
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
 #include "stage/text/utf8.h"
-#include "tools/config/options.h"
+#include "tools/config/option_needs.h"
 #include "tools/config/training.h"
 #include "tools/results/earlier_run.h"
 #include "tools/results/named_classes.h"
@@ -30,54 +30,33 @@
 
 /* ---- the identity of a run ---- */
 
-/* Is `name` ("sync.every") among the words? */
-static bool has_name(const char *words, const struct option_row *option)
+static bool is_of(const struct option_row *option, enum section section, const char *key)
 {
-    char word[96];
-    snprintf(word, sizeof(word), " %s.%s ", section_name(option->section), option->key);
-    return strstr(words, word) != NULL;
+    return option->section == section && strcmp(option->key, key) == 0;
 }
 
-/* Keys of sync that have no effect with these settings. They are left out, as in checkpoints of versions that did not
- * have them. */
-static bool sync_has_no_effect(const struct option_row *option, const struct settings *settings)
+/* Whether it has a line. One that no other option decides: bf16 travels only between several towers; threads compute
+ * only on CPUs. */
+static bool has_line(const struct option_row *option, const struct settings *settings)
 {
-    const struct { const char *key; enum sync_mode of; } keys[] = {
-        { "max_staleness", SYNC_ASYNC }, { "staleness_rate", SYNC_ASYNC },
-        { "consistency", settings->sync.consistency == CONSISTENCY_RELAXED ? settings->sync.mode : SYNC_REPLICATED },
-        { "average", SYNC_AVERAGING },
-    };
-    const bool is_initial = settings->sync.consistency == CONSISTENCY_STRONG &&
-                            settings->sync.average == AVERAGED_ALL && settings->sync.mode != SYNC_ASYNC;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-        if (strcmp(option->key, keys[i].key) == 0)
-            return is_initial || settings->sync.mode != keys[i].of;
-    return strcmp(option->key, "wire") == 0 && !settings_use_bf16_grads(settings);
-}
-
-/* The same for all sections; and keys whose effect is in the line of another key, or of the data. */
-static bool has_no_effect(const struct option_row *option, const struct settings *settings)
-{
-    static const char elsewhere[] = " data.train data.validation input.ram_budget model.file train.batch_per_tower ";
-    static const char of_blocks[] = " data.shuffle_window input.read_block ";
-    static const char of_cores[] = " devices.threads_per_tower devices.convolution ";
-    if (option->section == SECTION_SYNC && sync_has_no_effect(option, settings))
-        return true;
-    return has_name(elsewhere, option) || (settings->data.shuffle != SHUFFLE_BLOCK && has_name(of_blocks, option)) ||
-           (settings->devices.kind != DEVICE_CHOICE_CPU && has_name(of_cores, option));
+    if (is_of(option, SECTION_SYNC, "wire"))
+        return settings_use_bf16_grads(settings);
+    if (is_of(option, SECTION_DEVICES, "threads_per_tower"))
+        return settings->devices.kind == DEVICE_CHOICE_CPU;
+    return option->line == LINE_ALWAYS || (option->line == LINE_IF_USED && option_is_used(option, settings));
 }
 
 /* With train.slices the weights do not depend on the towers, but on the threads of each. */
 static enum option_effect effect_of(const struct option_row *option, const struct settings *settings)
 {
-    return settings->train.slices > 0 && has_name(" devices.threads_per_tower ", option) ? EFFECT_RUN : option->effect;
+    return settings->train.slices > 0 && is_of(option, SECTION_DEVICES, "threads_per_tower") ? EFFECT_RUN : option->effect;
 }
 
 static void write_options(const struct settings *settings, enum option_effect effect, FILE *out)
 {
     struct option_text text;
     for (const struct option_row *option = option_table; option->key != NULL; option++)
-        if (effect_of(option, settings) == effect && !has_no_effect(option, settings))
+        if (effect_of(option, settings) == effect && has_line(option, settings))
             fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
                     option_format(option, settings, &text));
 }
@@ -182,17 +161,11 @@ static const struct option_row *option_of(const char *line, size_t key_bytes)
     return NULL;
 }
 
-/* A key that a checkpoint lacks: its value there is unknown, not the default. */
-static bool is_unknown(const struct option_row *option)
-{
-    return has_name(" input.source input.read_block devices.threads_per_tower ", option);
-}
-
 /* What the checkpoint has; where it lacks the key, its default. */
 static struct shown shown_there(const char *line, size_t key_bytes, const char *theirs)
 {
     const struct option_row *const option = theirs == NULL ? option_of(line, key_bytes) : NULL;
-    return shown_of(option != NULL && !is_unknown(option) ? option->initial : theirs);
+    return shown_of(option != NULL && !option->unknown_if_missing ? option->initial : theirs);
 }
 
 static void add_difference(const char *line, size_t key_bytes, const char *theirs, struct differences *differences)
@@ -220,7 +193,7 @@ static bool may_be_initial(const char *line, size_t key_bytes, size_t value_byte
     if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
         return true;
     const struct option_row *const option = option_of(line, key_bytes);
-    return option != NULL && (is_unknown(option) || is_line(line + key_bytes, value_bytes, option->initial));
+    return option != NULL && (option->unknown_if_missing || is_line(line + key_bytes, value_bytes, option->initial));
 }
 
 /* Earlier versions stored these two as they were set, which was `auto` and no difference to `real`. */

@@ -17,37 +17,19 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "tools/config/options.h"
 #include "tools/trial/trial_process.h"
 
 #define START_SECONDS 600.0             /* allowed for the start, unless limit_seconds is set */
 #define PATH_ROOM 256                   /* for a file name after the folder's path */
 #define DESCRIPTORS_MAX 8               /* of nftw */
 
-/* The keys that every trial sets. The values of the first two depend on the trial. */
-enum { KEY_DIR, KEY_STEPS, KEY_COUNT = 15 };
-static const struct { const char *key, *value; } trial_keys[KEY_COUNT] = {
-    [KEY_DIR] = { "run.dir", NULL },
-    [KEY_STEPS] = { "train.steps", NULL },
-    { "train.epochs", "1000000" },      /* the largest value: train.steps decides */
-    { "train.max_time", "" },
-    { "train.stop_at", "0" },
-    { "train.patience", "0" },
-    { "run.resume", "never" },
-    { "checkpoint.every", "never" },
-    { "checkpoint.keep_best", "no" },
-    { "checkpoint.on_stop", "no" },
-    { "report.progress", "none" },
-    { "report.trace", "" },
-    { "report.tensorboard", "no" },     /* no trial shows up among the user's runs */
-    { "report.histograms", "none" },
-    { "report.prometheus", "" },
-};
-
 struct trial {
     const struct trial_spec *spec;
     bool only_checks;
     char folder[PATH_MAX];
-    char *words[KEY_COUNT];             /* trial_keys as "KEY=VALUE"; owned */
+    char *words[OPTIONS_MAX];           /* "KEY=VALUE" of all options that trials set; owned */
+    size_t word_count;
     char **argv;                        /* array owned, strings lent */
 };
 
@@ -68,14 +50,6 @@ bool trial_can_read_again(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
-
-bool trial_overrides(const char *key)
-{
-    for (size_t i = 0; i < KEY_COUNT; i++)
-        if (strcmp(trial_keys[i].key, key) == 0)
-            return true;
-    return false;
 }
 
 /* ---- the folder ---- */
@@ -107,19 +81,32 @@ static void remove_folder(const char *path)
 
 /* ---- the command line ---- */
 
+/* The value of an option that trials set: folder and length are the trial's own. */
+static const char *value_of(const struct option_row *row, const char *dir, const char *steps)
+{
+    const struct { enum section section; const char *key, *value; } own[] = { { SECTION_RUN, "dir", dir },
+                                                                             { SECTION_TRAIN, "steps", steps } };
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+        if (row == option_find(own[i].section, own[i].key))
+            return own[i].value;
+    return row->in_trials;
+}
+
 static int make_words(struct trial *trial)
 {
     char dir[PATH_MAX + PATH_ROOM], steps[24];
     const uint64_t wanted = trial->spec->steps;
     snprintf(dir, sizeof(dir), "%s/run", trial->folder);
     snprintf(steps, sizeof(steps), "%" PRIu64, wanted == 0 || wanted > TRIAL_STEPS_MAX ? TRIAL_STEPS_MAX : wanted);
-    const char *const values[KEY_COUNT] = { [KEY_DIR] = dir, [KEY_STEPS] = steps };
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        const char *const value = values[i] != NULL ? values[i] : trial_keys[i].value;
-        if (asprintf(&trial->words[i], "%s=%s", trial_keys[i].key, value) < 0) {
-            trial->words[i] = NULL;
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        char **const word = &trial->words[trial->word_count];
+        if (row->in_trials == NULL)
+            continue;
+        if (asprintf(word, "%s.%s=%s", section_name(row->section), row->key, value_of(row, dir, steps)) < 0) {
+            *word = NULL;
             return -ENOMEM;
         }
+        trial->word_count++;
     }
     return 0;
 }
@@ -138,7 +125,7 @@ static int make_argv(struct trial *trial)
 {
     static const char *const no_evaluation = "data.validation=", *const no_rollback = "train.on_nan=stop";
     const struct trial_spec *const spec = trial->spec;
-    char **const argv = calloc(2 * (spec->assignment_count + spec->own_count + KEY_COUNT + 2) + 5, sizeof(*argv));
+    char **const argv = calloc(2 * (spec->assignment_count + spec->own_count + OPTIONS_MAX + 2) + 5, sizeof(*argv));
     size_t count = 0;
     trial->argv = argv;
     if (argv == NULL || make_words(trial) != 0)
@@ -152,7 +139,7 @@ static int make_argv(struct trial *trial)
     count = add_sets(argv, count, &no_evaluation, spec->skips_evaluation);
     count = add_sets(argv, count, &no_rollback, spec->has_rollback);
     count = add_sets(argv, count, spec->own, spec->own_count);
-    add_sets(argv, count, (const char *const *)trial->words, KEY_COUNT);
+    add_sets(argv, count, (const char *const *)trial->words, trial->word_count);
     return 0;
 }
 
@@ -364,7 +351,7 @@ static int run_trial(const struct trial_spec *spec, bool only_checks, struct tri
     rc = rc == 0 ? run_child(&trial, result)
                  : trial_failed(result, rc, EXIT_CODE_MEMORY, "its command line: %s", strerror(-rc));
     remove_folder(trial.folder);
-    for (size_t i = 0; i < KEY_COUNT; i++)
+    for (size_t i = 0; i < trial.word_count; i++)
         free(trial.words[i]);
     free(trial.argv);
     return rc;

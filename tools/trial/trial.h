@@ -15,7 +15,7 @@
 struct trial_spec {
     const char *config_path;            /* a file, no pipe: every trial reads it again */
     /* Assignments as --set takes them. Later ones win: first those of the command line, then those of this trial, last
-     * the keys that every trial sets (trial_overrides). */
+     * the options that every trial sets (in_trials in option_table). */
     const char *const *assignments;
     size_t assignment_count;
     const char *const *own;
@@ -61,9 +61,6 @@ struct trial_result {
 
 /* True for a regular file. A pipe or a terminal is empty for the second trial. */
 bool trial_can_read_again(const char *path);
-
-/* Is this key ("train.steps") one that every trial sets to a value of its own? */
-bool trial_overrides(const char *key);
 
 /* Run this program (/proc/self/exe) as a child process, with a new run directory in $TMPDIR or /tmp that is removed
  * afterwards. The child starts from step 0, saves no state, and runs until its steps or its time are over. Its output

@@ -467,10 +467,8 @@ static void write_changes(struct tune *tune)
 /* Does a key decide what is measured? A trial sets others itself, or they name and report a run. */
 static bool is_measured(const struct option_row *option)
 {
-    char key[64];
-    snprintf(key, sizeof(key), "%s.%s", section_name(option->section), option->key);
-    return option->section != SECTION_REPORT && option->section != SECTION_CHECKPOINT && !trial_overrides(key) &&
-           strcmp(key, "run.name") != 0;
+    return option->section != SECTION_REPORT && option->section != SECTION_CHECKPOINT && option->in_trials == NULL &&
+           option != option_find(SECTION_RUN, "name");
 }
 
 /* The assignments of the command line that the file does not have, in words: "" for none. */

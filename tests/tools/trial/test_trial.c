@@ -244,12 +244,6 @@ TEST_WITH(assignments_come_before_those_of_the_trial, set_up, tear_down)
     assert_nothing_stays();
 }
 
-TEST_WITH(every_trial_overrides_some_keys, set_up, tear_down)
-{
-    assert_true(trial_overrides("train.steps") && trial_overrides("run.dir") && trial_overrides("checkpoint.every"));
-    assert_false(trial_overrides("train.batch") || trial_overrides("steps"));
-}
-
 TEST_WITH(ends_when_its_time_is_over, set_up, tear_down)
 {
     use("train");

@@ -50,28 +50,6 @@ struct tensorboard {
 
 /* ---- hyperparameters: settings under their names in a configuration file ---- */
 
-/* The settings that decide what a run computes: whole sections (NULL), or some keys of one. */
-static const struct { enum section section; const char *keys; } hyperparameters[] = {
-    { SECTION_MODEL, NULL },
-    { SECTION_AUGMENT, NULL },
-    { SECTION_TRAIN, NULL },
-    { SECTION_RUN, " seed " },
-    { SECTION_DATA, " train limit shuffle " },
-    { SECTION_INPUT, " source " },
-    { SECTION_DEVICES, " towers precision " },
-    { SECTION_SYNC, " mode every " },
-};
-
-static bool is_hyperparameter(const struct option_row *option)
-{
-    char word[64];
-    snprintf(word, sizeof(word), " %s ", option->key);
-    for (size_t i = 0; i < sizeof(hyperparameters) / sizeof(*hyperparameters); i++)
-        if (hyperparameters[i].section == option->section)
-            return hyperparameters[i].keys == NULL || strstr(hyperparameters[i].keys, word) != NULL;
-    return false;
-}
-
 static void put_hyperparameter(struct tfevent *event, const struct option_row *option, const struct settings *settings)
 {
     const void *const value = option_value(option, settings);
@@ -100,7 +78,7 @@ static void put_hyperparameters(struct tfevent *event, const struct settings *se
 {
     tfevent_open_session(event);
     for (const struct option_row *option = option_table; option->key != NULL; option++)
-        if (is_hyperparameter(option))
+        if (option_is_hyperparameter(option))
             put_hyperparameter(event, option, settings);
     tfevent_close_session(event, group, time);
 }

@@ -556,17 +556,21 @@ warns_of_images_that_are_nearly_black() {
     npy '<i8' '(2,)' '\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0' >y.npy
     npy '|u1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
     expect 0 npy x.npy y.npy -o black
-    says "black: the images are nearly black: pixels in 0 ... 255 have a mean of 0.5 and a standard deviation of 0.5; if"
+    says "black: the train images are nearly black: pixels in 0 ... 255 have a mean of 0.5 and a standard deviation of 0.5; if"
     npy '|u1' '(2, 2, 2)' '\372\372\373\373\372\372\373\373' >x.npy
-    answers 0 "flat: the images are nearly of one colour: " npy x.npy y.npy -o flat
+    answers 0 "flat: the train images are nearly of one colour: " npy x.npy y.npy -o flat
     npy '|b1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
     answers 0 "x.npy: 2x2x1, bool, numbers taken as 0 (False) and 255 (True)" npy x.npy y.npy -o truths
     grep -q nearly messages && failed "black where True is white: $(cat messages)"
     npy '<i8' '(8,)' "$(printf '%64s' '' | sed 's/ /\\0/g')" >y.npy
     npy '<i2' '(8, 1, 2)' "$(printf '%8s' '' | sed 's/ /\\0\\0\\20\\0/g')" >x.npy
     answers 0 "x.npy: 1x2x1, int16, numbers from 0 to 16 taken as 0..255" npy x.npy y.npy -o dark
-    says "dark: the images are dark: their brightest pixel is 16 of 255; if that is white"
+    says "dark: the train images are dark: their brightest pixel is 16 of 255; if that is white"
     says "all samples are of one class: "
+    npy '<i2' '(8, 1, 2)' "$(printf '%8s' '' | sed 's/ /\\0\\0\\377\\0/g')" >white.npy
+    expect 0 npy white.npy y.npy x.npy y.npy -o dark --force
+    says "dark: the validation images are dark: their brightest pixel is 16 of 255"
+    grep -q "train images" messages && failed "white images are dark: $(cat messages)"
     rm -r black flat truths dark
 }
 

@@ -461,7 +461,7 @@ says_that_images_show_little() {
     for i in 1 2 3 4; do
         levels | tee little/a/$i.png >little/b/$i.png
     done
-    answers 0 "out: the images are dark: their brightest pixel is 15 of 255; if that is white, " folder little -o out
+    answers 0 "out: the train images are dark: their brightest pixel is 15 of 255; if that is white, " folder little -o out
     grep -q "one colour" messages && failed "not of one colour: $(cat messages)"
     for change in "" --raw; do
         opacity >little/b/3.png

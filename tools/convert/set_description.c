@@ -130,13 +130,13 @@ static void describe_pixels(struct json *json, const char *key, const struct pix
     json_close_array(json);
 }
 
-/* Of all files, or of the training files only. */
-static struct image_tally tally_images(const struct shard_set *set, bool is_all)
+/* Of the files of one source, or of all for NULL. */
+static struct image_tally tally_images(const struct shard_set *set, const struct sample_source *source)
 {
     struct image_tally tally = { 0 };
 
     for (size_t i = 0; i < set->file_count; i++) {
-        if (is_all || set->files[i].source_number == 0)
+        if (source == NULL || set->files[i].source == source)
             image_tally_join(&tally, &set->files[i].images);
     }
     return tally;
@@ -155,7 +155,7 @@ static void describe_change(struct json *json, const struct image_change *change
 static void describe_image(struct json *json, const struct conversion *conversion, const struct shard_set *set,
                            const struct image_change *change)
 {
-    const struct image_tally all = tally_images(set, true), train = tally_images(set, false);
+    const struct image_tally all = tally_images(set, NULL), train = tally_images(set, &set->spec.sources[0]);
     const char *const encoding = image_tally_encoding(&all);
 
     json_open_object(json, "image");
@@ -208,39 +208,46 @@ static void describe(struct json *json, const struct conversion *conversion, con
 }
 
 /* Images of fewer levels than 256, of which the greatest number is not known to be white. */
-static void warn_of_darkness(const struct image_tally *tally, const char *output)
+static bool are_dark(const struct image_tally *tally)
 {
-    const bool is_raw = tally->pixels.count > 0;
-    const uint32_t least = is_raw ? PIXELS_DARK : PIXELS_NEARLY_BLACK;
+    const uint32_t least = tally->pixels.count > 0 ? PIXELS_DARK : PIXELS_NEARLY_BLACK;
 
-    if (tally->looked_at < PIXELS_WARNED_IMAGES || tally->brightest == 0 || tally->brightest >= least)
-        return;
-    log_message(LOG_RUN, "%s: the images are dark: their brightest pixel is %u of 255; if that is white, as in images "
-                "of fewer than 8 bits%s, scale the numbers to 0 ... 255", output, tally->brightest,
-                is_raw ? "" : " or of 10 to 12 bits stored in 16");
+    return tally->looked_at >= PIXELS_WARNED_IMAGES && tally->brightest > 0 && tally->brightest < least;
+}
+
+static void warn_of_darkness(const struct image_tally *tally, const char *split, const char *output)
+{
+    if (are_dark(tally))
+        log_message(LOG_RUN, "%s: the %s images are dark: their brightest pixel is %u of 255; if that is white, as in "
+                    "images of fewer than 8 bits%s, scale the numbers to 0 ... 255", output, split, tally->brightest,
+                    tally->pixels.count > 0 ? "" : " or of 10 to 12 bits stored in 16");
+}
+
+/* Whether the pixels hardly differ, which is reported. */
+static bool warn_of_blackness(const struct pixel_sums *pixels, const char *split, const char *output)
+{
+    double mean = 0, deviation = 0;
+
+    for (uint32_t c = 0; c < pixels->channels && pixels->count > 0; c++) {
+        mean += pixel_sums_mean(pixels, c) / pixels->channels;
+        deviation = fmax(deviation, pixel_sums_deviation(pixels, c));
+    }
+    if (pixels->count == 0 || deviation >= DEVIATION_LEAST)
+        return false;
+    log_message(LOG_RUN, "%s: the %s images are nearly %s: pixels in 0 ... 255 have a mean of %.3g and a standard "
+                "deviation of %.2g; if the pixels are in 0 ... 1, save them as floating-point numbers or multiply "
+                "them by 255", output, split, mean < DEVIATION_LEAST ? "black" : "of one colour", mean, deviation);
+    return true;
 }
 
 void set_description_warn(const struct shard_set *set, const char *output)
 {
-    const struct image_tally tally = tally_images(set, false);
-    const struct pixel_sums pixels = tally.pixels;
-    double mean = 0, deviation = 0;
-
-    if (pixels.count == 0) {
-        warn_of_darkness(&tally, output);
-        return;
+    for (size_t i = 0; i < set->spec.source_count; i++) {
+        const struct sample_source *const source = &set->spec.sources[i];
+        const struct image_tally tally = tally_images(set, source);
+        if (!warn_of_blackness(&tally.pixels, source->split, output))
+            warn_of_darkness(&tally, source->split, output);
     }
-    for (uint32_t c = 0; c < pixels.channels; c++) {
-        mean += pixel_sums_mean(&pixels, c) / pixels.channels;
-        deviation = fmax(deviation, pixel_sums_deviation(&pixels, c));
-    }
-    if (deviation < DEVIATION_LEAST)
-        log_message(LOG_RUN, "%s: the images are nearly %s: pixels in 0 ... 255 have a mean of %.3g and a standard "
-                    "deviation of %.2g; if the pixels are in 0 ... 1, save them as floating-point numbers or multiply "
-                    "them by 255", output,
-                    mean < DEVIATION_LEAST ? "black" : "of one colour", mean, deviation);
-    else
-        warn_of_darkness(&tally, output);
 }
 
 char *set_description(const struct conversion *conversion, const struct shard_set *set,

@@ -246,60 +246,56 @@ int class_text_survey_make(struct class_text_tally *tally_out, const struct clas
     return dataset_is_unwanted(dataset) ? -ECANCELED : 0;
 }
 
-/* The texts of records by class. */
-struct said_names {
-    char (*texts)[CLASS_TEXT_BYTES];
-    const char **names;
-    uint32_t count;             /* one more than the highest class with a text */
-};
-
-static void add_name(struct said_names *said, struct decode_context *context, uint64_t id)
+static int add_said(struct class_census *census, struct decode_context *context, uint64_t id)
 {
     const struct dataset *const dataset = context->dataset;
     struct record_problem problem;
     struct sample_label label;
     uint64_t bytes;
     const uint8_t *const payload = record_payload(context, id, &bytes, &problem);
-    int64_t number;
     if (payload == NULL || sample_read_label(&dataset->format, payload, bytes, &label, problem.text,
-                                             sizeof(problem.text)) < 0 ||
-        __builtin_add_overflow(label.stored, dataset->options.label_offset, &number) || number < 0 ||
-        number >= dataset->options.classes || said->texts[number][0] != '\0')
-        return;
-    class_text_read(payload, bytes, said->texts[number]);
-    if (said->texts[number][0] != '\0' && number >= said->count)
-        said->count = (uint32_t)number + 1;
+                                             sizeof(problem.text)) < 0)
+        return 0;
+    return class_census_add(census, id, label.stored, payload, bytes);
 }
 
-static int add_names(struct said_names *said, const struct dataset *dataset)
+int class_census_make(struct class_census *census, const struct dataset *dataset)
 {
     const uint64_t count = dataset->record_count < TEXTS_MAX ? dataset->record_count : TEXTS_MAX;
     struct decode_context *context;
-    const int rc = decode_context_open(&context, dataset);
+    int rc = decode_context_open(&context, dataset);
+    if (rc < 0)
+        return rc;
     for (uint64_t i = 0; rc == 0 && i < count && !dataset_is_unwanted(dataset); i++) {
         const uint64_t id = text_id(dataset, i, count);
         if (id < dataset->record_count)
-            add_name(said, context, id);
-        if (said->count == 0 && i + 1 >= TEXTS_EXPECTED)
+            rc = add_said(census, context, id);
+        if (census->count == 0 && i + 1 >= TEXTS_EXPECTED)
             break;              /* records have no texts */
     }
-    if (rc == 0)
-        decode_context_close(context);
+    decode_context_close(context);
     return rc == 0 && dataset_is_unwanted(dataset) ? -ECANCELED : rc;
 }
 
-int class_text_survey_names(struct class_names *names_out, const struct dataset *dataset)
+int class_census_names(struct class_names *names_out, const struct class_census *census, const struct dataset *dataset)
 {
     const uint32_t classes = dataset->options.classes;
-    struct said_names said = { .texts = calloc((size_t)classes + 1, sizeof(*said.texts)),
-                               .names = calloc((size_t)classes + 1, sizeof(*said.names)) };
-    int rc = said.texts != NULL && said.names != NULL ? add_names(&said, dataset) : -ENOMEM;
-    for (uint32_t c = 0; rc == 0 && c < said.count; c++)
-        said.names[c] = said.texts[c];
-    if (rc == 0)
-        rc = class_names_make(names_out, said.names, said.count, 0);
-    free(said.texts);
-    free(said.names);
+    const char **const names = calloc((size_t)classes + 1, sizeof(*names));
+    uint32_t count = 0;
+    int64_t number;
+    if (names == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < census->count; i++) {
+        if (__builtin_add_overflow(census->said[i].label, dataset->options.label_offset, &number) || number < 0 ||
+            number >= classes || names[number] != NULL)
+            continue;
+        names[number] = census->said[i].text;
+        count = number >= count ? (uint32_t)number + 1 : count;
+    }
+    for (uint32_t c = 0; c < count; c++)
+        names[c] = names[c] != NULL ? names[c] : "";
+    const int rc = class_names_make(names_out, names, count, 0);
+    free(names);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loader/class_census.h"
 #include "loader/class_text.h"
 #include "loader/dataset.h"
 #include "loader/order.h"
@@ -57,8 +58,10 @@ bool label_survey_offset(const struct label_survey *survey, uint32_t classes, in
  * by class. Records without a text, or that cannot be read, do not count. */
 int class_text_survey_make(struct class_text_tally *tally_out, const struct class_texts *texts,
                            const struct dataset *dataset);
-/* For a set without a list: what the first of these records of each class says, by class; "" for a class without. */
-int class_text_survey_names(struct class_names *names_out, const struct dataset *dataset);
+/* Add the same records of a set without a list to an empty census, which is not ended. */
+int class_census_make(struct class_census *census, const struct dataset *dataset);
+/* The names of classes that most records say, from a census that is ended; "" for a class without. */
+int class_census_names(struct class_names *names_out, const struct class_census *census, const struct dataset *dataset);
 
 /* ---- the order of labels: if a set is stored class by class and not mixed enough, successive labels are equal ---- */
 

@@ -4,7 +4,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/range_crc.c %D%/shards/read_batch.c %D%/shards/shard_file.c %D%/shards/shard_index.c \
 	%D%/shards/shard_kind.c %D%/shards/shard_list.c %D%/shards/shard_source.c %D%/shards/text.c \
 	%D%/dataset.c %D%/dataset_open.c %D%/dataset_probe.c %D%/dataset_shards.c %D%/dataset_survey.c \
-	%D%/class_text.c %D%/duplicates.c %D%/index_share.c %D%/set_names.c %D%/shard_counts.c %D%/shard_store.c %D%/window_store.c \
+	%D%/class_census.c %D%/class_text.c %D%/duplicates.c %D%/index_share.c %D%/set_names.c %D%/shard_counts.c %D%/shard_store.c %D%/window_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/mixing.c \
 	%D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c %D%/images/numbers.c \
 	%D%/images/pixel_survey.c %D%/images/png.c %D%/images/raw.c %D%/images/resize.c %D%/images/scale.c \

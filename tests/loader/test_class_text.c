@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats/example.h"
+#include "loader/class_census.h"
 #include "loader/class_text.h"
 #include "tests/helpers/test.h"
 
@@ -110,6 +111,87 @@ TEST(tallies_joined_in_any_order_have_the_first_wrong_record)
     }
     class_texts_close(&texts);
     class_names_release(&names);
+}
+
+/* Labels with their texts, as in "0 ant 1 bee", and how often they are repeated. */
+static void take_census(struct class_census *census, const char *records, unsigned times, unsigned begin)
+{
+    char text[CLASS_TEXT_BYTES];
+    int label, used;
+    unsigned count = 0;
+    for (const char *at = records; sscanf(at, "%d %63s%n", &label, text, &used) == 2; at += used)
+        count++;
+    for (unsigned i = 0; i < times * count; i++) {
+        uint8_t payload[128];
+        const unsigned wanted = (i + begin) % count;
+        const char *at = records;
+        for (unsigned k = 0; k <= wanted; k++, at += used)
+            assert_int_equal(sscanf(at, "%d %63s%n", &label, text, &used), 2);
+        const size_t bytes = write_record(NULL, text, payload, sizeof(payload));
+        assert_int_equal(class_census_add(census, wanted, label, payload, bytes), 0);
+    }
+}
+
+TEST(records_of_a_label_say_the_same_class)
+{
+    enum told { NOTHING, LINE, REFUSAL };
+    static const struct { const char *records; unsigned times; enum told told; } cases[] = {
+        { "0 ant 1 bee 2 cat", 1, NOTHING },
+        { "0 ant 1 bee 2 cat", 9, NOTHING },
+        { "0 ant 0 Ant 0 ant,emmet 1 bee 1 honey_bee", 9, NOTHING },
+        { "0 ant 1 bee 2 cat 0 bee 1 cat 2 ant", 1, REFUSAL },
+        { "0 ant 1 bee 2 cat 0 bee 1 cat 2 ant", 9, REFUSAL },
+        { "0 ant 1 bee 2 cat 0 ant 1 bee 2 cat 0 ant 1 bee 2 cat 0 cat 1 bee 2 ant", 9, LINE },
+        { "0 ant 1 bee 0 ant 1 bee 0 ant 1 bee 0 ant 1 bee 0 ant 1 bee 0 ant 1 bee 0 bee 1 bee", 3, LINE },
+        { "0 ant 1 bee 2 cat 0 dog 1 elk 2 fox", 9, LINE },
+        { "0 ant 1 bee 2 cat 0 dog 1 bee 2 cat", 9, LINE },
+        { "134 crane 517 crane 638 maillot 639 maillot", 9, NOTHING },
+        { "0 a-1 0 a-2 0 a-3 0 a-4 0 a-5 1 b-1 1 b-2 1 b-3 1 b-4 1 b-5", 1, NOTHING },
+        { "-1 ant -1 bee 5 bee 5 ant", 4, REFUSAL },
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        struct class_census parts[2] = { { .count = 0 }, { .count = 0 } };
+        take_census(&parts[i % 2], cases[i / 2].records, cases[i / 2].times, (unsigned)i % 5);
+        assert_int_equal(class_census_join(&parts[0], &parts[1]), 0);
+        const struct class_census_result result = class_census_end(&parts[0]);
+        const enum told told = result.is_contradiction ? REFUSAL : result.is_doubtful ? LINE : NOTHING;
+        if (told != cases[i / 2].told)
+            fail_msg("%s: %d: %d right, %d wrong, %d other", cases[i / 2].records, told, (int)result.right,
+                     (int)result.wrong, (int)result.other);
+        for (size_t k = 0; k < 2; k++)
+            class_census_release(&parts[k]);
+    }
+}
+
+TEST(a_census_names_the_label_and_both_records_whatever_their_order)
+{
+    for (unsigned begin = 0; begin < 6; begin++) {
+        struct class_census census = { .count = 0 };
+        char text[256];
+        take_census(&census, "3 ant 4 bee 3 ant 4 bee 3 bee 4 ant", 2, begin);
+        const struct class_census_result result = class_census_end(&census);
+        assert_true(result.usual->record == 0 && result.strange->record == 4);
+        class_census_describe(&result, "a: record 0", "b: record 4", text, sizeof(text));
+        assert_string_equal(text, "label 3 is ant in a: record 0, but bee in b: record 4 (4 of 12 records name another class "
+                                  "than most of their label)");
+        class_census_release(&census);
+    }
+}
+
+TEST(a_census_of_any_number_of_texts_is_whole_or_full)
+{
+    struct class_census census = { .count = 0 };
+    uint8_t payload[128];
+    for (unsigned i = 0; i < 70000; i++) {
+        char text[16];
+        snprintf(text, sizeof(text), "t%u", i);
+        const size_t bytes = write_record(NULL, text, payload, sizeof(payload));
+        assert_int_equal(class_census_add(&census, i, i % 100, payload, bytes), 0);
+        assert_int_equal(census.count, i < 65536 ? i + 1 : 65536);
+    }
+    assert_true(census.is_full);
+    assert_null(class_census_end(&census).strange);
+    class_census_release(&census);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -14,6 +14,7 @@
 
 #include "formats/manifest.h"
 #include "formats/tfrecord.h"
+#include "loader/class_census.h"
 #include "loader/class_text.h"
 #include "loader/dataset_shards.h"
 #include "loader/sample.h"
@@ -38,10 +39,11 @@ struct record_shard {
     uint8_t *stream;            /* the decompressed shard if it is kept in memory, else NULL */
 };
 
-/* The texts of all records beside the names of their classes. */
+/* The texts of all records beside the names of their classes or, without such names, beside each other. */
 struct text_check {
-    pthread_mutex_t lock;       /* of the tally */
+    pthread_mutex_t lock;       /* of the tally and the census */
     struct class_text_tally tally;
+    struct class_census census;
     struct class_texts texts;   /* constant while records are read */
 };
 
@@ -285,16 +287,21 @@ static int record_set_payload(void *arg, uint64_t number, void *frame, const uin
     struct class_text_tally tally = { .wrong = 0 };
 
     const int rc = record_set_read(arg, number, frame, payload_out, bytes_out);
-    if (rc < 0 || check->texts.folded.count == 0)
+    if (rc < 0)
         return rc;
+    const uint64_t record = set->first_number + number;
     const struct feature label = find_label(set, *payload_out, *bytes_out);
+    const bool has_names = check->texts.folded.count > 0;
     if (label.kind != FEATURE_INT64S || label.value_count != 1)
         return 0;
-    class_texts_compare(&check->texts, set->first_number + number, label.int64, *payload_out, *bytes_out, &tally);
+    if (has_names)
+        class_texts_compare(&check->texts, record, label.int64, *payload_out, *bytes_out, &tally);
     pthread_mutex_lock(&check->lock);
-    class_text_tally_join(&check->tally, &tally);
+    if (has_names)
+        class_text_tally_join(&check->tally, &tally);
+    const int result = has_names ? 0 : class_census_add(&check->census, record, label.int64, *payload_out, *bytes_out);
     pthread_mutex_unlock(&check->lock);
-    return 0;
+    return result < 0 ? convert_fail(set->stop, EXIT_CODE_MEMORY, result, "no memory for the names of classes") : 0;
 }
 
 /* ---- converting in place ---- */
@@ -611,19 +618,43 @@ static int begin_text_check(struct conversion *conversion, struct stop *stop)
     return class_texts_open(&set->check.texts, &set->names.names) < 0 ? report_memory(stop) : 0;
 }
 
+static void name_any(const struct tfrecord_set *set, uint64_t number, char *text, size_t text_size)
+{
+    const struct record_set *records = &set->splits[SPLITS - 1];
+
+    while (records > set->splits && (records->record_count == 0 || records->first_number > number))
+        records--;
+    record_set_name((void *)(uintptr_t)records, number - records->first_number, text, text_size);
+}
+
+/* Refuse labels that are several classes. */
+static int end_census(struct tfrecord_set *set, struct stop *stop)
+{
+    const struct class_census_result result = class_census_end(&set->check.census);
+    char here[4096], there[4096], text[sizeof(here) + sizeof(there) + 512];
+
+    if (!result.is_contradiction && !result.is_doubtful)
+        return 0;
+    name_any(set, result.usual->record, here, sizeof(here));
+    name_any(set, result.strange->record, there, sizeof(there));
+    class_census_describe(&result, here, there, text, sizeof(text));
+    if (result.is_contradiction)
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: sets with other orders of classes were put together: "
+                            "convert them one by one", text);
+    log_message(LOG_RUN, "%s", text);
+    return 0;
+}
+
 /* Refuse names that most records contradict. */
 static int end_text_check(const struct conversion *conversion, struct stop *stop)
 {
-    const struct tfrecord_set *const set = conversion->state;
+    struct tfrecord_set *const set = conversion->state;
     const struct class_text_tally *const tally = &set->check.tally;
-    const struct record_set *records = &set->splits[SPLITS - 1];
     char where[4096], text[2 * sizeof(where)];
 
     if (tally->wrong == 0)
-        return 0;
-    while (records > set->splits && (records->record_count == 0 || records->first_number > tally->record))
-        records--;
-    record_set_name((void *)(uintptr_t)records, tally->record - records->first_number, where, sizeof(where));
+        return end_census(set, stop);
+    name_any(set, tally->record, where, sizeof(where));
     class_text_tally_describe(tally, &set->check.texts, tally->label, set->names.path, where, text, sizeof(text));
     if (class_text_tally_contradicts(tally))
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: correct the names", text);
@@ -691,6 +722,7 @@ static void tfrecord_release(struct conversion *conversion)
         record_set_close(&set->splits[i]);
     pthread_mutex_destroy(&set->check.lock);
     class_texts_close(&set->check.texts);
+    class_census_release(&set->check.census);
     shard_counts_release(&set->counts);
     set_names_release(&set->names);
     free(set->class_names);

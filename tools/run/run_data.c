@@ -213,24 +213,30 @@ static void check_classes(struct dataset *const datasets[PHASE_COUNT], struct pr
                  "both sets together, or name the classes of both with data.class_names = FILE", validation, train);
 }
 
+static void name_place(const struct dataset *dataset, uint64_t id, char text_out[NAME_TEXT_BYTES])
+{
+    char shown[NAME_TEXT_BYTES / 2];
+    const struct dataset_place place = dataset_find(dataset, id);
+    const char *const shard = dataset->paths[place.shard];
+    log_escape(shard, strlen(shard), shown, sizeof(shown));
+    snprintf(text_out, NAME_TEXT_BYTES, "%s: record %" PRIu64, shown, dataset_number(dataset, &place));
+}
+
 static void report_texts(const struct dataset *dataset, const struct class_texts *texts, const char *path,
                          const struct class_text_tally *tally, struct problems *problems)
 {
-    char text[NAME_TEXT_BYTES], where[NAME_TEXT_BYTES / 2], shown[NAME_TEXT_BYTES / 4];
-    const struct dataset_place place = dataset_find(dataset, tally->record);
-    const char *const shard = dataset->paths[place.shard], *const what_set = dataset->options.what;
-    log_escape(shard, strlen(shard), shown, sizeof(shown));
-    snprintf(where, sizeof(where), "%s: record %" PRIu64, shown, dataset_number(dataset, &place));
+    char text[2 * NAME_TEXT_BYTES], where[NAME_TEXT_BYTES];
+    const char *const what_set = dataset->options.what;
+    name_place(dataset, tally->record, where);
     class_text_tally_describe(tally, texts, (int64_t)tally->label - dataset->options.label_offset, path, where, text,
                               sizeof(text));
-    if (problems != NULL && class_text_tally_contradicts(tally))
+    if (class_text_tally_contradicts(tally))
         problems_add(problems, "pipetrain", "%s: %s: the names are in another order or of another set, or "
                      "data.label_offset is wrong: correct them", what_set, text);
     else
         log_message(LOG_RUN, "%s: %s", what_set, text);
 }
 
-/* Compare and report, without problems only on stderr. */
 static int compare_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
                          struct class_text_tally *tally_out, struct problems *problems)
 {
@@ -244,10 +250,50 @@ static int compare_texts(const struct dataset *dataset, const struct class_names
         rc = class_text_survey_make(&tally, &texts, dataset);
     if (rc == 0 && tally.wrong > 0)
         report_texts(dataset, &texts, path, &tally, problems);
-    if (rc == -ENOMEM && problems != NULL)
+    if (rc == -ENOMEM)
         problems_add(problems, "pipetrain", "not enough memory to compare the names of classes");
     class_texts_close(&texts);
     *tally_out = tally;
+    return rc;
+}
+
+static void report_census(const struct dataset *dataset, const struct class_census_result *result,
+                          struct problems *problems)
+{
+    char here[NAME_TEXT_BYTES], there[NAME_TEXT_BYTES], text[3 * NAME_TEXT_BYTES];
+    if (!result->is_contradiction && !result->is_doubtful)
+        return;
+    name_place(dataset, result->usual->record, here);
+    name_place(dataset, result->strange->record, there);
+    class_census_describe(result, here, there, text, sizeof(text));
+    if (result->is_contradiction)
+        problems_add(problems, "pipetrain", "%s: %s: sets with other orders of classes were put together: convert them "
+                     "together, or name the classes with data.class_names = FILE", dataset->options.what, text);
+    else
+        log_message(LOG_RUN, "%s: %s", dataset->options.what, text);
+}
+
+/* Where no set has names, records of a label have to say the same, and those of validation what those of train say. */
+static int check_said(const struct dataset *first, const struct dataset *validation, struct problems *problems)
+{
+    static const char path[] = "records of train";
+    struct class_census census = { .count = 0 };
+    struct class_census_result result = { .right = 0 };
+    struct class_names names = { .count = 0 };
+    struct class_text_tally tally;
+    int rc = class_census_make(&census, first);
+    if (rc == 0) {
+        result = class_census_end(&census);
+        report_census(first, &result, problems);
+    }
+    if (rc == 0 && validation != NULL)
+        rc = class_census_names(&names, &census, first);
+    if (rc == 0 && !result.is_contradiction && result.right > SAID_RIGHT * result.wrong)
+        rc = compare_texts(validation, &names, path, &tally, problems);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "not enough memory to compare the names of classes");
+    class_names_release(&names);
+    class_census_release(&census);
     return rc;
 }
 
@@ -255,23 +301,8 @@ int run_data_check_texts(const struct dataset *dataset, const struct class_names
                          struct problems *problems)
 {
     struct class_text_tally tally;
-    return compare_texts(dataset, names, path, &tally, problems);
-}
-
-/* Where no set has names, those that records of train say. They may be captions rather than names, so train is only
- * warned of. */
-static int check_said(const struct dataset *train, const struct dataset *validation, struct problems *problems)
-{
-    static const char path[] = "records of train";
-    struct class_names names = { .count = 0 };
-    struct class_text_tally tally;
-    int rc = class_text_survey_names(&names, train);
-    if (rc == 0)
-        rc = compare_texts(train, &names, path, &tally, NULL);
-    if (rc == 0 && validation != NULL && tally.right > SAID_RIGHT * tally.wrong)
-        rc = compare_texts(validation, &names, path, &tally, problems);
-    class_names_release(&names);
-    return rc;
+    return names->count == 0 ? check_said(dataset, NULL, problems)
+                             : compare_texts(dataset, names, path, &tally, problems);
 }
 
 /* A set without names has those of the training set. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "formats/json.h"
+#include "loader/class_census.h"
 #include "loader/class_text.h"
 #include "loader/label.h"
 #include "loader/set_names.h"
@@ -23,6 +24,7 @@
 struct gatherer {
     struct shards_statistics statistics;
     struct class_text_tally texts;
+    struct class_census census;         /* if no list names the labels */
     bool is_short_of_memory;
 };
 
@@ -49,9 +51,13 @@ static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk
     }
     if (shards_statistics_add(&gatherer->statistics, &sample, record->payload_bytes) < 0)
         gatherer->is_short_of_memory = true;
-    if (sample.has_label)
-        class_texts_compare(&gathering->texts, (uint64_t)shard << 32 | (uint32_t)record->record, sample.label,
-                            record->payload, record->payload_bytes, &gatherer->texts);
+    const uint64_t number = (uint64_t)shard << 32 | (uint32_t)record->record;
+    if (sample.has_label && gathering->known.names.count > 0)
+        class_texts_compare(&gathering->texts, number, sample.label, record->payload, record->payload_bytes,
+                            &gatherer->texts);
+    else if (sample.has_label && class_census_add(&gatherer->census, number, sample.label, record->payload,
+                                                  record->payload_bytes) < 0)
+        gatherer->is_short_of_memory = true;
     return true;
 }
 
@@ -283,19 +289,46 @@ static int find_names(struct gathering *gathering, const struct shards_request *
     return 0;
 }
 
+static void name_record(const struct shard_list *list, uint64_t number, char *text, size_t text_size)
+{
+    char path[512];
+    const char *const shard = list->paths[number >> 32];
+    log_escape(shard, strlen(shard), path, sizeof(path));
+    snprintf(text, text_size, "%s: record %" PRIu32, path, (uint32_t)number);
+}
+
+/* Say where records of one label name different classes. 0 or -ENOMEM. */
+static int report_census(struct gathering *gathering, const struct shards_request *request,
+                         const struct shard_list *list)
+{
+    struct class_census all = { .count = 0 };
+    char text[2048], here[1024], there[1024];
+    int rc = 0;
+    for (uint64_t i = 0; i < request->jobs && rc == 0; i++)
+        rc = class_census_join(&all, &gathering->gatherers[i].census);
+    const struct class_census_result result = class_census_end(&all);
+    if (rc == 0 && (result.is_contradiction || result.is_doubtful)) {
+        name_record(list, result.usual->record, here, sizeof(here));
+        name_record(list, result.strange->record, there, sizeof(there));
+        class_census_describe(&result, here, there, text, sizeof(text));
+        log_message(result.is_contradiction ? LOG_ERROR : LOG_RUN, "stats: %s", text);
+        gathering->damages += result.is_contradiction;
+    }
+    class_census_release(&all);
+    return rc;
+}
+
 /* Say where records name another class than the list does. */
 static void report_texts(struct gathering *gathering, const struct shards_request *request,
                          const struct shard_list *list)
 {
     struct class_text_tally all = { .wrong = 0 };
-    char text[2048], where[1024], path[512];
+    char text[2048], where[1024];
     for (uint64_t i = 0; i < request->jobs; i++)
         class_text_tally_join(&all, &gathering->gatherers[i].texts);
     if (all.wrong == 0)
         return;
-    const char *const shard = list->paths[all.record >> 32];
-    log_escape(shard, strlen(shard), path, sizeof(path));
-    snprintf(where, sizeof(where), "%s: record %" PRIu32, path, (uint32_t)all.record);
+    name_record(list, all.record, where, sizeof(where));
     class_text_tally_describe(&all, &gathering->texts, all.label, gathering->known.path, where, text, sizeof(text));
     log_message(class_text_tally_contradicts(&all) ? LOG_ERROR : LOG_RUN, "stats: %s", text);
     gathering->damages += class_text_tally_contradicts(&all);
@@ -312,6 +345,8 @@ static int gather_and_print(struct gathering *gathering, const struct shards_req
         rc = gather(gathering, request, list);
     if (rc == 0)
         rc = merge(gathering, request->jobs, &statistics);
+    if (rc == 0)
+        rc = report_census(gathering, request, list);
     if (rc == 0) {
         report_texts(gathering, request, list);
         rc = print(gathering, request, &statistics);
@@ -329,8 +364,10 @@ static int run(const struct shards_request *request, struct shard_list *list)
         .gatherers = calloc(request->jobs, sizeof(*gathering.gatherers)),
     };
     const int rc = gathering.gatherers != NULL ? gather_and_print(&gathering, request, list) : -ENOMEM;
-    for (uint64_t i = 0; i < request->jobs && gathering.gatherers != NULL; i++)
+    for (uint64_t i = 0; i < request->jobs && gathering.gatherers != NULL; i++) {
         shards_statistics_release(&gathering.gatherers[i].statistics);
+        class_census_release(&gathering.gatherers[i].census);
+    }
     free(gathering.gatherers);
     if (rc < 0 && rc != -ECANCELED)
         log_message(LOG_ERROR, "not all shards were counted: %s", exit_cause(rc));

@@ -206,6 +206,8 @@ said() {
         rm said.set/dataset.json || fail 'no set of other names'
 }
 bare
+expect_end 0 'weights without names' run "$pipetrain" -c three.conf --set 'data.train=bare/train-*' --set data.validation= \
+    --set data.classes=3 --set run.dir=unnamed.run
 for names in 'class1 class2 class3:3' 'class0 class1 class2:0' 'ant cat owl:0'; do
     said ${names%:*}
     run "$pipetrain" -c three.conf --check --set 'data.train=bare/train-*' --set 'data.validation=said.set/validation-*' \
@@ -214,8 +216,22 @@ for names in 'class1 class2 class3:3' 'class0 class1 class2:0' 'ant cat owl:0'; 
     [ "${names#*:}" = 0 ] || expect_err 'validation: label [01] is class[01] in records of train, but class[12] in said.set/.*: record'
     run "$pipetrain" -c three.conf --check --set 'data.train=bare/train-*, said.set/train-*' --set data.validation= \
         --set data.classes=3
-    expect_code 0 "sets of several sources that say ${names%:*}"
-    [ "${names#*:}" = 0 ] || expect_err 'train: label [01] is class[01] in records of train, but class[12] in said.set/.*: record'
+    expect_code "${names#*:}" "sets of several sources that say ${names%:*}"
+    case $names in
+        *:3) expect_err 'train: label [012] is class[0-3] in .*/train.*: record [0-9]*, but class[0-3] in .*/train.*: record' ;;
+        ant*) expect_err 'train: label [012] is (class[012]|ant|cat|owl) in .*, but .* records name another class than most' ;;
+        *) grep -q 'another class' "$work/err" && fail 'texts that are right' ;;
+    esac
+    run "$shards" stats bare/train-* said.set/train-*
+    expect_code "${names#*:}" "statistics of several sources that say ${names%:*}"
+    rm -rf said.in said.out && mkdir said.in || fail 'no folder'
+    for part in bare said.set; do
+        for shard in "$part"/train-*; do cp "$shard" "said.in/${part%.set}.${shard##*/}.tfrecord"; done
+    done
+    run "$convert" tfrecord 'said.in/*' -o said.out
+    expect_code "${names#*:}" "convert several sources that say ${names%:*}"
+    run "$pipetrain" evaluate -w unnamed.run/weights.safetensors --set 'data.validation=bare/train-*, said.set/train-*'
+    expect_code "${names#*:}" "evaluate on several sources that say ${names%:*}"
     run "$pipetrain" -c three.conf --check --set 'data.validation=said.set/validation-*'
     expect_code "${names#*:}" "records that say ${names%:*} beside a list"
     case $names in ant*) expect_err 'validation: its records name no class of set/dataset.json' ;; esac

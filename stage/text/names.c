@@ -34,6 +34,34 @@ bool patterns_match(const char *patterns, const char *name)
     return false;
 }
 
+/* ---- numbers in names ---- */
+
+static size_t digits_at(const char *text, size_t bytes, size_t at)
+{
+    size_t digits = 0;
+
+    while (at + digits < bytes && text[at + digits] >= '0' && text[at + digits] <= '9')
+        digits++;
+    return digits;
+}
+
+bool names_differ_in_numbers(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    size_t i = 0, k = 0;
+
+    for (;; i++, k++) {
+        const size_t digits_a = digits_at(a, a_bytes, i), digits_b = digits_at(b, b_bytes, k);
+        if ((digits_a > 0) != (digits_b > 0))
+            return false;
+        i += digits_a;
+        k += digits_b;
+        if (i == a_bytes || k == b_bytes)
+            return i == a_bytes && k == b_bytes;
+        if (a[i] != b[k])
+            return false;
+    }
+}
+
 /* ---- the nearest name ---- */
 
 #define NAME_MAX_BYTES 64u      /* longer names are near no other */

@@ -16,6 +16,9 @@ bool pattern_matches(const char *pattern, const char *name);
 /* Whether one of the patterns matches. */
 bool patterns_match(const char *patterns, const char *name);
 
+/* Whether the names are equal but for the numbers in them, as "pixel7" and "pixel10" are. */
+bool names_differ_in_numbers(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
+
 /* ---- the nearest name ---- */
 
 /* A search: start with name set and the rest 0, offer every candidate, then look at best. */

@@ -864,6 +864,105 @@ TEST_WITH(takes_wide_tables_without_names, fixture_folder_enter, fixture_folder_
     expect_samples(&convert_csv, "x.csv", NULL, "train 1 0 1 2 3\ntrain 0 0 2 4 6\n");
 }
 
+#define SIDE 8u
+
+/* Names of the pixel in a row, column and channel, of which the grey ones have none. */
+static void name_pixel(char name_out[32], size_t way, size_t y, size_t x, size_t c, size_t channels)
+{
+    const size_t place = y * SIDE + x, value = place * channels + c;
+
+    switch (way) {
+    case 0: snprintf(name_out, 32, "pixel%zu", value); break;
+    case 1: snprintf(name_out, 32, "V%03zu", value + 1); break;
+    case 2: snprintf(name_out, 32, "%zux%zu", y + 1, x * channels + c + 1); break;
+    case 3: snprintf(name_out, 32, "28_px_%zu_%zu_%zu", y, x, c); break;
+    case 4: snprintf(name_out, 32, "c%zu_p%zu", c, place); break;
+    case 5: snprintf(name_out, 32, "%c%zu", "RGB"[c], place); break;
+    default: snprintf(name_out, 32, "%zu_%s", place, (const char *const[]){ "red", "green", "blue" }[c]);
+    }
+}
+
+struct named_pixel { char name[32]; size_t value; };
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(((const struct named_pixel *)a)->name, ((const struct named_pixel *)b)->name);
+}
+
+/* An image whose pixels count from 0, with the columns in an order: as images are stored, backwards, sorted as text, one
+ * channel after the other, odd ones first. */
+static void write_named(size_t way, size_t order, size_t channels)
+{
+    static struct named_pixel pixels[SIDE * SIDE * 3];
+    const size_t count = SIDE * SIDE * channels;
+    char text[8192];
+    size_t length = (size_t)snprintf(text, sizeof(text), "label");
+
+    for (size_t i = 0; i < count; i++) {
+        const size_t value = order == 1   ? count - 1 - i
+                             : order == 3 ? i % (SIDE * SIDE) * channels + i / (SIDE * SIDE)
+                             : order == 4 ? (2 * i + 1) % (count + 1)
+                                          : i;
+        pixels[i].value = value;
+        name_pixel(pixels[i].name, way, value / channels / SIDE, value / channels % SIDE, value % channels, channels);
+    }
+    if (order == 2)
+        qsort(pixels, count, sizeof(*pixels), compare_texts);
+    for (size_t i = 0; i < count; i++)
+        length += (size_t)snprintf(text + length, sizeof(text) - length, ",%s", pixels[i].name);
+    for (int row = 0; row < 2; row++) {
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "\n%d", row);
+        for (size_t i = 0; i < count; i++)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, ",%zu", pixels[i].value);
+    }
+    snprintf(text + length, sizeof(text) - length, "\n");
+    fixture_write_text("x.csv", text);
+}
+
+TEST_WITH(names_with_numbers_say_where_a_pixel_is, fixture_folder_enter, fixture_folder_leave)
+{
+    for (size_t channels = 1; channels <= 3; channels += 2)
+        for (size_t way = 0; way < (channels == 3 ? 7 : 5); way++)
+            for (size_t order = 0; order < 5; order++) {
+                write_named(way, order, channels);
+                expect_samples(&convert_csv, "x.csv", NULL, "train 0 0 1 2 3\ntrain 1 0 1 2 3\n");
+            }
+}
+
+/* A table of 64 pixels, of which the second has this name, and further columns. */
+static void write_renamed(const char *second, const char *third, size_t further)
+{
+    char text[2048];
+    size_t length = (size_t)snprintf(text, sizeof(text), "label,p0,%s,%s", second, third);
+
+    for (int i = 3; i < 64; i++)
+        length += (size_t)snprintf(text + length, sizeof(text) - length, ",p%d", i);
+    for (size_t i = 0; i < further; i++)
+        length += (size_t)snprintf(text + length, sizeof(text) - length, ",m%zu", i);
+    for (int row = 0; row < 2; row++) {
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "\n%d", row);
+        for (size_t i = 0; i < 64 + further; i++)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, ",%zu", i);
+    }
+    fixture_write_text("x.csv", text);
+}
+
+TEST_WITH(names_that_do_not_say_where_a_pixel_is_are_refused, fixture_folder_enter, fixture_folder_leave)
+{
+    write_renamed("p2", "p1", 0);
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 0 2 1 3\ntrain 1 0 2 1 3\n");
+    write_renamed("p1", "p02", 40);
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 0 1 2 3\ntrain 1 0 1 2 3\n");
+    write_renamed("p1", "p1", 0);
+    expect_refused(&convert_csv, "x.csv", NULL, "64 columns called like p0 have gaps or repeat");
+    write_renamed("p64", "p2", 0);
+    expect_refused(&convert_csv, "x.csv", NULL, "give --pixels-column=p0 if they are in their order");
+    write_renamed("p4294967297", "p2", 0);
+    expect_refused(&convert_csv, "x.csv", NULL, "have gaps or repeat");
+    write_renamed("p1", "p2", 64);
+    expect_refused(&convert_csv, "x.csv", NULL, "columns called like p0 and like m63 may both be pixels");
+}
+
 TEST_WITH(a_y_beside_an_x_is_a_coordinate_and_no_label, fixture_folder_enter, fixture_folder_leave)
 {
     static const char *const tables[] = {

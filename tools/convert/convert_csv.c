@@ -331,8 +331,9 @@ static void report_columns(const struct csv_table *table)
         snprintf(unused, sizeof(unused), "; not used: %s", columns->unused);
     const char *const header = columns->has_header ? ", with a header row" : "";
     if (columns->pixel_count > 0)
-        log_message(LOG_RUN, "%s: %zu %s of %zu pixels, the label is column %zu%s%s%s", table->input, table->row_count,
-                    rows, columns->pixel_count, columns->places[CSV_LABEL] + 1, splits, header, unused);
+        log_message(LOG_RUN, "%s: %zu %s of %zu pixels%s, the label is column %zu%s%s%s", table->input,
+                    table->row_count, rows, columns->pixel_count,
+                    columns->are_reordered ? ", put into the order that their names say" : "", columns->places[CSV_LABEL] + 1, splits, header, unused);
     else
         log_message(LOG_RUN, "%s: %zu %s, the file is column %zu, the label column %zu%s%s%s", table->input,
                     table->row_count, rows, columns->places[CSV_PATH] + 1, columns->places[CSV_LABEL] + 1, splits,

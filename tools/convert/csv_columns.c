@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "tools/convert/image_folder.h"
+#include "tools/convert/pixel_order.h"
 
 #define SAMPLE_ROWS_MAX 500u
 #define SAMPLE_FIELDS_MAX 1000000u
@@ -689,25 +690,6 @@ static int take_path(struct sample *sample)
 
 /* ---- a column for each pixel ---- */
 
-/* Are the names equal but for the digits in them? */
-static bool differ_in_digits(struct csv_text a, struct csv_text b)
-{
-    size_t i = 0, k = 0;
-
-    while (i < a.bytes || k < b.bytes) {
-        const size_t digits_a = i, digits_b = k;
-        while (i < a.bytes && is_digit(a.text[i]))
-            i++;
-        while (k < b.bytes && is_digit(b.text[k]))
-            k++;
-        if ((i > digits_a) != (k > digits_b) || (i < a.bytes) != (k < b.bytes))
-            return false;
-        if (i < a.bytes && a.text[i++] != b.text[k++])
-            return false;
-    }
-    return true;
-}
-
 /* "pixel7", "px_0_1", "1x1" */
 static bool is_pixel_name(struct csv_text name)
 {
@@ -730,7 +712,7 @@ static size_t count_alike(const struct sample *sample, size_t column)
 {
     size_t count = 0, pixels = 0;
     for (size_t i = 0; i < sample->count; i++) {
-        if (!is_free(sample, i) || !differ_in_digits(value_at(sample, 0, i), value_at(sample, 0, column)))
+        if (!is_free(sample, i) || !pixel_names_are_alike(value_at(sample, 0, i), value_at(sample, 0, column)))
             continue;
         count++;
         pixels += all_are(sample, i, is_byte);
@@ -738,21 +720,64 @@ static size_t count_alike(const struct sample *sample, size_t column)
     return 2 * pixels > count ? count : 0;
 }
 
+/* Assign the free columns from `first` on, those called like `alike` if it is not NULL. */
 static void assign_pixels(const struct sample *sample, size_t first, const struct csv_text *alike)
 {
+    struct csv_columns *const columns = sample->columns;
+
     for (size_t i = first; i < sample->count; i++) {
-        if (!is_free(sample, i) || (alike != NULL && !differ_in_digits(value_at(sample, 0, i), *alike)))
+        if (!is_free(sample, i) || (alike != NULL && !pixel_names_are_alike(value_at(sample, 0, i), *alike)))
             continue;
         assign(sample, i, CSV_PIXEL);
-        sample->columns->pixel_count++;
+        columns->pixel_places[i] = (uint32_t)columns->pixel_count++;
     }
 }
 
+/* Give the pixels the places in an image that the names of their columns say. 0, -EINVAL if they say none, -ENOMEM. */
+static int order_pixels(const struct sample *sample)
+{
+    struct csv_columns *const columns = sample->columns;
+    struct csv_text *const names = calloc(columns->pixel_count, sizeof(*names));
+    uint32_t *const places = calloc(columns->pixel_count, sizeof(*places));
+    int rc = names != NULL && places != NULL ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < sample->count && rc == 0; i++)
+        if (columns->roles[i] == CSV_PIXEL)
+            names[columns->pixel_places[i]] = value_at(sample, 0, i);
+    if (rc == 0)
+        rc = pixel_order_find(names, columns->pixel_count, places);
+    for (size_t i = 0; i < sample->count && rc == 0; i++) {
+        if (columns->roles[i] != CSV_PIXEL)
+            continue;
+        const uint32_t place = places[columns->pixel_places[i]];
+        columns->are_reordered |= place != columns->pixel_places[i];
+        columns->pixel_places[i] = place;
+    }
+    free(names);
+    free(places);
+    return rc;
+}
+
+/* A column called otherwise that is one of as many or more, which may be pixels, too; CSV_NO_COLUMN: none. */
+static size_t find_other_pixels(const struct sample *sample)
+{
+    size_t found = CSV_NO_COLUMN, count = 0;
+
+    for (size_t i = 0; i < sample->count; i++) {
+        if (!is_free(sample, i) || !all_are(sample, i, is_byte))
+            continue;
+        found = i;
+        count++;
+    }
+    return count >= WIDE_PIXELS_LEAST && count >= sample->columns->pixel_count ? found : CSV_NO_COLUMN;
+}
+
 /* By their names: one of a few columns is one of them. */
-static void take_named_pixels(const struct sample *sample)
+static int take_named_pixels(const struct sample *sample)
 {
     const size_t half = sample->count / 2, few[] = { half, half - 1, sample->count - 1, 0 };
     struct csv_text name = value_at(sample, 0, half);
+    char one[64], another[64];
     size_t count = 0;
 
     for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++) {
@@ -760,8 +785,32 @@ static void take_named_pixels(const struct sample *sample)
         name = alike > count ? value_at(sample, 0, few[i]) : name;
         count = alike > count ? alike : count;
     }
-    if (count >= WIDE_PIXELS_LEAST || (count > 1 && is_pixel_name(name)))
-        assign_pixels(sample, 0, &name);
+    if (count < WIDE_PIXELS_LEAST && (count < 2 || !is_pixel_name(name)))
+        return 0;
+    assign_pixels(sample, 0, &name);
+    const size_t first = sample->columns->places[CSV_PIXEL], other = find_other_pixels(sample);
+    if (other != CSV_NO_COLUMN)
+        return refuse(sample, "columns called like %s and like %s may both be pixels: choose the first of them with "
+                      "--pixels-column, or call those of channels r0, g0, b0, r1, ...",
+                      column_text(sample, first, one), column_text(sample, other, another));
+    const int rc = order_pixels(sample);
+    if (rc != -EINVAL)
+        return rc;
+    return refuse(sample, "the numbers of the %zu columns called like %s have gaps or repeat, so they do not say which "
+                  "pixel is where: number them 0, 1, 2, ..., or give --pixels-column=%s if they are in their order",
+                  sample->columns->pixel_count, column_text(sample, first, one), one);
+}
+
+/* By an option: the columns that are called like the first one, where it has a name with a number, else all behind it.
+ * They are in their order where their names say none. */
+static int take_chosen_pixels(const struct sample *sample, size_t first)
+{
+    const struct csv_text name = value_at(sample, 0, first);
+    const bool is_series = sample->begin > 0 && count_alike(sample, first) > 1;
+
+    assign_pixels(sample, first, is_series ? &name : NULL);
+    const int rc = is_series ? order_pixels(sample) : 0;
+    return rc == -EINVAL ? 0 : rc;
 }
 
 /* Are the numbers of a column, which are below 256, as classes are: at least two, and nearly all of those up to the
@@ -836,16 +885,14 @@ static int take_pixels(struct sample *sample)
             return take_pixel_text(sample);
         sample->columns->places[CSV_PIXELS] = CSV_NO_COLUMN;
         sample->columns->roles[first] = CSV_UNUSED;
-        assign_pixels(sample, first, NULL);
-        return 0;
+        return take_chosen_pixels(sample, first);
     }
     const int rc = take_pixel_text(sample);
     if (rc < 0 || has(sample, CSV_PIXELS))
         return rc;
     if (sample->begin == 0)
         return take_unnamed_pixels(sample);
-    take_named_pixels(sample);
-    return 0;
+    return take_named_pixels(sample);
 }
 
 /* ---- what is left ---- */
@@ -1026,12 +1073,13 @@ int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes
     }
     columns->count = sample.count;
     columns->roles = calloc(sample.count + 1, 1);
+    columns->pixel_places = calloc(sample.count + 1, sizeof(*columns->pixel_places));
     for (int role = 0; role < CSV_ROLE_COUNT; role++)
         columns->places[role] = CSV_NO_COLUMN;
     if (rc < 0)
         snprintf(problem_out, problem_size, "%s", problem);
     if (rc == 0)
-        rc = columns->roles != NULL ? find_roles(&sample) : -ENOMEM;
+        rc = columns->roles != NULL && columns->pixel_places != NULL ? find_roles(&sample) : -ENOMEM;
     columns->has_header = sample.begin > 0;
     if (rc == 0)
         list_unused(&sample);
@@ -1042,5 +1090,7 @@ int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes
 void csv_columns_release(struct csv_columns *columns)
 {
     free(columns->roles);
+    free(columns->pixel_places);
     columns->roles = NULL;
+    columns->pixel_places = NULL;
 }

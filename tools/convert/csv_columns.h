@@ -33,6 +33,8 @@ struct csv_columns {
     size_t places[CSV_ROLE_COUNT];      /* the first column of each role, or CSV_NO_COLUMN */
     enum csv_split_kind split_kind;
     size_t pixel_count;         /* 0: the table has paths */
+    uint32_t *pixel_places;     /* in the image, of each column that is a pixel; owned */
+    bool are_reordered;         /* these are not in the order of the columns */
     bool has_header;
     char unused[200];           /* the names or numbers of columns that are not used */
 };

@@ -113,8 +113,8 @@ static const char *store_split(const struct csv_table *table, struct csv_row *ro
                                         "give --split-column=none" : NULL;
 }
 
-/* Store the value of a column; *pixel is the number of the row's next pixel. */
-static const char *store_field(struct csv_table *table, struct csv_row *row, size_t column, size_t *pixel,
+/* Store the value of a column. */
+static const char *store_field(struct csv_table *table, struct csv_row *row, size_t column,
                                const struct csv_field *field)
 {
     const struct csv_columns *const columns = &table->columns;
@@ -135,7 +135,8 @@ static const char *store_field(struct csv_table *table, struct csv_row *row, siz
     case CSV_PIXELS:
         return store_pixels(value, pixels, columns->pixel_count);
     case CSV_PIXEL:
-        return read_pixel(value, &pixels[(*pixel)++]) ? NULL : "a pixel is not a whole number from 0 to 255";
+        return read_pixel(value, &pixels[columns->pixel_places[column]]) ? NULL
+                                                                         : "a pixel is not a whole number from 0 to 255";
     default:
         return NULL;
     }
@@ -154,13 +155,13 @@ static const char *row_problem(const struct csv_table *table, const struct csv_r
 static int read_row(struct csv_table *table, struct csv *csv, struct csv_row *row, const char **problem_out)
 {
     struct csv_field field = { .ends_row = false };
-    size_t column = 0, pixel = 0;
+    size_t column = 0;
 
     for (; !field.ends_row; column++) {
         const int rc = csv_next(csv, &field, problem_out);
         if (rc < 0)
             return rc;
-        *problem_out = store_field(table, row, column, &pixel, &field);
+        *problem_out = store_field(table, row, column, &field);
         if (*problem_out != NULL)
             return -EBADMSG;
     }

@@ -630,22 +630,6 @@ static size_t digits_of(const char *text)
     return strspn(text, "0123456789");
 }
 
-/* Are the names equal but for their digits? */
-static bool differ_in_digits(const char *a, const char *b)
-{
-    for (;;) {
-        const size_t digits_a = digits_of(a), digits_b = digits_of(b);
-        if ((digits_a > 0) != (digits_b > 0))
-            return false;
-        a += digits_a;
-        b += digits_b;
-        if (*a != *b || *a == '\0')
-            return *a == *b;
-        a++;
-        b++;
-    }
-}
-
 static bool is_identifier(const char *name)
 {
     const size_t bytes = strlen(name);
@@ -712,7 +696,8 @@ static struct class_habits look_at_classes(const struct image_list *list, const 
     struct class_habits habits = { .are_numbered = true, .are_parts = true,
                                    .are_padded = width >= PADDED_DIGITS_LEAST && names[0][0] == '0' };
     for (uint32_t i = 0; i < layout->class_count; i++) {
-        habits.are_numbered &= is_identifier(names[i]) || differ_in_digits(names[0], names[i]);
+        habits.are_numbered &= is_identifier(names[i]) ||
+                              names_differ_in_numbers(names[0], strlen(names[0]), names[i], strlen(names[i]));
         habits.are_padded &= strlen(names[i]) == width && digits_of(names[i]) == width;
         habits.are_parts &= is_part(names[i]);
     }

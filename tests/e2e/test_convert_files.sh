@@ -535,6 +535,19 @@ says_what_was_meant() {
     mv "accents/val/tea " accents/train/Tea
     expect 0 folder accents/train -o out
     says "1 class differs from another only in capitals, such as '"
+    for class in tea Tea "$nfc"; do
+        echo 1 >"accents/train/$class/1.json"
+        for part in b c; do
+            mkdir "accents/train/$class/$part-$class"
+            cp "accents/train/$class/1.png" "accents/train/$class/$part-$class"
+        done
+        mv "accents/train/$class/1.json" "accents/train/$class/b-$class"
+        echo 2 >"accents/train/$class/2.json"
+        rm "accents/train/$class/1.png"
+    done
+    expect 0 folder accents/train -o out --force
+    says "3 of 3 classes consist of folders, such as Tea of b-Tea and c-Tea: if these are the classes"
+    says "there are about as many other files as images: if these hold the classes"
     rm -r out
     absent out
     rm -r accents

@@ -335,6 +335,29 @@ TEST_WITH(refuses_groups_of_the_same_classes_as_classes, fixture_folder_enter, f
                              "the folders Art, Photo, ... hold the same");
 }
 
+TEST_WITH(looks_into_images_beside_folders_of_notes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("cub/attributes/", "cub/attributes/a.txt", "cub/images/a/1.png A", "cub/images/b/2.png B",
+                                   "cub/parts/", "cub/parts/a/", "cub/parts/a/1.txt"),
+                             "train 0 a 1.png A\ntrain 1 b 2.png B\n");
+    expect_refused_both_ways(FILES("x/Data/a/1.png A", "x/Data/b/2.png B", "x/Lists/", "x/Lists/a.txt"),
+                             "folder 'Lists' has no training image: fill or remove it, or convert only x/Data if its folders");
+}
+
+TEST_WITH(refuses_initials_of_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_refused_both_ways(FILES("d/b/beach/1.png A", "d/b/bar/in/2.png B", "d/a/alley/3.png C", "d/a/airfield/x/4.png D",
+                                   "d/c/cafe/5.png E"),
+                             "the folders are initials of the classes in them, such as a of airfield and alley");
+    expect_refused_both_ways(FILES("train/A/apple/1.png A", "train/A/ant/1.png A", "train/B/bee/2.png B",
+                                   "train/B/bird/2.png B"), "such as A of ant and apple");
+    expect_samples_both_ways(FILES("a/a1/1.png A", "a/a2/2.png B", "b/bob/3.png C", "b/ben/4.png D"),
+                             "train 0 a a1/1.png A\ntrain 0 a a2/2.png B\ntrain 1 b ben/4.png D\ntrain 1 b bob/3.png C\n");
+    expect_samples_both_ways(FILES("c/cat/1.png A", "c/2.png B", "c/cow/5.png B", "d/dog/3.png C", "d/duck/3.png C"),
+                             "train 0 c 2.png B\ntrain 0 c cat/1.png A\ntrain 0 c cow/5.png B\ntrain 1 d dog/3.png C\n"
+                             "train 1 d duck/3.png C\n");
+}
+
 TEST_WITH(refuses_a_set_inside_itself, fixture_folder_enter, fixture_folder_leave)
 {
     static const char words[] = "contains folders called like the classes: remove it if it is a copy of the set inside itself";

@@ -180,16 +180,36 @@ static void report_other_split(const struct top *top, const struct folders *fold
                     (int)folder->name_bytes, folder->name, split_text(name.split));
 }
 
+/* The only folder, or one called images beside folders without any, as those of notes are. */
+static bool find_only_folder(const struct top *top, struct folders *only_out)
+{
+    struct folders folders = folders_in(top->list, top->whole);
+    size_t count = 0, filled = 0;
+
+    *only_out = folders;
+    while (next_folder(&folders)) {
+        const bool is_filled = count_images(top->list, folders.range) > 0;
+        filled += is_filled;
+        if (count++ == 0 || is_filled)
+            *only_out = folders;
+    }
+    if (count <= 1)
+        return count == 1;
+    if (filled != 1 || !is_called_images(only_out) || !has_folders_of_images(top->list, only_out->range))
+        return false;
+    log_message(LOG_RUN, "%s: the set is in %.*s: the folders beside it contain no images", top->input,
+                (int)(only_out->range.begin - 1), path_of(top->list, only_out->range.first));
+    return true;
+}
+
 /* Descend through single folders that contain folders, unless they are splits. */
 static void unwrap(struct top *top)
 {
-    for (;;) {
-        struct folders folders = folders_in(top->list, top->whole);
-        if (!next_folder(&folders))
-            return;
-        const struct folders only = folders;
+    struct folders only;
+
+    while (find_only_folder(top, &only)) {
         const bool is_split = name_of(&only).is_whole && !top->folders_are_classes;
-        if (is_split || next_folder(&folders) || !has_folders(top->list, only.range))
+        if (is_split || !has_folders(top->list, only.range))
             return;
         report_other_split(top, &only);
         note_strays(top, top->whole);
@@ -556,11 +576,9 @@ static int check_reversed(const struct top *top, const struct folders *folder)
     return 0;
 }
 
-/* Move the images of a class to the end of the split, over dropped entries. Returns their number. */
-static size_t move_images(struct top *top, struct image_split *split, const struct folders *folder, uint32_t label)
+/* Move the images of a class to the end of the split, over dropped entries. */
+static void move_images(struct top *top, struct image_split *split, const struct folders *folder, uint32_t label)
 {
-    const size_t before = split->count;
-
     for (size_t i = folder->range.first; i < folder->range.end; i++) {
         struct image_file file = top->list->files[i];
         if (file.is_folder)
@@ -569,7 +587,6 @@ static size_t move_images(struct top *top, struct image_split *split, const stru
         file.name_at = (uint16_t)folder->range.begin;
         top->list->files[split->first + split->count++] = file;
     }
-    return split->count - before;
 }
 
 /* Images directly in the folder of a split have no class. */
@@ -578,10 +595,11 @@ static void note_empty_split(const struct top *top, struct image_layout *layout,
     struct top flat = { .list = top->list };
 
     note_strays(&flat, range);
+    const size_t length = strlen(layout->remark);
     if (flat.stray_count > 0)
-        snprintf(layout->remark, sizeof(layout->remark),
-                 "%s: %.*s contains %zu image%s and no class: no %s set is made: put %s into a folder for each class",
-                 top->input, (int)range.begin - 1, flat.first_stray,
+        snprintf(layout->remark + length, sizeof(layout->remark) - length,
+                 "%s%s: %.*s contains %zu image%s and no class: no %s set is made: put %s into a folder for each class",
+                 length > 0 ? "; " : "", top->input, (int)range.begin - 1, flat.first_stray,
                  flat.stray_count, flat.stray_count == 1 ? "" : "s", name, flat.stray_count == 1 ? "it" : "them");
 }
 
@@ -600,9 +618,7 @@ static int collect_split(struct top *top, struct image_layout *layout, const cha
             rc = check_reversed(top, &folders);
         if (rc < 0)
             return rc;
-        if (move_images(top, split, &folders, label) == 0 && is_train)
-            return layout_refuse_name(top, folders.name, folders.name_bytes,
-                                      "has no training image: fill or remove it");
+        move_images(top, split, &folders, label);
     }
     if (split->count == 0)
         note_empty_split(top, layout, name, range);
@@ -821,6 +837,94 @@ static int check_copy(const struct top *top, const struct image_layout *layout, 
                               "itself, or else move its images to their classes" FOLDERS_ADVICE);
 }
 
+/* ---- folders of folders ---- */
+
+/* How the images of class folders are divided into folders. */
+struct grouping {
+    size_t group_count;         /* classes of several folders, without images beside them */
+    struct folders group, one, other;   /* the first of them, and the first two folders in it */
+    bool are_initials;          /* all are called by the letter that the names of their folders begin with: b/beach, b/bar */
+};
+
+static bool is_letter(char byte)
+{
+    return ((unsigned char)byte | 0x20) >= 'a' && ((unsigned char)byte | 0x20) <= 'z';
+}
+
+/* "A1" and "a_left" may be folders of the class "a". */
+static bool begins_with(const struct folders *folder, const struct folders *initial)
+{
+    return initial->name_bytes == 1 && is_letter(initial->name[0]) && folder->name_bytes > 1 &&
+           strncasecmp(folder->name, initial->name, 1) == 0 && is_letter(folder->name[1]);
+}
+
+static void note_group(struct grouping *grouping, const struct image_list *list, const struct folders *group)
+{
+    const struct range held = inside(list, group->range);
+    struct folders folders = folders_in(list, held), found[2];
+    size_t count = 0, images = 0;
+
+    while (next_folder(&folders)) {
+        const size_t inner = count_images(list, folders.range);
+        if (inner == 0)
+            continue;
+        images += inner;
+        grouping->are_initials &= begins_with(&folders, group);
+        if (count < 2)
+            found[count] = folders;
+        count++;
+    }
+    const bool is_divided = images == count_images(list, held);
+    grouping->are_initials &= is_divided && count > 0;
+    if (!is_divided || count < 2 || grouping->group_count++ > 0)
+        return;
+    grouping->group = *group;
+    grouping->one = found[0];
+    grouping->other = found[1];
+}
+
+/* Places365 has a/airfield, a/alley, b/bakery. Other classes may be divided, or be genera over the species that are meant. */
+static int check_groups(const struct top *top, const struct image_layout *layout, struct range range)
+{
+    struct folders folders = folders_in(top->list, range);
+    struct grouping grouping = { .are_initials = true };
+
+    while (next_folder(&folders))
+        note_group(&grouping, top->list, &folders);
+    if (2 * grouping.group_count <= layout->class_count)
+        return 0;
+    char example[1024];
+    snprintf(example, sizeof(example), "%.*s of %.*s and %.*s", (int)grouping.group.name_bytes, grouping.group.name,
+             (int)grouping.one.name_bytes, grouping.one.name, (int)grouping.other.name_bytes, grouping.other.name);
+    if (grouping.are_initials)
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders are initials of the classes in them, such "
+                            "as %s: move the latter into one folder" FOLDERS_ADVICE, top->input, example);
+    log_message(LOG_RUN, "%s: %zu of %" PRIu32 " classes consist of folders, such as %s: if these are the classes, move them "
+                "into one folder", top->input, grouping.group_count, layout->class_count, example);
+    return 0;
+}
+
+/* Class folders without images. Beside a single one with images these are often notes about its folders. */
+static int check_filled(const struct top *top, const struct image_layout *layout, struct range range)
+{
+    struct folders folders = folders_in(top->list, range), empty = folders, filled = folders;
+    size_t filled_count = 0;
+
+    while (next_folder(&folders)) {
+        const bool is_filled = count_images(top->list, folders.range) > 0;
+        if (is_filled || empty.name == NULL)
+            *(is_filled ? &filled : &empty) = folders;
+        filled_count += is_filled;
+    }
+    if (filled_count == layout->class_count)
+        return 0;
+    const bool may_hold_classes = filled_count == 1 && has_folders_of_images(top->list, filled.range);
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder '%.*s' has no training image: fill or remove it%s"
+                        "%.*s%s", top->input, (int)empty.name_bytes, empty.name,
+                        may_hold_classes ? ", or convert only " : "", may_hold_classes ? (int)(filled.range.begin - 1) : 0,
+                        path_of(top->list, filled.range.first), may_hold_classes ? " if its folders are the classes" : "");
+}
+
 /* ---- annotations beside images ---- */
 
 /* Are there a folder of images and one of what is drawn over them beside each other? Alone, "mask" may be a class. */
@@ -897,6 +1001,9 @@ static int check_classes(const struct top *top, const struct image_layout *layou
     if (text == NULL && habits.have_one_image && layout->class_count >= DOUBTFUL_CLASSES)
         log_message(LOG_RUN, "%s: each of the %" PRIu32 " folders contains one image: are they classes?", top->input,
                     layout->class_count);
+    if (text == NULL && 10 * top->choice->left_out_count >= 9 * top->choice->image_count)
+        log_message(LOG_RUN, "%s: there are about as many other files as images: if these hold the classes, the folders "
+                    "%s, %s, ... are none", top->input, layout->class_names[0], layout->class_names[1]);
     if (text == NULL)
         return 0;
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... are no classes: %s: put the "
@@ -951,13 +1058,17 @@ static void report_unlabelled(const struct top *top)
 /* Collecting moves the list's entries, from which the folders are read. */
 static int collect_training(struct top *top, struct image_layout *layout, struct range range)
 {
-    int rc = check_names(top, layout);
+    int rc = check_filled(top, layout, range);
+    if (rc == 0)
+        rc = check_names(top, layout);
     if (rc == 0 && !top->folders_are_classes)
         rc = check_annotations(top, range);
     if (rc == 0 && !top->folders_are_classes)
         rc = check_held(top, layout, range);
     if (rc == 0 && !top->folders_are_classes)
         rc = check_copy(top, layout, range);
+    if (rc == 0 && !top->folders_are_classes)
+        rc = check_groups(top, layout, range);
     if (rc == 0)
         rc = collect_split(top, layout, "train", range);
     return rc < 0 ? rc : check_classes(top, layout);

@@ -19,7 +19,7 @@ struct image_layout {
     size_t split_count;
     char **class_names;             /* in bytewise order: the label is the index; owned. NULL: no names */
     uint32_t class_count;
-    char remark[256];               /* about a split without classes, printed at the end of the conversion; "": none */
+    char remark[1024];              /* about splits without classes, printed at the end of the conversion; "": none */
 };
 
 struct image_set;

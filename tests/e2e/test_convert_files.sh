@@ -465,9 +465,9 @@ says_that_images_show_little() {
     grep -q "one colour" messages && failed "not of one colour: $(cat messages)"
     for change in "" --raw; do
         opacity >little/b/3.png
-        answers 0 "1 image is of one colour: little: b/3.png" folder little -o out --force $change
+        answers 0 "1 image is nearly of one colour: little: b/3.png" folder little -o out --force $change
         opacity >little/a/2.png
-        answers 0 "2 images are of one colour: the first is little: a/2.png" folder little -o out --force $change
+        answers 0 "2 images are nearly of one colour: the first is little: a/2.png" folder little -o out --force $change
         says "without its opacity"
         says "is 15 of 255"
         levels >little/a/2.png

@@ -105,7 +105,7 @@ static void report_flat(const struct image_flaws *flaws)
     if (count == 0)
         return;
     image_flaws_name(first->source, first->index, name, sizeof(name));
-    log_message(LOG_RUN, "%" PRIu64 " image%s of one colour: %s%s%s", count, count == 1 ? " is" : "s are",
+    log_message(LOG_RUN, "%" PRIu64 " image%s nearly of one colour: %s%s%s", count, count == 1 ? " is" : "s are",
                 count == 1 ? "" : "the first is ", name, first->text);
 }
 

@@ -193,7 +193,7 @@ static int check_split(const struct conversion *conversion, const struct class_t
                         samples == 1 ? "it" : "them", classes == 1 ? "" : "es");
 }
 
-/* Say which labels no training sample has: those that begin at 1, or ids with gaps. */
+/* Say which labels no training sample has: those that begin at 1, ids with gaps, or classes of a list. */
 static void report_gaps(const struct conversion *conversion, const struct class_table *train)
 {
     const size_t classes = conversion->classes, there = train->group_count;
@@ -203,6 +203,11 @@ static void report_gaps(const struct conversion *conversion, const struct class_
         return;
     while (has_class(train, first))
         first++;
+    if (conversion->class_names != NULL) {
+        log_message(LOG_RUN, "%zu of %zu classes have no training sample, such as %s", classes - there, classes,
+                    conversion->class_names[first]);
+        return;
+    }
     log_message(LOG_RUN, "%zu of %zu labels have no training sample, such as %" PRIu32 ", and each is an output of the "
                 "network: number the classes 0, 1, 2, ...%s", classes - there, classes, first,
                 first == 0 && classes - there == 1 ? "; these begin at 1, so subtract 1" : "");
@@ -211,7 +216,7 @@ static void report_gaps(const struct conversion *conversion, const struct class_
 int splits_check_classes(const struct conversion *conversion, const struct convert_options *options, struct stop *stop)
 {
     const struct sample_source *const source = &conversion->sources[0];
-    const bool may_have_gaps = conversion->class_names == NULL && source->sample != NULL;
+    const bool may_have_gaps = source->sample != NULL;
     struct class_table train;
 
     if (conversion->classes == 1)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static char *end_line(char *line, char *end)
 static int cut_lines(struct lines *lines, char *text, size_t bytes)
 {
     char *const end = text + bytes;
-    size_t room = 1;
+    size_t room = 2;            /* with one for a class 0 without a name */
     for (size_t i = 0; i < bytes; i++)
         room += text[i] == '\n';
     lines->at = calloc(room, sizeof(*lines->at));
@@ -111,13 +112,15 @@ static int take_indexed(struct class_names *names, const struct lines *lines, ch
     return 0;
 }
 
-/* Read "K NAME" in line K. Returns the name, or NULL. */
-static char *skip_number(char *line, uint32_t number)
+/* Read the number of a line "NUMBER NAME", up to `most`. Returns the name, or NULL. */
+static char *skip_number(char *line, uint32_t most, uint32_t *number_out)
 {
-    char *end;
-    if (*line < '0' || *line > '9' || strtoul(line, &end, 10) != number || (*end != ' ' && *end != '\t'))
+    char *end = line;
+    const unsigned long number = *line >= '0' && *line <= '9' ? strtoul(line, &end, 10) : ULONG_MAX;
+    if (number > most || (*end != ' ' && *end != '\t'))
         return NULL;
     end += strspn(end, " \t");
+    *number_out = (uint32_t)number;
     return *end != '\0' ? end : NULL;
 }
 
@@ -126,23 +129,46 @@ static int text_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Leave out the numbers of lines "K NAME". They belong to the names, as in "0 people", "1 people", where names would be
- * equal without them. */
+static bool are_different(char **texts, uint32_t count)
+{
+    uint32_t different = 1;
+    qsort(texts, count, sizeof(*texts), text_compare);
+    while (different < count && strcmp(texts[different], texts[different - 1]) != 0)
+        different++;
+    return different >= count;
+}
+
+/* Write the names of lines "NUMBER NAME" by their numbers. True if those are 0 to count - 1, or 1 to count. */
+static bool number_names(const struct lines *lines, char **by_number)
+{
+    for (uint32_t i = 0, number; i < lines->count; i++) {
+        char *const name = skip_number(lines->at[i], lines->count, &number);
+        if (name == NULL || by_number[number] != NULL)
+            return false;
+        by_number[number] = name;
+    }
+    return by_number[0] == NULL || by_number[lines->count] == NULL;
+}
+
+/* Take lines "NUMBER NAME" for NUMBER:NAME where every class has one. The numbers belong to the names, as in "0 people",
+ * "1 people", where names would be equal without them. */
 static int leave_out_numbers(struct lines *lines)
 {
-    char **const rests = calloc(2 * (size_t)lines->count, sizeof(*rests)), **const sorted = rests + lines->count;
-    uint32_t count = 0, different = 1;
-    if (rests == NULL)
+    static char nameless[] = "";
+    const uint32_t count = lines->count;
+    char **const by_number = calloc(2 * ((size_t)count + 1), sizeof(*by_number)), **const sorted = by_number + count + 1;
+    if (by_number == NULL)
         return -ENOMEM;
-    while (count < lines->count && (rests[count] = skip_number(lines->at[count], count)) != NULL)
-        count++;
-    memcpy(sorted, rests, count * sizeof(*rests));
-    qsort(sorted, count, sizeof(*rests), text_compare);
-    while (different < count && strcmp(sorted[different], sorted[different - 1]) != 0)
-        different++;
-    if (count == lines->count && different == count)
-        memcpy(lines->at, rests, count * sizeof(*rests));
-    free(rests);
+    if (number_names(lines, by_number)) {
+        const uint32_t first = by_number[0] == NULL;
+        memcpy(sorted, by_number + first, count * sizeof(*sorted));
+        if (are_different(sorted, count)) {
+            by_number[0] = first > 0 ? nameless : by_number[0];
+            lines->count = count + first;
+            memcpy(lines->at, by_number, lines->count * sizeof(*by_number));
+        }
+    }
+    free(by_number);
     return 0;
 }
 
@@ -215,13 +241,32 @@ static bool is_item(const char *line)
     return begins_with(line, "- ") || (last > 1 && strchr("\"'", *line) != NULL && line[last - 1] == *line);
 }
 
-/* "0,cat" or "cat,0" */
+/* "0,cat", "0;cat" or "cat,0" */
 static bool is_row(const char *line)
 {
     const char *const comma = strrchr(line, ',');
     const size_t digits = strspn(line, "0123456789");
-    return (digits > 0 && line[digits] == ',') ||
+    return (digits > 0 && line[digits] != '\0' && strchr(",;|", line[digits]) != NULL) ||
            (comma != NULL && comma[1] != '\0' && comma[1 + strspn(comma + 1, " 0123456789")] == '\0');
+}
+
+/* Has a tab between two columns. */
+static bool has_columns(const char *line)
+{
+    const char *const tab = strchr(line + strspn(line, " \t"), '\t');
+    return tab != NULL && tab[strspn(tab, " \t")] != '\0';
+}
+
+/* "id name", "0 cat", "1 dog", ... */
+static bool is_numbered_table(const struct lines *lines)
+{
+    uint32_t i = 1, number, before = 0;
+    if (lines->count < 3 || skip_number(lines->at[0], UINT32_MAX, &number) != NULL ||
+        skip_number(lines->at[1], 1, &before) == NULL)
+        return false;
+    while (i + 1 < lines->count && skip_number(lines->at[i + 1], UINT32_MAX, &number) != NULL && number == before + i)
+        i++;
+    return i + 1 == lines->count;
 }
 
 /* Do all lines from this one on have the form? */
@@ -238,9 +283,25 @@ static bool is_other_format(const struct lines *lines)
     for (uint32_t i = 0; i < lines->count; i++)
         if (is_other_line(lines->at[i]))
             return true;
-    const uint32_t header = lines->count > 1 && strchr(lines->at[0], ',') != NULL;
-    return is_other_beginning(lines) || are_all(lines, 0, is_item) || are_all(lines, header, is_row) ||
+    const uint32_t header = lines->count > 1 && strpbrk(lines->at[0], ",;|") != NULL;
+    return is_numbered_table(lines) || is_other_beginning(lines) || are_all(lines, 0, is_item) || are_all(lines, header, is_row) ||
            (lines->count == 1 && strchr(lines->at[0], ',') != NULL);
+}
+
+/* A tab in a name is possible only where the numbers of classes are written before them. */
+static bool is_table(const struct lines *lines)
+{
+    uint32_t i = 0;
+    while (i < lines->count && !has_columns(lines->at[i]))
+        i++;
+    return i < lines->count && count_indexes(lines) == 0;
+}
+
+static int refuse_format(char *problem, size_t problem_size)
+{
+    snprintf(problem, problem_size, "is no list of names, or has lines of something else: write one name a line, or "
+             "NUMBER:NAME, without comments, quotes or columns");
+    return -EBADMSG;
 }
 
 static int read_lines(struct class_names *names, size_t bytes, char *problem, size_t problem_size)
@@ -248,9 +309,7 @@ static int read_lines(struct class_names *names, size_t bytes, char *problem, si
     struct lines lines = { NULL, 0 };
     int rc = cut_lines(&lines, names->text, bytes);
     if (rc == 0 && lines.count > 0 && is_other_format(&lines)) {
-        snprintf(problem, problem_size, "is no list of names, or has lines of something else: write one name a line, or "
-                 "NUMBER:NAME, without comments, quotes or columns");
-        rc = -EBADMSG;
+        rc = refuse_format(problem, problem_size);
     } else if (rc == 0 && lines.count == 0) {
         snprintf(problem, problem_size, "names no class");
         rc = -EBADMSG;
@@ -260,6 +319,8 @@ static int read_lines(struct class_names *names, size_t bytes, char *problem, si
     }
     if (rc == 0)
         rc = leave_out_numbers(&lines);
+    if (rc == 0 && is_table(&lines))
+        rc = refuse_format(problem, problem_size);
     if (rc == 0)
         rc = take_lines(names, &lines, problem, problem_size);
     free(lines.at);

@@ -46,6 +46,8 @@ TEST(other_formats_are_no_lists)
         "path: ../data\ntrain: images\nnc: 2\nnames: ['cat', 'dog']\n", "train: a\nnc: 2\n", "---\ncat\n",
         "names: [cat, dog]\n", "# YOLO\nnames:\n  0: cat\n", "# map\nitem {\n", "['cat', 'dog']", "[\n  'cat',\n]\n",
         "- cat\n- dog\n", "\"cat\"\n\"dog\"\n", "'cat',\n'dog'\n", "0,cat\n1,dog\n", "id,name\n0,cat\n1,dog\n",
+        "label\tname\n0\tcat\n1\tdog\n", "17\tcat\n203\tdog\n", "n01440764\ttench\nn01443537\tgoldfish\n", "cat\t0\ndog\t1\n",
+        "cat\ndog\tbark\n", "id name\n0 cat\n1 dog\n", "id name\n1 cat\n2 dog\n3 owl\n", "0;cat\n1;dog\n", "id|name\n0|cat\n1|dog\n",
         "cat,0\ndog, 1\n", "cat, dog, owl\n", "<!DOCTYPE html>\n", "<?xml version=\"1.0\"?>\n",
     };
     struct class_names names;
@@ -56,6 +58,7 @@ TEST(other_formats_are_no_lists)
     static const char *const kept[][2] = {
         { "#love", "#fun" }, { "A", "#" }, { "tench, Tinca tinca", "goldfish, gold fish" }, { "names", "nc" }, { "item", "7,5" },
         { "'n' sync", "it's" }, { "1,3-butadiene", "water" }, { "<unk>", "-" }, { "path: a", "b - c" }, { "nc: x", "\"a\" or b" },
+        { "cat\t", "\tdog" }, { "room", "0 gravity" },
     };
     for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
         char text[64];
@@ -105,10 +108,15 @@ TEST(a_blank_may_be_the_colon_where_only_names_are_left)
     expect_names("0 roses\n1 a daisy\n2 tulips\n", 3, three);
     expect_names("0\troses\r\n\n1\t a daisy\n2  tulips", 3, three);
     expect_names("00 roses\n01 a daisy\n02 tulips", 3, three);
+    expect_names("2 tulips\n0 roses\n1 a daisy\n", 3, three);
+    static const char *const from_one[] = { "", "roses", "a daisy", "tulips" };
+    expect_names("1 roses\n2 a daisy\n3 tulips\n", 4, from_one);
+    expect_names("3\ttulips\n1\troses\n2\ta daisy", 4, from_one);
     static const struct { const char *text, *names[3]; } kept[] = {
         { "0 people\n1 people\n2 people\n", { "0 people", "1 people", "2 people" } },
         { "1 cent\n2 cents\n5 cents\n", { "1 cent", "2 cents", "5 cents" } },
-        { "1 cat\n2 dog\n3 owl\n", { "1 cat", "2 dog", "3 owl" } },
+        { "500 Abarth\n3 Series\n911 Carrera\n", { "500 Abarth", "3 Series", "911 Carrera" } },
+        { "0 cat\n1 dog\n1 owl\n", { "0 cat", "1 dog", "1 owl" } },
         { "0 cat\n1 dog\nowl\n", { "0 cat", "1 dog", "owl" } },
         { "0 cat\n1\n2 dog\n", { "0 cat", "1", "2 dog" } },
         { "0cat\n1dog\n2owl\n", { "0cat", "1dog", "2owl" } },

@@ -40,7 +40,7 @@ int image_memory_take(size_t bytes, struct text *problem)
 {
     pthread_mutex_lock(&memory.lock);
     const size_t all = memory.limits.bytes;
-    while (bytes <= all && bytes > all - memory.reserved)
+    while (bytes <= all && memory.reserved + bytes > all)
         pthread_cond_wait(&memory.freed, &memory.lock);
     if (bytes <= all)
         memory.reserved += bytes;

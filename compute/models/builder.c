@@ -33,6 +33,18 @@ static struct initializer truncated_linear(uint64_t fan_in, uint64_t fan_out)
     return (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, sqrtf(1.0f / (float)fan_in) };
 }
 
+struct initializer he_normal_fan_out(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_in;
+    return initializer_he_normal(fan_out);
+}
+
+struct initializer normal_001(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_in, (void)fan_out;
+    return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
+}
+
 const float torchvision_mean[] = { 0.485f, 0.456f, 0.406f }, torchvision_std[] = { 0.229f, 0.224f, 0.225f };
 
 static const float ones[] = { 1, 1, 1 };

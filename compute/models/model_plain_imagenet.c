@@ -114,21 +114,9 @@ void model_build_vgg_imagenet(struct net *net, const struct model_options *optio
 
 /* ---- torchvision's ---- */
 
-static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
-{
-    (void)fan_in;
-    return initializer_he_normal(fan_out);
-}
-
-static struct initializer normal_001(uint64_t fan_in, uint64_t fan_out)
-{
-    (void)fan_in, (void)fan_out;
-    return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
-}
-
 static const struct style torchvision = {
     .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
-    .conv = he_normal, .hidden = normal_001, .classes = normal_001,
+    .conv = he_normal_fan_out, .hidden = normal_001, .classes = normal_001,
 };
 
 void model_build_vgg_torchvision(struct net *net, const struct model_options *options, uint32_t layers)

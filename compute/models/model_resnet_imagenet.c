@@ -139,12 +139,6 @@ void model_build_resnet_imagenet_v2(struct net *net, const struct model_options 
 
 /* ---- torchvision's ---- */
 
-static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
-{
-    (void)fan_in;
-    return initializer_he_normal(fan_out);
-}
-
 static struct initializer uniform(uint64_t fan_in, uint64_t fan_out)
 {
     (void)fan_out;
@@ -153,7 +147,7 @@ static struct initializer uniform(uint64_t fan_in, uint64_t fan_out)
 
 static const struct style torchvision = {
     .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
-    .conv = he_normal, .hidden = uniform, .classes = uniform,
+    .conv = he_normal_fan_out, .hidden = uniform, .classes = uniform,
     .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };
 

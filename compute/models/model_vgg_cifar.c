@@ -3,23 +3,11 @@
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 
-static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
-{
-    (void)fan_in;
-    return initializer_he_normal(fan_out);
-}
-
-static struct initializer normal_001(uint64_t fan_in, uint64_t fan_out)
-{
-    (void)fan_in, (void)fan_out;
-    return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
-}
-
 static const float mean[] = { 0.4914f, 0.4822f, 0.4465f }, std[] = { 0.2023f, 0.1994f, 0.2010f };
 
 static const struct style style = {
     .divisor = 255, .mean = mean, .std = std,
-    .conv = he_normal, .classes = normal_001,
+    .conv = he_normal_fan_out, .classes = normal_001,
     .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };
 

@@ -91,11 +91,23 @@ static int find_flag(const char *reason)
     return -1;
 }
 
+/* Ranks find one reason with numbers of their own in it. */
+static void leave_out_numbers(const char *reason, char *words_out)
+{
+    size_t length = 0;
+    for (; *reason != '\0' && length + 1 < KEY_BYTES; reason++)
+        if (*reason < '0' || *reason > '9')
+            words_out[length++] = *reason;
+    words_out[length] = '\0';
+}
+
 bool refusal_is_first(const char *reason)
 {
-    if (raise_flag(reason) >= 0)
+    char words[KEY_BYTES];
+    leave_out_numbers(reason, words);
+    if (raise_flag(words) >= 0)
         return true;
-    const int other = find_flag(reason);
+    const int other = find_flag(words);
     if (other >= 0)
         close(other);
     return other < 0;

@@ -10,7 +10,7 @@
 
 /* Read the environment. Before MPI is initialized, which may change it. */
 void refusal_prepare(void);
-/* Is this the first process here that has this to say? The others are not, until it ends. */
+/* Is this the first process here that has this to say, whatever the numbers in it? The others are not, until it ends. */
 bool refusal_is_first(const char *reason);
 /* This process is about to end with this code, of a run of that many processes (0: not known): wait for a second, or until all
  * of them are told, and have the launcher end those that are not if it is one that would wait for them. */

@@ -89,6 +89,42 @@ TEST(a_process_that_asks_again_is_not_taken_for_another_one)
     assert_int_equal(end_of(process), ABORTED);
 }
 
+TEST(a_second_process_that_refuses_counts_as_told_and_ends_with_the_first)
+{
+    const pid_t first = refuse(3);
+    hear();
+    const pid_t other = refuse(3);
+    assert_int_equal(end_of(first), 0);
+    assert_int_equal(end_of(other), 0);
+}
+
+/* Where a launcher names its run, its processes may have any parent; else they have the same one. */
+TEST(processes_of_one_run_hear_each_other)
+{
+    static const struct { const char *name; bool names_run; } rows[] = {
+        { "PMIX_NAMESPACE", true }, { "SLURM_STEP_ID", true }, { "TORCHELASTIC_RUN_ID", true }, { "SLURM_JOB_ID", false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        clearenv();
+        assert_int_equal(setenv(rows[i].name, "one", 1), 0);
+        refusal_prepare();
+        const pid_t process = refuse(0);
+        hear();
+        const pid_t child = fork();
+        if (child == 0) {
+            refusal_prepare();
+            _exit(refusal_heard());
+        }
+        assert_int_equal(end_of(child), rows[i].names_run ? CODE : 0);
+        assert_int_equal(setenv(rows[i].name, "another", 1), 0);
+        refusal_prepare();
+        assert_int_equal(refusal_heard(), 0);
+        close(second[1]);
+        assert_int_equal(end_of(process), 0);
+    }
+    refusal_prepare();
+}
+
 TEST(processes_of_an_unknown_number_are_told_for_a_second_and_not_aborted)
 {
     const pid_t process = refuse(0);
@@ -107,6 +143,8 @@ TEST(a_reason_is_first_once_while_its_process_lasts)
     assert_true(refusal_is_first("the first reason"));
     assert_false(refusal_is_first("the first reason"));
     assert_true(refusal_is_first("another reason"));
+    assert_true(refusal_is_first("rank 3 of 16 is twice"));
+    assert_false(refusal_is_first("rank 12 of 16 is twice"));
 }
 
 static int prepare(void **state)
@@ -116,4 +154,8 @@ static int prepare(void **state)
     return 0;
 }
 
-TESTS_MAIN(prepare, NULL)
+int main(void)
+{
+    alarm(60);
+    return tests_run(prepare, NULL);
+}

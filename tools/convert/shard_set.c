@@ -389,14 +389,10 @@ static int check_earlier(struct shard_set *set)
 
 static int open_directory(struct shard_set *set)
 {
-    const char *const directory = set->spec.directory;
-    const int rc = folders_make(directory, &set->topmost_made);
+    const int rc = folders_make(set->spec.directory, &set->topmost_made);
 
-    if (rc < 0) {
-        set->folder = (struct set_folder){ .path = directory, .fd = -1, .advice = "", .stop = set->stop };
-        return folder_fail(&set->folder, "create", "", -rc);
-    }
-    return set_folder_open(&set->folder, directory, set->stop);
+    return rc < 0 ? folder_fail(&set->folder, "create", "", -rc)
+                  : set_folder_open(&set->folder, set->spec.directory, set->stop);
 }
 
 /* While there is an unfinished commit, temporary files must stay. */
@@ -451,7 +447,8 @@ static int name_files(struct shard_set *set)
 
 int shard_set_open(struct shard_set *set, const struct shard_set_spec *spec, struct stop *stop)
 {
-    *set = (struct shard_set){ .spec = *spec, .folder.fd = -1, .stop = stop };
+    *set = (struct shard_set){ .spec = *spec, .stop = stop };
+    set->folder = (struct set_folder){ .path = spec->directory, .fd = -1, .advice = "", .stop = stop };
     int rc = name_files(set);
     if (rc == 0)
         rc = open_directory(set);

@@ -232,6 +232,10 @@ TEST(only_lines_that_differ_in_a_counter_are_a_repeat)
     assert_printed_as("relu a7\nrelu a8\nrelu a9\nrelu a10\n", "repeat 4 as i from 7\n    relu a{i}\nend\n");
     assert_printed_as("relu a7\nrelu a8\nrelu a9\n", "relu a7\nrelu a8\nrelu a9\n");
     assert_printed_as("relu a1\nrelu a3\nrelu a5\nrelu a7\n", "relu a1\nrelu a3\nrelu a5\nrelu a7\n");
+    assert_printed_as("relu s\nrelu a8\nadd b8 from a8,s\nrelu a9\nadd b9 from a9,s\nrelu a10\nadd b10 from a10,s\n"
+                      "relu a11\nadd b11 from a11,s\n",
+                      "relu s\nrelu a8\nadd b8 from a8,s\nrepeat 3 as i from 9\n    relu a{i}\n"
+                      "    add b{i} from before,s\nend\n");
     assert_printed_as("relu a01\nrelu a02\nrelu a03\nrelu a04\n", "relu a01\nrelu a02\nrelu a03\nrelu a04\n");
     assert_printed_as("relu a1.2\nrelu a2.3\nrelu a3.4\nrelu a4.5\n", "relu a1.2\nrelu a2.3\nrelu a3.4\nrelu a4.5\n");
     assert_printed_as("relu s\nrelu a1\nadd b1 from a1,s\nrelu a2\nadd b2 from a2,b1\nrelu a3\nadd b3 from a3,b2\n",

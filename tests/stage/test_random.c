@@ -146,4 +146,11 @@ TEST(normal_numbers_have_the_moments_of_the_normal_distribution)
     assert_true(fabs(within_one / (double)COUNT - 0.6827) < 0.005);
 }
 
+/* This block begins with a word that is 0. */
+TEST(the_rarest_normal_number_is_finite)
+{
+    const float value = random_normal((struct random_key){ { 1, 2 } }, 1178950210);
+    assert_true(fabsf(value - 3.03363020f) < 1e-6f);
+}
+
 TESTS_MAIN(NULL, NULL)

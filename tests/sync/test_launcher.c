@@ -245,6 +245,13 @@ TEST(the_mpirun_of_mpich_is_known_by_its_end_of_a_socket)
         assert_int_equal(launcher_mpich_process(), i == 0 ? getpid() : 0);
     }
     launcher_abort(2);
+    const int input = dup(STDIN_FILENO);
+    assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(setenv("MPI_LOCALNRANKS", "2", 1), 0);
+    assert_int_equal(setenv("PMI_FD", "0", 1), 0);                  /* what a word is read as, too */
+    assert_int_equal(launcher_mpich_process(), 0);
+    assert_true(input < 0 || dup2(input, STDIN_FILENO) == STDIN_FILENO);
+    close(input);
     close(ends[0]);
     close(ends[1]);
 }

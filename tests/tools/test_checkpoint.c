@@ -194,6 +194,25 @@ TEST_WITH(a_state_is_read_as_it_was_saved, fixture_folder_make, fixture_folder_r
     average_decay = 0;
 }
 
+TEST_WITH(a_state_without_weights_beside_averages_is_not_read_into_towers_that_keep_both, fixture_folder_make,
+          fixture_folder_remove)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem = { "" };
+    fixture_open(&fixture, false);
+    assert_int_equal(rename(save(&fixture, 1, 1), fixture_path(folder, "state")), 0);
+    fixture_close(&fixture);
+    average_decay = 0.75;
+    fixture_open(&fixture, false);
+    assert_int_equal(checkpoint_reader_open(&reader, fixture_path(folder, "state"), &problem), 0);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[0].tower, 0, TOWERS, &problem), -EINVAL);
+    assert_non_null(strstr(problem.text, "has no tensor 'raw."));
+    checkpoint_reader_close(reader);
+    fixture_close(&fixture);
+    average_decay = 0;
+}
+
 static float first_number(struct fixture *fixture, uint32_t d, const char *parameter)
 {
     float numbers[64];

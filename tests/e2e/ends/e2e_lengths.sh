@@ -56,6 +56,9 @@ for saves in never epoch; do
         *)
             expect_code 0 "$directory, another run"
             expect_equal "$(directories $directory)" 2 "$directory, another run"
+            run "$pipetrain" -c tiny.conf $where $save --set train.epochs=2 --set train.learning_rate=0.25 --check
+            expect_code 0 "$directory, a third run"
+            [ $saves = never ] || expect_err "^$directory-2 is a run with other settings .train.learning_rate is 0.25, there 0.5.: starting a new run"
             ;;
         esac
         again $save --set train.epochs=2

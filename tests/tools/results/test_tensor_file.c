@@ -125,15 +125,15 @@ TEST_WITH(files_of_other_kinds_are_named, fixture_folder_make, fixture_folder_re
 #define FRONT(text) text, sizeof(text) - 1
         { FRONT("PK\3\4..............archive/data.pkl"), "one of torch.save" },
         { FRONT("PK\3\4..............metadata.json{}"), "a model of Keras" },
-        { FRONT("PK\3\4..............arr_0.npy"), "numpy.savez" },
+        { FRONT("PK\3\4..............arr_0.npy"), "a file of numpy.savez" },
         { FRONT("PK\3\4..............x.txt"), "a ZIP archive" },
         { FRONT("\x89HDF\r\n\x1a\n........"), "an HDF5 file" },
         { FRONT("GGUF\3\0\0\0........"), "a GGUF file" },
-        { FRONT("\x1c\0\0\0TFL3........"), "TensorFlow Lite" },
-        { FRONT("\x08\7\x12\7pytorch......."), "ONNX" },
+        { FRONT("\x1c\0\0\0TFL3........"), "a model of TensorFlow Lite" },
+        { FRONT("\x08\7\x12\7pytorch......."), "a model in ONNX" },
         { FRONT("\x80\2}q\0........"), "a pickle" },
-        { FRONT("\x08\1\0\0\0\0\0\0{\"fc.weight\""), "it may have been cut" },
-        { FRONT("\x80\2\0\0\0\0\0\0{\"fc.weight\""), "it may have been cut" },
+        { FRONT("\x08\1\0\0\0\0\0\0{\"fc.weight\""), "the beginning of one: it may have been cut" },
+        { FRONT("\x80\2\0\0\0\0\0\0{\"fc.weight\""), "the beginning of one: it may have been cut" },
         { FRONT("version https://git-lfs.github.com/spec/v1\n"), "a Git LFS pointer" },
         { FRONT("............\x57\xfb\x80\x8b\x24\x75\x47\xdb"), "a checkpoint of TensorFlow" },
         { FRONT("<!doctype html>........"), "HTML" },
@@ -141,11 +141,25 @@ TEST_WITH(files_of_other_kinds_are_named, fixture_folder_make, fixture_folder_re
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         const char *const path = fixture_path(folder, "file");
         struct tensor_file file;
-        char problem[256];
+        char problem[256], begin[256];
         fixture_write(path, kinds[i].front, kinds[i].bytes);
         assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), -EBADMSG);
-        if (strstr(problem, kinds[i].kind) == NULL)
-            fail_msg("'%s' is not in '%s'", kinds[i].kind, problem);
+        snprintf(begin, sizeof(begin), "is not a safetensors file, but %s", kinds[i].kind);
+        if (strncmp(problem, begin, strlen(begin)) != 0)
+            fail_msg("'%s' does not begin with '%s'", problem, begin);
+    }
+}
+
+TEST_WITH(files_of_no_known_kind_are_only_refused, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { const char *text, *problem; } rows[] = {
+        { "", "is not a safetensors file: it is empty" }, { "what is this?", "is not a safetensors file" } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct tensor_file file;
+        char problem[256];
+        fixture_write_text(fixture_path(folder, "file"), rows[i].text);
+        assert_int_equal(tensor_file_open(&file, AT_FDCWD, fixture_path(folder, "file"), problem, sizeof(problem)), -EBADMSG);
+        assert_string_equal(problem, rows[i].problem);
     }
 }
 

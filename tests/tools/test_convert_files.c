@@ -263,7 +263,9 @@ TEST_WITH(skips_folders_of_systems, fixture_folder_enter, fixture_folder_leave)
 
 TEST_WITH(refuses_layouts_that_mean_nothing, fixture_folder_enter, fixture_folder_leave)
 {
-    expect_refused_both_ways(FILES("1.png A", "2.png B"), "no folder with images");
+    expect_refused_both_ways(FILES("1.png A", "2.png B"),
+                             "contains 2 images and no folders of classes: put the images into one folder for each class");
+    expect_refused_both_ways(FILES("notes.txt"), "no folder with images");
     expect_refused_both_ways(FILES("a/1.png A", "a/2.png B"), "only one class");
     expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder 'b' has no training image");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "extra/c/3.png C"),
@@ -349,6 +351,8 @@ TEST_WITH(refuses_initials_of_classes, fixture_folder_enter, fixture_folder_leav
     expect_refused_both_ways(FILES("d/b/beach/1.png A", "d/b/bar/in/2.png B", "d/a/alley/3.png C", "d/a/airfield/x/4.png D",
                                    "d/c/cafe/5.png E"),
                              "the folders are initials of the classes in them, such as a of airfield and alley");
+    expect_refused_both_ways(FILES("a/ant/1.png A", "b/bar/2.png B", "b/bee/2.png B", "c/cat/3.png C", "d/dog/3.png C"),
+                             "such as b of bar and bee");
     expect_refused_both_ways(FILES("train/A/apple/1.png A", "train/A/ant/1.png A", "train/B/bee/2.png B",
                                    "train/B/bird/2.png B"), "such as A of ant and apple");
     expect_samples_both_ways(FILES("a/a1/1.png A", "a/a2/2.png B", "b/bob/3.png C", "b/ben/4.png D"),

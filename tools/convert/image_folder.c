@@ -65,7 +65,7 @@ static bool is_system_folder(const char *name, size_t bytes)
 {
     static const char *const names[] = {
         "__MACOSX", "@eaDir", "@tmp", "@Recycle", "@Recently-Snapshot", "@__thumb", "#recycle", "#snapshot", "~snapshot",
-        "$RECYCLE.BIN", "System Volume Information", "lost+found",
+        "$RECYCLE.BIN", "System Volume Information", "lost+found", "Network Trash Folder", "Temporary Items",
     };
     size_t i = 0;
 

@@ -309,7 +309,7 @@ static int read_top(struct top *top, bool *are_splits_out)
         return rc;
     const struct siblings_reading reading = siblings_read(siblings, count);
     *are_splits_out = reading.meaning == SIBLINGS_SPLITS && !top->folders_are_classes;
-    if (count == 0)
+    if (count == 0 && (top->choice->label_file_count > 0 || top->list->count == 0))
         rc = layout_refuse(top, top->choice->label_file_count == 0
                                 ? "contains no folder with images"
                                 : "contains no folder with images; its .cls or .label files are labels of WebDataset samples, "
@@ -391,10 +391,10 @@ static int find_classes(const struct top *top, struct image_layout *layout, stru
         return 0;
     if (layout->class_count == 1)
         return layout_refuse(top, "contains only one class: give the folder that contains the classes");
-    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %.*s contains %zu images and no folders of classes: "
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %.*s%scontains %zu images and no folders of classes: "
                         "put the images into one folder for each class, or list them with their classes in a table "
-                        "(" CONVERT_PROGRAM " csv%s)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 1),
-                        range.begin > 0 ? path_of(top->list, range.first) : ".", count_images(top->list, range),
+                        "(" CONVERT_PROGRAM " csv%s)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 0),
+                        path_of(top->list, range.first), range.begin > 0 ? " " : "", count_images(top->list, range),
                         list_tables(top, tables, sizeof(tables)));
 }
 
@@ -891,7 +891,7 @@ static int check_groups(const struct top *top, const struct image_layout *layout
 
     while (next_folder(&folders))
         note_group(&grouping, top->list, &folders);
-    if (2 * grouping.group_count <= layout->class_count)
+    if (grouping.group_count == 0)
         return 0;
     char example[1024];
     snprintf(example, sizeof(example), "%.*s of %.*s and %.*s", (int)grouping.group.name_bytes, grouping.group.name,
@@ -899,8 +899,9 @@ static int check_groups(const struct top *top, const struct image_layout *layout
     if (grouping.are_initials)
         return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders are initials of the classes in them, such "
                             "as %s: move the latter into one folder" FOLDERS_ADVICE, top->input, example);
-    log_message(LOG_RUN, "%s: %zu of %" PRIu32 " classes consist of folders, such as %s: if these are the classes, move them "
-                "into one folder", top->input, grouping.group_count, layout->class_count, example);
+    log_message(LOG_RUN, "%s: %zu of %" PRIu32 " classes consist%s of folders, such as %s: if these are the classes, move "
+                "them into one folder", top->input, grouping.group_count, layout->class_count,
+                grouping.group_count == 1 ? "s" : "", example);
     return 0;
 }
 

@@ -158,8 +158,8 @@ static void warn_of_pixels(const struct dataset *dataset, uint64_t images)
                     "are read as %s", what, images, (double)reading->lowest, text);
     else if (brightest < PIXELS_DARK)
         log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are dark; they "
-                    "are read as %s. Another range can be set with data.image_range", what, images, brightest,
-                    text);
+                    "are read as %s. If that is white, set data.image_range, or convert numbers of 0 to 255", what,
+                    images, brightest, text);
 }
 
 /* Find how raw pixels are read. */

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "loader/images/pixel_survey.h"
+
 /* Limits of a sample: of records, and of the bytes that are read for it. */
 struct sample_limits { uint64_t records_min, records_max, bytes_max; };
 static const struct sample_limits image_sample = { 64, 512, (uint64_t)16 << 20 };
@@ -78,6 +80,8 @@ static int decode_image(struct image_survey *survey, struct decode_context *cont
     if (problem.text[0] != '\0' && survey->flawed++ == 0 && survey->unreadable == 0)
         note_problem(survey, id, &problem);
     add_pixels(survey, pixels, dataset->sample_bytes);
+    if (pixels_are_flat(pixels, dataset->sample_bytes, dataset->options.shape.channels) && survey->flat++ == 0)
+        survey->flat_id = id;
     return 0;
 }
 

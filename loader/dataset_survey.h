@@ -22,6 +22,7 @@ struct image_survey {
     uint64_t unreadable;        /* records that could not be decoded */
     uint64_t bad_id;            /* the first unreadable record, or else the first flawed one */
     struct record_problem problem;      /* of that record */
+    uint64_t flat, flat_id;     /* decoded images nearly of one colour, and the first of them */
     uint32_t lowest, highest;   /* pixel, 0 to 255 */
     double mean;
 };

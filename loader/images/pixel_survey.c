@@ -561,3 +561,13 @@ float pixel_reading_value(const struct pixel_reading *reading, float number)
 {
     return (number - reading->range->darkest) * (255.0f / (reading->range->brightest - reading->range->darkest));
 }
+
+bool pixels_are_flat(const uint8_t *pixels, size_t bytes, uint32_t channels)
+{
+    for (size_t i = channels; i < bytes; i++) {
+        const int step = pixels[i] - pixels[i % channels];
+        if (step < -1 || step > 1)
+            return false;
+    }
+    return bytes > channels;
+}

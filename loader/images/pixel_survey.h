@@ -98,6 +98,9 @@ void pixel_reading_describe(const struct pixel_reading *reading, char *text_out,
 /* A number as a pixel of 0 to 255. */
 float pixel_reading_value(const struct pixel_reading *reading, float number);
 
+/* Whether there are several pixels, and none differs from the first by more than a step in any channel. */
+bool pixels_are_flat(const uint8_t *pixels, size_t bytes, uint32_t channels);
+
 /* The first range that contains floats from `lowest` to `highest`; NULL if there is none. */
 const struct image_range *image_range_find(float lowest, float highest);
 

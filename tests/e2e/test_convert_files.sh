@@ -469,10 +469,12 @@ says_that_images_show_little() {
         opacity >little/a/2.png
         answers 0 "2 images are nearly of one colour: the first is little: a/2.png" folder little -o out --force $change
         says "without its opacity"
+        "$(dirname "$program")/pipetrain" -c /dev/null --set model.name=small_cifar --set data.train=out --check >checked 2>&1
+        grep -q '^ *2 of them are nearly of one colour: the first is record' checked || failed "--check: $(cat checked)"
         says "is 15 of 255"
         levels >little/a/2.png
     done
-    rm -r little out
+    rm -r little out checked
 }
 
 # flip FILE BIT - with one bit changed

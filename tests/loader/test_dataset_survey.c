@@ -45,6 +45,8 @@ TEST_WITH(all_images_of_a_small_set_are_decoded, fixture_folder_make, fixture_fo
     assert_int_equal(survey.count, 100);
     assert_int_equal(survey.unreadable, 0);
     assert_int_equal(survey.flawed, 0);
+    assert_int_equal(survey.flat, 100);         /* each has one number */
+    assert_int_equal(survey.flat_id, 0);
     assert_int_equal(survey.lowest, 140);
     assert_int_equal(survey.highest, 239);
     assert_true(survey.mean > 189.49 && survey.mean < 189.51);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "formats/image_header.h"
+#include "loader/images/pixel_survey.h"
 
 /* ---- sums of pixels ---- */
 
@@ -64,19 +65,9 @@ double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel)
 
 /* ---- images ---- */
 
-static bool is_flat(const uint8_t *pixels, size_t bytes, uint32_t channels)
-{
-    for (size_t i = channels; i < bytes; i++) {
-        const int step = pixels[i] - pixels[i % channels];
-        if (step < -1 || step > 1)
-            return false;
-    }
-    return bytes > channels;
-}
-
 struct pixel_look pixel_look_at(const uint8_t *pixels, size_t bytes, uint32_t channels)
 {
-    struct pixel_look look = { .is_known = true, .is_flat = is_flat(pixels, bytes, channels) };
+    struct pixel_look look = { .is_known = true, .is_flat = pixels_are_flat(pixels, bytes, channels) };
 
     for (size_t i = 0; i < bytes; i++)
         look.brightest = pixels[i] > look.brightest ? pixels[i] : look.brightest;

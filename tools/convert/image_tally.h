@@ -24,7 +24,7 @@ double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel);
 /* The pixels of one image, as training reads them. */
 struct pixel_look {
     bool is_known;
-    bool is_flat;               /* several pixels of one colour: no channel differs by more than a step */
+    bool is_flat;               /* as pixels_are_flat */
     bool loses_opacity;         /* the stored image has some */
     uint8_t brightest;          /* of all channels */
 };

@@ -724,6 +724,26 @@ static void print_images(const struct image_survey *survey, const struct dataset
                       ? "; pipetrain-shards check --decode decodes all" : "");
 }
 
+/* "record 3 of val-00000-of-00001" */
+static void name_record(const struct dataset *dataset, uint64_t id, char *text, size_t text_size)
+{
+    char name[NAME_TEXT_BYTES];
+    const struct dataset_place place = dataset_find(dataset, id);
+    escape_name(dataset->paths[place.shard], name);
+    snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
+}
+
+/* Blank images may be of a picture that was lost, as in the opacity of a PNG. */
+static void print_flat(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    char first[NAME_TEXT_BYTES + 64];
+    if (survey->flat == 0)
+        return;
+    name_record(dataset, survey->flat_id, first, sizeof(first));
+    wrapped_print(out, "%10s%s of them %s nearly of one colour: the first is %s", "", number_grouped(survey->flat).text,
+                  survey->flat == 1 ? "is" : "are", first);
+}
+
 /* Black images. A set of raw images warns when it is opened. */
 static void warn_of_images(const struct image_survey *survey, const struct dataset *dataset)
 {
@@ -743,6 +763,7 @@ static int check_images(const struct dataset *dataset, FILE *out, struct problem
     if (rc < 0)
         return rc;
     print_images(&survey, dataset, out);
+    print_flat(&survey, dataset, out);
     warn_of_images(&survey, dataset);
     if (survey.unreadable > 0)
         report_unreadable(&(struct unreadable){ survey.unreadable, survey.bad_id, &survey.problem }, dataset, out,
@@ -755,15 +776,6 @@ static int check_set(const struct dataset *dataset, FILE *out, struct problems *
 {
     const int rc = check_labels(dataset, out, problems);
     return rc == 0 ? check_images(dataset, out, problems) : rc;
-}
-
-/* "record 3 of val-00000-of-00001" */
-static void name_record(const struct dataset *dataset, uint64_t id, char *text, size_t text_size)
-{
-    char name[NAME_TEXT_BYTES];
-    const struct dataset_place place = dataset_find(dataset, id);
-    escape_name(dataset->paths[place.shard], name);
-    snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
 }
 
 /* How many validation records are in the training set, too. */

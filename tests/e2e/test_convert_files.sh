@@ -547,7 +547,11 @@ says_what_was_meant() {
         echo 2 >"accents/train/$class/2.json"
         rm "accents/train/$class/1.png"
     done
+    mkdir accents/train/tea/tea
+    cp accents/train/tea/b-tea/1.png accents/train/tea/tea/1.png
+    echo 3 >accents/train/tea/tea/1.json
     expect 0 folder accents/train -o out --force
+    says "1 class contains a folder of the same name beside other images, such as tea/tea: remove it if it is a copy"
     says "3 of 3 classes consist of folders, such as Tea of b-Tea and c-Tea: if these are the classes"
     says "there are about as many other files as images: if these hold the classes"
     rm -r out

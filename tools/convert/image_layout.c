@@ -292,7 +292,7 @@ static int find_splits(struct top *top)
             continue;
         if (top->splits[split].end > 0)
             return layout_refuse_name(top, folders.name, folders.name_bytes, "is a second folder for the same split: "
-                                      "put both into one" FOLDERS_ADVICE);
+                                      "put both into one, or remove it if it is a copy" FOLDERS_ADVICE);
         top->splits[split] = inside(top->list, folders.range);
     }
     return 0;
@@ -843,6 +843,8 @@ static int check_copy(const struct top *top, const struct image_layout *layout, 
 struct grouping {
     size_t group_count;         /* classes of several folders, without images beside them */
     struct folders group, one, other;   /* the first of them, and the first two folders in it */
+    size_t again_count;         /* classes with a folder of their own name beside other images, and the first of these */
+    struct folders again;
     bool are_initials;          /* all are called by the letter that the names of their folders begin with: b/beach, b/bar */
 };
 
@@ -858,10 +860,19 @@ static bool begins_with(const struct folders *folder, const struct folders *init
            strncasecmp(folder->name, initial->name, 1) == 0 && is_letter(folder->name[1]);
 }
 
+/* A copy of a class inside itself has the same name. */
+static void note_again(struct grouping *grouping, const struct folders *group, const struct folders *folder)
+{
+    if (folder->name_bytes == group->name_bytes && memcmp(folder->name, group->name, group->name_bytes) == 0 &&
+        grouping->again_count++ == 0)
+        grouping->again = *folder;
+}
+
 static void note_group(struct grouping *grouping, const struct image_list *list, const struct folders *group)
 {
     const struct range held = inside(list, group->range);
     struct folders folders = folders_in(list, held), found[2];
+    const size_t total = count_images(list, held);
     size_t count = 0, images = 0;
 
     while (next_folder(&folders)) {
@@ -869,12 +880,14 @@ static void note_group(struct grouping *grouping, const struct image_list *list,
         if (inner == 0)
             continue;
         images += inner;
+        if (inner < total)
+            note_again(grouping, group, &folders);
         grouping->are_initials &= begins_with(&folders, group);
         if (count < 2)
             found[count] = folders;
         count++;
     }
-    const bool is_divided = images == count_images(list, held);
+    const bool is_divided = images == total;
     grouping->are_initials &= is_divided && count > 0;
     if (!is_divided || count < 2 || grouping->group_count++ > 0)
         return;
@@ -891,6 +904,10 @@ static int check_groups(const struct top *top, const struct image_layout *layout
 
     while (next_folder(&folders))
         note_group(&grouping, top->list, &folders);
+    if (grouping.again_count > 0)
+        log_message(LOG_RUN, "%s: %zu class%s a folder of the same name beside other images, such as %.*s: remove it if it is "
+                    "a copy", top->input, grouping.again_count, grouping.again_count == 1 ? " contains" : "es contain",
+                    (int)(grouping.again.range.begin - 1), path_of(top->list, grouping.again.range.first));
     if (grouping.group_count == 0)
         return 0;
     char example[1024];

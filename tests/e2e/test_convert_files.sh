@@ -300,7 +300,7 @@ takes_tables_as_others_write_them() {
     printf 'path,label\n0a1b.png,1.0\n2c3d.png,x\n4e5f.png,10.5\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o named
     says "line 3: label 'x' is not a whole number: all labels are names, numbered in bytewise order"
-    printf 'path,label\n0a1b.png,%s\n2c3d.png,%s\n4e5f.png,%s\n' x 1 2  1e+00 2e+00 2e+00  0.5 1 1 | split -l 4 - ids/mixed-
+    printf 'path,label\n0a1b.png,%s\n2c3d.png,%s\n4e5f.png,%s\n' x 1 2  1e0 2e0 2e0  0.5 1 1 | split -l 4 - ids/mixed-
     for table in ids/mixed-*; do
         cp $table ids/labels.csv
         expect 0 csv ids/labels.csv -o named --force

@@ -863,6 +863,40 @@ TEST_WITH(labels_that_mean_no_class_are_refused, fixture_folder_enter, fixture_f
     expect_samples(&convert_csv, "x.csv", NULL, "train 0 -1 1.png A\ntrain 1 1 2.png B\ntrain 0 -1 3.png C\n");
 }
 
+TEST(whole_numbers_are_those_of_floating_point_too)
+{
+    static const struct { const char *text; int64_t number; } cases[] = {
+        { "0", 0 }, { "7", 7 }, { "007", 7 }, { "999999999", 999999999 }, { "1000000000", -1 }, { "7.0", 7 }, { "7.000", 7 },
+        { "7.", -1 }, { ".7", -1 }, { "7.5", -1 }, { "", -1 }, { "7 ", -1 }, { "-7", -1 }, { "7.0.0", -1 }, { "7,0", -1 },
+        { "0.000000e+00", 0 }, { "1.000000000000000000e+00", 1 }, { "1.2e+01", 12 }, { "1.25e+01", -1 }, { "1.2E+02", 120 },
+        { "120e-01", 12 }, { "125e-01", -1 }, { "0e-99", 0 }, { "1e+08", 100000000 }, { "1e+09", -1 }, { "1e+999", -1 },
+        { "0e+999", 0 }, { "1e0", -1 }, { "1e", -1 }, { "1e+", -1 }, { "e+1", -1 }, { "1e+1000", -1 }, { "0.1e+01", 1 },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t number = 0;
+        const struct csv_text text = { cases[i].text, strlen(cases[i].text) };
+        if (csv_read_number(text, &number) != (cases[i].number >= 0) ||
+            (cases[i].number >= 0 && number != cases[i].number))
+            fail_msg("'%s' is read as %u", cases[i].text, number);
+    }
+}
+
+TEST_WITH(tables_of_floating_point_numbers_are_those_of_whole_ones, fixture_folder_enter, fixture_folder_leave)
+{
+    char text[4096];
+    size_t length = 0;
+
+    for (int row = 0; row < 2; row++) {
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "%.6e", 3.0 - row);
+        for (int i = 0; i < 64; i++)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, ",%.6e", (double)(i * (3 * row + 1)));
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "\n");
+    }
+    fixture_write_text("x.csv", text);
+    expect_samples(&convert_csv, "x.csv", NULL, "train 3 0 1 2 3\ntrain 2 0 4 8 12\n");
+}
+
 /* A table of 8 x 8 pixels without names: two rows whose pixels begin with 0, and their labels. */
 static void write_wide(const char *first, const char *second, bool is_last)
 {

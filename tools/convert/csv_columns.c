@@ -38,24 +38,62 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+static size_t digits_at(struct csv_text value, size_t at)
+{
+    const size_t begin = at;
+
+    while (at < value.bytes && is_digit(value.text[at]))
+        at++;
+    return at - begin;
+}
+
+/* "e+02" at a place: its length, 0 if there is none. The sign tells an exponent from a hexadecimal id. */
+static size_t read_exponent(struct csv_text value, size_t at, int *exponent_out)
+{
+    if (at + 2 >= value.bytes || (value.text[at] | 32) != 'e' || (value.text[at + 1] != '+' && value.text[at + 1] != '-'))
+        return 0;
+    const size_t digits = digits_at(value, at + 2);
+    int exponent = 0;
+    for (size_t i = 0; i < digits && i < 3; i++)
+        exponent = exponent * 10 + (value.text[at + 2 + i] - '0');
+    *exponent_out = value.text[at + 1] == '-' ? -exponent : exponent;
+    return digits > 0 && digits <= 3 ? 2 + digits : 0;
+}
+
+bool csv_read_number(struct csv_text value, uint32_t *number_out)
+{
+    const size_t whole = digits_at(value, 0);
+    const bool has_point = whole > 0 && whole < value.bytes && value.text[whole] == '.';
+    const size_t fraction = has_point ? digits_at(value, whole + 1) : 0, digits = whole + fraction;
+    const size_t end = digits + has_point;
+    int exponent = 0;
+    uint64_t number = 0;
+
+    if (whole == 0 || (has_point && fraction == 0) || end + read_exponent(value, end, &exponent) != value.bytes)
+        return false;
+    const long point = (long)whole + exponent;
+    for (long i = 0; i < (long)digits || (i < point && number > 0); i++) {
+        const char digit = i < (long)whole ? value.text[i] : i < (long)digits ? value.text[i + 1] : '0';
+        if (i >= point && digit != '0')
+            return false;
+        number = i < point ? number * 10 + (uint64_t)(digit - '0') : number;
+        if (number >= 1000000000u)
+            return false;
+    }
+    *number_out = (uint32_t)number;
+    return true;
+}
+
 bool csv_is_number(struct csv_text value)
 {
-    size_t i = 0;
-
-    while (i < value.bytes && is_digit(value.text[i]))
-        i++;
-    return value.bytes > 0 && value.bytes <= 9 && i == value.bytes;
+    uint32_t number;
+    return csv_read_number(value, &number);
 }
 
 static bool is_byte(struct csv_text value)
 {
-    unsigned long number = 0;
-
-    if (!csv_is_number(value))
-        return false;
-    for (size_t i = 0; i < value.bytes; i++)
-        number = number * 10 + (unsigned long)(value.text[i] - '0');
-    return number <= 255;
+    uint32_t number;
+    return csv_read_number(value, &number) && number <= 255;
 }
 
 static bool is_bit(struct csv_text value)
@@ -823,9 +861,8 @@ static bool is_like_classes(const struct sample *sample, size_t column)
     if (!all_are(sample, column, is_byte))
         return false;
     for (size_t row = sample->begin; row < sample->rows; row++) {
-        struct csv_text value = value_at(sample, row, column);
-        unsigned number = 0;
-        csv_next_pixel(&value, &number);
+        uint32_t number = 0;
+        csv_read_number(value_at(sample, row, column), &number);
         distinct += !is_there[number & 255];
         is_there[number & 255] = true;
         most = number > most ? number : most;

@@ -55,7 +55,8 @@ int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes
 void csv_columns_release(struct csv_columns *columns);
 
 struct csv_text csv_trimmed(const char *text, size_t bytes);
-/* A whole number of at most 9 digits. */
+/* A whole number below 1e9, also as programs write one in a floating-point column: "1.0", "1.000000e+00". */
+bool csv_read_number(struct csv_text value, uint32_t *number_out);
 bool csv_is_number(struct csv_text value);
 /* The next pixel of a text with all of them. False at its end; *pixel_out is over 255 if there is something else. */
 bool csv_next_pixel(struct csv_text *text, unsigned *pixel_out);

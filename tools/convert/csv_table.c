@@ -80,14 +80,12 @@ static struct csv_text value_of(const struct csv_field *field)
 
 static bool read_pixel(struct csv_text value, uint8_t *pixel_out)
 {
-    unsigned pixel = 0;
+    uint32_t pixel;
 
-    if (!csv_is_number(value))
+    if (!csv_read_number(value, &pixel) || pixel > 255)
         return false;
-    for (size_t i = 0; i < value.bytes && pixel <= 255; i++)
-        pixel = pixel * 10 + (unsigned)(value.text[i] - '0');
     *pixel_out = (uint8_t)pixel;
-    return pixel <= 255;
+    return true;
 }
 
 /* Read all pixels of a row from one text. */
@@ -282,20 +280,6 @@ static int label_fail(const struct csv_table *table, const struct csv_row *row, 
                         row->line, label_shown(row->label), row->label.text, problem);
 }
 
-/* The label without the ".0" with which pandas writes whole numbers in a floating-point column. */
-static struct csv_text whole_part(struct csv_text label)
-{
-    const char *const point = memchr(label.text, '.', label.bytes);
-    size_t zeros = 0;
-
-    if (point == NULL)
-        return label;
-    const size_t whole = (size_t)(point - label.text), behind = label.bytes - whole - 1;
-    while (zeros < behind && point[1 + zeros] == '0')
-        zeros++;
-    return behind > 0 && zeros == behind ? (struct csv_text){ label.text, whole } : label;
-}
-
 static bool is_word(struct csv_text text, const char *word)
 {
     return strlen(word) == text.bytes && strncasecmp(word, text.text, text.bytes) == 0;
@@ -312,14 +296,13 @@ static bool is_missing(struct csv_text label)
     return false;
 }
 
-static bool is_minus_one(struct csv_text label)
+static bool is_one(struct csv_text label, bool is_negative)
 {
-    return is_word(whole_part(label), "-1");
-}
+    const bool has_sign = label.text[0] == '-' || label.text[0] == '+';
+    const struct csv_text digits = { label.text + has_sign, label.bytes - has_sign };
+    uint32_t number;
 
-static bool is_one(struct csv_text label)
-{
-    return is_word(whole_part(label), "1") || is_word(whole_part(label), "+1");
+    return is_negative == (label.text[0] == '-') && csv_read_number(digits, &number) && number == 1;
 }
 
 /* A label that means no class: such a word, or -1 unless all are -1 and 1. */
@@ -335,11 +318,11 @@ static int check_missing(const struct csv_table *tables, size_t table_count, str
             if (is_missing(row->label))
                 return label_fail(&tables[t], row, stop, "is the word for a missing value: remove the rows without a class, "
                                   "or write another word if it is one");
-            if (minus == NULL && is_minus_one(row->label)) {
+            if (minus == NULL && is_one(row->label, true)) {
                 minus = row;
                 table = &tables[t];
             }
-            has_others = has_others || !(is_minus_one(row->label) || is_one(row->label));
+            has_others = has_others || !(is_one(row->label, true) || is_one(row->label, false));
         }
     }
     return minus == NULL || !has_others ? 0 : label_fail(table, minus, stop, "beside others than 1 means no class for many "
@@ -354,7 +337,7 @@ static bool are_numbers(const struct csv_table *tables, size_t table_count, cons
         for (size_t i = 0; i < tables[t].row_count; i++) {
             *table_out = &tables[t];
             *name_out = &tables[t].rows[i];
-            if (!csv_is_number(whole_part(tables[t].rows[i].label)))
+            if (!csv_is_number(tables[t].rows[i].label))
                 return false;
         }
     }
@@ -389,21 +372,11 @@ static void warn_mixed(const struct csv_table *tables, size_t table_count, const
                     "in bytewise order", table->input, name->line, label_shown(name->label), name->label.text);
 }
 
-static uint32_t number_of(struct csv_text label)
-{
-    uint32_t number = 0;
-
-    for (size_t i = 0; i < label.bytes; i++)
-        number = number * 10 + (uint32_t)(label.text[i] - '0');
-    return number;
-}
-
 static int assign_numbers(struct csv_table *table, struct stop *stop, uint32_t *class_count)
 {
     for (size_t i = 0; i < table->row_count; i++) {
         struct csv_row *row = &table->rows[i];
-        row->class = number_of(whole_part(row->label));
-        if (row->class > NUMBER_MAX)
+        if (!csv_read_number(row->label, &row->class) || row->class > NUMBER_MAX)
             return label_fail(table, row, stop, "is over 999999: classes are numbers from 0 on, or names");
         if (row->class >= *class_count)
             *class_count = row->class + 1;

@@ -65,12 +65,34 @@ static bool names_separator(const char *text, size_t bytes)
     return bytes > 5 && memcmp(text, "sep=", 4) == 0 && (text[5] == '\n' || text[5] == '\r');
 }
 
+static size_t line_bytes(const char *text, size_t bytes)
+{
+    const char *const end = memchr(text, '\n', bytes);
+    return end != NULL ? (size_t)(end - text) + 1 : bytes;
+}
+
+/* Is the first line a comment? A row of names may begin with #, too: it has the separators of the row below. */
+static bool begins_with_comment(const char *text, size_t bytes)
+{
+    const size_t first = line_bytes(text, bytes);
+    const char *const below = text + first;
+
+    if (bytes == 0 || text[0] != '#' || first == bytes)
+        return false;
+    const char separator = find_separator(below, bytes - first);
+    const size_t count = count_in_line(text, first, separator);
+    return count == 0 || count != count_in_line(below, bytes - first, separator);
+}
+
 void csv_begin(struct csv *csv, const char *text, size_t bytes)
 {
     const size_t mark = sizeof(BYTE_ORDER_MARK) - 1;
-    const size_t begin = bytes >= mark && memcmp(text, BYTE_ORDER_MARK, mark) == 0 ? mark : 0;
+    size_t begin = bytes >= mark && memcmp(text, BYTE_ORDER_MARK, mark) == 0 ? mark : 0;
 
-    *csv = (struct csv){ .text = text, .bytes = bytes, .at = begin, .line = 1 };
+    *csv = (struct csv){ .text = text, .bytes = bytes, .line = 1 };
+    for (; begins_with_comment(text + begin, bytes - begin); csv->line++)
+        begin += line_bytes(text + begin, bytes - begin);
+    csv->at = begin;
     if (names_separator(text + begin, bytes - begin)) {
         csv->separator = text[begin + 4];
         csv->at = begin + 5;

@@ -342,6 +342,13 @@ end
     printf 'sep=|\r\npath|label\r\n0a1b.png|0\r\n2c3d.png|1\r\n' >ids/labels.csv
     answers 0 "2 rows, the file is column 1" csv ids/labels.csv -o named --force
     ! grep -q 'no training sample' messages || failed "there are no gaps: $(cat messages)"
+    printf '# by a program\npath,label\nids\\0a1b.png,0\nids\\2c3d,1\n' >turned.csv
+    answers 0 "2 paths have backslashes: reading them as slashes, such as ids/0a1b.png" csv turned.csv -o named --force
+    for scheme in https:// gs://bucket/ "file://$PWD/"; do
+        printf "path,label\n${scheme}ids/0a1b.png,0\n${scheme}ids/2c3d.png,1\n" >addresses.csv
+        answers 3 "addresses are not opened: download the images" csv addresses.csv -o out
+    done
+    answers 2 "a column split with train, validation and test makes three sets" csv a.csv b.csv c.csv -o out
     printf 'path,label\r0a1b.png,0\r2c3d.png,1\r' >ids/labels.csv
     answers 3 "lines that end with CR alone" csv ids/labels.csv -o out
     printf '\377\376p\0a\0t\0h\0\n\0' >ids/labels.csv

@@ -106,8 +106,19 @@ TEST(finds_the_separator_in_the_first_line)
     expect_rows("alone\na,b\n", "alone\na|b\n");
 }
 
+TEST(skips_comments_above_a_table)
+{
+    expect_rows("# by a program\na,b\n", "a|b\n");
+    expect_rows("\xef\xbb\xbf# by a \"program\r\n# c, d, e\r\n#\r\na,b\r\n", "a|b\n");
+    expect_rows("# by a, program, 2\na;b\n", "a|b\n");
+    expect_rows("# a,b\nc,d\n", "# a|b\nc|d\n");
+    expect_rows("#1,b\n#2,d\n", "#1|b\n#2|d\n");
+    expect_rows("#\n", "#\n");
+}
+
 TEST(says_where_a_table_is_wrong)
 {
+    expect_problem("# x\na,b\n\nc,\"d\n", 14, 4, "not closed");
     expect_problem("a,b\n\nc,\"d\n", 10, 3, "not closed");
     expect_problem("\"a\nb\",\"c\"d\n", 11, 2, "after a closing quote");
     expect_problem("a\nb\0c\n", 6, 2, "zero byte");

@@ -268,7 +268,9 @@ static int parse_words(struct convert_command *command, int argc, char **argv)
     if (options->input_count < converter->input_count_least)
         return usage_error("%s: no input given: %s %s", converter->name, converter->name, converter->inputs);
     if (options->input_count > converter->input_count_most)
-        return usage_error("unexpected argument '%s'", options->inputs[converter->input_count_most]);
+        return usage_error("unexpected argument '%s': %s %s%s", options->inputs[converter->input_count_most],
+                           converter->name, converter->inputs, (converter->takes & CONVERT_COLUMNS) != 0
+                           ? "; a column split with train, validation and test makes three sets of one table" : "");
     return 0;
 }
 

@@ -44,8 +44,11 @@ struct csv_set {
     int folders[TABLES_MAX];                /* of the tables: paths are relative to them */
     bool is_missed[TABLES_MAX];             /* a file of the table does not exist; */
     char beside[TABLES_MAX][NAME_MAX + 1];  /* the first such is in this folder beside the table; "": in none */
+    bool has_addresses[TABLES_MAX];         /* such a file is called "https://..." */
     uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension; the first of them: */
     char first_ended[TABLES_MAX][PATH_BYTES];
+    uint64_t turned[TABLES_MAX];            /* paths with backslashes, read as slashes; the first of them: */
+    char first_turned[TABLES_MAX][PATH_BYTES];
     struct pixel_source sources[PARTS_MAX];
 };
 
@@ -111,6 +114,18 @@ static bool copy_path(const struct csv_row *row, char path[PATH_BYTES])
     return true;
 }
 
+/* Open a path, or else the one with slashes for its backslashes, as tables of Windows have them. */
+static int open_path(int folder, char path[PATH_BYTES])
+{
+    const int fd = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd >= 0 || errno != ENOENT || strchr(path, '\\') == NULL)
+        return fd;
+    for (char *at = path; (at = strchr(at, '\\')) != NULL;)
+        *at = '/';
+    return openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
 /* Open the file of a row. Tables may list names without extension: then the first extension that names a file is
  * appended to the path. A descriptor, or -1 with errno for the path itself. */
 static int open_file(int folder, char path[PATH_BYTES])
@@ -118,7 +133,7 @@ static int open_file(int folder, char path[PATH_BYTES])
     static const char *const extensions[] = { ".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG" };
     const size_t bytes = strlen(path);
 
-    int fd = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int fd = open_path(folder, path);
     if (fd >= 0 || errno != ENOENT || image_choice_name(path))
         return fd;
     for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]) && fd < 0; i++) {
@@ -170,8 +185,12 @@ static int add_file(struct csv_set *set, size_t t, struct csv_row *row)
     const int fd = open_file(set->folders[t], path);
     if (fd >= 0 && strlen(path) > row->path.bytes && set->ended[t]++ == 0)
         strcpy(set->first_ended[t], path);
+    if (fd >= 0 && memchr(row->path.text, '\\', row->path.bytes) != NULL && strchr(path, '\\') == NULL &&
+        set->turned[t]++ == 0)
+        strcpy(set->first_turned[t], path);
     if (fd < 0) {
         const int error = errno;
+        set->has_addresses[t] = set->has_addresses[t] || strstr(path, "://") != NULL;
         if (error == ENOENT && path[0] != '/' && !set->is_missed[t])
             find_beside(set->folders[t], path, set->beside[t], sizeof(set->beside[t]));
         set->is_missed[t] = set->is_missed[t] || (error == ENOENT && path[0] != '/');
@@ -198,6 +217,10 @@ static int add_files(struct csv_set *set, size_t part)
         log_message(LOG_RUN, "%s: %" PRIu64 " path%s no extension: using the files with one, such as %s",
                     set->tables[t].input, set->ended[t], set->ended[t] == 1 ? " has" : "s have",
                     set->first_ended[t]);
+    if (set->turned[t] > 0 && is_last)
+        log_message(LOG_RUN, "%s: %" PRIu64 " path%s backslashes: reading them as slashes, such as %s",
+                    set->tables[t].input, set->turned[t], set->turned[t] == 1 ? " has" : "s have",
+                    set->first_turned[t]);
     return rc;
 }
 
@@ -231,7 +254,9 @@ static int end_choice(struct csv_set *set)
 
     for (size_t t = set->table_count; t-- > 0;) {
         char *const folder = set->is_missed[t] ? images_folder_of(set, set->tables[t].input) : NULL;
-        if (folder != NULL)
+        if (set->has_addresses[t])
+            snprintf(hint, sizeof(hint), "addresses are not opened: download the images, and write the paths of their files");
+        else if (folder != NULL)
             describe_missed(set, t, folder, hint, sizeof(hint));
         free(folder);
     }
@@ -509,7 +534,7 @@ static enum split split_of_path(struct csv_text path)
     size_t begin = 0;
 
     for (size_t i = 0; i < path.bytes; i++) {
-        if (path.text[i] != '/')
+        if (path.text[i] != '/' && path.text[i] != '\\')
             continue;
         const struct split_name name = split_name_read(path.text + begin, i - begin);
         split = name.is_whole ? name.split : split;

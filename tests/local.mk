@@ -139,7 +139,7 @@ script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_slices.sh %
 	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
 	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_classes.sh %D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh \
-	%D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_weights_agree.sh \
+	%D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_unused.sh %D%/e2e/use/e2e_weights_agree.sh \
 	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \
 	%D%/gpu/test_first_light.sh %D%/e2e/use/e2e_doctor.sh %D%/e2e/use/e2e_manual.sh %D%/e2e/use/e2e_terminal.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/peers/test_pytorch.sh %D%/e2e/test_real_images.sh \

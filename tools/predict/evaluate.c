@@ -311,6 +311,7 @@ static void set_batch(struct settings *settings)
     settings->train.accumulate = 1;
     settings->train.slices = 0;
     settings->devices.towers = 1;
+    settings->input.source = INPUT_REAL;
 }
 
 /* Wait for a slow reader of the results. */
@@ -325,6 +326,7 @@ static int run_evaluate(struct settings *settings, const void *out, char **argv,
     if (request.is_quiet)
         log_only_errors();
     trained_settle(settings, argv, process_start_ns);
+    network_words_warn(&arguments->network, settings, "evaluate", USED_BY_EVALUATE);
     const int code = network_command_start_signals();
     return code == 0 ? evaluate(settings, &request) : code;
 }

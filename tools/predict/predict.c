@@ -375,6 +375,9 @@ static int run_predict(struct settings *settings, const void *out, char **argv, 
     request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
     trained_settle(settings, argv, process_start_ns);
     int code = image_words_read(&words, arguments->words, arguments->word_count);
+    if (code == 0)
+        network_words_warn(&arguments->network, settings, "predict",
+                           words.shards != NULL ? USED_FOR_SHARDS : USED_FOR_IMAGES);
     if (code == 0 && request.weights == found)
         code = found_weights(settings, found);
     if (code == 0)

@@ -138,10 +138,10 @@ static int read_model(struct settings *settings, const struct network_words *wor
 {
     const char *const text = safetensors_index_text(index, WEIGHTS_NET);
     pixels_choose_scaling(settings);
-    if (words->model == NULL && text != NULL)
-        return read_model_text(settings, text, words->weights, problems);
     const bool is_set = settings_origin(settings, SECTION_MODEL, "name")->origin > ORIGIN_MODEL ||
                         settings_origin(settings, SECTION_MODEL, "file")->origin > ORIGIN_MODEL;
+    if (words->model == NULL && !is_set && text != NULL)
+        return read_model_text(settings, text, words->weights, problems);
     if (words->model == NULL && !is_set) {
         problems_add(problems, words->weights, "does not contain its network: name it with --model=NAME, or give the "
                                                  "configuration with -c FILE");
@@ -380,6 +380,13 @@ int network_words_check(const struct network_words *words, const char *command, 
 void network_words_assign(struct network_words *words, const char *assignment)
 {
     words->assignments[words->assignment_count++] = (char *)(uintptr_t)assignment;
+}
+
+void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
+                        unsigned uses)
+{
+    uses |= (words->weights == NULL ? USED_OF_RUN : 0u) | (words->config != NULL ? USED_WITH_CONFIG : 0u);
+    option_unused_warn(settings, command, uses);
 }
 
 static int run_command(const struct network_command *command, const struct network_words *words, char **argv,

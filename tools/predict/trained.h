@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "loader/loader.h"
+#include "tools/config/option_needs.h"
 #include "tools/config/program_option.h"
 #include "tools/config/settings.h"
 #include "tools/predict/inference.h"
@@ -25,6 +26,9 @@ struct network_words {
 int network_words_check(const struct network_words *words, const char *command, const char *example);
 /* Add the value of --set. */
 void network_words_assign(struct network_words *words, const char *assignment);
+/* Name the options of --set that the command does not use. `uses`: one of enum option_use. */
+void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
+                        unsigned uses);
 
 /* A command that uses a trained network. `arguments` is the struct that its options fill, whose first member is the
  * struct network_words. */

@@ -99,7 +99,7 @@ void option_needs_warn(const struct settings *settings)
 #define USED_ALWAYS (USED_BY_EVALUATE | USED_BY_PREDICT)
 
 /* All others are for training only. */
-static const struct { enum section section; unsigned uses; const char *keys; } option_uses[] = {
+static const struct { enum section section; unsigned uses; const char *keys; } command_uses[] = {
     { SECTION_RUN, USED_OF_RUN, "name dir" },
     { SECTION_DATA, USED_ALWAYS, "classes class_names label_offset" },
     { SECTION_DATA, USED_ON_SHARDS, "limit image_key label_key image_layout image_range index_cache" },
@@ -119,9 +119,9 @@ static const struct { enum section section; unsigned uses; const char *keys; } o
 
 static bool is_used_for(const struct option_row *row, unsigned uses)
 {
-    for (size_t i = 0; i < sizeof(option_uses) / sizeof(*option_uses); i++)
-        if (option_uses[i].section == row->section && (option_uses[i].uses & uses) != 0 &&
-            has_word(option_uses[i].keys, row->key))
+    for (size_t i = 0; i < sizeof(command_uses) / sizeof(*command_uses); i++)
+        if (command_uses[i].section == row->section && (command_uses[i].uses & uses) != 0 &&
+            has_word(command_uses[i].keys, row->key))
             return true;
     return false;
 }

@@ -15,7 +15,7 @@ bool options_are_all_set(const struct settings *settings);
 void option_needs_warn(const struct settings *settings);
 
 /* What a command without training uses options for. */
-enum option_use {
+enum command_use {
     USED_BY_EVALUATE = 1,
     USED_FOR_IMAGES = 2,        /* predict, of files */
     USED_FOR_SHARDS = 4,        /* predict */

@@ -26,7 +26,7 @@ struct network_words {
 int network_words_check(const struct network_words *words, const char *command, const char *example);
 /* Add the value of --set. */
 void network_words_assign(struct network_words *words, const char *assignment);
-/* Name the options of --set that the command does not use. `uses`: one of enum option_use. */
+/* Name the options of --set that the command does not use. `uses`: one of enum command_use. */
 void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
                         unsigned uses);
 

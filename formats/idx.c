@@ -21,7 +21,7 @@ static const char *magic_problem(const uint8_t *file, size_t bytes)
     if (file[0] != 0 || file[1] != 0)
         return "not an IDX file: the magic number is wrong";
     if (file[2] != IDX_UINT8)
-        return "values are not unsigned bytes (type 08)";
+        return "values are not unsigned bytes (type 08): convert NumPy arrays of them";
     if (file[3] < 1 || file[3] > 4)
         return "number of dimensions is not 1 to 4";
     if (bytes < 4 + 4 * (size_t)file[3])

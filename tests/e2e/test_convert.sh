@@ -193,6 +193,8 @@ refuses_damaged_input() {
     head -c $((size - 5)) bad/train-images-idx3-ubyte.gz >cut && mv cut bad/train-images-idx3-ubyte.gz
     refuses_input "damaged or cut short"
     answers 3 "pipetrain-convert: nowhere: files are missing" mnist nowhere -o bad_out
+    says "t10k-labels-idx1-ubyte[.gz]; those of other data sets have to be called so"
+    answers 3 "is a file: give the folder" mnist bad/t10k-labels-idx1-ubyte -o bad_out
 }
 
 refuses_files_cut_at_any_byte() {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -84,23 +85,35 @@ static int find_path(const char *directory, const struct known_file *known, char
     return -ENOENT;
 }
 
+static int check_folder(const char *path, struct stop *stop)
+{
+    struct stat status;
+
+    if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
+        return 0;
+    return convert_fail(stop, EXIT_CODE_DATA, -ENOTDIR, "%s: is a file: give the folder that has all four files", path);
+}
+
 /* Look for all four files before any is read, so that one message lists all that are missing. */
 static int find_files(struct mnist *mnist, const char *directory, struct stop *stop)
 {
     char missing[256] = "";
     size_t length = 0;
+    int count = 0;
 
     for (int i = 0; i < FILE_COUNT; i++) {
         const int rc = find_path(directory, &known_files[i], &mnist->files[i].path);
         if (rc == -ENOMEM)
             return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory for file names", directory);
+        count += rc == 0;
         if (rc < 0)
             length += (size_t)snprintf(missing + length, sizeof(missing) - length, "%s%s-%s[.gz]", length ? ", " : "",
                                        known_files[i].stem, known_files[i].tail);
     }
     if (length == 0)
         return 0;
-    return convert_fail(stop, EXIT_CODE_DATA, -ENOENT, "%s: files are missing: %s", directory, missing);
+    return convert_fail(stop, EXIT_CODE_DATA, -ENOENT, "%s: files are missing: %s%s", directory, missing,
+                        count == 0 ? "; those of other data sets have to be called so" : "");
 }
 
 static void report_origin(struct loaded_file *file, const struct known_file *known)
@@ -219,8 +232,10 @@ static void report_mixture(const struct mnist *mnist, const char *directory)
 
 static int load_files(struct mnist *mnist, const char *directory, struct stop *stop)
 {
-    int rc = find_files(mnist, directory, stop);
+    int rc = check_folder(directory, stop);
 
+    if (rc == 0)
+        rc = find_files(mnist, directory, stop);
     for (int i = 0; rc == 0 && i < FILE_COUNT; i++)
         rc = load_file(&mnist->files[i], &known_files[i], stop);
     for (int i = 0; rc == 0 && i < FILE_COUNT; i++)

@@ -482,7 +482,8 @@ static int check_label_shape(const struct array *labels, uint64_t count, struct 
 
     if (npy->rank == 0 || npy->data_bytes / npy->item_bytes != npy->dims[0])
         return array_fail_shape(labels, stop, "is not that of labels: they are (N) or (N, 1), one number per image. If "
-                                "each row is a one-hot label, save array.argmax(1)");
+                                "each row is a one-hot label, save array.argmax(1); one image cannot have several "
+                                "classes");
     if (npy->kind == NPY_FLOAT)
         return array_fail(labels, stop, "labels are floating-point numbers: save array.astype('int64')");
     if (npy->dims[0] == count)

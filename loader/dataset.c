@@ -91,9 +91,22 @@ struct identity {
     uint64_t device, inode;
 };
 
-static struct identity identity_of(const struct shard_source *source)
+/* False for a shard that has none. */
+typedef bool (*identity_fn)(struct identity *identity_out, const struct dataset *dataset, uint32_t shard);
+
+static bool identity_of_file(struct identity *identity_out, const struct dataset *dataset, uint32_t shard)
 {
-    return (struct identity){ source->device, source->stamp.inode };
+    const struct shard_source *const source = dataset->sources[shard];
+    if (source != NULL)
+        *identity_out = (struct identity){ source->device, source->stamp.inode };
+    return source != NULL;
+}
+
+static bool identity_of_records(struct identity *identity_out, const struct dataset *dataset, uint32_t shard)
+{
+    const struct shard_index *const index = &dataset->indexes[shard];
+    *identity_out = (struct identity){ index->contents, index->record_count + index->left_out };
+    return identity_out->inode > 0;
 }
 
 static int identity_compare(const void *a, const void *b)
@@ -104,36 +117,27 @@ static int identity_compare(const void *a, const void *b)
     return (one->inode > other->inode) - (one->inode < other->inode);
 }
 
-/* The identities of all shards that exist. Returns their count. */
-static uint32_t identify(struct identity *identities, const struct dataset *dataset)
+/* The identities of all shards that have one. Returns their count. */
+static uint32_t identify(struct identity *identities, const struct dataset *dataset, identity_fn identity_of)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < dataset->shard_count; i++) {
-        if (dataset->sources[i] != NULL)
-            identities[count++] = identity_of(dataset->sources[i]);
-    }
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        count += identity_of(&identities[count], dataset, i);
     return count;
 }
 
-static bool is_known(const struct identity *known, uint32_t count, const struct shard_source *source)
+static int find_common(struct dataset_overlap *overlap_out, const struct dataset *dataset, const struct dataset *other,
+                       identity_fn identity_of)
 {
-    if (source == NULL || count == 0)
-        return false;
-    const struct identity wanted = identity_of(source);
-    return bsearch(&wanted, known, count, sizeof(*known), identity_compare) != NULL;
-}
-
-int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
-                         const struct dataset *other)
-{
-    struct identity *const known = calloc(other->shard_count, sizeof(*known));
+    struct identity *const known = calloc((size_t)other->shard_count + 1, sizeof(*known)), wanted;
     struct dataset_overlap overlap = { 0 };
     if (known == NULL)
         return -ENOMEM;
-    const uint32_t known_count = identify(known, other);
+    const uint32_t known_count = identify(known, other, identity_of);
     qsort(known, known_count, sizeof(*known), identity_compare);
     for (uint32_t i = dataset->shard_count; i-- > 0;) {
-        if (!is_known(known, known_count, dataset->sources[i]))
+        if (known_count == 0 || !identity_of(&wanted, dataset, i) ||
+            bsearch(&wanted, known, known_count, sizeof(*known), identity_compare) == NULL)
             continue;
         overlap.count++;
         overlap.first = i;
@@ -141,4 +145,15 @@ int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct datas
     free(known);
     *overlap_out = overlap;
     return 0;
+}
+
+int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
+                         const struct dataset *other)
+{
+    return find_common(overlap_out, dataset, other, identity_of_file);
+}
+
+int dataset_copies_find(struct dataset_overlap *overlap_out, const struct dataset *dataset, const struct dataset *other)
+{
+    return find_common(overlap_out, dataset, other, identity_of_records);
 }

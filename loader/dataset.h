@@ -103,5 +103,8 @@ struct dataset_overlap {
 /* The shards of `dataset` that are files of `other`, also through links and other spellings of a path. 0 or -ENOMEM. */
 int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
                          const struct dataset *other);
+/* The shards of `dataset` whose records are those of a shard of `other`, also in another file. 0 or -ENOMEM. */
+int dataset_copies_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
+                        const struct dataset *other);
 
 #endif

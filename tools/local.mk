@@ -41,7 +41,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/observe/event_file.c %D%/run/observe/histogram.c %D%/run/observe/observers.c %D%/run/observe/prometheus.c \
 	%D%/run/observe/tensorboard.c \
 	%D%/results/checkpoint_format.c %D%/results/checkpoint_reader.c %D%/results/checkpoint_sender.c %D%/results/checkpoint_writer.c \
-	%D%/results/earlier_run.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/named_classes.c %D%/results/results.c \
+	%D%/results/earlier_run.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/named_classes.c %D%/results/trained_shards.c %D%/results/results.c \
 	%D%/results/lock_file.c %D%/results/output_locks.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/tensor_file.c %D%/results/tensor_match.c \
 	%D%/results/weights_agree.c \
 	%D%/results/weights.c \

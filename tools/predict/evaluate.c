@@ -18,6 +18,7 @@
 #include "tools/predict/evaluation_report.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
+#include "tools/results/trained_shards.h"
 #include "tools/results/weights.h"
 #include "tools/run/run_data.h"
 #include "tools/shards/result_file.h"
@@ -57,6 +58,21 @@ static int find_weights(struct evaluation *evaluation)
     return code;
 }
 
+/* A part that was held out is in the same shards. */
+static void warn_of_trained(const struct trained *trained)
+{
+    char path[1024];
+    uint32_t first = 0;
+    const struct data_settings *const data = &trained->settings->data;
+    const struct dataset *const dataset = trained->dataset;
+    const char *const text = initial_weights_text(trained->weights, WEIGHTS_SHARDS);
+    if (data->validation_split > 0 || data->allow_overlap || trained_shards_count(text, dataset, &first) == 0)
+        return;
+    log_escape(dataset->paths[first], strlen(dataset->paths[first]), path, sizeof(path));
+    log_message(LOG_RUN, "%s was trained on shards of this set, such as %s: the result says nothing of other images "
+                "(data.allow_overlap = yes: that is intended)", trained->weights_path, path);
+}
+
 static int open_data(struct evaluation *evaluation)
 {
     const struct data_settings *const data = &evaluation->settings->data;
@@ -66,6 +82,8 @@ static int open_data(struct evaluation *evaluation)
         return EXIT_CODE_USAGE;
     }
     const int code = trained_open_data(&evaluation->trained, false);
+    if (code == 0)
+        warn_of_trained(&evaluation->trained);
     return code == 0 ? known_names_find(&evaluation->names, &evaluation->trained) : code;
 }
 

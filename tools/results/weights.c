@@ -29,6 +29,7 @@ struct weights_about {
     struct pixels_text pixels;
     char setting_keys[PIXELS_SETTINGS][64];
     char *net_text, *class_names;       /* NULL: there is none */
+    char trained_on[WEIGHTS_SHARDS_BYTES];
     struct safetensors_text texts[WEIGHTS_ABOUT_TEXTS];
     uint32_t count;
 };
@@ -279,6 +280,14 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
 int weights_name_classes(struct weights *weights, char *names)
 {
     weights_about_classes(weights->about, names);
+    return make_header(weights, UINT64_MAX);
+}
+
+int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_SHARDS_BYTES])
+{
+    struct weights_about *const about = weights->about;
+    memcpy(about->trained_on, text, sizeof(about->trained_on));
+    add_text(about, WEIGHTS_SHARDS, about->trained_on);
     return make_header(weights, UINT64_MAX);
 }
 

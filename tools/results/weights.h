@@ -21,6 +21,7 @@
 #define WEIGHTS_CLASS_NAMES "pipetrain.class_names"
 #define WEIGHTS_STEPS "pipetrain.steps"
 #define WEIGHTS_LEARNED "pipetrain.learned"
+#define WEIGHTS_SHARDS "pipetrain.trained_on"       /* some shards of the training set (trained_shards.h) */
 #define WEIGHTS_CLASS_BYTES 64u         /* upper limit of the mean length of a class name */
 
 /* ---- metadata ---- */
@@ -34,7 +35,8 @@ int weights_about_open(struct weights_about **about_out, const struct net *net, 
 /* Accepts NULL. */
 void weights_about_close(struct weights_about *about);
 /* At most WEIGHTS_ABOUT_TEXTS texts, all but WEIGHTS_STEPS; valid until weights_about_close. */
-#define WEIGHTS_ABOUT_TEXTS (10u + PIXELS_SETTINGS)
+#define WEIGHTS_ABOUT_TEXTS (11u + PIXELS_SETTINGS)
+#define WEIGHTS_SHARDS_BYTES 1024u
 const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out);
 
 /* ---- weights ---- */
@@ -57,6 +59,8 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
 /* Set the text of WEIGHTS_CLASS_NAMES, whose ownership passes; a text longer than WEIGHTS_CLASS_BYTES per class is left
  * out of the file. Before the first weights_save. 0 or -ENOMEM. */
 int weights_name_classes(struct weights *weights, char *names);
+/* Set the text of WEIGHTS_SHARDS, which is copied. Before the first weights_save. 0 or -ENOMEM. */
+int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_SHARDS_BYTES]);
 /* Valid until weights_close. */
 const struct weights_about *weights_about(const struct weights *weights);
 /* Accepts NULL. */

@@ -16,6 +16,7 @@
 #include "tools/phase.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/results.h"
+#include "tools/results/trained_shards.h"
 #include "tools/results/weights_agree.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
@@ -254,9 +255,11 @@ static int open_files(struct run *run)
     const int code = open_results(run);
     if (code != 0)
         return code;
-    const int rc = named_classes_save(run->results.weights, run->datasets[PHASE_TRAIN]);
+    int rc = named_classes_save(run->results.weights, run->datasets[PHASE_TRAIN]);
+    if (rc == 0)
+        rc = trained_shards_save(run->results.weights, run->datasets[PHASE_TRAIN]);
     if (rc != 0)
-        log_message(LOG_ERROR, "class names of the data set: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "classes and shards of the data set: %s", exit_cause(rc));
     return rc == 0 ? 0 : (int)exit_code_of(rc, EXIT_CODE_DATA);
 }
 

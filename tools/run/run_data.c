@@ -187,6 +187,16 @@ static void add_overlap(const struct dataset *validation, const struct dataset_o
                  path, more);
 }
 
+/* A copy of a training shard may be intended, as in a trial of a configuration. */
+static void report_copies(const struct dataset *validation, const struct dataset_overlap *copies)
+{
+    char path[NAME_TEXT_BYTES];
+    const char *const first = validation->paths[copies->first];
+    log_escape(first, strlen(first), path, sizeof(path));
+    log_message(LOG_RUN, "validation: %" PRIu32 " of %" PRIu32 " shards, such as %s, hold the same records as training "
+                "shards: what is evaluated was trained on", copies->count, validation->shard_count, path);
+}
+
 /* Validation must not use training data, unless data.allow_overlap is set. */
 static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -194,11 +204,16 @@ static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct pro
     const struct dataset *const validation = datasets[PHASE_EVALUATE];
     if (datasets[PHASE_TRAIN] == NULL || validation == NULL)
         return 0;
-    const int rc = dataset_overlap_find(&overlap, validation, datasets[PHASE_TRAIN]);
+    struct dataset_overlap copies = { 0 };
+    int rc = dataset_overlap_find(&overlap, validation, datasets[PHASE_TRAIN]);
+    if (rc == 0 && overlap.count == 0)
+        rc = dataset_copies_find(&copies, validation, datasets[PHASE_TRAIN]);
     if (rc < 0)
         problems_add(problems, "pipetrain", "not enough memory to compare the sets' files");
     else if (overlap.count > 0)
         add_overlap(validation, &overlap, problems);
+    else if (copies.count > 0)
+        report_copies(validation, &copies);
     return rc;
 }
 

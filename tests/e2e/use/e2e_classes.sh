@@ -316,6 +316,26 @@ run "$pipetrain" -c three.conf --check --set data.train=f12.out --set data.valid
 expect_out_joined '; label .height.: integers'
 grep -q '12 classes' "$work/out" && fail 'another label has the classes of the converted one'
 
+# What is evaluated was trained on, whatever the files are called.
+mkdir copied && for shard in set/train-*; do cp "$shard" "copied/other-${shard##*-of-}-${shard#set/train-}"; done
+for case in 'set/train-*:1' 'copied/other-*:1' "$(echo set/train-00001-of-*):1" 'set/validation-*, copied/other-*-00002-of-*:1' \
+    'set/validation-*:0'; do
+    run "$pipetrain" evaluate -w taken/weights.safetensors --set "data.validation=${case%:*}"
+    expect_code 0 "evaluate on ${case%:*}"
+    expect_equal "$(grep -c '^taken/weights.safetensors was trained on shards of this set, such as .*0000[0-9]-of-' "$work/err")" \
+        "${case##*:}" "what is said of ${case%:*}"
+done
+run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=set/train-*' --set data.allow_overlap=yes
+expect_err_lines 0
+run "$pipetrain" -c three.conf --check --set 'data.validation=set/validation-*, copied/other-*-00002-of-*'
+expect_code 0 'a copy of a training shard in validation'
+expect_err 'validation: 1 of [0-9]* shards, such as copied/other-.*-00002-of-.*, hold the same records as training shards'
+expect_end 0 'a part that is held out' run "$pipetrain" -c three.conf --set data.validation= --set data.validation_split=0.3 \
+    --set run.dir=parted
+run "$pipetrain" evaluate -c three.conf -w parted/weights.safetensors --set data.validation= --set data.validation_split=0.3
+expect_code 0 'evaluate a part that is held out'
+expect_err_lines 0
+
 # The same records and numbers, and other names.
 expect_end 0 'a run that saves' run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch
 cp set/dataset.json kept.json

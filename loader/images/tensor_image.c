@@ -46,6 +46,13 @@ static bool is_channels(int64_t size)
     return size == 1 || size == 3;
 }
 
+/* Whether the tensor has no height and width: one row of numbers, or a row for each channel. */
+static bool is_flat(const int64_t *sizes, uint32_t rank)
+{
+    return rank < 2 || (rank == 2 && (sizes[0] == 1 || sizes[1] == 1 || sizes[0] == 3 || sizes[1] == 3)) ||
+           (rank == 3 && sizes[0] == 1 && sizes[1] == 1);
+}
+
 int tensor_image_find(const struct stored_image *image, enum pixel_layout configured, enum number_kind *numbers_out,
                       enum pixel_layout *layout_out, char *problem_out, size_t problem_size)
 {
@@ -66,17 +73,10 @@ int tensor_image_find(const struct stored_image *image, enum pixel_layout config
     }
     const int64_t *const sizes = tensor.sizes + first_size(&tensor);
     const bool is_three = tensor.rank - first_size(&tensor) == 3;
-    const bool is_planar = (is_three && is_channels(sizes[0]) && !is_channels(sizes[2])) ||
+    const bool is_planar = (is_three && is_channels(sizes[0]) && !is_channels(sizes[2]) && !is_flat(sizes, 3)) ||
                            (tensor.rank - first_size(&tensor) == 2 && sizes[0] == 3);
     *layout_out = configured != PIXEL_LAYOUT_AUTO ? configured : is_planar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC;
     return 0;
-}
-
-/* Whether the tensor has no height and width: one row of numbers, or a row for each channel. */
-static bool is_flat(const int64_t *sizes, uint32_t rank)
-{
-    return rank < 2 || (rank == 2 && (sizes[0] == 1 || sizes[1] == 1 || sizes[0] == 3 || sizes[1] == 3)) ||
-           (rank == 3 && sizes[0] == 1 && sizes[1] == 1);
 }
 
 /* Set the image's sizes. Those of a flat tensor stay as the record gives them. */

@@ -93,7 +93,7 @@ TEST(a_tensor_of_any_type_and_shape_is_read)
     static const struct { uint32_t sizes[5], rank; bool is_planar; } shapes[] = {
         { { HEIGHT, WIDTH, CHANNELS }, 3, false },    { { CHANNELS, HEIGHT, WIDTH }, 3, true },
         { { 1, HEIGHT, WIDTH, CHANNELS }, 4, false }, { { 1, 1, CHANNELS, HEIGHT, WIDTH }, 5, true },
-        { { PIXELS }, 1, false },                     { { 1, PIXELS }, 2, false },
+        { { PIXELS }, 1, false },                     { { 1, PIXELS }, 2, false }, { { 1, 1, PIXELS }, 3, false },
         { { PIXELS / 3, 3 }, 2, false },              { { 3, PIXELS / 3 }, 2, true },
         { { 1, PIXELS, 1 }, 3, false } };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {

@@ -82,7 +82,7 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/doctor/test_doctor \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_stop_rule %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_tower_plan %D%/tools/test_wrapped \
-	%D%/tools/test_options %D%/tools/test_step_stats %D%/tools/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_quantity %D%/tools/test_report \
+	%D%/tools/test_options %D%/tools/test_step_stats %D%/tools/test_verdict %D%/tools/test_pixel_order %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_quantity %D%/tools/test_report \
 	%D%/tools/report/test_report_input \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
 	%D%/tools/test_conclusion %D%/tools/test_far_towers %D%/tools/test_meeting %D%/tools/test_rank_share %D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_siblings %D%/tools/test_splits %D%/tools/test_state_mail %D%/tools/test_training %D%/tools/trial/test_trial \
@@ -97,6 +97,7 @@ wrap = -Wl,--wrap=
 %C%_loader_test_kept_index_LDFLAGS = $(AM_LDFLAGS) $(wrap)ftruncate
 %C%_cuda_test_cudnn_conv_LDFLAGS = $(AM_LDFLAGS) $(wrap)nanosleep
 %C%_stage_test_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)close $(wrap)fsync
+%C%_stage_test_thread_LDFLAGS = $(AM_LDFLAGS) $(wrap)pthread_create
 %C%_stage_test_watchdog_LDFLAGS = $(AM_LDFLAGS) $(wrap)pthread_cond_timedwait
 %C%_sync_test_staleness_rate_LDFLAGS = $(AM_LDFLAGS) $(wrap)reduce_server_fetch $(wrap)reduce_server_push
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/html.h"
 #include "formats/npy.h"
 #include "tests/helpers/test.h"
 
@@ -154,6 +155,17 @@ TEST(reads_halves)
         assert_true(npy_number(&halves, rows[i].bytes) == rows[i].number);
     assert_true(isnan(npy_number(&halves, none)));
     assert_string_equal(npy_type_name(&halves), "float16");
+}
+
+TEST(a_web_page_is_called_one_whatever_it_begins_with)
+{
+    static const struct { const char *text; bool is_page; } rows[] = {
+        { "<!DOCTYPE html>", true }, { "\xef\xbb\xbf<html>", true }, { " \n\t<Head>", true }, { "\xef\xbb\xbf\r\n<body x", true },
+        { "<!--", true }, { "\xef\xbb<html>", false }, { "x<html>", false }, { "<htm", false }, { "", false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        if (html_begins(rows[i].text, strlen(rows[i].text)) != rows[i].is_page)
+            fail_msg("'%s'", rows[i].text);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -1,10 +1,11 @@
-/* Tests of named threads. */
+/* Tests of named threads, and of a stream that gets none. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 
+#include "stage/device.h"
 #include "stage/thread.h"
 #include "tests/helpers/test.h"
 
@@ -52,6 +53,26 @@ TEST(it_alone_gives_way)
         assert_int_equal(seen.niceness, wanted < 19 ? wanted : 19);
     }
     assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+}
+
+static bool lacks_threads;
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg)
+{
+    return lacks_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, arg);
+}
+
+TEST(a_stream_without_a_thread_is_not_opened)
+{
+    struct device *device;
+    struct stream *stream = NULL;
+    assert_int_equal(device_host_ops.open(&device, &(struct device_spec){ .index = 0 }), 0);
+    lacks_threads = true;
+    assert_int_equal(device_host_ops.stream_open(device, STREAM_COPY, "copy", &stream), -EAGAIN);
+    lacks_threads = false;
+    assert_null(stream);
+    device_host_ops.close(device);
 }
 
 TESTS_MAIN(NULL, NULL)

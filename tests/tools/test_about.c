@@ -151,4 +151,27 @@ TEST(settings_fit_a_terminal_and_a_long_path_stays_whole)
     assert_non_null(strstr(told(long_path), path + strlen("data.train=")));
 }
 
+TEST(a_run_that_could_use_two_towers_is_told_so)
+{
+    static const struct { uint32_t cores, towers, slices; bool could; } cases[] = {
+        { 2, 1, 0, true }, { 16, 1, 0, true }, { 1, 1, 0, false }, { 4, 2, 0, false }, { 4, 1, 1, false }, { 4, 1, 2, true },
+        { 4, 1, 4, true }, { 4, 1, 6, false },
+    };
+    static struct settings settings;
+    assert_int_equal(settings_init(&settings), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        static const struct backend_ops computing = { .name = "test", .computes = true };
+        const struct run_plan plan = { .devices = { .backend = &computing }, .cores = cases[i].cores,
+                                       .schedule = { .towers = cases[i].towers, .slices = cases[i].slices } };
+        const struct about_end end = { .directory = "run", .settings = &settings, .plan = &plan, .steps = 9 };
+        char text[1024] = "";
+        FILE *const out = fmemopen(text, sizeof(text), "w");
+        about_next(&end, false, out);
+        assert_int_equal(fclose(out), 0);
+        if ((strstr(text, "next      train on two towers") != NULL) != cases[i].could)
+            fail_msg("case %zu: %s", i, text);
+    }
+    settings_release(&settings);
+}
+
 TESTS_MAIN(NULL, NULL)

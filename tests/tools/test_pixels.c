@@ -93,6 +93,10 @@ TEST_WITH(the_transform_is_the_model_s_own_until_a_key_replaces_it, setup, teard
     set(settings, "model.deviation=0.2023 0.1994 0.2010");
     text = describe(settings, "resnet20_v1");
     assert_input(&text, "255", "0.4914 0.4822 0.4465", "0.2023 0.1994 0.201");
+    set(settings, "model.mean=0.5 0.4 0.5");
+    set(settings, "model.deviation=0.2 0.2 0.3");
+    text = describe(settings, "resnet20_v1");
+    assert_input(&text, "255", "0.5 0.4 0.5", "0.2 0.2 0.3");
     set(settings, "model.mean=");
     set(settings, "model.deviation=");
     set(settings, "model.divisor=1");

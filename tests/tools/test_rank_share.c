@@ -212,10 +212,11 @@ TEST(ranks_that_see_one_gpu_share_it)
 {
     static struct device_user users[] = {
         { "node1", 1, { "0000:1b:00.0" } }, { "node1", 1, { "0000:1b:00.0" } }, { "node2", 1, { "0000:1b:00.0" } },
-        { "node1", 2, { "0000:1c:00.0", "0000:1b:00.0" } }, { "node1", 1, { "" } }, { "node1", 1, { "" } },
-        { "node2", 1, { "0000:1c:00.0" } },
+        { "node1", 2, { "0000:1b:00.0", "0000:1c:00.0" } }, { "node1", 1, { "" } }, { "node1", 1, { "" } },
+        { "node2", 1, { "0000:1c:00.0" } }, { "node3", 1, { "0000:1b:00.0" } },
+        { "node3", 2, { "0000:1c:00.0", "0000:1b:00.0" } },
     };
-    static const uint32_t shares[] = { 3, 3, 1, 3, 1, 1, 1 };
+    static const uint32_t shares[] = { 3, 3, 1, 3, 1, 1, 1, 2, 2 };
     enum { USERS = sizeof(users) / sizeof(*users) };
     for (uint32_t i = 0; i < USERS; i++)
         assert_int_equal(device_share_of(users, USERS, i), shares[i]);

@@ -9,6 +9,8 @@
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/results/initial_weights.h"
+#include "tools/results/weights.h"
+#include "tools/results/weights_agree.h"
 
 /* A safetensors file of zeros: the net's tensors with `prefix` before their names, and one more, an I64, where `more`
  * names it. */
@@ -172,6 +174,23 @@ TEST_WITH(another_networks_weights_are_known_behind_it, fixture_folder_make, fix
     problems_release(&problems);
     net_close(theirs);
     net_close(ours);
+}
+
+/* As another program may keep some of a file's metadata. */
+TEST_WITH(a_label_offset_without_its_network_is_not_known, fixture_folder_make, fixture_folder_remove)
+{
+    static const char header[] = "{\"__metadata__\":{\"" WEIGHTS_SETTING "data.label_offset\":\"-1\"}}";
+    uint8_t bytes[8 + sizeof(header) - 1] = { sizeof(header) - 1 };
+    struct settings settings;
+    int64_t offset = 7;
+    memcpy(bytes + 8, header, sizeof(header) - 1);
+    fixture_write(fixture_path(folder, "weights.safetensors"), bytes, sizeof(bytes));
+    assert_int_equal(settings_init(&settings), 0);
+    free(settings.model.weights);
+    assert_non_null(settings.model.weights = strdup(fixture_path(folder, "weights.safetensors")));
+    assert_false(weights_label_offset(&settings, &offset));
+    assert_int_equal(offset, 7);
+    settings_release(&settings);
 }
 
 TESTS_MAIN(NULL, NULL)

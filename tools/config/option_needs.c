@@ -94,38 +94,6 @@ void option_needs_warn(const struct settings *settings)
 
 /* ---- commands without training ---- */
 
-#define USED_BY_PREDICT (USED_FOR_IMAGES | USED_FOR_SHARDS)
-#define USED_ON_SHARDS (USED_BY_EVALUATE | USED_FOR_SHARDS)
-#define USED_ALWAYS (USED_BY_EVALUATE | USED_BY_PREDICT)
-
-/* All others are for training only. */
-static const struct { enum section section; unsigned uses; const char *keys; } command_uses[] = {
-    { SECTION_RUN, USED_OF_RUN, "name dir" },
-    { SECTION_DATA, USED_ALWAYS, "classes class_names label_offset" },
-    { SECTION_DATA, USED_ON_SHARDS, "limit image_key label_key image_layout image_range index_cache" },
-    { SECTION_DATA, USED_BY_EVALUATE, "validation_split on_corrupt max_corrupt" },
-    { SECTION_DATA, USED_BY_EVALUATE | USED_WITH_CONFIG, "train validation" },
-    { SECTION_INPUT, USED_ALWAYS, "prefetch_depth staging_depth decode_threads max_pixels ram_budget" },
-    { SECTION_INPUT, USED_ON_SHARDS, "read_threads chunk keep_shards" },
-    { SECTION_AUGMENT, USED_ALWAYS, "evaluation evaluation_scale evaluation_resize filter" },
-    { SECTION_MODEL, USED_ALWAYS, "name file weights_differ divisor mean deviation" },
-    { SECTION_MODEL, USED_BY_NAME, "auxiliary" },
-    { SECTION_TRAIN, USED_BY_EVALUATE, "batch" },
-    { SECTION_TRAIN, USED_WITH_EVALUATE, "batch_per_tower slices" },
-    { SECTION_DEVICES, USED_ALWAYS, "kind list threads_per_tower precision graph workspace time_plans plan_cache layout "
-                                    "convolution backend bind allow_ref" },
-    { SECTION_DEVICES, USED_WITH_EVALUATE, "towers" },
-};
-
-static bool is_used_for(const struct option_row *row, unsigned uses)
-{
-    for (size_t i = 0; i < sizeof(command_uses) / sizeof(*command_uses); i++)
-        if (command_uses[i].section == row->section && (command_uses[i].uses & uses) != 0 &&
-            has_word(command_uses[i].keys, row->key))
-            return true;
-    return false;
-}
-
 void option_unused_warn(const struct settings *settings, const char *command, unsigned uses)
 {
     char names[1024] = "";
@@ -135,7 +103,7 @@ void option_unused_warn(const struct settings *settings, const char *command, un
         uses |= USED_BY_NAME;
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
         const size_t used = strlen(names);
-        if (settings->origins[option_index(row)].origin == ORIGIN_COMMAND && !is_used_for(row, uses))
+        if (settings->origins[option_index(row)].origin == ORIGIN_COMMAND && (row->used_by & uses) == 0)
             snprintf(names + used, sizeof(names) - used, "%s%s.%s", used > 0 ? ", " : "", section_name(row->section),
                      row->key);
     }

@@ -14,17 +14,6 @@ bool options_are_all_set(const struct settings *settings);
  * sets all options, as runs write it, gets no warning. After settings_finish. */
 void option_needs_warn(const struct settings *settings);
 
-/* What a command without training uses options for. */
-enum command_use {
-    USED_BY_EVALUATE = 1,
-    USED_FOR_IMAGES = 2,        /* predict, of files */
-    USED_FOR_SHARDS = 4,        /* predict */
-    USED_OF_RUN = 8,            /* the command looks for the weights of a run */
-    USED_WITH_CONFIG = 16,      /* the settings of the training run are known */
-    USED_WITH_EVALUATE = 32,    /* both: USED_BY_EVALUATE and USED_WITH_CONFIG */
-    USED_BY_NAME = 64           /* the network is a model by name */
-};
-
 /* Name the options of --set that the command, of which `uses` are true, does not use. */
 void option_unused_warn(const struct settings *settings, const char *command, unsigned uses);
 

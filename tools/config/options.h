@@ -49,6 +49,20 @@ enum option_line {
     LINE_ELSEWHERE              /* none: its effect is in the line of another row, or of the data */
 };
 
+/* What a command without training uses options for. */
+enum command_use {
+    USED_BY_EVALUATE = 1,
+    USED_FOR_IMAGES = 2,        /* predict, of files */
+    USED_FOR_SHARDS = 4,        /* predict */
+    USED_OF_RUN = 8,            /* the command looks for the weights of a run */
+    USED_WITH_CONFIG = 16,      /* the settings of the training run are known */
+    USED_WITH_EVALUATE = 32,    /* both: USED_BY_EVALUATE and USED_WITH_CONFIG */
+    USED_BY_NAME = 64,          /* the network is a model by name */
+    USED_BY_PREDICT = USED_FOR_IMAGES | USED_FOR_SHARDS,
+    USED_ON_SHARDS = USED_BY_EVALUATE | USED_FOR_SHARDS,
+    USED_ALWAYS = USED_BY_EVALUATE | USED_BY_PREDICT
+};
+
 #define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */
 #define OPTION_NAME_MAX 64      /* bytes */
 #define OPTION_STRING_MAX 32000 /* bytes; a quoted one fits into a line of a configuration file */
@@ -81,6 +95,7 @@ struct option_row {
     const char *help;           /* one line */
     const char *other_names;    /* in other training programs or earlier versions, separated by spaces; NULL: none */
     struct option_use uses[OPTION_USES_MAX];    /* all are needed */
+    unsigned used_by;           /* bits of enum command_use; 0: for training only */
     bool may_differ;            /* between ranks: a place of input, whose contents are compared, or rank 0's alone */
     enum option_line line;
     bool unknown_if_missing;    /* a checkpoint without its line, of an earlier version, may be of any value; of other

@@ -155,9 +155,15 @@ refuses_other_data_under_another_name() {
             refuses_input "bad/$name-ubyte and bad/$other hold different data"
         done
     done
-    cp -r bad emnist
-    answers 0 "emnist: EMNIST as downloaded has rows and columns of its images exchanged" mnist emnist -o bad_out
-    rm -r bad bad_out emnist
+    for name in emnist my-EMNIST femnist; do
+        cp -r bad $name
+        expect 0 mnist $name -o bad_out
+        grep -q "$name: EMNIST as downloaded has rows and columns of its images exchanged" messages && reported=yes || reported=no
+        [ $reported = no ] && [ $name != femnist ] && failed "$name: not reported: $(cat messages)"
+        [ $reported = yes ] && [ $name = femnist ] && failed "$name: upright: $(cat messages)"
+        rm -r bad_out $name
+    done
+    rm -r bad
 }
 
 refuses_damaged_input() {

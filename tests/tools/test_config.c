@@ -431,7 +431,7 @@ TEST(a_checkpoint_rule_is_steps_or_a_duration)
     };
     static const char *const wrong[] = { "0", "0 s", "-5", "1.5", "1.5 s", "1e3", "nan", "10 epochs", "1000000001",
                                         "9999999999999 hours", "steps" };
-    char text[96];
+    char text[96], said[192];
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct trial trial;
         trial_open(&trial);
@@ -444,8 +444,9 @@ TEST(a_checkpoint_rule_is_steps_or_a_duration)
     }
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         snprintf(text, sizeof(text), "[data]\ntrain = x\n[checkpoint]\nevery = %s\n", wrong[i]);
-        expect_finish(text, "run.conf:4: every: is not one of: never, epoch, a number of steps (500), a duration (10 "
-                            "minutes, 1h30m)");
+        snprintf(said, sizeof(said), "run.conf:4: every: '%s' is not one of: never, epoch, a number of steps from 1 on "
+                 "(500), a duration (10 minutes, 1h30m)", wrong[i]);
+        expect_finish(text, said);
     }
 }
 

@@ -349,9 +349,11 @@ static void read_checkpoint_rule(struct settings *settings, struct problems *pro
         return;
     checkpoint->steps = read_steps(text);
     checkpoint->seconds = read_seconds(text);
+    char message[192];
+    snprintf(message, sizeof(message), "'%.60s' is not one of: never, epoch, a number of steps from 1 on (500), a duration "
+             "(10 minutes, 1h30m)", text);
     if (checkpoint->steps == 0 && checkpoint->seconds == 0)
-        settings_report(settings, problems, SECTION_CHECKPOINT, "every",
-                        "is not one of: never, epoch, a number of steps (500), a duration (10 minutes, 1h30m)");
+        settings_report(settings, problems, SECTION_CHECKPOINT, "every", message);
 }
 
 static void check_data(struct settings *settings, struct problems *problems)
@@ -380,19 +382,27 @@ static const char *prometheus_problem(const char *path)
                  "collector)";
 }
 
+static void report_value(struct settings *settings, struct problems *problems, const char *key, const char *value,
+                         const char *words)
+{
+    char message[192];
+    snprintf(message, sizeof(message), "'%.60s' %s", value, words);
+    settings_report(settings, problems, SECTION_REPORT, key, message);
+}
+
 static void check_observers(struct settings *settings, struct problems *problems)
 {
     struct trace_steps steps;
     struct histogram_steps histograms;
     const char *const problem = prometheus_problem(settings->report.prometheus);
     if (histogram_steps_read(settings->report.histograms, &histograms) != 0)
-        settings_report(settings, problems, SECTION_REPORT, "histograms",
-                        "is not one of: none, epoch, a number of steps (500)");
+        report_value(settings, problems, "histograms", settings->report.histograms,
+                     "is not one of: none, epoch, a number of steps (500)");
     if (problem != NULL)
         settings_report(settings, problems, SECTION_REPORT, "prometheus", problem);
     if (trace_steps_read(settings->report.trace_steps, &steps) != 0)
-        settings_report(settings, problems, SECTION_REPORT, "trace_steps",
-                        "is not a range of steps, counted from 1, as in 100..299");
+        report_value(settings, problems, "trace_steps", settings->report.trace_steps,
+                     "is not a range of steps, counted from 1, as in 100..299");
 }
 
 /* ---- the configuration of a run, in its directory ---- */

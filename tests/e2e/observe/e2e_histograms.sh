@@ -89,6 +89,6 @@ expect_err 'report.histograms = epoch has no effect without events for TensorBoa
 for value in yes 0 '5 minutes' -1; do
     try value --set "report.histograms=$value"
     expect_code 2 "report.histograms=$value"
-    expect_err 'histograms: is not one of: none, epoch, a number of steps \(500\)'
+    expect_err "histograms: '$value' is not one of: none, epoch, a number of steps \\(500\\)"
 done
 finish

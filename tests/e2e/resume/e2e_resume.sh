@@ -147,7 +147,7 @@ expect_code 3 'weights in the place of a state'
 expect_err 'weights.safetensors.*holds weights only, .*model.weights = FILE starts'
 resumed by_name --set checkpoint.every=often
 expect_code 2 'no rule'
-expect_err 'every: is not one of: never, epoch, a number of steps'
+expect_err "every: 'often' is not one of: never, epoch, a number of steps"
 
 # ---- shards that were written anew ----
 

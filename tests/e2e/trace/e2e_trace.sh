@@ -153,6 +153,6 @@ looks "$trace"
 for steps in 5 5.. 0..3 9..8 a..b 1..2..3 1...3; do
     try steps --set "report.trace=$trace" --set "report.trace_steps=$steps"
     expect_code 2 "report.trace_steps=$steps"
-    expect_err 'trace_steps: is not a range of steps, counted from 1, as in 100..299'
+    expect_err "trace_steps: '$steps' is not a range of steps, counted from 1, as in 100..299"
 done
 finish

@@ -243,7 +243,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
         return network_no_memory("the model");
     problems_init(&problems);
-    int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
+    int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, run_data_classes(settings), &problems);
     if (rc == 0)
         rc = weights_agree(trained->weights, weights_path, settings, trained->net, use, &problems);
     const int code = problems_end(&problems, rc == 0         ? 0

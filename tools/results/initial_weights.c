@@ -28,6 +28,7 @@ struct names { uint32_t count; char list[LIST_BYTES]; };
 struct initial_weights {
     const struct net *net;
     const char *path, *skip;
+    uint64_t data_classes;      /* 0: unknown */
     struct tensor_file file;
     const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter; NULL: skipped */
     struct names skipped;       /* parameters of the network that model.skip matches */
@@ -296,15 +297,18 @@ static bool report_classes(const struct initial_weights *weights, const struct n
     if (heads.tensors == 0 || heads.tensors != differences[DIFFERENCE_SHAPE].count ||
         differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count > 0)
         return false;
-    if (may_skip)
-        problems_add(problems, weights->path, "has %" PRIu64 " classes, and the network has %u (of data.classes, "
-                     "dataset.json or the model): set model.skip = %s to start with a new last layer, or data.classes = %"
-                     PRIu64 " for a network with as many", heads.classes, weights->net->classes, heads.patterns.list,
-                     heads.classes);
-    else
-        problems_add(problems, weights->path, "has %" PRIu64 " classes, and the network has %u (of data.classes, "
-                     "dataset.json or the model): set data.classes = %" PRIu64, heads.classes, weights->net->classes,
-                     heads.classes);
+    const bool is_fixed = weights->data_classes > 0 && weights->data_classes != heads.classes;
+    char otherwise[96] = "";
+    if (!is_fixed)
+        snprintf(otherwise, sizeof(otherwise), "%sdata.classes = %" PRIu64 "%s", may_skip ? ", or " : "set ",
+                 heads.classes, may_skip ? " for a network with as many" : "");
+    else if (!may_skip)
+        snprintf(otherwise, sizeof(otherwise), "the data set has %" PRIu64 " (its dataset.json), and cannot be "
+                 "evaluated with them", weights->data_classes);
+    problems_add(problems, weights->path, "has %" PRIu64 " classes, and the network has %u (of data.classes, "
+                 "dataset.json or the model): %s%s%s%s", heads.classes, weights->net->classes,
+                 may_skip ? "set model.skip = " : "", may_skip ? heads.patterns.list : "",
+                 may_skip ? " to start with a new last layer" : "", otherwise);
     return true;
 }
 
@@ -394,7 +398,7 @@ static void report_learned(const struct initial_weights *weights)
 /* ---- the public functions ---- */
 
 int initial_weights_open(struct initial_weights **weights_out, const char *path, const struct net *net,
-                         const char *skip, struct problems *problems)
+                         const char *skip, uint64_t data_classes, struct problems *problems)
 {
     char problem[256] = "";
     struct initial_weights *const weights = calloc(1, sizeof(*weights));
@@ -403,6 +407,7 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
         return -ENOMEM;
     }
     *weights = (struct initial_weights){ .net = net, .path = path, .skip = skip != NULL ? skip : "",
+                                       .data_classes = data_classes,
                                        .file = { .fd = -1 } };
     int rc = tensor_file_open(&weights->file, AT_FDCWD, path, problem, sizeof(problem));
     if (rc != 0)

@@ -115,6 +115,15 @@ static void take_label_offset(struct settings *settings)
     origin->origin = ORIGIN_DATA;
 }
 
+uint64_t run_data_classes(const struct settings *settings)
+{
+    const struct data_settings *const data = &settings->data;
+    const char *const shards = *data->train != '\0' ? data->train : data->validation;
+    const uint64_t said = dataset_shards_classes(shards, data->label_key);
+    const int64_t classes = said <= DATASET_CLASSES_MAX ? (int64_t)said + data->label_offset : 0;
+    return said > 0 && classes >= 2 && classes <= DATASET_CLASSES_MAX ? (uint64_t)classes : 0;
+}
+
 void run_data_take_classes(struct settings *settings)
 {
     const struct model *const model = named_model(settings);
@@ -122,12 +131,10 @@ void run_data_take_classes(struct settings *settings)
     take_label_offset(settings);
     if (model == NULL || origin->origin > ORIGIN_MODEL)
         return;
-    const char *const shards = *settings->data.train != '\0' ? settings->data.train : settings->data.validation;
-    const uint64_t said = dataset_shards_classes(shards, settings->data.label_key);
-    const int64_t classes = said <= DATASET_CLASSES_MAX ? (int64_t)said + settings->data.label_offset : 0;
-    if (said == 0 || classes < 2 || classes > DATASET_CLASSES_MAX || classes == model->classes)
+    const uint64_t classes = run_data_classes(settings);
+    if (classes == 0 || classes == model->classes)
         return;
-    settings->data.classes = classes;
+    settings->data.classes = (int64_t)classes;
     origin->origin = ORIGIN_DATA;
 }
 

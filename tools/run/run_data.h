@@ -17,6 +17,8 @@
  * not the model's usual number: only for a model that has a name, and not where all of model.weights is loaded and has
  * another number. After the file and --set, before settings_finish. */
 void run_data_take_classes(struct settings *settings);
+/* The number of classes that the data set's description says, with data.label_offset; 0: none. */
+uint64_t run_data_classes(const struct settings *settings);
 /* Several ranks: index this one's share of the shards, so that all find index files (index_share.h). */
 void run_data_share_indexing(const struct settings *settings);
 /* Open the sets that the settings name, for samples of the net's input. A set that is not named stays NULL. is_check:

@@ -20,6 +20,7 @@
 #include "tools/results/run_names.h"
 #include "tools/results/weights_agree.h"
 #include "tools/run/environment.h"
+#include "tools/run/run_data.h"
 #include "tools/run/run_state.h"
 #include "tools/run/stop_rule.h"
 #include "tools/text/number.h"
@@ -818,7 +819,7 @@ int run_weights_open(struct initial_weights **weights_out, struct settings *sett
     if (*model->weights == '\0')
         return 0;
     problems_init(&problems);
-    int rc = initial_weights_open(weights_out, model->weights, net, model->skip, &problems);
+    int rc = initial_weights_open(weights_out, model->weights, net, model->skip, run_data_classes(settings), &problems);
     if (rc == 0)
         rc = weights_agree(*weights_out, model->weights, settings, net, WEIGHTS_TRAINED_ON, &problems);
     const int code = rc == -EINVAL ? EXIT_CODE_USAGE : (int)exit_code_of(rc, EXIT_CODE_DATA);

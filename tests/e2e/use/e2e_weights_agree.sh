@@ -163,6 +163,20 @@ expect_err "^$shifted: has 4 classes, and the network has 5 .*: set model.skip =
 run "$pipetrain" evaluate -c tiny.conf $three --set data.classes=5 -w $shifted
 expect_code 2 'an evaluation of another number of classes'
 expect_err "^$shifted: has 4 classes, and the network has 5 .*: set data.classes = 4$"
+# A description of the data goes before data.classes, which is no way out then.
+for how in evaluate-c evaluate-w train; do
+    case $how in
+    evaluate-c) run "$pipetrain" evaluate -c tiny.conf -w $shifted ;;
+    evaluate-w) run "$pipetrain" evaluate -m mnist_cnn -w $shifted --set 'data.validation=data/validation-*' --set data.classes=10 ;;
+    train) run "$pipetrain" -c tiny.conf --set run.dir=runs/wrong --set model.weights=$shifted ;;
+    esac
+    expect_code 2 "weights of 4 classes for a set of 10: $how"
+    expect_err_lines 1
+    case $how in
+    train) expect_err "^$shifted: has 4 classes, and the network has 1[01] .*: set model.skip = fc2.\\* to start with a new last layer$" ;;
+    *) expect_err "^$shifted: has 4 classes, and the network has 10 .*: the data set has 10 .*, and cannot be evaluated" ;;
+    esac
+done
 
 # ---- how records are read ----
 

@@ -93,7 +93,7 @@ TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, f
         char text[1024] = "";
         problems_init(&problems);
         const char *const path = write_file(net, cases[i].prefix, cases[i].more);
-        assert_int_equal(initial_weights_open(&weights, path, net, NULL, &problems), 0);
+        assert_int_equal(initial_weights_open(&weights, path, net, NULL, 0, &problems), 0);
         told_of(weights, text, sizeof(text));
         if (strstr(text, cases[i].told) == NULL || strstr(text, "8 of 8 tensors") == NULL)
             fail_msg("'%s': %s", cases[i].prefix, text);
@@ -135,7 +135,7 @@ TEST_WITH(a_running_variance_below_0_is_refused, fixture_folder_make, fixture_fo
         problems_init(&problems);
         const char *const path = write_file(net, "", NULL);
         put_number(path, net, cases[i].kind, cases[i].number);
-        assert_int_equal(initial_weights_open(&weights, path, net, NULL, &problems), 0);
+        assert_int_equal(initial_weights_open(&weights, path, net, NULL, 0, &problems), 0);
         assert_int_equal(initial_weights_check(weights), cases[i].rc);
         initial_weights_close(weights);
         problems_release(&problems);
@@ -150,7 +150,7 @@ TEST_WITH(names_that_are_the_networks_say_nothing_of_it, fixture_folder_make, fi
     struct problems problems;
     char text[1024] = "";
     problems_init(&problems);
-    assert_int_equal(initial_weights_open(&weights, write_file(net, "", NULL), net, NULL, &problems), 0);
+    assert_int_equal(initial_weights_open(&weights, write_file(net, "", NULL), net, NULL, 0, &problems), 0);
     told_of(weights, text, sizeof(text));
     assert_null(strstr(text, "begin with"));
     initial_weights_close(weights);
@@ -166,7 +166,7 @@ TEST_WITH(another_networks_weights_are_known_behind_it, fixture_folder_make, fix
     struct problems problems;
     char all[4096] = "";
     problems_init(&problems);
-    assert_int_equal(initial_weights_open(&weights, write_file(theirs, "module.", NULL), ours, "", &problems), -EINVAL);
+    assert_int_equal(initial_weights_open(&weights, write_file(theirs, "module.", NULL), ours, "", 0, &problems), -EINVAL);
     for (size_t i = 0; i < problems.count; i++)
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s\n", problems.lines[i]);
     assert_non_null(strstr(all, "all its names begin with 'module.' (PyTorch's DataParallel), which was removed"));

@@ -837,7 +837,7 @@ TEST_WITH(an_image_has_one_class_however_often_it_is_in_tables, fixture_folder_e
 TEST_WITH(labels_that_mean_no_class_are_refused, fixture_folder_enter, fixture_folder_leave)
 {
     static const char *const words[] = { "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "?", "-", "-1",
-                                         "-1.0", "" };
+                                         "-1.0", "#REF!", "#DIV/0!", "" };
     static const char *const kept[] = { "none", "None", "unknown", "nano", "nab", "-2", "--", "a-1" };
     char text[128], wanted[64];
 
@@ -861,6 +861,13 @@ TEST_WITH(labels_that_mean_no_class_are_refused, fixture_folder_enter, fixture_f
     }
     fixture_write_text("x.csv", "path,label\n1.png,-1\n2.png,1\n3.png,-1\n");
     expect_samples(&convert_csv, "x.csv", NULL, "train 0 -1 1.png A\ntrain 1 1 2.png B\ntrain 0 -1 3.png C\n");
+}
+
+TEST_WITH(blanks_and_line_ends_around_values_do_not_count, fixture_folder_enter, fixture_folder_leave)
+{
+    make_files(FILES("1.png A", "2.png B", "3.png C"));
+    fixture_write_text("x.csv", "path, label\r\r\n1.png ,\tcat\r\r\n 2.png,\"dog\n\"\n3.png,cat\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 cat 1.png A\ntrain 1 dog 2.png B\ntrain 0 cat 3.png C\n");
 }
 
 TEST(whole_numbers_are_those_of_floating_point_too)

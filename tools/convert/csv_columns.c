@@ -22,13 +22,18 @@
 
 /* ---- values ---- */
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 struct csv_text csv_trimmed(const char *text, size_t bytes)
 {
-    while (bytes > 0 && (text[0] == ' ' || text[0] == '\t')) {
+    while (bytes > 0 && is_blank(text[0])) {
         text++;
         bytes--;
     }
-    while (bytes > 0 && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t'))
+    while (bytes > 0 && is_blank(text[bytes - 1]))
         bytes--;
     return (struct csv_text){ text, bytes };
 }

@@ -9,7 +9,7 @@
 #include "formats/csv.h"
 #include "formats/split_name.h"
 
-/* A value in the table's text, without surrounding blanks; not terminated. */
+/* A value in the table's text, without surrounding blanks and line ends; not terminated. */
 struct csv_text { const char *text; size_t bytes; };
 
 enum csv_role {

@@ -285,10 +285,12 @@ static bool is_word(struct csv_text text, const char *word)
     return strlen(word) == text.bytes && strncasecmp(word, text.text, text.bytes) == 0;
 }
 
-/* The words that pandas and others write for a value that is missing. "None" may be a class. */
+/* The words that pandas, Excel and others write for a value that is missing or cannot be computed. "None" may be a
+ * class. */
 static bool is_missing(struct csv_text label)
 {
-    static const char *const words[] = { "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "nil", "?", "-" };
+    static const char *const words[] = { "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "nil", "?", "-", "#ref!",
+                                         "#value!", "#name?", "#num!", "#div/0!", "#null!" };
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (is_word(label, words[i]))

@@ -342,6 +342,9 @@ end
     printf 'sep=|\r\npath|label\r\n0a1b.png|0\r\n2c3d.png|1\r\n' >ids/labels.csv
     answers 0 "2 rows, the file is column 1" csv ids/labels.csv -o named --force
     ! grep -q 'no training sample' messages || failed "there are no gaps: $(cat messages)"
+    printf 'path,label\n0a1b.png,0\n0a1b.png,0\n' >ids/empty.csv
+    answers 0 "all 2 validation samples have the same class: are their labels placeholders" \
+        csv ids/labels.csv ids/empty.csv -o named --force
     printf '# by a program\npath,label\nids\\0a1b.png,0\nids\\2c3d,1\n' >turned.csv
     answers 0 "2 paths have backslashes: reading them as slashes, such as ids/0a1b.png" csv turned.csv -o named --force
     for scheme in https:// gs://bucket/ "file://$PWD/"; do

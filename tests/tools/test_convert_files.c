@@ -1015,6 +1015,23 @@ static void write_renamed(const char *second, const char *third, size_t further)
     fixture_write_text("x.csv", text);
 }
 
+/* A table of pixels that are called by two numbers. */
+static void write_grid(const char *between, size_t rows, size_t columns)
+{
+    char text[2048];
+    size_t length = (size_t)snprintf(text, sizeof(text), "label");
+
+    for (size_t y = 0; y < rows; y++)
+        for (size_t x = 0; x < columns; x++)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, ",p%zu%s%zu", y, between, x);
+    for (int row = 0; row < 2; row++) {
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "\n%d", row);
+        for (size_t i = 0; i < rows * columns; i++)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, ",%zu", i);
+    }
+    fixture_write_text("x.csv", text);
+}
+
 TEST_WITH(names_that_do_not_say_where_a_pixel_is_are_refused, fixture_folder_enter, fixture_folder_leave)
 {
     write_renamed("p2", "p1", 0);
@@ -1027,6 +1044,12 @@ TEST_WITH(names_that_do_not_say_where_a_pixel_is_are_refused, fixture_folder_ent
     expect_refused(&convert_csv, "x.csv", NULL, "give --pixels-column=p0 if they are in their order");
     write_renamed("p4294967297", "p2", 0);
     expect_refused(&convert_csv, "x.csv", NULL, "have gaps or repeat");
+    write_grid("_", 4, 16);
+    expect_refused(&convert_csv, "x.csv", NULL, "rows and columns of an image that is not square");
+    write_grid("y", 16, 4);
+    expect_refused(&convert_csv, "x.csv", NULL, "the 64 columns called like p0y0");
+    write_grid("-", 8, 8);
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 0 1 2 3\ntrain 1 0 1 2 3\n");
     write_renamed("p1", "p2", 64);
     expect_refused(&convert_csv, "x.csv", NULL, "columns called like p0 and like m63 may both be pixels");
 }

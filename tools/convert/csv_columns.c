@@ -815,6 +815,15 @@ static size_t find_other_pixels(const struct sample *sample)
     return count >= WIDE_PIXELS_LEAST && count >= sample->columns->pixel_count ? found : CSV_NO_COLUMN;
 }
 
+static int refuse_shape(const struct sample *sample)
+{
+    char text[64];
+
+    return refuse(sample, "the %zu columns called like %s have rows and columns of an image that is not square: pixels in "
+                  "a table are those of square images; write files and their paths", sample->columns->pixel_count,
+                  column_text(sample, sample->columns->places[CSV_PIXEL], text));
+}
+
 /* By their names: one of a few columns is one of them. */
 static int take_named_pixels(const struct sample *sample)
 {
@@ -838,7 +847,7 @@ static int take_named_pixels(const struct sample *sample)
                       column_text(sample, first, one), column_text(sample, other, another));
     const int rc = order_pixels(sample);
     if (rc != -EINVAL)
-        return rc;
+        return rc == -ERANGE ? refuse_shape(sample) : rc;
     return refuse(sample, "the numbers of the %zu columns called like %s have gaps or repeat, so they do not say which "
                   "pixel is where: number them 0, 1, 2, ..., or give --pixels-column=%s if they are in their order",
                   sample->columns->pixel_count, column_text(sample, first, one), one);
@@ -853,7 +862,7 @@ static int take_chosen_pixels(const struct sample *sample, size_t first)
 
     assign_pixels(sample, first, is_series ? &name : NULL);
     const int rc = is_series ? order_pixels(sample) : 0;
-    return rc == -EINVAL ? 0 : rc;
+    return rc == -ERANGE ? refuse_shape(sample) : rc == -EINVAL ? 0 : rc;
 }
 
 /* Are the numbers of a column, which are below 256, as classes are: at least two, and nearly all of those up to the

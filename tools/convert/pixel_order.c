@@ -124,7 +124,7 @@ static struct grid measure(const struct pixel_name *names, size_t count)
     return grid;
 }
 
-static bool is_square(size_t count)
+static bool has_root(size_t count)
 {
     size_t side = 0;
 
@@ -137,7 +137,7 @@ static bool is_square(size_t count)
  * NUMBERS_MAX + 1: none, which leaves channels as the columns have them. */
 static size_t choose_channel(const struct grid *grid, size_t count)
 {
-    if (count % CHANNELS != 0 || !is_square(count / CHANNELS))
+    if (count % CHANNELS != 0 || !has_root(count / CHANNELS))
         return NUMBERS_MAX + 1;
     for (size_t k = NUMBERS_MAX + 1; k-- > 0;)
         if (grid->extent[k] == CHANNELS)
@@ -156,9 +156,15 @@ static bool is_first_fastest(const struct pixel_name *names, size_t count, size_
     return i < count && names[i].numbers[second] == names[0].numbers[second];
 }
 
+/* Are these the numbers of rows and columns of a square, with or without the channels among the columns? */
+static bool is_square_grid(uint64_t rows, uint64_t columns)
+{
+    return rows == columns || CHANNELS * rows == columns;
+}
+
 /* Set the steps of the numbers that vary: the channel is the nearest neighbour, then the last number. Returns the
- * pixels of the whole grid, 0 if they are more than `count`. */
-static size_t set_steps(struct grid *grid, const struct pixel_name *names, size_t count)
+ * pixels of the whole grid, 0 if they are more than `count`; *is_square_out: two numbers are those of a square. */
+static size_t set_steps(struct grid *grid, const struct pixel_name *names, size_t count, bool *is_square_out)
 {
     const size_t channel = choose_channel(grid, count);
     size_t order[NUMBERS_MAX + 2], used = 0, pixels = 1;
@@ -174,6 +180,7 @@ static size_t set_steps(struct grid *grid, const struct pixel_name *names, size_
         order[begin + 1] = order[begin];
         order[begin] = fast;
     }
+    *is_square_out = used != begin + 2 || is_square_grid(grid->extent[order[begin + 1]], grid->extent[order[begin]]);
     for (size_t i = 0; i < used; i++) {
         grid->steps[order[i]] = pixels;
         if (grid->extent[order[i]] > count / pixels)
@@ -210,10 +217,11 @@ int pixel_order_find(const struct csv_text *names, size_t count, uint32_t *place
     for (size_t i = 0; i < count; i++)
         read[i] = read_name(names[i]);
     struct grid grid = measure(read, count);
-    const size_t pixels = set_steps(&grid, read, count);
+    bool is_square;
+    const size_t pixels = set_steps(&grid, read, count, &is_square);
     const int rc = pixels == count ? set_places(&grid, read, count, places_out) : pixels == 1 ? 0 : -EINVAL;
     for (size_t i = 0; i < count && pixels == 1; i++)
         places_out[i] = (uint32_t)i;
     free(read);
-    return rc;
+    return rc == 0 && !is_square ? -ERANGE : rc;
 }

@@ -12,7 +12,8 @@
 bool pixel_names_are_alike(struct csv_text a, struct csv_text b);
 
 /* The place of each column's pixel in an image (H, W, C). Names that are all equal leave the columns in their order. 0;
- * -EINVAL if the numbers have gaps or repeat; -ENOMEM. */
+ * -EINVAL if the numbers have gaps or repeat; -ERANGE if they are rows and columns of an image that is not square;
+ * -ENOMEM. */
 int pixel_order_find(const struct csv_text *names, size_t count, uint32_t *places_out);
 
 #endif

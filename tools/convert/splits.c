@@ -174,6 +174,9 @@ static int check_split(const struct conversion *conversion, const struct class_t
     size_t classes = 0, samples = 0;
 
     const int rc = class_table_make(&table, source, options, stop);
+    if (rc == 0 && train->group_count > 1 && table.group_count == 1 && table.count > 1)
+        log_message(LOG_RUN, "all %zu %s samples have the same class: are their labels placeholders, as in tables to "
+                    "fill in?", table.count, source->split);
     for (size_t i = 0; rc == 0 && i < table.group_count; i++) {
         const struct labelled *const item = &table.items[table.groups[i].first];
         if (item->label == INT64_MIN || has_class(train, item->label))

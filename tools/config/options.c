@@ -149,7 +149,7 @@ const struct option_row option_table[] = {
       .is_hyperparameter = true, .used_by = USED_ON_SHARDS },
     { SECTION_DATA, "allow_overlap", OPTION_YES_NO, EFFECT_NONE, .initial = "no",
       FIELD(data.allow_overlap), .help = "allow validation shards that are trained on, instead of refusing them",
-      .in_overfit = "yes" },
+      .in_overfit = "yes", .used_by = USED_BY_EVALUATE },
     { SECTION_DATA, "classes", OPTION_INTEGER, EFFECT_RUN, .initial = "0",
       .initial_note = "from dataset.json, or the model's", RANGE(0, BATCH_MAX), FIELD(data.classes),
       .help = "number of classes",

@@ -193,7 +193,13 @@ static int refuse_torchrun(char *reason)
 /* Several processes of a launcher that sets none of the variables we read would be as many runs. */
 static int refuse_unknown(char *reason)
 {
-    static const char *const sizes[] = { "PMI_SIZE", "MV2_COMM_WORLD_SIZE" };
+    static const char *const sizes[] = { "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE" };
+    const bool is_distributed = is_set("MASTER_ADDR") && is_set("RANK");
+    const uint32_t workers = is_distributed ? processes_named("WORLD_SIZE") : 0;
+    if (workers > 1)
+        return launcher_refuse(reason, "RANK, WORLD_SIZE and MASTER_ADDR say that this is one of %u processes of PyTorch: use "
+                               "mpirun -n %u ./pipetrain ..., or one process with --set devices.towers=%u, without them "
+                               "(env -u WORLD_SIZE)", workers, workers, workers);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         const uint32_t processes = processes_named(sizes[i]);
         if (processes > 1)
@@ -246,7 +252,9 @@ static const struct { const char *rank, *size, *launcher; } numbers[] = {
     { "PMI_RANK", "PMI_SIZE", "PMI_RANK" },
     { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE" },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_TASKS" },
+    { "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_SIZE" },
     { "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID" },
+    { "RANK", "WORLD_SIZE", "MASTER_ADDR" },
 };
 enum { LAUNCHERS = sizeof(numbers) / sizeof(*numbers) };
 

@@ -110,6 +110,8 @@ TEST(one_process_runs_without_mpi)
         { { SRUN_OF("1", "0"), SRUN_LOCAL("1", "0", "0"), "PMIX_RANK=0" }, ALONE, NULL },
         { { "MV2_COMM_WORLD_SIZE=1" }, ALONE, NULL },
         { { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=1", "RANK=0" }, ALONE, NULL },
+        { { "MASTER_ADDR=node1", "WORLD_SIZE=1", "RANK=0" }, ALONE, NULL },
+        { { "WORLD_SIZE=8" }, ALONE, NULL },
     };
     CHECK_ROWS(rows);
 }
@@ -159,6 +161,8 @@ TEST(launchers_that_cannot_work_are_refused_with_a_command_that_works)
         { { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=4", "RANK=0" }, ALONE, "--set devices.towers=4" },
         { { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=4", SRUN_OF("2", "1"), SRUN_LOCAL("1(x2)", "1", "0") }, ALONE, "torchrun" },
         { { "MV2_COMM_WORLD_SIZE=2", "MV2_COMM_WORLD_RANK=0" }, ALONE, "a launcher started 2 processes (MV2_COMM_WORLD_SIZE)" },
+        { { "HOROVOD_SIZE=2", "HOROVOD_RANK=1" }, ALONE, "a launcher started 2 processes (HOROVOD_SIZE)" },
+        { { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=node1", "MASTER_PORT=29500" }, ALONE, "mpirun -n 2 ./pipetrain" },
         { { "PMI_SIZE=3", "PMI_RANK=0", "PALS_RANKID=0" }, ALONE, "a launcher started 3 processes (PMI_SIZE)" },
         { { "PMIX_RANK=0" }, ALONE, "not the number of processes" },
         { { "PMI_ID=0", "PMI_PORT=node1:39177", MPICH_LOCAL("1", "0") }, ALONE, "without -pmi-port" },
@@ -220,6 +224,8 @@ TEST(the_rank_and_the_processes_are_known_without_a_launcher_that_works)
         { { .variables = { MPICH_OF("2", "1"), "SLURM_JOB_ID=7", "SLURM_PROCID=0" } }, 1, 2 },
         { { .variables = { "PMI_RANK=1", "PMI_SIZE=many" } }, 1, 0 },
         { { .variables = { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=2", "RANK=1" } }, 1, 2 },
+        { { .variables = { "MASTER_ADDR=node1", "WORLD_SIZE=2", "RANK=1" } }, 1, 2 },
+        { { .variables = { "HOROVOD_SIZE=2", "HOROVOD_RANK=1" } }, 1, 2 },
         { { .variables = { "RANK=1" } }, -1, 0 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -106,7 +106,7 @@ static const char *name_of_result(const char *place, const char *directory)
     return run_directory_writes(place + bytes + 1) ? place + bytes + 1 : NULL;
 }
 
-/* 0, or -EINVAL with a message: one of the outputs would replace another, or a result. */
+/* 0, or -ENOTUNIQ with a message: one of the outputs would replace another, or a result. */
 static int check_places(const struct output *outputs, size_t count, const char *directory, char *problem_out,
                         size_t problem_size)
 {
@@ -115,13 +115,13 @@ static int check_places(const struct output *outputs, size_t count, const char *
         if (result != NULL) {
             snprintf(problem_out, problem_size, "%s = %s: the run writes its %s there (run.dir = %s): name another file",
                      outputs[i].key, outputs[i].value, result, directory);
-            return -EINVAL;
+            return -ENOTUNIQ;
         }
         for (size_t j = 0; j < i; j++)
             if (strcmp(outputs[i].place, outputs[j].place) == 0) {
                 snprintf(problem_out, problem_size, "%s = %s and %s = %s are one place: give each its own",
                          outputs[j].key, outputs[j].value, outputs[i].key, outputs[i].value);
-                return -EINVAL;
+                return -ENOTUNIQ;
             }
     }
     return 0;

@@ -25,7 +25,7 @@ struct output_locks { struct output_lock locks[OUTPUT_LOCKS_MAX]; size_t count; 
 /* Lock report.trace and, for a run with a directory (NULL: none), report.prometheus and the folder of
  * report.tensorboard, which is made. only_tries: nothing is made or written. Outputs that cannot be written are left to
  * the observers, which report them. 0, or a negative errno with a message in problem_out when another run is writing
- * one of them, or its lock file is none, or (-EINVAL) two of them or one and a result of the run are in one place;
+ * one of them, or its lock file is none, or (-ENOTUNIQ) two of them or one and a result of the run are in one place;
  * output_locks_close follows in any case. */
 int output_locks_open(struct output_locks *locks, const struct settings *settings, const char *directory,
                       bool only_tries, char *problem_out, size_t problem_size);

@@ -21,7 +21,7 @@ static int code_of(int rc, const char *problem)
     if (rc == 0)
         return 0;
     log_message(LOG_ERROR, "%s", problem);
-    return rc == -ENOMEM ? EXIT_CODE_MEMORY : rc == -EINVAL ? EXIT_CODE_USAGE : EXIT_CODE_OUTPUT;
+    return rc == -ENOMEM ? EXIT_CODE_MEMORY : rc == -ENOTUNIQ ? EXIT_CODE_USAGE : EXIT_CODE_OUTPUT;
 }
 
 /* What the weights learn if it is not the data; else NULL. */

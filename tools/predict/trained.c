@@ -87,7 +87,7 @@ static int find_last(const struct settings *settings, char path_out[PATH_MAX])
         rc = run_name_numbered(folder, sizeof(folder), settings->run.dir, number);
         if (rc == 0)
             rc = find_in(folder, path_out);
-        if (rc == -ENOENT && count > 1)
+        if (rc == -ENOENT && count > 1 && access(folder, F_OK) == 0)
             log_message(LOG_RUN, "%s has no weights", folder);
         else if (rc == 0 && learned_something_else(path_out))
             rc = -ENOENT;

@@ -176,11 +176,13 @@ static void run_place_init(struct run_place *place)
     *place = (struct run_place){ .fd = -1, .lock = { .fd = -1 } };
 }
 
-/* The same for the first of base, base-2, ... that holds no run and is not locked. -EEXIST: there is none. */
-static int run_place_enter_free(struct run_place *place, const char *base)
+/* The same for the first of runs/NAME, runs/NAME-2, ... from the last run of the name on that holds no run and is not
+ * locked. -EEXIST: there is none. */
+static int run_place_enter_free(struct run_place *place, const struct settings *settings)
 {
-    for (int number = 1; number <= RUN_NAMES_MAX; number++) {
-        int rc = run_name_numbered(place->path, sizeof(place->path), base, number);
+    const int last = run_name_count(settings);
+    for (int number = last > 1 ? last : 1; number <= RUN_NAMES_MAX; number++) {
+        int rc = run_name_numbered(place->path, sizeof(place->path), settings->run.dir, number);
         if (rc == 0)
             rc = enter_place(place, true);
         if (rc != -EEXIST && rc != -EWOULDBLOCK)
@@ -434,7 +436,7 @@ static int enter_of(struct run_directory *directory, const struct settings *sett
     if (past != NULL)
         return run_place_enter(&directory->place, past->path);
     return run_name_was_given(settings) ? run_place_enter(&directory->place, settings->run.dir)
-                                   : run_place_enter_free(&directory->place, settings->run.dir);
+                                   : run_place_enter_free(&directory->place, settings);
 }
 
 static int prepare(struct run_directory *directory, const struct settings *settings, const struct run_past *past)

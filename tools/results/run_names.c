@@ -1,10 +1,12 @@
 /* Chooses among numbered names. */
 #include "tools/results/run_names.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +14,9 @@
 #include "stage/file/file.h"
 #include "stage/text/shell_word.h"
 #include "tools/config/options.h"
+
+/* settings_write begins with the name of the run. */
+#define RUN_CONF_BEGINNING "[run]\nname = "
 
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number)
 {
@@ -42,13 +47,11 @@ static bool holds_results(const char *directory)
     return length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0;
 }
 
-/* settings_write begins with the name of the run. */
 static int read_beginning(int fd, bool *is_of_others_out)
 {
-    static const char beginning[] = "[run]\nname = ";
-    char found[sizeof(beginning) - 1];
+    char found[sizeof(RUN_CONF_BEGINNING) - 1];
     const int rc = file_read_at(fd, 0, found, sizeof(found));
-    *is_of_others_out = rc != 0 || memcmp(found, beginning, sizeof(found)) != 0;
+    *is_of_others_out = rc != 0 || memcmp(found, RUN_CONF_BEGINNING, sizeof(found)) != 0;
     return rc == -EBADMSG ? 0 : rc;
 }
 
@@ -94,6 +97,56 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
     return true;
 }
 
+/* Is it the directory of a run of this name? Another configuration may be called NAME-2. */
+static bool is_of_name(int parent, const char *directory, const char *name)
+{
+    char path[PATH_MAX], found[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 2] = "", wanted[sizeof(found)];
+    const int length = snprintf(wanted, sizeof(wanted), RUN_CONF_BEGINNING "%s\n", name);
+    snprintf(path, sizeof(path), "%.4000s/run.conf", directory);
+    const int fd = openat(parent, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const ssize_t bytes = read(fd, found, sizeof(found) - 1);
+    close(fd);
+    return length < (int)sizeof(wanted) && bytes >= length && memcmp(found, wanted, (size_t)length) == 0;
+}
+
+/* The number of a name BASE-N; 0: it is none. */
+static int number_of(const char *entry, const char *base)
+{
+    const size_t bytes = strlen(base);
+    char again[NAME_MAX + 1];
+    if (strncmp(entry, base, bytes) != 0 || entry[bytes] != '-')
+        return 0;
+    const long number = strtol(entry + bytes + 1, NULL, 10);
+    if (number < 2 || number > RUN_NAMES_MAX)
+        return 0;
+    snprintf(again, sizeof(again), "%.200s-%ld", base, number);
+    return strcmp(again, entry) == 0 ? (int)number : 0;
+}
+
+/* The largest number above `number` of a run beside run.dir, also after a gap that the user's removal of runs left. */
+static int find_larger(const struct settings *settings, int number)
+{
+    char parent[PATH_MAX];
+    const int length = (int)length_of(settings->run.dir);
+    snprintf(parent, sizeof(parent), "%.*s", length, settings->run.dir);
+    char *const slash = strrchr(parent, '/');
+    const char *const base = slash != NULL ? slash + 1 : parent;
+    if (slash != NULL)
+        *slash = '\0';
+    DIR *const folder = opendir(slash == NULL ? "." : slash == parent ? "/" : parent);
+    if (folder == NULL)
+        return number;
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        const int found = number_of(entry->d_name, base);
+        if (found > number && is_of_name(dirfd(folder), entry->d_name, settings->run.name))
+            number = found;
+    }
+    closedir(folder);
+    return number;
+}
+
 int run_name_count(const struct settings *settings)
 {
     char path[PATH_MAX];
@@ -101,5 +154,5 @@ int run_name_count(const struct settings *settings)
     while (number < RUN_NAMES_MAX && run_name_numbered(path, sizeof(path), settings->run.dir, number + 1) == 0 &&
            access(path, F_OK) == 0)
         number++;
-    return number;
+    return find_larger(settings, number);
 }

@@ -19,7 +19,8 @@ int run_name_is_of_others(const struct settings *settings, bool *is_of_others_ou
 /* Would a new run replace the results of another one unasked? That is so where the user set run.dir (otherwise the next
  * free name is used), the run there has ended, and run.resume is not `never`. Then problem_out says what to do. */
 bool run_name_is_taken(const struct settings *settings, char *problem_out, size_t problem_size);
-/* The length of the sequence runs/NAME, runs/NAME-2, ... of existing names. */
+/* The largest number of an existing one of runs/NAME, runs/NAME-2, ..., of which some may have been removed. 0: there is
+ * none. */
 int run_name_count(const struct settings *settings);
 
 #endif

@@ -112,7 +112,17 @@ expect_out 'after 8 steps'
 flip runs/tiny-3/checkpoint-00000008.safetensors 5000
 run "$pipetrain" predict -c tiny.conf "$work"/data/validation-*
 expect_err 'using its newest checkpoint, runs/tiny-3/checkpoint-00000006'
-rm -r runs/tiny-3 runs/tiny-2 runs/tiny
+# A removed run leaves a gap, which the next one does not fill: it would not be the last.
+rm -r runs/tiny
+newest_run --set train.steps=2 --set run.resume=never
+[ -f runs/tiny-4/weights.safetensors ] || fail 'a run after a gap has not the next number'
+expect_end 0 'the last run after a gap' run "$pipetrain" evaluate -c tiny.conf
+expect_out 'weights +runs/tiny-4/weights.safetensors, after 2 steps'
+# Another configuration may have a name that ends with a number.
+mkdir runs/tiny-50 && sed 's/^name = tiny$/name = tiny-50/' runs/tiny-4/run.conf >runs/tiny-50/run.conf
+expect_end 0 'a run of another name' run "$pipetrain" evaluate -c tiny.conf
+expect_out 'weights +runs/tiny-4/weights.safetensors, after 2 steps'
+rm -r runs/tiny-*
 expect_end 3 'no run at all' run "$pipetrain" evaluate -c tiny.conf
 expect_err 'no run has weights in runs/tiny'
 

@@ -364,8 +364,35 @@ static int describe_other(const struct agreement *agreement, const struct net *o
     return count < 0 ? count : 0;
 }
 
+/* Of layers that are loaded, the first one whose order of inputs no shape shows; NULL: there is none. */
+static const struct layer *find_flattening(const struct agreement *agreement)
+{
+    const struct net *const net = agreement->net;
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct layer *const layer = &net->layers[i];
+        if (layer->kind == LAYER_DENSE && layer->in.channels > 1 && layer->in.height * layer->in.width > 1 &&
+            initial_weights_loads(agreement->weights, layer->parameters[PARAMETER_WEIGHT]))
+            return layer;
+    }
+    return NULL;
+}
+
+/* Tensors show neither what pixels they were trained with nor the order of channels, padding and activations. */
+static void report_assumptions(const struct agreement *agreement)
+{
+    const struct net *const net = agreement->net;
+    const struct layer *const dense = find_flattening(agreement);
+    char pixels[TRANSFORM_SIZE], order[160] = "";
+    describe_transform(agreement->settings, net, pixels);
+    if (dense != NULL)
+        snprintf(order, sizeof(order), "; '%s' reads %ux%ux%u in the order C, H, W (Keras: H, W, C)", dense->name,
+                 dense->in.channels, dense->in.height, dense->in.width);
+    log_message(LOG_RUN, "%s: does not say how it was trained; assumed: %spixels of %s; padding and activations of "
+                "'%s'%s", agreement->path, net->input.channels == 3 ? "RGB " : "", pixels, net->model, order);
+}
+
 /* Of the published networks that have the tensors of the file, one that computes otherwise is named, unless another one
- * computes the same. */
+ * computes the same. Where there is none, what is assumed is named. */
 static int compare_published(const struct agreement *agreement)
 {
     char text[1600], found[1600] = "";
@@ -387,6 +414,8 @@ static int compare_published(const struct agreement *agreement)
         log_message(LOG_PROBLEM, "%s: does not name its network, and its tensors are those of '%s', too: name that model if "
                     "they are torchvision's, because it computes otherwise than '%s'%s", agreement->path, name,
                     agreement->net->model, found);
+    else
+        report_assumptions(agreement);
     return 0;
 }
 

@@ -246,4 +246,27 @@ expect_err_lines 0
 expect_end 0 'another network' run "$pipetrain" predict -w r18.safetensors -m mine.net --set devices.kind="$kind" photos
 expect_err "its tensors are those of 'torchvision_resnet18', too: .* otherwise than 'mine': .*; pixels of divisor 255, mean 0, "
 expect_err_lines 1
+
+# What no tensor shows is said where no published network explains the file: with a dense layer on an image, its order, too.
+assumed='does not say how it was trained; assumed:'
+held_out='--set data.validation=set/validation-* --set data.classes=3'
+foreign runs/named/weights.safetensors named.safetensors
+for how in "predict -m mnist_cnn -w named.safetensors photos" "evaluate -c runs/named/run.conf -w named.safetensors $held_out" \
+    "-c runs/named/run.conf --set run.dir= --set model.weights=named.safetensors"; do
+    expect_end 0 "weights without metadata: $how" run "$pipetrain" $how --set data.classes=3 --set devices.kind="$kind"
+    expect_equal "$(grep -c "$assumed" err)" 1 "lines on what is assumed: $how"
+    expect_err "^named.*: $assumed pixels of divisor 255, mean 0, deviation 1; .* of 'mnist_cnn'; 'fc1' reads 32x12x12 in the order C"
+done
+expect_end 0 'weights with metadata' evaluate -c runs/named/run.conf $held_out
+expect_err_lines 0
+expect_end 0 'quiet' evaluate -c runs/named/run.conf -w named.safetensors $held_out -q
+expect_err_lines 0
+train r20 --set model.name=resnet20_v1 $three --set data.classes=3 --set train.steps=1
+foreign runs/r20/weights.safetensors r20.safetensors
+expect_end 0 'a network without a published one' run "$pipetrain" predict -m resnet20_v1 -w r20.safetensors photos \
+    --set data.classes=3 --set devices.kind="$kind"
+expect_err "^r20.*: $assumed RGB pixels of divisor 127.5, mean 1, deviation 1; padding and activations of 'resnet20_v1'$"
+expect_end 0 'one with its last layer skipped' run "$pipetrain" -c runs/named/run.conf --set run.dir= --set data.classes=3 \
+    --set model.weights=named.safetensors --set 'model.skip=fc1.*,fc2.*' --set devices.kind="$kind"
+expect_err "^named.*: $assumed .* of 'mnist_cnn'$"
 finish

@@ -166,6 +166,40 @@ refuses_other_data_under_another_name() {
     rm -r bad
 }
 
+# says_emnist NAME INPUT - a conversion of INPUT reports that NAME is of EMNIST
+says_emnist() {
+    expect 0 mnist "$2" -o bad_out
+    says "$1: EMNIST as downloaded has rows and columns of its images exchanged"
+    rm -r bad_out
+}
+
+# EMNIST's own files, whatever they are called where they are converted from.
+knows_the_files_of_emnist() {
+    make_set bad
+    mkdir letters gzip links renamed mixed
+    for file in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+        name=emnist-digits-$(echo $file | sed s/t10k/test/)-ubyte
+        mv bad/$file-ubyte $name
+        ln -s ../$name links/$file-ubyte
+        cp $name letters/
+        gzip -k $name
+        cp $name.gz gzip/
+        mv $name.gz renamed/$file-ubyte.gz
+        cp $name mixed/
+        : >mixed/$(echo $name | sed s/digits/mnist/)
+    done
+    says_emnist letters/emnist-digits-train-images-idx3-ubyte letters
+    says_emnist gzip/emnist-digits-train-images-idx3-ubyte.gz gzip
+    says_emnist "links/train-images-idx3-ubyte ($(pwd -P)/emnist-digits-train-images-idx3-ubyte)" links
+    says_emnist "renamed/train-images-idx3-ubyte.gz (emnist-digits-train-images-idx3-ubyte)" renamed
+    expect 0 mnist gzip -o from_gzip
+    diff -r plain from_gzip >&2 || failed "other names give other records"
+    rm letters/*test-labels*
+    answers 3 "letters: files are missing: emnist-digits-test-labels-idx1-ubyte" mnist letters -o bad_out
+    answers 3 "mixed: has files of several sets of EMNIST" mnist mixed -o bad_out
+    rm -r bad letters gzip links renamed mixed from_gzip
+}
+
 refuses_damaged_input() {
     make_set bad
     printf '\001' | dd of=bad/train-images-idx3-ubyte conv=notrunc 2>/dev/null
@@ -199,7 +233,7 @@ refuses_damaged_input() {
     head -c $((size - 5)) bad/train-images-idx3-ubyte.gz >cut && mv cut bad/train-images-idx3-ubyte.gz
     refuses_input "damaged or cut short"
     answers 3 "pipetrain-convert: nowhere: files are missing" mnist nowhere -o bad_out
-    says "t10k-labels-idx1-ubyte[.gz]; those of other data sets have to be called so"
+    says "t10k-labels-idx1-ubyte[.gz]; those of other data sets have to be called so (EMNIST's may keep their names)"
     answers 3 "is a file: give the folder" mnist bad/t10k-labels-idx1-ubyte -o bad_out
 }
 
@@ -706,6 +740,7 @@ says_nothing_when_it_is_to_be_quiet
 gives_the_same_bytes_for_any_number_of_jobs
 takes_gzip_and_names_with_a_dot
 refuses_other_data_under_another_name
+knows_the_files_of_emnist
 refuses_damaged_input
 refuses_files_cut_at_any_byte
 answers_wrong_usage

@@ -21,18 +21,56 @@ static void report_twice(const struct convert_options *options)
             if (stat(options->inputs[k], &one) == 0 && stat(options->inputs[i], &other) == 0 &&
                 one.st_dev == other.st_dev && one.st_ino == other.st_ino)
                 log_message(LOG_RUN, "%s and %s are the same: if one is for validation, it cannot test what is "
-                            "trained on it", options->inputs[k], options->inputs[i]);
+                                     "trained on it",
+                            options->inputs[k], options->inputs[i]);
 }
 
-/* EMNIST's files hold images with rows and columns exchanged. The name of LEAF's set, whose images are upright, ends with
- * the same letters. */
-static void report_emnist(const char *path)
+/* Whether a name is of EMNIST. That of LEAF's set, whose images are upright, ends with the same letters. */
+static bool names_emnist(const char *name)
 {
-    const char *const found = strcasestr(path, "emnist");
+    const char *found = strcasestr(name, "emnist");
 
-    if (found != NULL && (found == path || !isalpha((unsigned char)found[-1])))
-        log_message(LOG_RUN, "%s: EMNIST as downloaded has rows and columns of its images exchanged, and is converted as "
-                    "it is: exchange them before, if upright images are to be predicted", path);
+    while (found != NULL && found != name && isalpha((unsigned char)found[-1]))
+        found = strcasestr(found + 1, "emnist");
+    return found != NULL;
+}
+
+#define GZIP_HEAD_BYTES 10u
+#define GZIP_HAS_EXTRA 4u
+#define GZIP_HAS_NAME 8u
+
+/* The name that a file had when it was compressed; "" if it does not say. */
+static void read_gzip_name(const char *path, char *name, size_t name_size)
+{
+    uint8_t head[512] = { 0 };
+    struct stat status;
+    FILE *const file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "rb") : NULL;
+    const size_t bytes = file != NULL ? fread(head, 1, sizeof(head) - 1, file) : 0;
+    const size_t extra = head[3] & GZIP_HAS_EXTRA ? 2 + head[GZIP_HEAD_BYTES] + 256u * head[GZIP_HEAD_BYTES + 1] : 0;
+    const bool has_name = head[0] == 0x1f && head[1] == 0x8b && head[3] & GZIP_HAS_NAME && GZIP_HEAD_BYTES + extra < bytes;
+
+    if (file != NULL)
+        fclose(file);
+    snprintf(name, name_size, "%s", has_name ? (const char *)head + GZIP_HEAD_BYTES + extra : "");
+}
+
+bool convert_report_emnist(const char *path)
+{
+    char name[512], *const real = realpath(path, NULL);
+    const char *const names[] = { path, real != NULL ? real : "", name };
+    size_t i = 0;
+
+    read_gzip_name(path, name, sizeof(name));
+    while (i < sizeof(names) / sizeof(*names) && !names_emnist(names[i]))
+        i++;
+    const bool is_emnist = i < sizeof(names) / sizeof(*names);
+    if (is_emnist)
+        log_message(LOG_RUN, "%s%s%s%s: EMNIST as downloaded has rows and columns of its images exchanged, and is "
+                             "converted as it is: exchange them before, if upright images are to be predicted",
+                    path,
+                    i > 0 ? " (" : "", i > 0 ? names[i] : "", i > 0 ? ")" : "");
+    free(real);
+    return is_emnist;
 }
 
 int converter_prepare(const struct converter *converter, const struct convert_options *options, struct stop *stop,
@@ -40,7 +78,7 @@ int converter_prepare(const struct converter *converter, const struct convert_op
 {
     report_twice(options);
     for (size_t i = 0; i < options->input_count && converter->takes_pixels; i++)
-        report_emnist(options->inputs[i]);
+        convert_report_emnist(options->inputs[i]);
     conversion->state = calloc(1, converter->state_bytes);
     return conversion->state != NULL ? converter->prepare(options, stop, conversion)
                                      : convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
@@ -73,8 +111,7 @@ size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pix
 
     values_out[0] = (struct example_value){ .name = "depth", .kind = FEATURE_INT64S, .int64 = conversion->depth };
     values_out[1] = (struct example_value){ .name = "height", .kind = FEATURE_INT64S, .int64 = conversion->height };
-    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels,
-                                           .byte_count = bytes };
+    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = bytes };
     values_out[3] = (struct example_value){ .name = "label", .kind = FEATURE_INT64S, .int64 = label };
     values_out[4] = (struct example_value){ .name = "width", .kind = FEATURE_INT64S, .int64 = conversion->width };
     return 5;

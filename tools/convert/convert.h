@@ -78,7 +78,7 @@ struct converter {
     size_t input_count_least, input_count_most;
     unsigned takes;             /* bits of enum convert_option */
     bool has_named_inputs;      /* the names of its files are given by its format */
-    bool takes_pixels;          /* as numbers; other converters take encoded images or records */
+    bool takes_pixels;          /* as numbers, in files that are the inputs: see convert_report_emnist */
     size_t state_bytes;         /* of conversion->state, which prepare gets as zeros */
     /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when interrupted. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);
@@ -97,6 +97,10 @@ void converter_release(const struct converter *converter, struct conversion *con
 /* Report a failure of a conversion: stop_fail with the exit code of `rc`, by default `otherwise`. Returns `rc`. */
 int convert_fail(struct stop *stop, enum exit_code otherwise, int rc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Report a file or folder of EMNIST, whose images have rows and columns exchanged: by its path, by what links lead to, or
+ * by the name in a gzip file. Returns whether it is one. */
+bool convert_report_emnist(const char *path);
 
 /* Fill in the features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,

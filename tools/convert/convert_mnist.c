@@ -1,5 +1,6 @@
 /* The converter of MNIST and of data sets in the same four files: IDX, compressed or not, as downloaded. All four are
  * read into memory and checked before anything is written. */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,18 +19,22 @@
 #define UNPACKED_BYTES_MAX ((size_t)2 << 30)
 #define IMAGE_BYTES_MAX ((size_t)16 << 20)
 
-enum mnist_file { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILE_COUNT };
+enum mnist_file { TRAIN_IMAGES,
+                  TRAIN_LABELS,
+                  TEST_IMAGES,
+                  TEST_LABELS,
+                  FILE_COUNT };
 
 /* The constant parts of the file names, and the XXH3 (64 bits) of the original files, unpacked. */
 static const struct known_file {
-    const char *stem, *tail;
+    const char *stem, *emnist_stem, *tail;
     uint32_t rank;
     uint64_t original;
 } known_files[FILE_COUNT] = {
-    [TRAIN_IMAGES] = { "train-images", "idx3-ubyte", 3, 0x59bf22c057c52478u },
-    [TRAIN_LABELS] = { "train-labels", "idx1-ubyte", 1, 0x8839fd1c4bb36825u },
-    [TEST_IMAGES] = { "t10k-images", "idx3-ubyte", 3, 0x6aa8aa9c0102c17cu },
-    [TEST_LABELS] = { "t10k-labels", "idx1-ubyte", 1, 0x63c4bd8be7e7204fu },
+    [TRAIN_IMAGES] = { "train-images", "train-images", "idx3-ubyte", 3, 0x59bf22c057c52478u },
+    [TRAIN_LABELS] = { "train-labels", "train-labels", "idx1-ubyte", 1, 0x8839fd1c4bb36825u },
+    [TEST_IMAGES] = { "t10k-images", "test-images", "idx3-ubyte", 3, 0x6aa8aa9c0102c17cu },
+    [TEST_LABELS] = { "t10k-labels", "test-labels", "idx1-ubyte", 1, 0x63c4bd8be7e7204fu },
 };
 
 /* One of the four files, unpacked. */
@@ -48,6 +53,7 @@ struct mnist_split {
 };
 
 struct mnist {
+    char emnist[64]; /* what the names of EMNIST's files begin with, as "emnist-digits-"; "": MNIST's names */
     struct loaded_file files[FILE_COUNT];
     struct mnist_split splits[2];
 };
@@ -60,20 +66,22 @@ static int mnist_fail(struct stop *stop, const struct loaded_file *file, const c
 #define USUAL_NAMES 4u
 
 /* One of the usual names of a file, to be freed; NULL without memory. */
-static char *usual_path(const char *directory, const struct known_file *known, unsigned number)
+static char *usual_path(const char *directory, const char *emnist, const struct known_file *known, unsigned number)
 {
     static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
     char *path;
 
-    return asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[number / 2], known->tail,
-                    ends[number % 2]) < 0 ? NULL : path;
+    return asprintf(&path, "%s/%s%s%s%s%s", directory, emnist, *emnist != '\0' ? known->emnist_stem : known->stem,
+                    joints[number / 2], known->tail, ends[number % 2]) < 0
+               ? NULL
+               : path;
 }
 
 /* Find a file under one of its usual names. 0, -ENOENT or -ENOMEM. */
-static int find_path(const char *directory, const struct known_file *known, char **path_out)
+static int find_path(const char *directory, const char *emnist, const struct known_file *known, char **path_out)
 {
     for (unsigned i = 0; i < USUAL_NAMES; i++) {
-        char *const path = usual_path(directory, known, i);
+        char *const path = usual_path(directory, emnist, known, i);
         if (path == NULL)
             return -ENOMEM;
         if (access(path, F_OK) == 0) {
@@ -94,26 +102,79 @@ static int check_folder(const char *path, struct stop *stop)
     return convert_fail(stop, EXIT_CODE_DATA, -ENOTDIR, "%s: is a file: give the folder that has all four files", path);
 }
 
-/* Look for all four files before any is read, so that one message lists all that are missing. */
+/* The length of what the name of a file of EMNIST begins with, as "emnist-digits-"; 0 for other names. */
+static size_t emnist_bytes(const char *name)
+{
+    static const char *const splits[] = { "-train-", "-test-" };
+    const char *end = NULL;
+
+    for (size_t i = 0; i < sizeof(splits) / sizeof(*splits) && end == NULL; i++)
+        end = strncasecmp(name, "emnist-", 7) == 0 && strstr(name, "-ubyte") != NULL ? strstr(name + 6, splits[i]) : NULL;
+    return end != NULL ? (size_t)(end - name) + 1 : 0;
+}
+
+/* EMNIST is six sets, whose files have names of their own and may be in one folder. */
+static int find_emnist(struct mnist *mnist, const char *directory, struct stop *stop)
+{
+    DIR *const entries = opendir(directory);
+    const struct dirent *entry;
+    int rc = 0;
+
+    while (entries != NULL && rc == 0 && (entry = readdir(entries)) != NULL) {
+        const size_t bytes = emnist_bytes(entry->d_name);
+        if (bytes == 0 || bytes >= sizeof(mnist->emnist))
+            continue;
+        if (mnist->emnist[0] == '\0')
+            snprintf(mnist->emnist, sizeof(mnist->emnist), "%.*s", (int)bytes, entry->d_name);
+        else if (strlen(mnist->emnist) != bytes || strncmp(mnist->emnist, entry->d_name, bytes) != 0)
+            rc = convert_fail(stop, EXIT_CODE_DATA, -EINVAL, "%s: has files of several sets of EMNIST, as %s* and %.*s*: "
+                                                             "move the four of one into a folder of their own",
+                              directory, mnist->emnist, (int)bytes,
+                              entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return rc;
+}
+
+/* Look for all four files before any is read, so that one message lists all that are missing. 0, -ENOENT or -ENOMEM. */
+static int find_named(struct mnist *mnist, const char *directory, int *count_out, char missing[512])
+{
+    size_t length = 0;
+
+    *count_out = 0;
+    for (int i = 0; i < FILE_COUNT; i++) {
+        const struct known_file *const known = &known_files[i];
+        const int rc = find_path(directory, mnist->emnist, known, &mnist->files[i].path);
+        if (rc == -ENOMEM)
+            return rc;
+        *count_out += rc == 0;
+        if (rc < 0)
+            length += (size_t)snprintf(missing + length, 512 - length, "%s%s%s-%s[.gz]", length ? ", " : "",
+                                       mnist->emnist, mnist->emnist[0] != '\0' ? known->emnist_stem : known->stem,
+                                       known->tail);
+    }
+    return *count_out < FILE_COUNT ? -ENOENT : 0;
+}
+
 static int find_files(struct mnist *mnist, const char *directory, struct stop *stop)
 {
-    char missing[256] = "";
-    size_t length = 0;
-    int count = 0;
+    char missing[512] = "";
+    int count;
+    int rc = find_named(mnist, directory, &count, missing);
 
-    for (int i = 0; i < FILE_COUNT; i++) {
-        const int rc = find_path(directory, &known_files[i], &mnist->files[i].path);
-        if (rc == -ENOMEM)
-            return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory for file names", directory);
-        count += rc == 0;
+    if (rc == -ENOENT && count == 0) {
+        rc = find_emnist(mnist, directory, stop);
         if (rc < 0)
-            length += (size_t)snprintf(missing + length, sizeof(missing) - length, "%s%s-%s[.gz]", length ? ", " : "",
-                                       known_files[i].stem, known_files[i].tail);
+            return rc;
+        rc = find_named(mnist, directory, &count, missing);
     }
-    if (length == 0)
+    if (rc == -ENOMEM)
+        return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory for file names", directory);
+    if (rc == 0)
         return 0;
     return convert_fail(stop, EXIT_CODE_DATA, -ENOENT, "%s: files are missing: %s%s", directory, missing,
-                        count == 0 ? "; those of other data sets have to be called so" : "");
+                        count == 0 ? "; those of other data sets have to be called so (EMNIST's may keep their names)" : "");
 }
 
 static void report_origin(struct loaded_file *file, const struct known_file *known)
@@ -140,18 +201,19 @@ static bool holds_other_data(const struct loaded_file *file, const char *path)
 }
 
 /* Refuse other data under another of its names, as where one data set was unpacked and another downloaded. */
-static int check_names(const struct loaded_file *file, const struct known_file *known, const char *directory,
-                       struct stop *stop)
+static int check_names(const struct loaded_file *file, const char *emnist, const struct known_file *known,
+                       const char *directory, struct stop *stop)
 {
     int rc = 0;
 
     for (unsigned i = 0; i < USUAL_NAMES && rc == 0; i++) {
-        char *const path = usual_path(directory, known, i);
+        char *const path = usual_path(directory, emnist, known, i);
         if (path == NULL)
             return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for file names", directory);
         if (holds_other_data(file, path))
             rc = convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s and %s hold different data: remove the one that is "
-                              "of another data set", file->path, path);
+                                                              "of another data set",
+                              file->path, path);
         free(path);
     }
     return rc;
@@ -170,8 +232,7 @@ static int load_file(struct loaded_file *file, const struct known_file *known, s
     if (idx_parse(file->bytes, file->byte_count, &file->idx, &problem) < 0)
         return mnist_fail(stop, file, problem);
     if (file->idx.rank != known->rank)
-        return mnist_fail(stop, file, known->rank == 3 ? "is no file of images: its magic number is not 00 00 08 03"
-                                                 : "is no file of labels: its magic number is not 00 00 08 01");
+        return mnist_fail(stop, file, known->rank == 3 ? "is no file of images: its magic number is not 00 00 08 03" : "is no file of labels: its magic number is not 00 00 08 01");
     report_origin(file, known);
     return 0;
 }
@@ -182,8 +243,8 @@ static int check_labels(const struct loaded_file *labels, struct stop *stop)
         if (labels->idx.data[i] < CLASSES)
             continue;
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: label %u of image %zu is not in 0..%u, as in MNIST, "
-                            "Fashion-MNIST and Kuzushiji-MNIST: convert EMNIST and other data sets from NumPy arrays: "
-                            CONVERT_PROGRAM " npy", labels->path, labels->idx.data[i], i, CLASSES - 1);
+                                                            "Fashion-MNIST and Kuzushiji-MNIST: convert EMNIST and other data sets from NumPy arrays: " CONVERT_PROGRAM " npy",
+                            labels->path, labels->idx.data[i], i, CLASSES - 1);
     }
     return 0;
 }
@@ -206,8 +267,7 @@ static int check_sizes(const struct mnist *mnist, struct stop *stop)
 
     if (train->idx.dims[1] == test->idx.dims[1] && train->idx.dims[2] == test->idx.dims[2])
         return 0;
-    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32
-                        "x%" PRIu32, train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1],
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32 "x%" PRIu32, train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1],
                         test->idx.dims[2]);
 }
 
@@ -227,7 +287,17 @@ static void report_mixture(const struct mnist *mnist, const char *directory)
 
     if (count > 0 && count < FILE_COUNT)
         log_message(LOG_RUN, "%s: only %d of the four files %s the MNIST original: if the others are of another data "
-                    "set, labels or test images are wrong", directory, count, count == 1 ? "is" : "are");
+                             "set, labels or test images are wrong",
+                    directory, count, count == 1 ? "is" : "are");
+}
+
+/* Files of EMNIST may be linked or renamed, and so each is looked at. */
+static void report_emnist(const struct mnist *mnist, const char *directory)
+{
+    bool is_emnist = count_originals(mnist) == FILE_COUNT || convert_report_emnist(directory);
+
+    for (int i = 0; i < FILE_COUNT && !is_emnist; i++)
+        is_emnist = convert_report_emnist(mnist->files[i].path);
 }
 
 static int load_files(struct mnist *mnist, const char *directory, struct stop *stop)
@@ -239,16 +309,18 @@ static int load_files(struct mnist *mnist, const char *directory, struct stop *s
     for (int i = 0; rc == 0 && i < FILE_COUNT; i++)
         rc = load_file(&mnist->files[i], &known_files[i], stop);
     for (int i = 0; rc == 0 && i < FILE_COUNT; i++)
-        rc = check_names(&mnist->files[i], &known_files[i], directory, stop);
+        rc = check_names(&mnist->files[i], mnist->emnist, &known_files[i], directory, stop);
     if (rc == 0)
         rc = check_pair(&mnist->files[TRAIN_IMAGES], &mnist->files[TRAIN_LABELS], stop);
     if (rc == 0)
         rc = check_pair(&mnist->files[TEST_IMAGES], &mnist->files[TEST_LABELS], stop);
     if (rc == 0)
         rc = check_sizes(mnist, stop);
-    if (rc == 0)
-        report_mixture(mnist, directory);
-    return rc;
+    if (rc < 0)
+        return rc;
+    report_mixture(mnist, directory);
+    report_emnist(mnist, directory);
+    return 0;
 }
 
 static int mnist_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
@@ -275,8 +347,11 @@ static int mnist_label(void *arg, uint64_t index, void *scratch, int64_t *label_
 static struct sample_source make_source(struct mnist_split *split, const char *name)
 {
     return (struct sample_source){
-        .split = name, .record_count = split->images->dims[0], .sample = mnist_sample,
-        .label = mnist_label, .arg = split,
+        .split = name,
+        .record_count = split->images->dims[0],
+        .sample = mnist_sample,
+        .label = mnist_label,
+        .arg = split,
     };
 }
 
@@ -286,7 +361,7 @@ static void describe(struct mnist *mnist, struct conversion *conversion)
 
     mnist->splits[0] = (struct mnist_split){ conversion, images, &mnist->files[TRAIN_LABELS].idx };
     mnist->splits[1] = (struct mnist_split){ conversion, &mnist->files[TEST_IMAGES].idx,
-                                            &mnist->files[TEST_LABELS].idx };
+                                             &mnist->files[TEST_LABELS].idx };
     conversion->origin = count_originals(mnist) == FILE_COUNT ? "the original MNIST files" : "files in the layout of MNIST";
     conversion->classes = CLASSES;
     conversion->height = images->dims[1];
@@ -323,7 +398,6 @@ const struct converter convert_mnist = {
     .input_count_least = 1,
     .input_count_most = 1,
     .has_named_inputs = true,
-    .takes_pixels = true,
     .state_bytes = sizeof(struct mnist),
     .prepare = mnist_prepare,
     .release = mnist_release,

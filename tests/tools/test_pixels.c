@@ -153,6 +153,13 @@ TEST_WITH(numbers_in_another_unit_are_warned_of, setup, teardown)
         { "123.68,116.78,103.94", "58.4,57.1,57.4", "1", "" },
         { "", "58.4,57.1,57.4", "0", "model.deviation = 58.4: pixel / 255 is 1 at most: numbers for pixels of 0 to 255 "
           "need model.divisor = 1\n" },
+        { "103.939,116.779,123.68", "1", "1", "model.mean = 103.939, 116.779, 123.68 is in the order blue, green, red; "
+          "JPEG and PNG images are read as red, green, blue: 123.68, 116.779, 103.939, and weights for BGR need the "
+          "input channels of their first layer reversed\n" },
+        { "0.406,0.456,0.485", "0.225,0.224,0.229", "255", "model.mean = 0.406, 0.456, 0.485 is in the order blue, "
+          "green, red; JPEG and PNG images are read as red, green, blue: 0.485, 0.456, 0.406, and weights for BGR need "
+          "the input channels of their first layer reversed\n" },
+        { "0.4914,0.4822,0.4465", "0.247,0.243,0.261", "255", "" },
         { "1", "1", "127.5", "" },
         { "0.5", "1", "256", "" },
         { "0.485,0.456,0.406", "0.229,0.224,0.225", "1", "model.mean = 0.485: pixel / 1 goes to 255: numbers for "

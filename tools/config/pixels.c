@@ -101,6 +101,25 @@ static double largest(const struct numbers *numbers)
     return most;
 }
 
+/* Are these the means of ImageNet's images in the order blue, green, red (Caffe, OpenCV)? */
+static bool is_bgr(const struct numbers *mean, double divisor)
+{
+    static const double bgr[] = { 103.7, 116.5, 123.7 };
+    bool is_near = mean->count == 3;
+    for (uint32_t c = 0; is_near && c < 3; c++)
+        is_near = fabs(mean->value[c] * divisor - bgr[c]) < 1.5;
+    return is_near;
+}
+
+static void warn_order(const struct numbers *mean, double divisor)
+{
+    const double *const value = mean->value;
+    if (is_bgr(mean, divisor) || is_bgr(mean, 1) || is_bgr(mean, 255))
+        log_message(LOG_RUN, "model.mean = %g, %g, %g is in the order blue, green, red; JPEG and PNG images are read as "
+                    "red, green, blue: %g, %g, %g, and weights for BGR need the input channels of their first layer "
+                    "reversed", value[0], value[1], value[2], value[2], value[1], value[0]);
+}
+
 /* Pixels are 0 to 255, hence the mean of pixel / divisor is at most 255 / divisor and its deviation at most half of
  * that. A deviation of 1 is accepted, because it often means none. */
 void pixels_warn(const struct settings *settings)
@@ -109,6 +128,7 @@ void pixels_warn(const struct settings *settings)
     const double divisor = model->divisor == 0 ? DIVISOR_DEFAULT : model->divisor;
     const double most = 255 / divisor, mean = largest(&model->mean), deviation = largest(&model->deviation);
     const bool is_mean = mean > most;
+    warn_order(&model->mean, divisor);
     if ((is_mean || deviation > 2 * most) && divisor > 1)
         log_message(LOG_RUN, "model.%s = %g: pixel / %g is %g at most: numbers for pixels of 0 to 255 need "
                     "model.divisor = 1", is_mean ? "mean" : "deviation", is_mean ? mean : deviation, divisor, most);

@@ -231,6 +231,7 @@ void trained_settle(const struct settings *settings, char **argv, uint64_t proce
         run_plan_has_teams(settings))
         team_wait_shorten(argv, process_start_ns);
     settings_report_followed(settings);
+    pixels_warn(settings);
 }
 
 /* ---- network and weights ---- */

@@ -410,7 +410,10 @@ static int compare_published(const struct agreement *agreement)
             snprintf(found, sizeof(found), "%s", text);
         }
     }
-    if (*name != '\0')
+    if (strcmp(name, agreement->net->model) == 0)
+        log_message(LOG_PROBLEM, "%s: does not name its network; torchvision's weights of '%s' were trained otherwise%s",
+                    agreement->path, name, found);
+    else if (*name != '\0')
         log_message(LOG_PROBLEM, "%s: does not name its network, and its tensors are those of '%s', too: name that model if "
                     "they are torchvision's, because it computes otherwise than '%s'%s", agreement->path, name,
                     agreement->net->model, found);

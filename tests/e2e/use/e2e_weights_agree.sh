@@ -246,6 +246,11 @@ expect_err_lines 0
 expect_end 0 'another network' run "$pipetrain" predict -w r18.safetensors -m mine.net --set devices.kind="$kind" photos
 expect_err "its tensors are those of 'torchvision_resnet18', too: .* otherwise than 'mine': .*; pixels of divisor 255, mean 0, "
 expect_err_lines 1
+expect_end 0 'other pixels' run "$pipetrain" predict -w r18.safetensors photos --set devices.kind="$kind" \
+    --set model.name=torchvision_resnet18 --set data.classes=2 --set model.divisor=1 --set model.mean=103.939,116.779,123.68
+expect_err "torchvision's weights of 'torchvision_resnet18' were trained otherwise: pixels of divisor 1, mean 103.939 .*, there div"
+expect_err 'order blue, green, red'
+expect_err_lines 2
 
 # What no tensor shows is said where no published network explains the file: with a dense layer on an image, its order, too.
 assumed='does not say how it was trained; assumed:'

@@ -56,7 +56,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/convert_archive.c %D%/convert/convert_cifar.c %D%/convert/convert_csv.c \
 	%D%/convert/convert_digits.c %D%/convert/convert_folder.c %D%/convert/convert_mnist.c %D%/convert/convert_npy.c \
 	%D%/convert/convert_tfrecord.c %D%/convert/csv_columns.c %D%/convert/csv_table.c %D%/convert/glyph.c %D%/convert/image_change.c \
-	%D%/convert/image_flaws.c %D%/convert/image_folder.c %D%/convert/image_layout.c %D%/convert/image_repeats.c %D%/convert/image_set.c %D%/convert/image_tally.c %D%/convert/jpeg_write.c \
+	%D%/convert/image_copies.c %D%/convert/image_flaws.c %D%/convert/image_folder.c %D%/convert/image_layout.c %D%/convert/image_repeats.c %D%/convert/image_set.c %D%/convert/image_tally.c %D%/convert/jpeg_write.c \
 	%D%/convert/pixel_order.c \
 	%D%/convert/record_maker.c %D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
 	%D%/convert/siblings.c %D%/convert/splits.c \

@@ -370,6 +370,47 @@ end
     rm -r ids ids-set floats named again
 }
 
+# copies_are_said WORDS ARGUMENT... - of the set that these arguments convert, with any number of threads
+copies_are_said() {
+    words=$1
+    shift
+    for jobs in 1 5; do
+        answers 0 "$words" "$@" -o copied --force --jobs=$jobs
+        [ "$(grep -c 'validation images .* in the training set, too' messages)" -eq 1 ] || failed "not one line: $* ($(cat messages))"
+    done
+}
+
+says_that_images_are_trained_on() {
+    expect 0 folder set -o copied
+    ! grep -q 'training set, too' messages || failed "copies where none are: $(cat messages)"
+    cp -r set copies
+    cp -r copies/val copies/test
+    cp copies/train/cat/3.png copies/val/cat/2.png
+    image other >copies/test/dog/1.png; image other >copies/train/dog/0.png
+    copies_are_said "1 of 4 validation images is in the training set, too, such as copies: val/cat/2.png and \
+copies: train/cat/3.png: what is trained on cannot validate" folder copies --no-decode
+    sed -n 's/.*\(1 of 3 test .*\)/\1/p' messages | grep -q 'test/dog/1.png and copies: train/dog/0.png: .* cannot test' ||
+        failed "test: $(cat messages)"
+    rm -r copies/test
+    cp copies/train/cat/3.png copies/val/dog/2.png
+    copies_are_said "2 of 5 validation images are in the training set, too, 1 of them with another label, such as \
+copies: val/dog/2.png and copies: train/cat/3.png: what" folder copies
+    tar cf copies.tar copies
+    copies_are_said "2 of 5 validation images are in the training set, too, 1 of them" tar copies.tar
+    copies_are_said "2 of 5 validation images are in the training set, too, 1 of them" tfrecord copied
+    rm -r copies copies.tar
+    for class in 1 2; do
+        mkdir -p copies/$class
+        for i in 1 2 3 4 5 6; do image "$class" >copies/$class/$i.png; done
+    done
+    copies_are_said "4 of 4 validation images are in the training set, too, such as" folder copies --validation=4
+    { echo label,pixel0,pixel1,pixel2,pixel3; for i in 1 2 3; do echo 1,0,255,3,4; echo 0,9,8,7,$i; done; } >same.csv
+    head -n 3 same.csv >some.csv
+    copies_are_said "2 of 2 validation images are in the training set, too, such as validation sample 0 and \
+train sample 0: what" csv same.csv some.csv
+    rm -r copies copied same.csv some.csv
+}
+
 says_that_no_set_is_made_of_a_split_without_classes() {
     for split in val test; do
         cp -r set flat
@@ -649,6 +690,7 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short
 says_that_images_show_little
 takes_tables_as_others_write_them
 names_the_classes_and_says_what_looks_like_another_split
+says_that_images_are_trained_on
 says_that_no_set_is_made_of_a_split_without_classes
 decodes_what_it_stores_and_names_all_that_is_damaged
 says_what_was_meant

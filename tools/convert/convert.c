@@ -420,7 +420,8 @@ static int write_shards(const struct convert_options *options, const struct conv
 {
     const struct shard_set_spec spec = {
         .directory = options->output, .sources = conversion->sources, .source_count = conversion->source_count,
-        .may_replace = options->may_replace, .image_key = conversion->image_key, .packing = options->packing,
+        .may_replace = options->may_replace, .image_key = conversion->image_key, .label_key = conversion->label_key,
+        .packing = options->packing,
     };
     const struct shard_writer_options writer = {
         .jobs = (uint32_t)options->jobs, .seed = options->seed, .keeps_order = options->keeps_order,

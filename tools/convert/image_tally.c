@@ -104,25 +104,18 @@ static const char *cut_text(const struct found_sample *sample)
     return NULL;
 }
 
-const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes,
-                            struct pixel_look *look)
+const char *image_tally_add(struct image_tally *tally, const struct found_sample *sample, struct pixel_look *look)
 {
-    const struct sample_names names = { .image = image_key, .is_in_rows = true };
-    struct found_sample sample;
-    size_t bad_offset;
-
-    if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
-        sample.image = FOUND_NOTHING;
-    tally->counts[sample.image]++;
-    if (sample.width == 0)
+    tally->counts[sample->image]++;
+    if (sample->width == 0)
         return NULL;
-    note_size(tally, sample.height, sample.width, sample.channels);
-    if (sample.image == FOUND_ROWS && sample.channels <= PIXEL_CHANNELS_MAX)
-        pixel_sums_add(&tally->pixels, sample.bytes, sample.byte_count, sample.channels);
-    if (sample.image == FOUND_ROWS && !look->is_known)
-        *look = pixel_look_at(sample.bytes, sample.byte_count, sample.channels);
+    note_size(tally, sample->height, sample->width, sample->channels);
+    if (sample->image == FOUND_ROWS && sample->channels <= PIXEL_CHANNELS_MAX)
+        pixel_sums_add(&tally->pixels, sample->bytes, sample->byte_count, sample->channels);
+    if (sample->image == FOUND_ROWS && !look->is_known)
+        *look = pixel_look_at(sample->bytes, sample->byte_count, sample->channels);
     note_look(tally, look);
-    return cut_text(&sample);
+    return cut_text(sample);
 }
 
 void image_tally_join(struct image_tally *tally, const struct image_tally *more)

@@ -41,11 +41,9 @@ struct image_tally {
     uint8_t brightest;                      /* of them */
 };
 
-/* Count the image of a payload, from the feature `image_key` (NULL: one of the usual names). A payload without an
- * image counts as FOUND_NOTHING. `look` is of the decoded image, or is found if it is not known and the image is rows
+/* Count the image of a record. `look` is of the decoded image, or is found if it is not known and the image is rows
  * of pixels. Returns NULL, or what is wrong with an encoded image whose header is right: "is cut short". */
-const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes,
-                            struct pixel_look *look);
+const char *image_tally_add(struct image_tally *tally, const struct found_sample *sample, struct pixel_look *look);
 void image_tally_join(struct image_tally *tally, const struct image_tally *more);
 /* "JPEG", "PNG", "JPEG and PNG", "raw"; NULL: other kinds, or none. */
 const char *image_tally_encoding(const struct image_tally *tally);

@@ -101,7 +101,7 @@ struct shard_set_spec {
     size_t source_count;
     bool may_replace;           /* replace an existing set */
     enum packing packing;       /* of the shards */
-    const char *image_key;      /* the feature with the image; NULL: one of the usual names */
+    const char *image_key, *label_key;  /* the features with image and label; NULL: one of the usual names */
 };
 
 struct shard_set {

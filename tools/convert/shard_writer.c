@@ -17,6 +17,7 @@
 #include "tools/convert/block.h"
 #include "tools/convert/chunk_board.h"
 #include "tools/convert/convert.h"
+#include "tools/convert/image_copies.h"
 #include "tools/convert/record_maker.h"
 #include "tools/convert/splits.h"
 #include "tools/shards/shard_walk.h"
@@ -253,6 +254,7 @@ struct writing {
     const struct shard_writer_options *options;
     uint64_t **orders;          /* per source: the sample at each position */
     struct image_flaws *flaws;
+    struct image_copies copies;
     bool only_checks;           /* nothing is written from the beginning */
     struct progress progress;   /* counts each record twice: when it is written, and when it is read back */
     struct chunk_board board;
@@ -280,10 +282,18 @@ static void note_image(struct writer *writer, struct board_chunk *chunk, uint64_
                        size_t bytes)
 {
     const struct writing *const writing = writer->writing;
-    const struct sample_source *const source = chunk->line->file->source;
+    const struct shard_set_spec *const spec = &writing->set->spec;
+    const struct sample_names names = { .image = spec->image_key, .label = spec->label_key, .is_in_rows = true };
+    const struct shard_file *const file = chunk->line->file;
+    const struct sample_source *const source = file->source;
     struct pixel_look look = record_maker_look(&writer->maker);
+    struct found_sample sample;
+    size_t bad_offset;
 
-    const char *const flaw = image_tally_add(&chunk->images, writing->set->spec.image_key, payload, bytes, &look);
+    if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
+        sample = (struct found_sample){ .image = FOUND_NOTHING };
+    image_copies_note(&writing->copies, file->source_number, index, &sample);
+    const char *const flaw = image_tally_add(&chunk->images, &sample, &look);
     if (flaw != NULL && !writing->options->change.is_checked)
         image_flaws_add(writing->flaws, FLAW_IGNORED, source, index, flaw);
     if (look.is_flat)
@@ -518,11 +528,17 @@ int shards_write(struct shard_set *set, const struct shard_writer_options *optio
 {
     struct writing writing = { .set = set, .options = options, .flaws = image_flaws_open() };
 
-    if (writing.flaws == NULL)
-        return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the list of damaged images");
-    int rc = run_writing(&writing, "writing and reading back", 2);
+    int rc = writing.flaws != NULL ? image_copies_init(&writing.copies, set->spec.sources, set->spec.source_count)
+                                   : -ENOMEM;
+    if (rc == 0)
+        rc = run_writing(&writing, "writing and reading back", 2);
+    else
+        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory to compare images");
     if (rc == 0)
         rc = image_flaws_report(writing.flaws, has_encoded(set), !image_change_is_any(&options->change), set->stop);
+    if (rc == 0 && image_copies_report(&writing.copies) < 0)
+        rc = convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to compare images");
+    image_copies_release(&writing.copies);
     image_flaws_close(writing.flaws);
     return rc;
 }

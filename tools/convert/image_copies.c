@@ -1,0 +1,191 @@
+/* Copies of training images in other sets, by hashes of the stored bytes. Noted by the writing threads, compared by
+ * main. */
+#include "tools/convert/image_copies.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "stage/log.h"
+#include "tools/convert/image_flaws.h"
+
+#define LABEL_UNKNOWN UINT32_MAX
+#define NONE UINT64_MAX
+
+/* An image that is not for training. The first of equal ones stands for all of them. */
+struct held_image {
+    uint64_t hash, index;
+    uint64_t trained;           /* the first like it in the training set, or NONE */
+    bool has_labels;            /* those like it in the training set have several */
+};
+
+struct held_images { struct held_image *items; uint64_t count; };
+
+struct copies_found {
+    uint64_t count, other_label;
+    uint64_t index, trained;    /* the first pair, of those with two labels if there are some */
+};
+
+int image_copies_init(struct image_copies *copies, const struct sample_source *sources, size_t count)
+{
+    *copies = (struct image_copies){ .sources = sources };
+    if (count < 2)
+        return 0;
+    copies->hashes = calloc(count, sizeof(*copies->hashes));
+    copies->labels = calloc(count, sizeof(*copies->labels));
+    if (copies->hashes == NULL || copies->labels == NULL)
+        return -ENOMEM;
+    copies->source_count = count;
+    for (size_t i = 0; i < count; i++) {
+        copies->hashes[i] = calloc(sources[i].record_count + 1, sizeof(**copies->hashes));
+        copies->labels[i] = calloc(sources[i].record_count + 1, sizeof(**copies->labels));
+        if (copies->hashes[i] == NULL || copies->labels[i] == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+void image_copies_release(struct image_copies *copies)
+{
+    for (size_t i = 0; i < copies->source_count; i++) {
+        free(copies->hashes[i]);
+        free(copies->labels[i]);
+    }
+    free(copies->hashes);
+    free(copies->labels);
+    *copies = (struct image_copies){ 0 };
+}
+
+void image_copies_note(const struct image_copies *copies, size_t source, uint64_t index,
+                       const struct found_sample *sample)
+{
+    const bool is_list = sample->bytes == NULL;
+    const size_t bytes = is_list ? sample->list.entry_bytes : sample->byte_count;
+
+    if (copies->source_count == 0 || sample->image == FOUND_NOTHING || bytes == 0)
+        return;
+    const uint64_t hash = XXH3_64bits(is_list ? sample->list.entry : sample->bytes, bytes);
+    copies->hashes[source][index] = hash != 0 ? hash : 1;
+    copies->labels[source][index] = sample->has_label ? (uint32_t)sample->label : LABEL_UNKNOWN;
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const struct held_image *const one = a, *const other = b;
+    if (one->hash != other->hash)
+        return one->hash < other->hash ? -1 : 1;
+    return (one->index > other->index) - (one->index < other->index);
+}
+
+/* The images of a source, sorted by their hashes. */
+static int list_held(const struct image_copies *copies, size_t source, struct held_images *held)
+{
+    const uint64_t count = copies->sources[source].record_count;
+
+    *held = (struct held_images){ .items = calloc(count + 1, sizeof(*held->items)) };
+    if (held->items == NULL)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < count; i++) {
+        if (copies->hashes[source][i] != 0)
+            held->items[held->count++] = (struct held_image){ copies->hashes[source][i], i, NONE, false };
+    }
+    qsort(held->items, held->count, sizeof(*held->items), compare_held);
+    return 0;
+}
+
+/* The first of the images with this hash; NULL: there is none. */
+static struct held_image *find_held(const struct held_images *held, uint64_t hash)
+{
+    uint64_t low = 0, high = held->count;
+
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (held->items[middle].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < held->count && held->items[low].hash == hash ? &held->items[low] : NULL;
+}
+
+static bool labels_differ(uint32_t one, uint32_t other)
+{
+    return one != other && one != LABEL_UNKNOWN && other != LABEL_UNKNOWN;
+}
+
+static void look_at_trained(const struct image_copies *copies, struct held_images *held)
+{
+    for (uint64_t i = 0; i < copies->sources[0].record_count; i++) {
+        const uint64_t hash = copies->hashes[0][i];
+        struct held_image *const first = hash != 0 ? find_held(held, hash) : NULL;
+        if (first == NULL)
+            continue;
+        if (first->trained == NONE)
+            first->trained = i;
+        first->has_labels |= labels_differ(copies->labels[0][first->trained], copies->labels[0][i]);
+    }
+}
+
+static void count_copy(struct copies_found *found, uint64_t index, uint64_t trained, bool is_other_label)
+{
+    const bool is_better = is_other_label ? found->other_label == 0 || index < found->index
+                                          : found->other_label == 0 && (found->count == 0 || index < found->index);
+
+    found->count++;
+    found->other_label += is_other_label;
+    if (is_better) {
+        found->index = index;
+        found->trained = trained;
+    }
+}
+
+static struct copies_found count_copies(const struct image_copies *copies, size_t source,
+                                        const struct held_images *held)
+{
+    const struct held_image *first = held->items;
+    struct copies_found found = { 0 };
+
+    for (uint64_t i = 0; i < held->count; i++) {
+        const struct held_image *const image = &held->items[i];
+        first = image->hash != first->hash ? image : first;
+        if (first->trained != NONE)
+            count_copy(&found, image->index, first->trained,
+                       first->has_labels || labels_differ(copies->labels[source][image->index],
+                                                          copies->labels[0][first->trained]));
+    }
+    return found;
+}
+
+static void say_copies(const struct image_copies *copies, size_t source, const struct copies_found *found)
+{
+    const struct sample_source *const held = &copies->sources[source];
+    char one[1024], other[1024], labels[64] = "";
+
+    image_flaws_name(held, found->index, one, sizeof(one));
+    image_flaws_name(&copies->sources[0], found->trained, other, sizeof(other));
+    if (found->other_label > 0)
+        snprintf(labels, sizeof(labels), ", %" PRIu64 " of them with another label", found->other_label);
+    log_message(LOG_RUN, "%" PRIu64 " of %" PRIu64 " %s images %s in the training set, too%s, such as %s and %s: what "
+                "is trained on cannot %s", found->count, held->record_count, held->split, found->count == 1 ? "is" : "are",
+                labels, one, other, strcmp(held->split, "test") == 0 ? "test" : "validate");
+}
+
+int image_copies_report(const struct image_copies *copies)
+{
+    for (size_t source = 1; source < copies->source_count; source++) {
+        struct held_images held;
+        if (list_held(copies, source, &held) < 0)
+            return -ENOMEM;
+        look_at_trained(copies, &held);
+        const struct copies_found found = count_copies(copies, source, &held);
+        free(held.items);
+        if (found.count > 0)
+            say_copies(copies, source, &found);
+    }
+    return 0;
+}

@@ -484,14 +484,20 @@ static void print_evaluation(const struct report *report)
                   "%s/weights.safetensors", (int)WRAPPED_INDENT, "", quoted, quoted);
 }
 
-/* If the last evaluation is not the best one. */
+/* If the last evaluation is not the best one. That weights are not the best ones is for people, not for scripts. */
 static void print_best(const struct report *report)
 {
     const struct run_progress *const progress = report->progress;
-    if (progress->best_images > 0 && progress->best_step < report->account->state.evaluated_step)
-        wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
-                      100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
-                      number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    if (progress->best_images == 0 || progress->best_step >= report->account->state.evaluated_step)
+        return;
+    wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
+                  100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
+                  number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
+    if (!report->settings->checkpoint.keep_best && report->directory != NULL &&
+        report_evaluation_is_complete(report) && tally_accuracy(evaluation) < run_progress_best(progress))
+        wrapped_print(stdout, "%*sthe saved weights are those of the last step; checkpoint.keep_best = yes keeps the "
+                      "best ones, too", (int)WRAPPED_INDENT, "");
 }
 
 /* An interrupted run may have no step after warm-up, or only one of a partial batch. */

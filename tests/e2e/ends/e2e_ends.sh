@@ -58,6 +58,15 @@ expect_out_joined 'best +validation accuracy [0-9.]+ % \([0-9]+ of 150\), at ste
 expect_summary patient ended patience
 expect_summary patient steps 152
 expect_summary patient best.step 38
+! grep -q 'keep_best' "$work/out" || fail 'weights that are as good as the best are doubted'
+worse='--set train.patience=1 --set train.schedule=piecewise --set train.boundaries=2 --set train.factors=1000'
+for keeps in no yes; do
+    resumed "worse-$keeps" $worse --set checkpoint.keep_best=$keeps
+    expect_code 0 "weights that are worse than the best, kept: $keeps"
+    expect_out_joined 'best +validation accuracy [0-9.]+ % \([0-9]+ of 150\), at step [0-9]+'
+    expect_equal "$(grep -c 'checkpoint.keep_best = yes keeps the best' "$work/out")" \
+        "$([ $keeps = yes ] && echo 0 || echo 1)" "lines on weights that are not kept, kept: $keeps"
+done
 for at in 60 100 150; do
     rm -rf "$work/runs/killed"
     killed_at "update $((at + 2))" "$work/runs/killed/checkpoint-$(printf %08d $at).safetensors" \

@@ -60,16 +60,40 @@ static bool guess_shape(size_t count, char *text, size_t text_size)
     return false;
 }
 
-/* The data are probably right, and the network is meant for other images. */
-static void report_count(const struct stored_image *image, const struct image_shape *shape, size_t wanted,
-                         char *problem, size_t problem_size)
+static bool is_side(int64_t said)
 {
-    char guess[64], floats[64], advice[256] = "";
+    return said > 0 && said <= UINT32_MAX;
+}
+
+static bool can_become(uint32_t channels, uint32_t wanted)
+{
+    return channels == wanted || (channels == 1 && wanted == 3) || (channels == 3 && wanted == 1);
+}
+
+/* The size by its number alone, for data without another. */
+static void guess_count(const struct stored_image *image, char *advice, size_t advice_size)
+{
+    char guess[64], floats[64];
     const bool may_be_floats = is_bytes(image) && image->byte_count % 4 == 0 &&
                                guess_shape(image->byte_count / 4, floats, sizeof(floats));
     if (guess_shape(image->byte_count, guess, sizeof(guess)))
-        snprintf(advice, sizeof(advice), ": as many as images of %s%s%s, and pipetrain --describe lists the networks "
+        snprintf(advice, advice_size, ": as many as images of %s%s%s, and pipetrain --describe lists the networks "
                  "by their images", guess, may_be_floats ? ", or as floats of " : "", may_be_floats ? floats : "");
+}
+
+/* The data are probably right, and the network is meant for other images. Sizes that the record gives are checked. */
+static void report_count(const struct stored_image *image, const struct image_shape *shape, size_t wanted,
+                         char *problem, size_t problem_size)
+{
+    char advice[256] = "";
+    const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
+    if (height == IMAGE_SIZE_UNSAID || width == IMAGE_SIZE_UNSAID || channels == IMAGE_SIZE_UNSAID ||
+        (is_side(channels) && can_become((uint32_t)channels, shape->channels)))
+        guess_count(image, advice, sizeof(advice));
+    else
+        snprintf(advice, sizeof(advice), ": the record's image is %" PRId64 "x%" PRId64 "x%" PRId64 ", and %" PRId64
+                 " channel%s not made %" PRIu32 "%s", height, width, channels, channels, channels == 1 ? " is" : "s are",
+                 shape->channels, channels == 4 && shape->channels == 3 ? ": store RGB without the fourth (alpha)" : "");
     snprintf(problem, problem_size, "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")%s",
              image->byte_count, numbers_of(image), wanted, shape->height, shape->width, shape->channels, advice);
 }
@@ -84,10 +108,13 @@ static int report_shape(const struct stored_image *image, const struct image_sha
         snprintf(problem, problem_size,
                  "feature '%s' holds a %s image, but the first record of the set raw pixels: all records have to "
                  "be of one kind", image->key, encoding);
+    else if (is_bytes(image) && shard_kind_text_image(image->bytes, image->byte_count) != NULL)
+        snprintf(problem, problem_size, "feature '%s' holds the base64 text of a %s image: decode the text when the "
+                 "records are written", image->key, shard_kind_text_image(image->bytes, image->byte_count));
     else if (is_bytes(image) && shard_kind_is_text(image->bytes, image->byte_count))
         snprintf(problem, problem_size,
-                 "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
-                 "(pipetrain-convert csv makes such records of a list of files)", image->key);
+                 "feature '%s' holds a text, perhaps the path of a file: if another one holds the image, choose it "
+                 "(data.image_key); pipetrain-convert csv makes records of a list of files", image->key);
     else
         report_count(image, shape, bytes, problem, problem_size);
     return -EBADMSG;
@@ -130,16 +157,6 @@ static int check_raw(const struct stored_image *image, const struct image_shape 
                         size_agrees(&image->width, shape->width, problem, problem_size) &&
                         size_agrees(&image->channels, shape->channels, problem, problem_size);
     return agrees ? 0 : -EBADMSG;
-}
-
-static bool is_side(int64_t said)
-{
-    return said > 0 && said <= UINT32_MAX;
-}
-
-static bool can_become(uint32_t channels, uint32_t wanted)
-{
-    return channels == wanted || (channels == 1 && wanted == 3) || (channels == 3 && wanted == 1);
 }
 
 /* Whether the record's height and width with this number of channels go with the number of pixels. */

@@ -29,6 +29,9 @@ static const struct signature containers[] = {
     { 0, 8, "\x89HDF\r\n\x1a\n", "it is an HDF5 file" },
     { 0, 8, "version ", "it looks like a Git LFS pointer: fetch the file itself with git lfs pull" },
     { 0, 6, "\x93NUMPY", "it is a NumPy array" },
+    { 0, 4, "PAR1", "it is a Parquet file: write its images to TFRecords or to files first" },
+    { 0, 6, "ARROW1", "it is an Arrow file: write its images to TFRecords or to files first" },
+    { 0, 8, "\2\0\2\0\0\0\x80\0", "it is an FFCV file: write its images to TFRecords or to files first" },
     { 0, 3, "\x00\x00\x08", "it looks like an MNIST IDX file: pipetrain-convert makes shards of it" },
 };
 
@@ -46,6 +49,16 @@ static const struct signature images[] = {
     { 0, 3, "P6\n", "PNM" },
 };
 
+/* In base64, also its variant for addresses. */
+static const struct signature text_images[] = {
+    { 0, 4, "/9j/", "JPEG" },
+    { 0, 4, "_9j_", "JPEG" },
+    { 0, 5, "iVBOR", "PNG" },
+    { 0, 5, "R0lGO", "GIF" },
+    { 0, 5, "UklGR", "WebP" },
+    { 0, 11, "data:image/", "data-URI" },
+};
+
 static const char *signature_find(const struct signature *rows, size_t count, const uint8_t *head, size_t bytes)
 {
     for (size_t i = 0; i < count; i++) {
@@ -54,6 +67,11 @@ static const char *signature_find(const struct signature *rows, size_t count, co
             return row->text;
     }
     return NULL;
+}
+
+const char *shard_kind_text_image(const uint8_t *head, size_t bytes)
+{
+    return signature_find(text_images, sizeof(text_images) / sizeof(*text_images), head, bytes);
 }
 
 static bool is_zlib(const uint8_t *head, size_t bytes)

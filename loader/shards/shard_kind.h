@@ -15,6 +15,8 @@ const char *shard_kind_text(const uint8_t *head, size_t bytes);
 bool shard_kind_is_zeros(const uint8_t *head, size_t bytes);
 /* "JPEG", "PNG", ... if they are the beginning of an encoded image, else NULL. */
 const char *shard_kind_image(const uint8_t *head, size_t bytes);
+/* The same of one that is written as text, in base64. */
+const char *shard_kind_text_image(const uint8_t *head, size_t bytes);
 /* Whether these are at least four bytes, all of text. */
 bool shard_kind_is_text(const uint8_t *head, size_t bytes);
 

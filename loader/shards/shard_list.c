@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "formats/manifest.h"
+#include "formats/tfrecord.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
@@ -315,27 +316,50 @@ static void describe_folders(const char *folder, char *text, size_t text_size)
                  has_shards ? "shards: give that path" : "none either");
 }
 
-/* Are there files called shards in another way, as those of Kaggle? */
-static bool has_tfrec(const char *folder)
+/* Whether the file begins as a shard that is not compressed. */
+static bool begins_as_shard(char *path)
+{
+    uint8_t header[TFRECORD_HEADER_BYTES];
+    uint64_t payload_bytes;
+    struct tfrecord_problem problem;
+    struct stat status;
+    FILE *const file = path != NULL && stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "rb") : NULL;
+    const bool is_read = file != NULL && fread(header, 1, sizeof(header), file) == sizeof(header);
+    if (file != NULL)
+        fclose(file);
+    free(path);
+    return is_read && tfrecord_header(header, &payload_bytes, &problem) == TFRECORD_OK;
+}
+
+#define FILES_OPENED 64u
+
+/* A pattern for files called shards in another way, as *.tfrec of Kaggle and part-r-* of Spark; "": there are none. */
+static void find_other_names(const char *folder, char *pattern, size_t pattern_size)
 {
     DIR *const entries = opendir(folder);
     const struct dirent *entry;
-    bool is_there = false;
-
-    while (entries != NULL && !is_there && (entry = readdir(entries)) != NULL) {
-        const char *const ending = strrchr(entry->d_name, '.');
-        is_there = entry->d_name[0] != '.' && ending != NULL && strcmp(ending, ".tfrec") == 0;
+    unsigned count = 0;
+    pattern[0] = '\0';
+    while (entries != NULL && pattern[0] == '\0' && count < FILES_OPENED && (entry = readdir(entries)) != NULL) {
+        const char *const name = entry->d_name, *const ending = strrchr(name, '.');
+        if (name[0] == '.' || is_companion(name))
+            continue;
+        count++;
+        if (ending != NULL && strcmp(ending, ".tfrec") == 0)
+            snprintf(pattern, pattern_size, "*.tfrec");
+        else if (begins_as_shard(path_join(folder, name)))
+            snprintf(pattern, pattern_size, "%.*s*", (int)strcspn(name, "0123456789"), name);
     }
     if (entries != NULL)
         closedir(entries);
-    return is_there;
 }
 
 static int report_empty(const char *folder, const char *what, struct text *problems)
 {
-    char line[PATH_MAX + 256], folders[PATH_MAX] = "";
-    if (has_tfrec(folder))
-        snprintf(folders, sizeof(folders), "; name others by a glob: '%.*s/*.tfrec'", PATH_MAX - 64, folder);
+    char line[PATH_MAX + 256], folders[PATH_MAX] = "", pattern[NAME_MAX + 2];
+    find_other_names(folder, pattern, sizeof(pattern));
+    if (pattern[0] != '\0')
+        snprintf(folders, sizeof(folders), "; name others by a glob: '%.*s/%s'", PATH_MAX - 64 - NAME_MAX, folder, pattern);
     else
         describe_folders(folder, folders, sizeof(folders));
     snprintf(line, sizeof(line), "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN)%s; "

@@ -182,6 +182,14 @@ TEST(reports_what_is_wrong_with_a_pattern)
     fixture_assert_refused(&options, "nothing", "no shards in this directory");
     fixture_write_text(fixture_path(folder, "nothing/train00-1024.tfrec"), "");
     fixture_assert_refused(&options, "nothing", "/nothing/*.tfrec'");
+    assert_int_equal(unlink(fixture_path(folder, "nothing/train00-1024.tfrec")), 0);
+    fixture_write_text(fixture_path(folder, "nothing/_SUCCESS"), "");
+    fixture_write_text(fixture_path(folder, "nothing/notes"), "no shard at all");
+    options.pattern = fixture_path(folder, "nothing");
+    fixture_assert_refused(&options, "nothing", "NAME-NNNNN-of-NNNNN); pipetrain-convert");
+    assert_int_equal(link(fixture_path(folder, "print-a.tfrecord"), fixture_path(folder, "nothing/part-r-00000")), 0);
+    options.pattern = fixture_path(folder, "nothing");
+    fixture_assert_refused(&options, "nothing", "/nothing/part-r-*'");
     options.pattern = "";
     fixture_assert_refused(&options, "train: ", "No such file");
     options.pattern = "/dev/null";

@@ -226,6 +226,13 @@ TEST(refuses_images_that_are_not_the_networks)
     fixture_assert_refused(&options, "wants 24 (4x3x2): as many as images of 32x32x3", "--describe lists");
     options = write_example("image_raw", "train/roses/1.png", 17, "label", 3);
     fixture_assert_refused(&options, "feature 'image_raw' holds a text", "pipetrain-convert csv");
+    fixture_assert_refused(&options, "holds a text", "choose it (data.image_key)");
+    static const char *const texts[][2] = { { "/9j/4AAQSkZJRg==", "JPEG" }, { "_9j_4AAQSkZJRg", "JPEG" },
+                                            { "iVBORw0KGgoAAAAN", "PNG" }, { "data:image/png;base64,iVBORw", "data-URI" } };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        options = write_example("image_raw", texts[i][0], strlen(texts[i][0]), "label", 3);
+        fixture_assert_refused(&options, "feature 'image_raw' holds the base64 text of a ", texts[i][1]);
+    }
     options = write_example("image_raw", blank, 0, "label", 3);
     fixture_assert_refused(&options, "has 0 bytes of pixels", "wants 24");
     options = write_example("image/encoded", "\xff\xd8\xff\xe0 and so on", 14, "label", 3);
@@ -251,6 +258,24 @@ TEST(refuses_sizes_that_contradict_the_network)
     write_frame("one.tfrecord", frame, fixture_frame(payload, bytes, frame));
     const struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
     fixture_assert_refused(&options, "record 0 at byte 0: says its ", "the network wants");
+}
+
+TEST(says_channels_that_records_have_and_networks_do_not)
+{
+    uint8_t payload[512], frame[600];
+    const struct example_value values[] = {
+        { .name = "depth", .kind = FEATURE_INT64S, .int64 = 4 },
+        { .name = "height", .kind = FEATURE_INT64S, .int64 = 8 },
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = blank, .byte_count = 256 },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = 1 },
+        { .name = "width", .kind = FEATURE_INT64S, .int64 = 8 },
+    };
+    const size_t bytes = example_write(values, 5, payload);
+    write_frame("one.tfrecord", frame, fixture_frame(payload, bytes, frame));
+    struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
+    options.shape = (struct image_shape){ 8, 8, 3 };
+    fixture_assert_refused(&options, "has 256 bytes of pixels, the network wants 192 (8x8x3)",
+                           "8x8x4, and 4 channels are not made 3: store RGB without the fourth (alpha)");
 }
 
 static int value_compare(const void *a, const void *b)

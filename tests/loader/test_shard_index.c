@@ -351,6 +351,9 @@ TEST(names_what_a_foreign_file_is)
     assert_refuses("<!DOCTYPE html><html></html>", 28, "HTML");
     assert_refuses("version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull");
     assert_refuses("just a few words\n", 17, "text file");
+    assert_refuses("PAR1\025\4\025\0\025\0\025\0\025\0", 14, "Parquet file");
+    assert_refuses("ARROW1\0\0\xff\xff\xff\xff\0\0", 14, "Arrow file");
+    assert_refuses("\2\0\2\0\0\0\x80\0\x10\0\0\0\0\0", 14, "FFCV file");
     assert_refuses("PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0", 14, "zip archive");
     assert_refuses("\0\0\x08\x03\0\0\xea\x60\0\0\0\x1c\0\0\0\x1c", 16, "IDX");
     assert_refuses(zeros, sizeof(zeros), "zeros");

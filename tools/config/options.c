@@ -558,16 +558,19 @@ const struct option_row option_table[] = {
 _Static_assert(OPTION_COUNT <= OPTIONS_MAX, "settings.origins has a place for every option");
 
 static const struct { const char *name, *help; bool are_hyperparameters; } section_table[SECTION_COUNT] = {
-    [SECTION_RUN] = { "run", "name and results of the run" },
-    [SECTION_DATA] = { "data", "the data set" },
-    [SECTION_INPUT] = { "input", "the input pipeline" },
-    [SECTION_AUGMENT] = { "augment", "cropping, scaling and augmentation of images", true },
-    [SECTION_MODEL] = { "model", "the network and its initial weights", true },
-    [SECTION_TRAIN] = { "train", "length of the training, optimizer, learning rate", true },
-    [SECTION_CHECKPOINT] = { "checkpoint", "checkpoints, from which a run resumes" },
-    [SECTION_DEVICES] = { "devices", "devices and precision" },
-    [SECTION_SYNC] = { "sync", "synchronisation of towers" },
-    [SECTION_REPORT] = { "report", "progress and metrics" },
+    [SECTION_RUN] = { .name = "run", .help = "name and results of the run" },
+    [SECTION_DATA] = { .name = "data", .help = "the data set" },
+    [SECTION_INPUT] = { .name = "input", .help = "the input pipeline" },
+    [SECTION_AUGMENT] = { .name = "augment", .help = "cropping, scaling and augmentation of images",
+        .are_hyperparameters = true },
+    [SECTION_MODEL] = { .name = "model", .help = "the network and its initial weights",
+        .are_hyperparameters = true },
+    [SECTION_TRAIN] = { .name = "train", .help = "length of the training, optimizer, learning rate",
+        .are_hyperparameters = true },
+    [SECTION_CHECKPOINT] = { .name = "checkpoint", .help = "checkpoints, from which a run resumes" },
+    [SECTION_DEVICES] = { .name = "devices", .help = "devices and precision" },
+    [SECTION_SYNC] = { .name = "sync", .help = "synchronisation of towers" },
+    [SECTION_REPORT] = { .name = "report", .help = "progress and metrics" },
 };
 
 const char *section_name(enum section section)

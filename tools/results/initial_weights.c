@@ -34,7 +34,8 @@ struct initial_weights {
     struct names skipped;       /* parameters of the network that model.skip matches */
     struct names aside;         /* tensors of the file that it matches, and that the network does not have */
     uint32_t batch_counts, of_state;    /* tensors of the file that are not used */
-    char prefix[128];           /* removed from all names of the file; "" = none */
+    char prefix[128];           /* removed from names of the file; "" = none */
+    bool is_prefix_of_all;      /* also of those that model.skip matches */
 };
 
 static void add_name(struct names *names, const char *name)
@@ -97,15 +98,6 @@ static bool is_of_checkpoint(const struct initial_weights *weights, const char *
     return false;
 }
 
-/* Counters of PyTorch's BatchNorm and AveragedModel, which are not needed. */
-static bool is_batch_count(const char *name)
-{
-    static const char end[] = ".num_batches_tracked";
-    const size_t length = strlen(name);
-    return (length >= sizeof(end) - 1 && strcmp(name + length - (sizeof(end) - 1), end) == 0) ||
-           strcmp(name, "n_averaged") == 0;
-}
-
 static uint32_t parameter_of(const struct net *net, const char *name)
 {
     uint32_t i = 0;
@@ -116,15 +108,21 @@ static uint32_t parameter_of(const struct net *net, const char *name)
 
 /* ---- prefixes of modules that wrap the network ---- */
 
+/* Names that model.skip matches need not have a prefix that the others have. */
+static bool has_no_prefix(const char *skip, const char *name)
+{
+    return strcmp(name, "n_averaged") == 0 || patterns_match(skip, name);
+}
+
 /* The length of the longest prefix of all names that ends in a dot. */
-static size_t common_prefix(const struct safetensors_index *index, const char **first_out)
+static size_t common_prefix(const struct safetensors_index *index, const char *skip, const char **first_out)
 {
     const char *first = NULL;
     size_t length = 0;
     for (size_t i = 0; i < index->count; i++) {
         const char *const name = index->tensors[i].name;
         size_t same = 0;
-        if (strcmp(name, "n_averaged") == 0)
+        if (has_no_prefix(skip, name))
             continue;
         if (first == NULL) {
             first = name;
@@ -149,12 +147,13 @@ static bool has_prefix(const struct net *net, const char *prefix, size_t bytes)
 }
 
 /* Without the prefix, does the network have any of the names? */
-static bool leads_to_names(const struct initial_weights *weights, size_t prefix_bytes)
+static bool leads_to_names(const struct initial_weights *weights, const char *skip, size_t prefix_bytes)
 {
     const struct net *const net = weights->net;
     for (size_t i = 0; i < weights->file.index.count; i++) {
         const char *const name = weights->file.index.tensors[i].name;
-        if (strlen(name) > prefix_bytes && parameter_of(net, name + prefix_bytes) < net->parameter_count)
+        if (!has_no_prefix(skip, name) && strlen(name) > prefix_bytes &&
+            parameter_of(net, name + prefix_bytes) < net->parameter_count)
             return true;
     }
     return false;
@@ -175,27 +174,30 @@ static size_t wrappers_of(const char *name)
 }
 
 /* Remove a prefix that all names have and the network's have not, if the network has names without it; and in any case
- * those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). */
-static void strip_prefix(struct initial_weights *weights)
+ * those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Names that `skip` matches do not
+ * count. */
+static void strip_prefix(struct initial_weights *weights, const char *skip)
 {
     struct safetensors_index *const index = &weights->file.index;
+    const size_t used = strlen(weights->prefix);
     const char *first;
-    const size_t most = common_prefix(index, &first);
+    const size_t most = common_prefix(index, skip, &first);
     size_t bytes = 0;
     for (size_t i = 1; i <= most && bytes == 0; i++) {
         if (first[i - 1] != '.')
             continue;
         if (has_prefix(weights->net, first, i))
             return;
-        bytes = leads_to_names(weights, i) ? i : 0;
+        bytes = leads_to_names(weights, skip, i) ? i : 0;
     }
     if (bytes == 0 && most > 0)
         bytes = wrappers_of(first) <= most ? wrappers_of(first) : 0;
-    if (bytes == 0 || bytes >= sizeof(weights->prefix))
+    if (bytes == 0 || used + bytes >= sizeof(weights->prefix))
         return;
-    memcpy(weights->prefix, first, bytes);
+    memcpy(weights->prefix + used, first, bytes);
+    weights->is_prefix_of_all = *skip == '\0';
     for (size_t i = 0; i < index->count; i++)
-        if (strcmp(index->tensors[i].name, "n_averaged") != 0)
+        if (!has_no_prefix(skip, index->tensors[i].name))
             index->tensors[i].name += bytes;
 }
 
@@ -206,7 +208,8 @@ static void describe_prefix(const struct initial_weights *weights, char *text, s
     const bool is_parallel = strstr(weights->prefix, "module.") != NULL;
     const bool is_compiled = strstr(weights->prefix, "_orig_mod.") != NULL;
     log_escape(weights->prefix, strlen(weights->prefix), prefix, sizeof(prefix));
-    snprintf(text, text_size, "all its names begin with '%s'%s%s%s%s", prefix,
+    snprintf(text, text_size, "all its names %sbegin with '%s'%s%s%s%s",
+             weights->is_prefix_of_all ? "" : "that are not skipped ", prefix,
              is_parallel || is_compiled ? " (PyTorch's " : "", is_parallel ? "DataParallel" : "",
              is_parallel && is_compiled ? " and " : "",
              is_compiled ? "torch.compile)" : is_parallel ? ")" : "");
@@ -220,7 +223,7 @@ static void assign_tensor(struct initial_weights *weights, const struct safetens
     const bool is_skipped = patterns_match(weights->skip, tensor->name);
     if (parameter < weights->net->parameter_count)
         weights->tensors[parameter] = is_skipped ? NULL : tensor;
-    else if (is_batch_count(tensor->name))
+    else if (tensor_is_counter(tensor->name))
         weights->batch_counts++;
     else if (is_of_checkpoint(weights, tensor->name))
         weights->of_state++;
@@ -312,6 +315,45 @@ static bool report_classes(const struct initial_weights *weights, const struct n
     return true;
 }
 
+/* Report how the tensors that begin with the prefix can be loaded. False: they are not the network's. */
+static bool report_part(const struct initial_weights *weights, const char *prefix, bool may_skip,
+                        struct problems *problems)
+{
+    char skip[TENSOR_MATCH_SIZE], shown[4 * sizeof(weights->prefix)], part[sizeof(shown) + 64] = "";
+    if (!tensor_match_skip(&weights->file.index, weights->net, prefix, skip))
+        return false;
+    log_escape(prefix, strlen(prefix), shown, sizeof(shown));
+    if (*prefix != '\0')
+        snprintf(part, sizeof(part), "its tensors '%s*' have the network's names: ", shown);
+    if (may_skip)
+        problems_add(problems, weights->path, "%smodel.skip = '%s' loads the rest (what it skips of the network keeps "
+                     "random weights)", part, skip);
+    else if (*prefix != '\0')
+        problems_add(problems, weights->path, "%ssave them alone, without '%s'", part, shown);
+    return true;
+}
+
+/* The whole file, or what begins with a prefix that only some names have: encoders of which one is wanted, and heads. */
+static bool report_parts(const struct initial_weights *weights, bool may_skip, struct problems *problems)
+{
+    const struct safetensors_index *const index = &weights->file.index;
+    const char *const end = weights->net->parameters[0].name;
+    bool is_any = false;
+    if (report_part(weights, "", may_skip, problems))
+        return true;
+    for (size_t i = 0; i < index->count; i++) {
+        const char *const name = index->tensors[i].name;
+        const size_t length = strlen(name), bytes = length > strlen(end) ? length - strlen(end) : 0;
+        char prefix[sizeof(weights->prefix)];
+        if (bytes == 0 || bytes >= sizeof(prefix) || name[bytes - 1] != '.' || strcmp(name + bytes, end) != 0 ||
+            has_prefix(weights->net, name, bytes))
+            continue;
+        snprintf(prefix, sizeof(prefix), "%.*s", (int)bytes, name);
+        is_any |= report_part(weights, prefix, may_skip, problems);
+    }
+    return is_any;
+}
+
 static int report_differences(const struct initial_weights *weights,
                               const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                               struct problems *problems)
@@ -333,7 +375,7 @@ static int report_differences(const struct initial_weights *weights,
         problems_add(problems, weights->path, "%s, which was removed", prefix);
     }
     report_models(weights, problems);
-    if (may_skip)
+    if (!report_parts(weights, may_skip, problems) && may_skip)
         problems_add(problems, weights->path, "model.skip=PATTERN skips tensors: those of the network keep random "
                      "weights");
     return -EINVAL;
@@ -412,8 +454,11 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
     int rc = tensor_file_open(&weights->file, AT_FDCWD, path, problem, sizeof(problem));
     if (rc != 0)
         problems_add(problems, path, "%s", problem[0] != '\0' ? problem : strerror(-rc));
-    else
-        strip_prefix(weights);
+    else {
+        strip_prefix(weights, "");
+        if (*weights->skip != '\0')
+            strip_prefix(weights, weights->skip);
+    }
     if (rc == 0)
         rc = check_weights(weights, skip != NULL, problems);
     if (rc == 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compute/model.h"
+#include "stage/text/names.h"
 #include "tools/results/tensor_file.h"
 
 #define CLASSES_MAX 50000u     /* fits every model */
@@ -16,6 +17,14 @@ const struct safetensors_tensor *tensor_find(const struct safetensors_index *ind
         if (strcmp(index->tensors[i].name, name) == 0)
             return &index->tensors[i];
     return NULL;
+}
+
+bool tensor_is_counter(const char *name)
+{
+    static const char end[] = ".num_batches_tracked";
+    const size_t length = strlen(name);
+    return (length >= sizeof(end) - 1 && strcmp(name + length - (sizeof(end) - 1), end) == 0) ||
+           strcmp(name, "n_averaged") == 0;
 }
 
 bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
@@ -132,4 +141,92 @@ void tensor_match_models(const struct safetensors_index *index, size_t count, ch
     text_out[0] = '\0';
     for (const struct model *model = model_table; model->name != NULL; model++)
         try_model(index, count, model, text_out);
+}
+
+/* ---- model.skip ---- */
+
+static const struct parameter *find_parameter(const struct net *net, const char *name)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (strcmp(net->parameters[i].name, name) == 0)
+            return &net->parameters[i];
+    return NULL;
+}
+
+/* Does a name of the network begin with the first `bytes` of the text? */
+static bool begins_name(const struct net *net, const char *text, size_t bytes)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (strncmp(net->parameters[i].name, text, bytes) == 0)
+            return true;
+    return false;
+}
+
+/* Append the first bytes of a name, and ".*" if it is a module, unless a pattern matches that. False: no room. */
+static bool add_pattern(char text[TENSOR_MATCH_SIZE], const char *name, size_t bytes, bool is_module)
+{
+    const size_t used = strlen(text), at = used + (used > 0);
+    char pattern[PATTERN_BYTES];
+    if (bytes + 3 > sizeof(pattern) || at + bytes + 3 > TENSOR_MATCH_SIZE)
+        return false;
+    memcpy(pattern, name, bytes);
+    memcpy(pattern + bytes, is_module ? ".*" : "", is_module ? 3 : 1);
+    if (patterns_match(text, pattern))
+        return true;
+    if (used > 0)
+        text[used] = ',';
+    memcpy(text + at, pattern, strlen(pattern) + 1);
+    return true;
+}
+
+/* The module of the name, unless the network has one of that name. */
+static bool add_module(const struct net *net, const char *name, char text[TENSOR_MATCH_SIZE])
+{
+    const size_t bytes = strcspn(name, ".");
+    if (name[bytes] == '.' && !begins_name(net, name, bytes + 1))
+        return add_pattern(text, name, bytes, true);
+    return add_pattern(text, name, strlen(name), false);
+}
+
+static bool is_in_layer(const char *name, const struct layer *layer)
+{
+    const size_t bytes = strlen(layer->name);
+    return strncmp(name, layer->name, bytes) == 0 && name[bytes] == '.';
+}
+
+/* Are all layers there but for the last one, which is added if it is not? */
+static bool add_missing(const struct safetensors_index *index, const struct net *net, const char *prefix,
+                        char text[TENSOR_MATCH_SIZE])
+{
+    const struct layer *const head = tensor_match_head(net);
+    char name[256];
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const struct parameter *const parameter = &net->parameters[i];
+        snprintf(name, sizeof(name), "%.128s%s", prefix, parameter->name);
+        const struct safetensors_tensor *const tensor = tensor_find(index, name);
+        if (tensor != NULL && tensor_has_shape(tensor, parameter))
+            continue;
+        if (&net->layers[parameter->layer] != head || !add_pattern(text, head->name, strlen(head->name), true))
+            return false;
+    }
+    return true;
+}
+
+bool tensor_match_skip(const struct safetensors_index *index, const struct net *net, const char *prefix,
+                       char text_out[TENSOR_MATCH_SIZE])
+{
+    const struct layer *const head = tensor_match_head(net);
+    const size_t bytes = strlen(prefix);
+    text_out[0] = '\0';
+    bool fits = add_missing(index, net, prefix, text_out);
+    for (size_t i = 0; fits && i < index->count; i++) {
+        const char *const name = index->tensors[i].name;
+        const bool is_inside = strncmp(name, prefix, bytes) == 0;
+        const char *const rest = is_inside ? name + bytes : name;
+        if (tensor_is_counter(rest) ? is_inside : is_inside && find_parameter(net, rest) != NULL)
+            continue;
+        fits = is_inside && is_in_layer(rest, head) ? add_pattern(text_out, head->name, strlen(head->name), true)
+                                                    : add_module(net, rest, text_out);
+    }
+    return fits;
 }

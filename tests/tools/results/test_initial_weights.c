@@ -104,6 +104,50 @@ TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, f
     net_close(net);
 }
 
+/* The value of model.skip that a message has; "" for none. */
+static void find_skip(const struct problems *problems, char skip[256])
+{
+    skip[0] = '\0';
+    for (size_t i = 0; i < problems->count; i++) {
+        const char *const found = strstr(problems->lines[i], "model.skip = '");
+        if (found != NULL)
+            (void)sscanf(found, "model.skip = '%255[^']", skip);
+    }
+}
+
+TEST_WITH(what_others_than_the_networks_tensors_need_is_told_and_loads_them, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { const char *prefix, *more, *named, *skip; } cases[] = {
+        { "encoder_q.", "queue", "'encoder_q.*'", "queue" },
+        { "student.backbone.", "teacher.head.weight", "'student.backbone.*'", "teacher.*" },
+        { "model.", "model.criterion.weight", "", "criterion.*" },
+        { "", "linear.weight", "", "linear.*" },
+        { "", "fc1.mask", "", "fc1.mask" },
+        { "encoder_q.", "encoder_q.conv1.num_batches_tracked", NULL, "" },
+    };
+    struct net *const net = open_net("mnist_cnn");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct initial_weights *weights = NULL;
+        struct problems problems;
+        char text[1024] = "", skip[256];
+        problems_init(&problems);
+        const char *const path = write_file(net, cases[i].prefix, cases[i].more);
+        assert_int_equal(initial_weights_open(&weights, path, net, "", 0, &problems), cases[i].named != NULL ? -EINVAL : 0);
+        find_skip(&problems, skip);
+        assert_string_equal(skip, cases[i].skip);
+        if (cases[i].named != NULL) {
+            assert_non_null(strstr(problems.lines[problems.count - 1], cases[i].named));
+            assert_int_equal(initial_weights_open(&weights, path, net, skip, 0, &problems), 0);
+        }
+        told_of(weights, text, sizeof(text));
+        if (strstr(text, "8 of 8 tensors") == NULL)
+            fail_msg("'%s', '%s': %s", cases[i].prefix, cases[i].more, text);
+        initial_weights_close(weights);
+        problems_release(&problems);
+    }
+    net_close(net);
+}
+
 /* Overwrite the last number of the net's first tensor of the kind. */
 static void put_number(const char *path, const struct net *net, enum parameter_kind kind, float number)
 {

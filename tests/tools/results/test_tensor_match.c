@@ -51,6 +51,22 @@ static void check_model(const char *name, const struct model_options *options, c
     net_close(net);
 }
 
+TEST(a_last_layer_that_is_missing_is_skipped_and_no_other)
+{
+    struct net *net;
+    char text[TENSOR_MATCH_SIZE];
+    assert_int_equal(model_open(&net, "mnist_cnn", &(const struct model_options){ .dropout = true }), 0);
+    struct safetensors_index index = index_of(net);
+    index.count -= 2;
+    assert_true(tensor_match_skip(&index, net, "", text));
+    assert_string_equal(text, "fc2.*");
+    assert_false(tensor_match_skip(&index, net, "encoder.", text));
+    index.count -= 1;
+    assert_false(tensor_match_skip(&index, net, "", text));
+    free(index.tensors);
+    net_close(net);
+}
+
 TEST(every_model_is_found_by_its_tensors_and_by_all_of_them_only)
 {
     char said[64];

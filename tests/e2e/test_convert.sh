@@ -234,6 +234,12 @@ refuses_damaged_input() {
     refuses_input "damaged or cut short"
     answers 3 "pipetrain-convert: nowhere: files are missing" mnist nowhere -o bad_out
     says "t10k-labels-idx1-ubyte[.gz]; those of other data sets have to be called so (EMNIST's may keep their names)"
+    mkdir -p data/MNIST data/other
+    mv set data/MNIST/raw
+    answers 3 "files are missing" mnist data -o bad_out
+    says "; there are such files in data/MNIST/raw"
+    mv data/MNIST/raw set
+    rm -r data
     answers 3 "is a file: give the folder" mnist bad/t10k-labels-idx1-ubyte -o bad_out
 }
 
@@ -266,7 +272,10 @@ answers_wrong_usage() {
     expect 2 digits -o out --shuffle 18446744073709551616
     expect 2 digits -o
     answers 2 "--train does not apply" mnist set -o out --train 5
-    answers 2 "has a validation set already" mnist set -o out --validation 0.1
+    answers 2 "has a validation set already (a test set becomes one" mnist set -o out --validation 0.1
+    for share in 0,1 10% 1/10 .; do
+        answers 2 "'$share' is neither a whole number nor a fraction between 0 and 1, such as 0.1" mnist set -o out --validation=$share
+    done
     expect 2 digits -o out --validation 0.1
     answers 2 "a fraction between 0 and 1" digits -o out --validation 1.0
     answers 2 "only 11" mnist set -o out --shards 12

@@ -667,6 +667,12 @@ TEST_WITH(refuses_hostile_members, fixture_folder_enter, fixture_folder_leave)
     expect_refused(&convert_archive, "x.tar.gz", NULL, "x.tar.gz: a/x.png: is a symbolic link");
 }
 
+TEST_WITH(says_that_archives_in_the_input_have_to_be_unpacked, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_refused_both_ways(FILES("n02.tar", "n01.tar"), "unpack the archives in it, such as n01.tar; if each is of one class");
+    expect_refused_both_ways(FILES("train.zip", "labels.txt"), "such as train.zip");
+}
+
 TEST_WITH(refuses_what_is_no_archive_or_is_damaged, fixture_folder_enter, fixture_folder_leave)
 {
     static struct tar_fixture tar;
@@ -688,6 +694,11 @@ TEST_WITH(refuses_what_is_no_archive_or_is_damaged, fixture_folder_enter, fixtur
     for (size_t less = 1; less < bytes - 4; less += 3) {
         fixture_write("cut.tar.gz", cut, bytes - less);
         expect_refused(&convert_archive, "cut.tar.gz", NULL, "damaged or cut short");
+    }
+    static const char *const parts[] = { "x.tar.gz.aa", "x.tar.gz.ab", "x.tar.gz.part-ac", "x.partaa", "x.tgz.001", "x_00" };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        fixture_write(parts[i], cut + i, bytes - 40);
+        expect_refused(&convert_archive, parts[i], NULL, "first join all parts in their order, with cat");
     }
     cut[bytes - 5] ^= 1;        /* of the checksum, which is behind all members */
     fixture_write("cut.tar.gz", cut, bytes);

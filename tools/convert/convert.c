@@ -136,12 +136,12 @@ static int store_validation(struct convert_command *command, const struct progra
 {
     command->options.has_validation = true;
     command->options.validation_share = 0;
-    if (strchr(text, '.') == NULL)
+    if (text[strspn(text, "0123456789")] == '\0')
         return store_number(command, option, text);
     char *end;
     const double share = strtod(text, &end);
-    if (*end != '\0' || !(share > 0 && share < 1))
-        return usage_error("--validation: '%s' is neither a whole number nor a fraction between 0 and 1", text);
+    if (strchr(text, '.') == NULL || *end != '\0' || !(share > 0 && share < 1))
+        return usage_error("--validation: '%s' is neither a whole number nor a fraction between 0 and 1, such as 0.1", text);
     command->options.validation_share = share;
     return 0;
 }

@@ -2,6 +2,7 @@
  * looked at, and where the images are is kept. Shuffling needs them in any order: images of an uncompressed tar archive
  * are read again from its file when their records are written; those of any other archive stay in memory, up to half of
  * the memory there is. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,11 +44,30 @@ struct file_bytes {
     uint64_t offset;
 };
 
+/* Is it a part of an archive by its name, as split and 7z call them: ".aa", ".part-ab", "_01", ".001"? */
+static bool is_part(const char *path)
+{
+    const size_t length = strlen(path), digits = strspn(path + (length > 2 ? length - 2 : 0), "0123456789");
+    const char *end = path + length - (length > 2 ? 2 : 0);
+
+    if (length < 4 || !(digits == 2 || (end[0] == 'a' && end[1] >= 'a' && end[1] <= 'z')))
+        return false;
+    while (end > path && digits == 2 && isdigit((unsigned char)end[-1]))
+        end--;
+    return end > path && (strchr("._-", end[-1]) != NULL || (end - path > 4 && strncmp(end - 4, "part", 4) == 0));
+}
+
 /* End the conversion because of the last archive opened or a member of it. */
 static int archive_fail(struct archive_set *set, int rc)
 {
     const size_t last = set->archive_count - 1;
-    return archive_walk_fail(set->archives[last], set->options->inputs[last], NULL, rc, set->images.stop);
+    const char *const path = set->options->inputs[last];
+    char problem[512] = "";
+
+    if (rc == -EBADMSG && is_part(path))
+        snprintf(problem, sizeof(problem), "%s (by its name a part of an archive: first join all parts in their order, "
+                 "with cat)", archive_walk_problem(set->archives[last]));
+    return archive_walk_fail(set->archives[last], path, problem[0] != '\0' ? problem : NULL, rc, set->images.stop);
 }
 
 /* Half of what the machine has, or the control group of this process: the page cache and the writing need room, too. */

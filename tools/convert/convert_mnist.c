@@ -157,9 +157,35 @@ static int find_named(struct mnist *mnist, const char *directory, int *count_out
     return *count_out < FILE_COUNT ? -ENOENT : 0;
 }
 
+#define DEPTH_MOST 3u
+
+/* Describe the folders below `directory` that have such files, as DIR/MNIST/raw of torchvision has. */
+static void find_below(const char *directory, unsigned depth, char *text, size_t text_size)
+{
+    DIR *const entries = depth < DEPTH_MOST ? opendir(directory) : NULL;
+    const struct dirent *entry;
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        char *below = NULL, *found = NULL;
+        struct stat status;
+        if (entry->d_name[0] == '.' || asprintf(&below, "%s/%s", directory, entry->d_name) < 0)
+            continue;
+        const size_t length = strlen(text);
+        const bool is_folder = stat(below, &status) == 0 && S_ISDIR(status.st_mode);
+        if (is_folder && find_path(below, "", &known_files[TRAIN_IMAGES], &found) == 0)
+            snprintf(text + length, text_size - length, "%s%s", length == 0 ? "; there are such files in " : ", ", below);
+        else if (is_folder)
+            find_below(below, depth + 1, text, text_size);
+        free(found);
+        free(below);
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
 static int find_files(struct mnist *mnist, const char *directory, struct stop *stop)
 {
-    char missing[512] = "";
+    char missing[512] = "", below[1024] = "";
     int count;
     int rc = find_named(mnist, directory, &count, missing);
 
@@ -173,8 +199,11 @@ static int find_files(struct mnist *mnist, const char *directory, struct stop *s
         return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory for file names", directory);
     if (rc == 0)
         return 0;
+    if (count == 0)
+        find_below(directory, 0, below, sizeof(below));
     return convert_fail(stop, EXIT_CODE_DATA, -ENOENT, "%s: files are missing: %s%s", directory, missing,
-                        count == 0 ? "; those of other data sets have to be called so (EMNIST's may keep their names)" : "");
+                        count > 0 ? "" : below[0] != '\0' ? below
+                        : "; those of other data sets have to be called so (EMNIST's may keep their names)");
 }
 
 static void report_origin(struct loaded_file *file, const struct known_file *known)

@@ -37,6 +37,7 @@ struct image_choice {
     uint64_t image_count, left_out_count, refused_count;
     uint64_t label_file_count;  /* files left out that hold a label (.cls); that may describe an image (.json, .txt) */
     uint64_t note_file_count;
+    char archive[200];          /* the first archive among the files left out; "": there is none */
     uint64_t turned_count;      /* images with an EXIF orientation other than upright */
     char turned[200];           /* the path of the first of them, in bytewise order */
     uint64_t system_count;      /* folders of systems that were skipped */

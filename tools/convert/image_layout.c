@@ -298,6 +298,16 @@ static int find_splits(struct top *top)
     return 0;
 }
 
+/* Archives in what is converted, as one for each class in that of ImageNet. */
+static int refuse_archives(const struct top *top)
+{
+    char problem[400];
+
+    snprintf(problem, sizeof(problem), "contains no folder with images: unpack the archives in it, such as %s; if each is "
+             "of one class, into a folder of its name", top->choice->archive);
+    return layout_refuse(top, problem);
+}
+
 /* Are the folders at the top splits or classes? */
 static int read_top(struct top *top, bool *are_splits_out)
 {
@@ -310,7 +320,9 @@ static int read_top(struct top *top, bool *are_splits_out)
     const struct siblings_reading reading = siblings_read(siblings, count);
     *are_splits_out = reading.meaning == SIBLINGS_SPLITS && !top->folders_are_classes;
     if (count == 0 && (top->choice->label_file_count > 0 || top->list->count == 0))
-        rc = layout_refuse(top, top->choice->label_file_count == 0
+        rc = top->choice->archive[0] != '\0'
+           ? refuse_archives(top)
+           : layout_refuse(top, top->choice->label_file_count == 0
                                 ? "contains no folder with images"
                                 : "contains no folder with images; its .cls or .label files are labels of WebDataset samples, "
                                   "which are not read: put the images into one folder for each class");

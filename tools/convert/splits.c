@@ -450,8 +450,9 @@ int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, co
     if (!options->has_validation)
         return 0;
     if (has_validation(conversion))
-        return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation: %s has a validation set already",
-                            conversion->name);
+        return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation: %s has a validation set already "
+                            "(a test set becomes one where there is no other): leave the option out, or convert what is "
+                            "for training alone", conversion->name);
     int rc = held_out_count(options, whole.record_count, stop, &held_out);
     if (rc < 0)
         return rc;

@@ -199,12 +199,17 @@ static int look(struct search *search, struct duplicates *duplicates)
     return rc;
 }
 
+uint64_t duplicates_bytes(const struct dataset *dataset, const struct dataset *other)
+{
+    return stream_bytes(dataset) + stream_bytes(other);
+}
+
 int duplicates_find(struct duplicates *duplicates_out, const struct dataset *dataset, const struct dataset *other,
                     uint64_t read_max)
 {
     struct search search = { .sets = { dataset, other } };
     *duplicates_out = (struct duplicates){ 0 };
-    search.are_images = stream_bytes(dataset) + stream_bytes(other) <= read_max &&
+    search.are_images = duplicates_bytes(dataset, other) <= read_max &&
                         dataset->format.keys[SAMPLE_IMAGE] != NULL && other->format.keys[SAMPLE_IMAGE] != NULL;
     duplicates_out->are_images = search.are_images;
     if (!search.are_images && (!dataset_is_plain(dataset) || !dataset_is_plain(other)))

@@ -1,4 +1,5 @@
-/* Records that stand in two sets: a validation set that holds training images measures too well. For --check. */
+/* Records that stand in two sets: a validation set that holds training images measures too well. For --check and
+ * the start of runs. */
 #ifndef PIPETRAIN_DUPLICATES_H
 #define PIPETRAIN_DUPLICATES_H
 
@@ -18,6 +19,8 @@ struct duplicates {
                                  * whole records, found by their lengths and stored checksums */
 };
 
+/* The bytes of both sets, decompressed. */
+uint64_t duplicates_bytes(const struct dataset *dataset, const struct dataset *other);
 /* Find the records of `dataset` that are in `other`. Where the sets are larger than read_max bytes, records of
  * `dataset` are a sample, and compressed shards are not looked at. Records that cannot be read have no like. 0, -ENOMEM,
  * or -ECANCELED soon after a set has become unwanted. */

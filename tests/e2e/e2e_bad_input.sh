@@ -96,6 +96,20 @@ expect_summary overlap validation.images 300
 expect_out '^          train-00000-of-00004 \.\.\. train-00003-of-00004$'
 expect_out '^          one.tfrecord \.\.\. two.tfrecord$'
 
+# Images that are trained on, in shards of their own; the records of a set written twice.
+mkdir "$work/twice"
+cat "$work"/data/train-00000-of-* "$work"/data/validation-* >"$work/twice/validation.tfrecord"
+cat "$work"/data/train-* "$work"/data/train-* >"$work/twice/train.tfrecord"
+copied='images are among [0-9,]* of train, too: record [0-9]* of .* is record [0-9]* of .*: what is trained on cannot'
+train copied $quick --set "data.validation=$work/twice"
+expect_err "^validation: [0-9]* of [0-9]* $copied"
+train held_out $quick --set "data.train=$work/twice/train.tfrecord" --set data.validation= --set data.validation_split=0.25
+expect_err "^validation: [0-9]* of [0-9]* $copied"
+for intended in "data.validation=$work/twice --set data.allow_overlap=yes" "data.validation=$work/data"; do
+    train intended $quick --set $intended
+    ! grep -q 'of train, too' "$work/err" || fail "told of images that are no copies, or are intended: $intended"
+done
+
 # expect_listed RUN INDEX SET PATH RECORD OFFSET: damage as the summary lists it.
 expect_listed() {
     expect_summary "$1" "damage.records.$2.set" "$3"

@@ -204,8 +204,59 @@ static void report_copies(const struct dataset *validation, const struct dataset
                 "shards: what is evaluated was trained on", copies->count, validation->shard_count, path);
 }
 
-/* Validation must not use training data, unless data.allow_overlap is set. */
-static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
+static void escape_name(const char *path, char name_out[NAME_TEXT_BYTES])
+{
+    const char *const slash = strrchr(path, '/');
+    const char *const name = slash != NULL ? slash + 1 : path;
+    log_escape(name, strlen(name), name_out, NAME_TEXT_BYTES);
+}
+
+/* "record 3 of val-00000-of-00001" */
+static void name_record(const struct dataset *dataset, uint64_t id, char *text, size_t text_size)
+{
+    char name[NAME_TEXT_BYTES];
+    const struct dataset_place place = dataset_find(dataset, id);
+    escape_name(dataset->paths[place.shard], name);
+    snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
+}
+
+/* "12 of 16 images are among 64 of train, too: record 0 of val is record 3 of train" */
+static void describe_duplicates(const struct duplicates *found, const struct dataset *train,
+                                const struct dataset *validation, char *text, size_t text_size)
+{
+    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64];
+    name_record(validation, found->first, first, sizeof(first));
+    name_record(train, found->other, other, sizeof(other));
+    snprintf(text, text_size, "%s of %s %s are among %s of train, too: %s is %s", number_grouped(found->count).text,
+             number_grouped(found->looked_at).text, found->are_images ? "images" : "records, byte for byte,",
+             number_grouped(found->among).text, first, other);
+}
+
+/* Sets that are compared at the start of every run: in less than about 50 ms. */
+#define COPIES_READ_MAX ((uint64_t)32 << 20)
+#define COPIES_RECORDS_MAX UINT64_C(20000)
+
+/* Tell of validation images that are trained on, in small sets. */
+static int warn_of_copies(const struct dataset *train, const struct dataset *validation, struct problems *problems)
+{
+    struct duplicates found;
+    char text[3 * NAME_TEXT_BYTES];
+    if (train == NULL || validation == NULL || train->record_count + validation->record_count > COPIES_RECORDS_MAX ||
+        duplicates_bytes(train, validation) > COPIES_READ_MAX)
+        return 0;
+    const int rc = duplicates_find(&found, validation, train, COPIES_READ_MAX);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "not enough memory to look for validation records in train");
+    if (rc < 0 || found.count == 0)
+        return rc;
+    describe_duplicates(&found, train, validation, text, sizeof(text));
+    log_message(LOG_RUN, "validation: %s: what is trained on cannot validate (data.allow_overlap = yes: that is "
+                "intended)", text);
+    return 0;
+}
+
+/* Validation must not use training data, unless data.allow_overlap is set. *are_told: it does, in copies. */
+static int check_overlap(struct dataset *const datasets[PHASE_COUNT], bool *are_told, struct problems *problems)
 {
     struct dataset_overlap overlap;
     const struct dataset *const validation = datasets[PHASE_EVALUATE];
@@ -221,6 +272,7 @@ static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct pro
         add_overlap(validation, &overlap, problems);
     else if (copies.count > 0)
         report_copies(validation, &copies);
+    *are_told |= copies.count > 0;
     return rc;
 }
 
@@ -464,6 +516,7 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
 {
     const struct data_settings *const data = &settings->data;
     const bool is_shared = data->validation_split > 0;
+    bool are_told = is_check || data->allow_overlap || settings->rank > 0;
     struct shard_counts counts = { 0 };
     int rc = 0;
     for (int phase = 0; phase < PHASE_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); phase++) {
@@ -474,7 +527,7 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
     }
     shard_counts_release(&counts);
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
-        rc = check_overlap(datasets, problems);
+        rc = check_overlap(datasets, &are_told, problems);
     if (problems->count == 0 && !is_shared)
         check_classes(datasets, problems);
     if (problems->count == 0)
@@ -483,16 +536,11 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
         rc = check_texts(datasets, is_shared, problems);
     if (problems->count == 0 && is_shared && rc == 0)
         rc = warn_of_untrained(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], problems);
+    if (problems->count == 0 && !are_told && rc == 0)
+        rc = warn_of_copies(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], problems);
     if (problems->count == 0)
         rc = warn_of_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
-}
-
-static void escape_name(const char *path, char name_out[NAME_TEXT_BYTES])
-{
-    const char *const slash = strrchr(path, '/');
-    const char *const name = slash != NULL ? slash + 1 : path;
-    log_escape(name, strlen(name), name_out, NAME_TEXT_BYTES);
 }
 
 /* The names of the first and the last file, on one or two lines. */
@@ -746,15 +794,6 @@ static void print_images(const struct image_survey *survey, const struct dataset
                       ? "; pipetrain-shards check --decode decodes all" : "");
 }
 
-/* "record 3 of val-00000-of-00001" */
-static void name_record(const struct dataset *dataset, uint64_t id, char *text, size_t text_size)
-{
-    char name[NAME_TEXT_BYTES];
-    const struct dataset_place place = dataset_find(dataset, id);
-    escape_name(dataset->paths[place.shard], name);
-    snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
-}
-
 /* Blank images may be of a picture that was lost, as in the opacity of a PNG. */
 static void print_flat(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
 {
@@ -805,23 +844,18 @@ static int check_duplicates(const struct dataset *train, const struct dataset *v
                             struct problems *problems)
 {
     struct duplicates found;
-    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64];
+    char text[3 * NAME_TEXT_BYTES];
     const int rc = duplicates_find(&found, validation, train, DUPLICATES_READ_MAX);
     if (rc == -ENOMEM)
         problems_add(problems, "pipetrain", "not enough memory to look for validation records in train");
     if (rc < 0 || found.looked_at == 0)
         return rc;
-    const char *const kind = found.are_images ? "images" : "records, byte for byte,";
-    const struct number looked_at = number_grouped(found.looked_at), among = number_grouped(found.among);
-    if (found.count == 0) {
-        wrapped_print(out, "copies    %-10s none of %s %s is among %s of train", "validation", looked_at.text, kind,
-                      among.text);
-        return 0;
-    }
-    name_record(validation, found.first, first, sizeof(first));
-    name_record(train, found.other, other, sizeof(other));
-    wrapped_print(out, "copies    %-10s %s of %s %s are among %s of train, too: %s is %s", "validation",
-                  number_grouped(found.count).text, looked_at.text, kind, among.text, first, other);
+    if (found.count > 0)
+        describe_duplicates(&found, train, validation, text, sizeof(text));
+    else
+        snprintf(text, sizeof(text), "none of %s %s is among %s of train", number_grouped(found.looked_at).text,
+                 found.are_images ? "images" : "records, byte for byte,", number_grouped(found.among).text);
+    wrapped_print(out, "copies    %-10s %s", "validation", text);
     return 0;
 }
 

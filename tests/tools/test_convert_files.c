@@ -746,6 +746,12 @@ TEST_WITH(says_where_files_were_looked_for, fixture_folder_enter, fixture_folder
     fixture_write_text("x.csv", "set/1.png,a\n1.png,b\n");
     expect_refused(&convert_csv, "x.csv", NULL, "folder, the current directory; there are such files in set: "
                    "add --images=set): 1.png: No such file");
+    make_files(FILES("other/2.png B"));
+    fixture_write_text("x.csv", "1.png,a\n2.png,b\n");
+    expect_refused(&convert_csv, "x.csv", NULL, "such files are in the folder set and in other, too: put all images, or "
+                   "links to them, into one folder");
+    fixture_write_text("x.csv", "id,kind,place,age,sex\nis_1,a,x,1,r\nis_2,b,x,2,r\nis_3,a,y,2,s\nis_4,b,y,1,s\n");
+    expect_refused(&convert_csv, "x.csv", NULL, "if column id names them, give --path-column=id;");
     fixture_write_text("x.csv", "set/1.png,a\n/nowhere/1.png,b\n");
     expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png: No such file");
 }

@@ -44,6 +44,7 @@ struct csv_set {
     int folders[TABLES_MAX];                /* of the tables: paths are relative to them */
     bool is_missed[TABLES_MAX];             /* a file of the table does not exist; */
     char beside[TABLES_MAX][NAME_MAX + 1];  /* the first such is in this folder beside the table; "": in none */
+    char others[TABLES_MAX][NAME_MAX + 1];  /* and another one in this, beside the first or beside --images */
     bool has_addresses[TABLES_MAX];         /* such a file is called "https://..." */
     uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension; the first of them: */
     char first_ended[TABLES_MAX][PATH_BYTES];
@@ -149,18 +150,28 @@ static int open_file(int folder, char path[PATH_BYTES])
     return fd;
 }
 
-/* The first folder beside the table that has the file: "train_images"; false: none. */
-static bool find_beside(int table_folder, const char *path, char *name_out, size_t name_size)
+/* Is there a file that a path means, in a folder inside another? */
+static bool is_inside(int outer, const char *folder, const char *path)
 {
-    const int own = openat(table_folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char inside[PATH_BYTES];
+    const int length = snprintf(inside, sizeof(inside), "%s/%s", folder, path);
+    const int fd = length >= 0 && length < (int)sizeof(inside) ? open_file(outer, inside) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* The first folder in a place (".": beside the table) that has the file: "train_images"; false: none. */
+static bool find_beside(int table_folder, const char *place, const char *path, char *name_out, size_t name_size)
+{
+    const int own = openat(table_folder, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *const entries = own < 0 ? NULL : fdopendir(own);
     const struct dirent *entry;
     bool is_found = false;
 
     while (entries != NULL && !is_found && (entry = readdir(entries)) != NULL) {
-        char inside[2 * PATH_BYTES];
-        snprintf(inside, sizeof(inside), "%s/%s", entry->d_name, path);
-        is_found = entry->d_name[0] != '.' && faccessat(table_folder, inside, F_OK, 0) == 0;
+        is_found = entry->d_name[0] != '.' && is_inside(dirfd(entries), entry->d_name, path);
         if (is_found)
             snprintf(name_out, name_size, "%s", entry->d_name);
     }
@@ -169,6 +180,19 @@ static bool find_beside(int table_folder, const char *path, char *name_out, size
     else if (own >= 0)
         close(own);
     return is_found;
+}
+
+/* Note where a file is that does not exist in the folder of its table's images. */
+static void note_missed(struct csv_set *set, size_t t, const char *path)
+{
+    char *const beside = set->beside[t], *const others = set->others[t];
+    const bool is_first = !set->is_missed[t];
+
+    set->is_missed[t] = true;
+    if (is_first && !find_beside(set->folders[t], ".", path, beside, NAME_MAX + 1) && set->options->images_folder != NULL)
+        find_beside(set->folders[t], "..", path, others, NAME_MAX + 1);
+    if (!is_first && beside[0] != '\0' && others[0] == '\0' && !is_inside(set->folders[t], beside, path))
+        find_beside(set->folders[t], ".", path, others, NAME_MAX + 1);
 }
 
 static int add_file(struct csv_set *set, size_t t, struct csv_row *row)
@@ -191,9 +215,8 @@ static int add_file(struct csv_set *set, size_t t, struct csv_row *row)
     if (fd < 0) {
         const int error = errno;
         set->has_addresses[t] = set->has_addresses[t] || strstr(path, "://") != NULL;
-        if (error == ENOENT && path[0] != '/' && !set->is_missed[t])
-            find_beside(set->folders[t], path, set->beside[t], sizeof(set->beside[t]));
-        set->is_missed[t] = set->is_missed[t] || (error == ENOENT && path[0] != '/');
+        if (error == ENOENT && path[0] != '/')
+            note_missed(set, t, path);
         return image_set_refuse(&set->images, path, error);
     }
     const int rc = add_open_file(set, path, fd, &file, row);
@@ -239,7 +262,13 @@ static void describe_missed(const struct csv_set *set, size_t t, const char *fol
                                 set->options->images_folder != NULL ? "--images" : "the table's folder",
                                 is_current ? "the current directory" : folder);
 
-    if (set->beside[t][0] == '\0' || length < 0 || (size_t)length >= text_size)
+    if (length < 0 || (size_t)length >= text_size)
+        return;
+    if (set->others[t][0] != '\0')
+        snprintf(text + length, text_size - (size_t)length, "; such files are in the folder %s%s%s, too: put all images, or "
+                 "links to them, into one folder", set->beside[t], set->beside[t][0] != '\0' ? " and in " : "",
+                 set->others[t]);
+    if (set->others[t][0] != '\0' || set->beside[t][0] == '\0')
         return;
     snprintf(found, sizeof(found), "%s%s%s", is_current ? "" : folder,
              is_current || folder[strlen(folder) - 1] == '/' ? "" : "/", set->beside[t]);

@@ -1017,6 +1017,39 @@ static int take_last_label(struct sample *sample)
                   "--label-column, among %s", list_left(sample, left, sizeof(left)));
 }
 
+#define UNIQUE_ROWS_LEAST 3u
+
+/* Has the column other texts in all rows, as names of files are? */
+static bool is_unique_text(const struct sample *sample, size_t column)
+{
+    for (size_t row = sample->begin; row < sample->rows; row++) {
+        const struct csv_text value = value_at(sample, row, column);
+        if (value.bytes == 0 || csv_is_number(value))
+            return false;
+        for (size_t other = sample->begin; other < row; other++) {
+            const struct csv_text before = value_at(sample, other, column);
+            if (before.bytes == value.bytes && memcmp(before.text, value.text, value.bytes) == 0)
+                return false;
+        }
+    }
+    return sample->rows - sample->begin >= UNIQUE_ROWS_LEAST;
+}
+
+/* The only such column that is left; CSV_NO_COLUMN if there is none, or several. */
+static size_t find_unique_text(const struct sample *sample)
+{
+    size_t found = CSV_NO_COLUMN;
+
+    for (size_t i = 0; i < sample->count; i++) {
+        if (!is_free(sample, i) || !is_unique_text(sample, i))
+            continue;
+        if (found != CSV_NO_COLUMN)
+            return CSV_NO_COLUMN;
+        found = i;
+    }
+    return found;
+}
+
 /* Neither paths nor pixels were found. */
 static int take_last_path(struct sample *sample)
 {
@@ -1031,6 +1064,11 @@ static int take_last_path(struct sample *sample)
         assign(sample, 0, CSV_PATH);
         return 0;
     }
+    const size_t unique = find_unique_text(sample);
+    char text[64];
+    if (unique != CSV_NO_COLUMN)
+        return refuse(sample, "cannot tell which column has the files: if column %s names them, give --path-column=%s; "
+                      DECIDE_TEXT, column_text(sample, unique, text), text);
     if (sample->count > 4 && count > 3)
         return refuse(sample, "has numbers that may be pixels, one-hot classes, coordinates or others: " DECIDE_TEXT
                       " (the first of the columns with pixels)");

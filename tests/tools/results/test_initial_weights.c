@@ -123,6 +123,7 @@ TEST_WITH(what_others_than_the_networks_tensors_need_is_told_and_loads_them, fix
         { "model.", "model.criterion.weight", "", "criterion.*" },
         { "", "linear.weight", "", "linear.*" },
         { "", "fc1.mask", "", "fc1.mask" },
+        { "encoder_q.", "encoder_k.bn.num_batches_tracked", "'encoder_q.*'", "encoder_k.*" },
         { "encoder_q.", "encoder_q.conv1.num_batches_tracked", NULL, "" },
     };
     struct net *const net = open_net("mnist_cnn");

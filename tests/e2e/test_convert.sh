@@ -194,6 +194,12 @@ knows_the_files_of_emnist() {
     says_emnist "renamed/train-images-idx3-ubyte.gz (emnist-digits-train-images-idx3-ubyte)" renamed
     expect 0 mnist gzip -o from_gzip
     diff -r plain from_gzip >&2 || failed "other names give other records"
+    for part in "train 240000 \003\251\200" "t10k 40000 \000\234\100"; do
+        set -- $part
+        { printf "\000\000\010\003\000$3\000\000\000\001\000\000\000\001"; head -c $2 /dev/zero; } >bad/$1-images-idx3-ubyte
+        { printf "\000\000\010\001\000$3"; head -c $2 /dev/zero; } >bad/$1-labels-idx1-ubyte
+    done
+    says_emnist bad bad
     rm letters/*test-labels*
     answers 3 "letters: files are missing: emnist-digits-test-labels-idx1-ubyte" mnist letters -o bad_out
     answers 3 "mixed: has files of several sets of EMNIST" mnist mixed -o bad_out

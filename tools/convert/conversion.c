@@ -54,20 +54,19 @@ static void read_gzip_name(const char *path, char *name, size_t name_size)
     snprintf(name, name_size, "%s", has_name ? (const char *)head + GZIP_HEAD_BYTES + extra : "");
 }
 
-bool convert_report_emnist(const char *path)
+bool convert_report_emnist(const char *path, bool is_known)
 {
     char name[512], *const real = realpath(path, NULL);
     const char *const names[] = { path, real != NULL ? real : "", name };
     size_t i = 0;
 
     read_gzip_name(path, name, sizeof(name));
-    while (i < sizeof(names) / sizeof(*names) && !names_emnist(names[i]))
+    while (!is_known && i < sizeof(names) / sizeof(*names) && !names_emnist(names[i]))
         i++;
     const bool is_emnist = i < sizeof(names) / sizeof(*names);
     if (is_emnist)
         log_message(LOG_RUN, "%s%s%s%s: EMNIST as downloaded has rows and columns of its images exchanged, and is "
-                             "converted as it is: exchange them before, if upright images are to be predicted",
-                    path,
+                    "converted as it is: exchange them before, if upright images are to be predicted", path,
                     i > 0 ? " (" : "", i > 0 ? names[i] : "", i > 0 ? ")" : "");
     free(real);
     return is_emnist;
@@ -78,7 +77,7 @@ int converter_prepare(const struct converter *converter, const struct convert_op
 {
     report_twice(options);
     for (size_t i = 0; i < options->input_count && converter->takes_pixels; i++)
-        convert_report_emnist(options->inputs[i]);
+        convert_report_emnist(options->inputs[i], false);
     conversion->state = calloc(1, converter->state_bytes);
     return conversion->state != NULL ? converter->prepare(options, stop, conversion)
                                      : convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");

@@ -99,8 +99,8 @@ int convert_fail(struct stop *stop, enum exit_code otherwise, int rc, const char
     __attribute__((format(printf, 4, 5)));
 
 /* Report a file or folder of EMNIST, whose images have rows and columns exchanged: by its path, by what links lead to, or
- * by the name in a gzip file. Returns whether it is one. */
-bool convert_report_emnist(const char *path);
+ * by the name in a gzip file, unless it is known to be one. Returns whether it is one. */
+bool convert_report_emnist(const char *path, bool is_known);
 
 /* Fill in the features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,

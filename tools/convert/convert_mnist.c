@@ -320,13 +320,20 @@ static void report_mixture(const struct mnist *mnist, const char *directory)
                     directory, count, count == 1 ? "is" : "are");
 }
 
+/* As many images has no other set in these files. */
+static bool is_emnist_digits(const struct mnist *mnist)
+{
+    return mnist->files[TRAIN_IMAGES].idx.dims[0] == 240000 && mnist->files[TEST_IMAGES].idx.dims[0] == 40000;
+}
+
 /* Files of EMNIST may be linked or renamed, and so each is looked at. */
 static void report_emnist(const struct mnist *mnist, const char *directory)
 {
-    bool is_emnist = count_originals(mnist) == FILE_COUNT || convert_report_emnist(directory);
+    bool is_emnist = count_originals(mnist) == FILE_COUNT ||
+                     convert_report_emnist(directory, is_emnist_digits(mnist));
 
     for (int i = 0; i < FILE_COUNT && !is_emnist; i++)
-        is_emnist = convert_report_emnist(mnist->files[i].path);
+        is_emnist = convert_report_emnist(mnist->files[i].path, false);
 }
 
 static int load_files(struct mnist *mnist, const char *directory, struct stop *stop)

@@ -188,12 +188,6 @@ static bool add_module(const struct net *net, const char *name, char text[TENSOR
     return add_pattern(text, name, strlen(name), false);
 }
 
-static bool is_in_layer(const char *name, const struct layer *layer)
-{
-    const size_t bytes = strlen(layer->name);
-    return strncmp(name, layer->name, bytes) == 0 && name[bytes] == '.';
-}
-
 /* Are all layers there but for the last one, which is added if it is not? */
 static bool add_missing(const struct safetensors_index *index, const struct net *net, const char *prefix,
                         char text[TENSOR_MATCH_SIZE])
@@ -215,7 +209,6 @@ static bool add_missing(const struct safetensors_index *index, const struct net 
 bool tensor_match_skip(const struct safetensors_index *index, const struct net *net, const char *prefix,
                        char text_out[TENSOR_MATCH_SIZE])
 {
-    const struct layer *const head = tensor_match_head(net);
     const size_t bytes = strlen(prefix);
     text_out[0] = '\0';
     bool fits = add_missing(index, net, prefix, text_out);
@@ -225,8 +218,7 @@ bool tensor_match_skip(const struct safetensors_index *index, const struct net *
         const char *const rest = is_inside ? name + bytes : name;
         if (tensor_is_counter(rest) ? is_inside : is_inside && find_parameter(net, rest) != NULL)
             continue;
-        fits = is_inside && is_in_layer(rest, head) ? add_pattern(text_out, head->name, strlen(head->name), true)
-                                                    : add_module(net, rest, text_out);
+        fits = add_module(net, rest, text_out);
     }
     return fits;
 }

@@ -398,6 +398,9 @@ copies: val/dog/2.png and copies: train/cat/3.png: what" folder copies
     tar cf copies.tar copies
     copies_are_said "2 of 5 validation images are in the training set, too, 1 of them" tar copies.tar
     copies_are_said "2 of 5 validation images are in the training set, too, 1 of them" tfrecord copied
+    cp copies/train/cat/3.png copies/train/dog/9.png
+    copies_are_said "2 of 5 validation images are in the training set, too, 2 of them with another label, such as \
+copies: val/cat/2.png and copies: train/dog/9.png: what" folder copies
     rm -r copies copies.tar
     for class in 1 2; do
         mkdir -p copies/$class

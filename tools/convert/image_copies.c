@@ -21,7 +21,7 @@
 struct held_image {
     uint64_t hash, index;
     uint64_t trained;           /* the first like it in the training set, or NONE */
-    bool has_labels;            /* those like it in the training set have several */
+    uint64_t relabelled;        /* the first one there with another label than that, or NONE */
 };
 
 struct held_images { struct held_image *items; uint64_t count; };
@@ -92,7 +92,7 @@ static int list_held(const struct image_copies *copies, size_t source, struct he
         return -ENOMEM;
     for (uint64_t i = 0; i < count; i++) {
         if (copies->hashes[source][i] != 0)
-            held->items[held->count++] = (struct held_image){ copies->hashes[source][i], i, NONE, false };
+            held->items[held->count++] = (struct held_image){ copies->hashes[source][i], i, NONE, NONE };
     }
     qsort(held->items, held->count, sizeof(*held->items), compare_held);
     return 0;
@@ -127,12 +127,19 @@ static void look_at_trained(const struct image_copies *copies, struct held_image
             continue;
         if (first->trained == NONE)
             first->trained = i;
-        first->has_labels |= labels_differ(copies->labels[0][first->trained], copies->labels[0][i]);
+        if (first->relabelled == NONE && labels_differ(copies->labels[0][first->trained], copies->labels[0][i]))
+            first->relabelled = i;
     }
 }
 
-static void count_copy(struct copies_found *found, uint64_t index, uint64_t trained, bool is_other_label)
+/* `first` stands for the images that are equal to this one. */
+static void count_copy(const struct image_copies *copies, size_t source, const struct held_image *first, uint64_t index,
+                       struct copies_found *found)
 {
+    const uint32_t *const trained_labels = copies->labels[0], label = copies->labels[source][index];
+    const bool is_like_first = !labels_differ(label, trained_labels[first->trained]);
+    const uint64_t trained = is_like_first && first->relabelled != NONE ? first->relabelled : first->trained;
+    const bool is_other_label = labels_differ(label, trained_labels[trained]);
     const bool is_better = is_other_label ? found->other_label == 0 || index < found->index
                                           : found->other_label == 0 && (found->count == 0 || index < found->index);
 
@@ -154,9 +161,7 @@ static struct copies_found count_copies(const struct image_copies *copies, size_
         const struct held_image *const image = &held->items[i];
         first = image->hash != first->hash ? image : first;
         if (first->trained != NONE)
-            count_copy(&found, image->index, first->trained,
-                       first->has_labels || labels_differ(copies->labels[source][image->index],
-                                                          copies->labels[0][first->trained]));
+            count_copy(copies, source, first, image->index, &found);
     }
     return found;
 }

@@ -950,24 +950,25 @@ TEST_WITH(takes_wide_tables_without_names, fixture_folder_enter, fixture_folder_
 }
 
 #define SIDE 8u
+#define PIXEL_NAME_BYTES 64
 
 /* Names of the pixel in a row, column and channel, of which the grey ones have none. */
-static void name_pixel(char name_out[32], size_t way, size_t y, size_t x, size_t c, size_t channels)
+static void name_pixel(char name_out[PIXEL_NAME_BYTES], size_t way, size_t y, size_t x, size_t c, size_t channels)
 {
     const size_t place = y * SIDE + x, value = place * channels + c;
 
     switch (way) {
-    case 0: snprintf(name_out, 32, "pixel%zu", value); break;
-    case 1: snprintf(name_out, 32, "V%03zu", value + 1); break;
-    case 2: snprintf(name_out, 32, "%zux%zu", y + 1, x * channels + c + 1); break;
-    case 3: snprintf(name_out, 32, "28_px_%zu_%zu_%zu", y, x, c); break;
-    case 4: snprintf(name_out, 32, "c%zu_p%zu", c, place); break;
-    case 5: snprintf(name_out, 32, "%c%zu", "RGB"[c], place); break;
-    default: snprintf(name_out, 32, "%zu_%s", place, (const char *const[]){ "red", "green", "blue" }[c]);
+    case 0: snprintf(name_out, PIXEL_NAME_BYTES, "pixel%zu", value); break;
+    case 1: snprintf(name_out, PIXEL_NAME_BYTES, "V%03zu", value + 1); break;
+    case 2: snprintf(name_out, PIXEL_NAME_BYTES, "%zux%zu", y + 1, x * channels + c + 1); break;
+    case 3: snprintf(name_out, PIXEL_NAME_BYTES, "28_px_%zu_%zu_%zu", y, x, c); break;
+    case 4: snprintf(name_out, PIXEL_NAME_BYTES, "c%zu_p%zu", c, place); break;
+    case 5: snprintf(name_out, PIXEL_NAME_BYTES, "%c%zu", "RGB"[c], place); break;
+    default: snprintf(name_out, PIXEL_NAME_BYTES, "%zu_%s", place, (const char *const[]){ "red", "green", "blue" }[c]);
     }
 }
 
-struct named_pixel { char name[32]; size_t value; };
+struct named_pixel { char name[PIXEL_NAME_BYTES]; size_t value; };
 
 static int compare_texts(const void *a, const void *b)
 {

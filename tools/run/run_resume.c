@@ -1,12 +1,14 @@
 /* Where a run starts: which checkpoint it is resumed from, if any, or which weights it starts with. */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "loader/label.h"
@@ -75,6 +77,32 @@ static void write_data(const struct run_plan *plan, const struct dataset *const 
     }
 }
 
+/* The hash of a file. False: it cannot be read, as where it was removed after the run had begun. */
+static bool hash_file(const char *path, uint64_t *hash_out)
+{
+    uint8_t buffer[1 << 16];
+    ssize_t bytes = -1;
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    XXH3_state_t *const state = XXH3_createState();
+    if (fd >= 0 && state != NULL && XXH3_64bits_reset(state) == XXH_OK)
+        while ((bytes = read(fd, buffer, sizeof(buffer))) > 0)
+            XXH3_64bits_update(state, buffer, (size_t)bytes);
+    if (bytes == 0)
+        *hash_out = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    if (fd >= 0)
+        close(fd);
+    return bytes == 0;
+}
+
+/* The weights that the run began with may be replaced by others under the same name. */
+static void write_weights(const char *path, FILE *out)
+{
+    uint64_t hash;
+    if (*path != '\0' && hash_file(path, &hash))
+        fprintf(out, CONTENT_OF "model.weights = %016" PRIx64 "\n", hash);
+}
+
 /* Results depend on it as on the device: "backend = onednn with AVX2". */
 static void write_backend(const struct backend_ops *backend, FILE *out)
 {
@@ -115,6 +143,7 @@ static int make_identity(struct run_state *state, const struct settings *setting
     if (settings->model_text != NULL)
         fprintf(out, "model.file = %016" PRIx64 "\n",
                 (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
+    write_weights(settings->model.weights, out);
     write_data(plan, datasets, out);
     const long decisive = ftell(out);
     write_options(&effective, EFFECT_TOLD, out);

@@ -56,6 +56,10 @@ part="--set model.weights=given.safetensors --set model.skip=fc2.bias --set mode
     --set train.optimizer=adadelta"
 train whole $part --set train.steps=9
 train parts $part --set train.steps=4 --set checkpoint.every=4
+cp runs/frozen-1/weights.safetensors given.safetensors
+try parts $part --set train.steps=9 --set checkpoint.every=4
+expect_code 2 'other weights under the same name'
+expect_err 'is from a run with other settings: the content of model.weights is [0-9a-f]*, there [0-9a-f]*'
 rm given.safetensors
 train parts $part --set train.steps=9 --set checkpoint.every=4
 expect_out '^resume    at step 4 of '

@@ -291,6 +291,14 @@ static void find_heads(const struct initial_weights *weights, struct heads *head
     }
 }
 
+/* Softmax of one output is 1, whatever the image. */
+static void report_one_output(const struct initial_weights *weights, const char *otherwise, struct problems *problems)
+{
+    problems_add(problems, weights->path, "has one output, as a network with a sigmoid has (BCEWithLogitsLoss); softmax "
+                 "needs one for each of two classes: save its last layer with two rows, 0 and w (bias: 0 and b), because "
+                 "softmax of (0, z) is sigmoid of z%s", otherwise);
+}
+
 /* Report that the file has other classes than the network. False if it has other differences. */
 static bool report_classes(const struct initial_weights *weights, const struct names differences[DIFFERENCE_COUNT],
                            bool may_skip, struct problems *problems)
@@ -301,7 +309,14 @@ static bool report_classes(const struct initial_weights *weights, const struct n
         differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count > 0)
         return false;
     const bool is_fixed = weights->data_classes > 0 && weights->data_classes != heads.classes;
-    char otherwise[96] = "";
+    char otherwise[LIST_BYTES + 96] = "";
+    if (heads.classes == 1) {
+        if (may_skip)
+            snprintf(otherwise, sizeof(otherwise), "; or set model.skip = %s to start with a new last layer",
+                     heads.patterns.list);
+        report_one_output(weights, otherwise, problems);
+        return true;
+    }
     if (!is_fixed)
         snprintf(otherwise, sizeof(otherwise), "%sdata.classes = %" PRIu64 "%s", may_skip ? ", or " : "set ",
                  heads.classes, may_skip ? " for a network with as many" : "");
@@ -423,7 +438,10 @@ static int check_weights(struct initial_weights *weights, bool may_skip, struct 
     compare_names(weights, differences);
     const int skip = check_skip(weights, problems), rc = report_differences(weights, differences, may_skip, problems);
     const int any = check_any_loaded(weights, problems);
-    return rc != 0 ? rc : skip != 0 ? skip : any;
+    const bool is_one = rc == 0 && weights->net->classes == 1 && initial_weights_head(weights) != NULL;
+    if (is_one)
+        report_one_output(weights, "", problems);
+    return rc != 0 ? rc : skip != 0 ? skip : is_one ? -EINVAL : any;
 }
 
 /* Weights that the user named are loaded whatever they learned. */

@@ -183,6 +183,20 @@ expect_err 'these are not weights of'
 expect_end 2 'a model that is not there' predict -m lnet $first
 expect_err "^--model: .*did you mean 'lenet'"
 expect_end 2 'a model and a configuration' predict -m mnist_cnn -c tiny.conf $first
+# One output is a sigmoid's: softmax of it is 1 for every image.
+expect_end 0 'weights of one output' run "$pipetrain" -c tiny.conf --set input.source=synthetic --set data.classes=1 \
+    --set data.train= --set data.validation= --set train.steps=1 --set run.dir=runs/one
+one=runs/one/weights.safetensors
+for how in '' '-m mnist_cnn' '--set data.classes=1 -m mnist_cnn' '--set data.classes=2 -m mnist_cnn'; do
+    expect_end 2 "one output, $how" run "$pipetrain" predict $how -w $one --set devices.kind=$kind $first
+    expect_err "^$one: has one output, .*two rows, 0 and w .bias: 0 and b., because softmax of .0, z. is sigmoid of z$"
+    grep -q 'data.classes' err && fail 'a network of one class is advised'
+    expect_end 2 "one output is evaluated, $how" run "$pipetrain" evaluate $how -w $one --set devices.kind=$kind \
+        --set 'data.validation=jpeg/validation-*'
+done
+run "$pipetrain" -c tiny.conf --set model.weights=$one --set run.dir=runs/one-2
+expect_code 2 'one output in training'
+expect_err "^$one: has one output, .* is sigmoid of z; or set model.skip = fc2.\* to start with a new last layer$"
 # Weights so large that their products overflow, each 1e18: the output is no result, as an evaluation has it. Hashes are
 # under another name.
 LC_ALL=C sed 's/pipetrain[.]xxh3/pipetrain.yyh3/g' $weights >unhashed

@@ -427,9 +427,10 @@ int left_out_report(const struct shard_list *lists, uint32_t list_count)
 
 /* ---- the description of a set ---- */
 
-/* The largest number of classes that is said in folders. */
+/* The largest number of classes that is said in folders, and the first names. */
 struct class_search {
     struct shard_counts counts;
+    struct set_names named;     /* of the first folder that has names */
     const char *label_key;      /* NULL: each folder's own */
     char folder[PATH_MAX];      /* the last one, with its slash */
     uint64_t in_folder, most;
@@ -458,7 +459,11 @@ static void search_file(struct class_search *search, char *path)
     search->in_folder = set_names_find(&names, &search->counts, &request, &problems) == 0 ? names.classes : 0;
     if (search->in_folder > search->most)
         search->most = search->in_folder;
-    set_names_release(&names);
+    if (search->named.names.count > 0 || names.names.count == 0) {
+        set_names_release(&names);
+        return;
+    }
+    search->named = names;
 }
 
 /* Search the folder itself, or that of a file. */
@@ -493,13 +498,14 @@ static void search_pattern(struct class_search *search, char *pattern)
         (void)search_path(search, pattern);
 }
 
-uint64_t dataset_shards_classes(const char *patterns, const char *label_key)
+void dataset_shards_names(struct set_names *names_out, const char *patterns, const char *label_key)
 {
     struct class_search search = { .counts = { .is_quiet = true },
                                    .label_key = label_key != NULL && *label_key != '\0' ? label_key : NULL };
     char *const text = strdup(patterns), *rest = text;
+    *names_out = (struct set_names){ 0 };
     if (text == NULL)
-        return 0;
+        return;
     if (strchr(patterns, ',') == NULL || access(patterns, F_OK) == 0)
         search_pattern(&search, text);
     else
@@ -507,5 +513,15 @@ uint64_t dataset_shards_classes(const char *patterns, const char *label_key)
             search_pattern(&search, pattern);
     shard_counts_release(&search.counts);
     free(text);
-    return search.most;
+    *names_out = search.named;
+    names_out->classes = search.most;
+}
+
+uint64_t dataset_shards_classes(const char *patterns, const char *label_key)
+{
+    struct set_names names;
+    dataset_shards_names(&names, patterns, label_key);
+    const uint64_t classes = names.classes;
+    set_names_release(&names);
+    return classes;
 }

@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_DATASET_SHARDS_H
 #define PIPETRAIN_DATASET_SHARDS_H
 
+#include "loader/set_names.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/shard_list.h"
 
@@ -14,6 +15,8 @@ int dataset_shards_find(struct shard_list *list_out, const char *patterns, const
 /* The largest number of classes that the folders of all matching files say (set_names.h) of the label of this key, NULL
  * or "": of each folder's own; 0 if none says it. Prints nothing: dataset_open reports problems. */
 uint64_t dataset_shards_classes(const char *patterns, const char *label_key);
+/* The same number with the names of the first folder that has some, for set_names_release. */
+void dataset_shards_names(struct set_names *names_out, const char *patterns, const char *label_key);
 /* Report on stderr, in one line, the shards that lists leave out and that no list uses, each file once, under whatever
  * names. 0 or -ENOMEM. */
 int left_out_report(const struct shard_list *lists, uint32_t count);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
@@ -52,6 +53,38 @@ static int find_list(struct known_names *names, const struct trained *trained)
     return text == NULL ? 0 : read_list(&names->listed, text, strlen(text), trained->weights_path);
 }
 
+/* A set with names is compared with the weights' names and not counted when it is opened. */
+static void report_spare(const struct trained *trained)
+{
+    const struct dataset *const dataset = trained->dataset;
+    const uint64_t classes = dataset->stored_classes;
+    const bool is_told = dataset->class_names.count == 0 && dataset->options.part != DATASET_HELD_OUT;
+    if (dataset->classes_said_in != NULL && !is_told && classes <= DATASET_CLASSES_MAX &&
+        (int64_t)classes + dataset->options.label_offset < (int64_t)trained->net->classes)
+        log_message(LOG_RUN, "%s: %s says %" PRIu64 " classes, the weights are of a network with %" PRIu32 " and do "
+                    "not name them: right only if label k of the set is output k", dataset->options.what,
+                    shard_base_name(dataset->classes_said_in), classes, trained->net->classes);
+}
+
+/* Weights without names are of any classes that their number allows, or of those of data.train. 0 or -ENODATA after a
+ * message. */
+static int check_unnamed(const struct trained *trained)
+{
+    const struct data_settings *const data = &trained->settings->data;
+    const struct dataset *const dataset = trained->dataset;
+    const bool may_differ = trained->settings->model.weights_differ;
+    char here[LIST_BYTES], there[LIST_BYTES];
+    report_spare(trained);
+    if (!shards_name_differently(data->train, dataset->options.pattern, data->label_key, there, here, LIST_BYTES))
+        return 0;
+    log_message(may_differ ? LOG_RUN : LOG_ERROR, "%s: its classes are not those of train: %s; train has %s%s",
+                dataset->options.what, here, there,
+                may_differ ? " (model.weights_differ = yes)"
+                           : ": convert both sets together, name the classes of both with data.class_names = FILE, set "
+                             "data.train to the set of the weights, or model.weights_differ = yes");
+    return may_differ ? 0 : -ENODATA;
+}
+
 /* Check that data set and weights have the same names. 0, -ENODATA after a message, or -ENOMEM. */
 static int check_weights(const struct trained *trained)
 {
@@ -60,6 +93,8 @@ static int check_weights(const struct trained *trained)
     char here[LIST_BYTES], there[LIST_BYTES];
     if (dataset == NULL || *trained->settings->data.class_names != '\0')
         return 0;
+    if (text == NULL)
+        return check_unnamed(trained);
     const bool may_differ = trained->settings->model.weights_differ;
     const int rc = dataset_names_differ(dataset, text, here, there, LIST_BYTES);
     if (rc == -EBADMSG)

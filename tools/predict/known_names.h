@@ -13,8 +13,8 @@ struct known_names {
 
 /* Take the names from the first of these that has any: the file data.class_names; the files next to the shards of the
  * data set, if there is one; the weights. Without data.class_names, it is an error if data set and weights have different
- * names for a class. Borrows the data set and the network. 0, or an exit code after a message; call known_names_release
- * in both cases. */
+ * names for a class, or where the weights have none, data set and data.train. Borrows the data set and the network. 0, or
+ * an exit code after a message; call known_names_release in both cases. */
 int known_names_find(struct known_names *names, const struct trained *trained);
 void known_names_release(struct known_names *names);
 

@@ -7,19 +7,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/dataset_shards.h"
 #include "loader/set_names.h"
 #include "stage/text/text_stream.h"
+
+static bool compare_sets(const struct set_names *one, const struct set_names *other, char *one_out, char *other_out,
+                         size_t text_size)
+{
+    if (!set_names_differ(one, other))
+        return false;
+    set_names_describe(one, one_out, text_size);
+    set_names_describe(other, other_out, text_size);
+    return true;
+}
 
 bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
                                size_t text_size)
 {
     const struct set_names one = { .names = a->class_names, .classes = a->stored_classes };
     const struct set_names other = { .names = b->class_names, .classes = b->stored_classes };
-    if (!set_names_differ(&one, &other))
-        return false;
-    set_names_describe(&one, a_out, text_size);
-    set_names_describe(&other, b_out, text_size);
-    return true;
+    return compare_sets(&one, &other, a_out, b_out, text_size);
+}
+
+bool shards_name_differently(const char *a, const char *b, const char *label_key, char *a_out, char *b_out,
+                             size_t text_size)
+{
+    struct set_names one, other;
+    dataset_shards_names(&one, a, label_key);
+    dataset_shards_names(&other, b, label_key);
+    const bool differ = compare_sets(&one, &other, a_out, b_out, text_size);
+    set_names_release(&one);
+    set_names_release(&other);
+    return differ;
 }
 
 int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,

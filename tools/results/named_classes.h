@@ -12,6 +12,10 @@
  * say is written. */
 bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
                                size_t text_size);
+/* The same for the sets of two lists of patterns, of which only the folders' descriptions and lists of names are read; a
+ * set that says nothing differs from none. label_key: as for dataset_shards_names. */
+bool shards_name_differently(const char *a, const char *b, const char *label_key, char *a_out, char *b_out,
+                             size_t text_size);
 /* Does a data set name classes differently from a network whose names are `text`, as in the metadata of weights and
  * checkpoints (NULL: it has none)? Then the first names of both are written. 1, 0, -EBADMSG when the text is not a list
  * of names, or -ENOMEM. */

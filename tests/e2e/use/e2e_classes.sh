@@ -208,6 +208,37 @@ said() {
 bare
 expect_end 0 'weights without names' run "$pipetrain" -c three.conf --set 'data.train=bare/train-*' --set data.validation= \
     --set data.classes=3 --set run.dir=unnamed.run
+# Then a set of fewer classes, with names or without, is told, and data.train of a configuration is compared as in training.
+expect_end 0 'ten outputs without names' run "$pipetrain" -c three.conf --set 'data.train=bare/train-*' \
+    --set data.validation= --set run.dir=ten.run --set train.steps=1 --set data.classes=10
+nameless() { # WEIGHTS ARGUMENT...
+    weights=$1 && shift
+    run "$pipetrain" evaluate -w "$weights.run/weights.safetensors" --set devices.kind="$kind" "$@"
+}
+for case in 'ten set 1' 'ten unnamed 1' 'ten bare 0' 'unnamed set 0' 'unnamed unnamed 0' 'unnamed bare 0'; do
+    set -- $case
+    nameless $1 --set "data.validation=$2/validation-*"
+    expect_code 0 "weights $1 on $2"
+    expect_err_lines "$3"
+    [ "$3" = 0 ] || expect_err '^validation: dataset.json says 3 classes, the weights are of a network with 10'
+    [ "$case" != 'ten set 1' ] || expect_err '10 and do not name them: right only if label k of the set is output k$'
+done
+nameless ten --set 'data.validation=set/validation-*' --set data.class_names=list
+grep -q 'only if label' err && fail 'classes that are named are told'
+nameless ten -c three.conf --set data.validation= --set data.validation_split=0.3 --set data.classes=10 \
+    --set model.weights_differ=yes
+expect_code 0 'a part that is held out'
+expect_err '^train: dataset.json says 3 classes, .* right only if label k of the set is output k$'
+for pair in 'set other 3' 'other set 3' 'unnamed fewer_unnamed 3' 'set set/validation-* 0' 'unnamed set 0' 'bare set 0' \
+    'nowhere set 0' 'set bare 0' 'set,other/train-* other 3' 'linked/o-train-* set 3'; do
+    set -f && set -- $pair && set +f
+    nameless unnamed -c three.conf --set "data.train=$1" --set "data.validation=$2" --set data.classes=3
+    expect_code "$3" "data.train=$1, evaluated on $2"
+    [ "$3" = 0 ] || expect_err '^pipetrain: validation: its classes are not those of train: .*; train has (class0|3 classes)'
+    nameless unnamed -c three.conf --set "data.train=$1" --set "data.validation=$2" --set data.classes=3 \
+        --set model.weights_differ=yes
+    expect_code 0 "data.train=$1, evaluated on $2 all the same"
+done
 for names in 'class1 class2 class3:3' 'class0 class1 class2:0' 'ant cat owl:0'; do
     said ${names%:*}
     run "$pipetrain" -c three.conf --check --set 'data.train=bare/train-*' --set 'data.validation=said.set/validation-*' \

@@ -421,7 +421,9 @@ static int compare_folder(const void *folder, const void *element)
 /* The training class of this name; NULL: there is none. */
 static char **find_class(const struct image_layout *layout, const struct folders *folder)
 {
-    return bsearch(folder, layout->class_names, layout->class_count, sizeof(char *), compare_folder);
+    return layout->class_count == 0 ? NULL
+                                    : bsearch(folder, layout->class_names, layout->class_count, sizeof(char *),
+                                              compare_folder);
 }
 
 /* ---- names that look the same ---- */

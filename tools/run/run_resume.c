@@ -95,12 +95,18 @@ static bool hash_file(const char *path, uint64_t *hash_out)
     return bytes == 0;
 }
 
-/* The weights that the run began with may be replaced by others under the same name. */
+#define WEIGHTS_KEY CONTENT_OF "model.weights = "
+#define WEIGHTS_DIGITS 16
+#define WEIGHTS_UNKNOWN "0000000000000000"
+
+/* The file may be replaced by another one under the same name, or removed. */
 static void write_weights(const char *path, FILE *out)
 {
     uint64_t hash;
     if (*path != '\0' && hash_file(path, &hash))
-        fprintf(out, CONTENT_OF "model.weights = %016" PRIx64 "\n", hash);
+        fprintf(out, WEIGHTS_KEY "%016" PRIx64 "\n", hash);
+    else
+        fprintf(out, WEIGHTS_KEY WEIGHTS_UNKNOWN "\n");
 }
 
 /* Results depend on it as on the device: "backend = onednn with AVX2". */
@@ -143,9 +149,9 @@ static int make_identity(struct run_state *state, const struct settings *setting
     if (settings->model_text != NULL)
         fprintf(out, "model.file = %016" PRIx64 "\n",
                 (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
-    write_weights(settings->model.weights, out);
     write_data(plan, datasets, out);
     const long decisive = ftell(out);
+    write_weights(settings->model.weights, out);
     write_options(&effective, EFFECT_TOLD, out);
     write_backend(plan->devices.backend, out);
     const int rc = text_stream_end(out, &text);
@@ -258,6 +264,31 @@ static bool identity_differs(const struct run_state *state, const char *theirs, 
             add_difference(line, key_bytes, value, differences);
     }
     return differences->count > 0;
+}
+
+static bool is_known(const char *hash)
+{
+    return hash != NULL && strncmp(hash, WEIGHTS_UNKNOWN, WEIGHTS_DIGITS) != 0;
+}
+
+/* Did the run of the text begin with other weights than those that model.weights names now? */
+static bool had_other_weights(const struct run_state *state, const char *theirs)
+{
+    const char *const ours = find_value(state->identity, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    const char *const there = find_value(theirs, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    return is_known(ours) && is_known(there) && strncmp(ours, there, WEIGHTS_DIGITS) != 0;
+}
+
+/* A run that is resumed goes on with its own weights, and its checkpoints keep the name of those that it began with. */
+static void keep_weights(struct run_state *state)
+{
+    const char *const theirs = checkpoint_reader_settings(state->reader);
+    const char *const there = find_value(theirs, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    char *const ours = (char *)find_value(state->identity, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    if (had_other_weights(state, theirs))
+        log_message(LOG_PROBLEM, "%s is of a run that began with other weights than model.weights names now: it goes on "
+                    "with its own (run.resume=never begins with those)", checkpoint_reader_path(state->reader));
+    memcpy(ours, there != NULL ? there : WEIGHTS_UNKNOWN, WEIGHTS_DIGITS);
 }
 
 /* Report what has changed that may. Earlier versions did not store it, nor what the order of blocks depends on. */
@@ -621,7 +652,11 @@ static bool ends_there(const struct run_state *state, const struct earlier_run *
            is_still(state, run, "train.patience = ");
 }
 
-struct ended_run { char directory[PATH_MAX]; uint64_t steps; bool is_same, is_exact; };
+struct ended_run {
+    char directory[PATH_MAX];
+    uint64_t steps;
+    bool is_same, is_exact, had_other_weights;
+};
 
 static void look_at(struct ended_run *ended, const struct run_state *state, const char *directory, uint64_t steps)
 {
@@ -632,7 +667,8 @@ static void look_at(struct ended_run *ended, const struct run_state *state, cons
     const bool is_same = strcmp(run.ended, "failed") != 0 && !identity_differs(state, run.identity, &differences);
     const bool is_exact = is_same && ends_there(state, &run, steps);
     if (is_exact || (is_same && !ended->is_same)) {
-        *ended = (struct ended_run){ .steps = run.steps, .is_same = true, .is_exact = is_exact };
+        *ended = (struct ended_run){ .steps = run.steps, .is_same = true, .is_exact = is_exact,
+                                      .had_other_weights = had_other_weights(state, run.identity) };
         snprintf(ended->directory, sizeof(ended->directory), "%s", directory);
     }
     earlier_run_release(&run);
@@ -654,7 +690,8 @@ static int find_ended(struct run_state *state, const struct settings *settings, 
     state->is_over = ended.is_exact;
     if (ended.is_exact)
         log_message(LOG_PROBLEM, "%s is a run that has ended after step %s: nothing is left to do (to train again, set "
-                    "another run.dir or run.resume=never)", ended.directory, number_grouped(ended.steps).text);
+                    "another run.dir or run.resume=never)%s", ended.directory, number_grouped(ended.steps).text,
+                    ended.had_other_weights ? "; it began with other weights than model.weights names now" : "");
     else if (ended.is_same && steps < ended.steps)
         return refuse_shorter(settings, ended.directory, ended.steps, steps);
     else if (ended.is_same && !run_name_was_given(settings))
@@ -721,6 +758,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         return exit_code_of(rc, EXIT_CODE_DATA);
     if (identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
         return reject_other(state, settings, plan, differences.words);
+    keep_weights(state);
     int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
     if (code == 0)
         code = check_towers(state, plan);

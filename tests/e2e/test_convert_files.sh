@@ -414,6 +414,44 @@ train sample 0: what" csv same.csv some.csv
     rm -r copies copied same.csv some.csv
 }
 
+# contradictions_are_said WORDS ARGUMENT... - in one line of these arguments' conversion, with any number of threads
+contradictions_are_said() {
+    words=$1
+    shift
+    for jobs in 1 5; do
+        answers 0 "$words" "$@" -o labelled --force --jobs=$jobs
+        [ "$(grep -c 'of another class' messages)" -eq 1 ] || failed "not one line: $* ($(cat messages))"
+    done
+}
+
+says_that_equal_images_of_a_set_have_two_classes() {
+    cp -r set alike
+    cp alike/train/cat/3.png alike/train/cat/8.png
+    cp alike/val/dog/1.png alike/val/dog/2.png
+    for input in set alike; do
+        expect 0 folder $input -o labelled --force
+        ! grep -q 'of another class' messages || failed "$input has no such images: $(cat messages)"
+    done
+    cp alike/train/cat/3.png alike/train/dog/9.png
+    image gone >gone.png
+    for name in "big bird/a" cat/b dog/c dog/d; do cp gone.png "alike/train/$name.png"; done
+    contradictions_are_said "7 of 27 train images are equal to one of another class, such as alike: train/big bird/a.png and \
+alike: train/cat/b.png: an image has one class" folder alike
+    tar cf alike.tar alike
+    contradictions_are_said "7 of 27 train images are equal to one of another class, such as" tar alike.tar
+    contradictions_are_said "7 of 27 train images are equal to one of another class, such as" tfrecord labelled
+    contradictions_are_said "7 of 27 train images are equal to one of another class, such as alike/train: big bird/a.png and \
+alike/train: cat/b.png" folder alike/train
+    rm alike/train/*/[a-d].png alike/train/dog/9.png
+    for name in cat/8 dog/9; do cp gone.png "alike/val/$name.png"; done
+    contradictions_are_said "2 of 6 validation images are equal to one of another class, such as alike: val/cat/8.png and \
+alike: val/dog/9.png" folder alike
+    { echo label,pixel0,pixel1,pixel2,pixel3; for i in 0 1 1; do echo $i,9,8,7,6; echo 0,1,2,3,4; done; } >alike.csv
+    contradictions_are_said "3 of 6 train images are equal to one of another class, such as train sample 0 and train sample 2" \
+        csv alike.csv
+    rm -r alike alike.tar alike.csv labelled gone.png
+}
+
 says_that_no_set_is_made_of_a_split_without_classes() {
     for split in val test; do
         cp -r set flat
@@ -694,6 +732,7 @@ says_that_images_show_little
 takes_tables_as_others_write_them
 names_the_classes_and_says_what_looks_like_another_split
 says_that_images_are_trained_on
+says_that_equal_images_of_a_set_have_two_classes
 says_that_no_set_is_made_of_a_split_without_classes
 decodes_what_it_stores_and_names_all_that_is_damaged
 says_what_was_meant

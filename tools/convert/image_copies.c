@@ -1,5 +1,5 @@
-/* Copies of training images in other sets, by hashes of the stored bytes. Noted by the writing threads, compared by
- * main. */
+/* Images that are equal, within a set and in two sets, by hashes of the stored bytes. Noted by the writing threads,
+ * compared by main. */
 #include "tools/convert/image_copies.h"
 
 #include <errno.h>
@@ -16,26 +16,29 @@
 
 #define LABEL_UNKNOWN UINT32_MAX
 #define NONE UINT64_MAX
+/* About as many images of a set are listed at once to find equal ones. */
+#define PART_IMAGES (UINT64_C(1) << 20)
 
-/* An image that is not for training. The first of equal ones stands for all of them. */
-struct held_image {
+/* An image of a set. Outside of the training set the first of equal ones stands for all of them. */
+struct set_image {
     uint64_t hash, index;
     uint64_t trained;           /* the first like it in the training set, or NONE */
     uint64_t relabelled;        /* the first one there with another label than that, or NONE */
 };
 
-struct held_images { struct held_image *items; uint64_t count; };
+struct set_images { struct set_image *items; uint64_t count; };
 
 struct copies_found {
     uint64_t count, other_label;
     uint64_t index, trained;    /* the first pair, of those with two labels if there are some */
 };
 
+/* Images of one set that are equal to one of another label there, and the first pair. */
+struct labels_found { uint64_t count, first, other; };
+
 int image_copies_init(struct image_copies *copies, const struct sample_source *sources, size_t count)
 {
     *copies = (struct image_copies){ .sources = sources };
-    if (count < 2)
-        return 0;
     copies->hashes = calloc(count, sizeof(*copies->hashes));
     copies->labels = calloc(count, sizeof(*copies->labels));
     if (copies->hashes == NULL || copies->labels == NULL)
@@ -74,32 +77,36 @@ void image_copies_note(const struct image_copies *copies, size_t source, uint64_
     copies->labels[source][index] = sample->has_label ? (uint32_t)sample->label : LABEL_UNKNOWN;
 }
 
-static int compare_held(const void *a, const void *b)
+static int compare_images(const void *a, const void *b)
 {
-    const struct held_image *const one = a, *const other = b;
+    const struct set_image *const one = a, *const other = b;
     if (one->hash != other->hash)
         return one->hash < other->hash ? -1 : 1;
     return (one->index > other->index) - (one->index < other->index);
 }
 
-/* The images of a source, sorted by their hashes. */
-static int list_held(const struct image_copies *copies, size_t source, struct held_images *held)
+/* The images of one of `parts` parts of a source, sorted by their hashes. Equal images are in the same part. */
+static int list_part(const struct image_copies *copies, size_t source, uint64_t part, uint64_t parts,
+                     struct set_images *images)
 {
-    const uint64_t count = copies->sources[source].record_count;
+    const uint64_t *const hashes = copies->hashes[source], count = copies->sources[source].record_count;
+    uint64_t listed = 0;
 
-    *held = (struct held_images){ .items = calloc(count + 1, sizeof(*held->items)) };
-    if (held->items == NULL)
+    for (uint64_t i = 0; i < count; i++)
+        listed += hashes[i] != 0 && hashes[i] % parts == part;
+    *images = (struct set_images){ .items = calloc(listed + 1, sizeof(*images->items)) };
+    if (images->items == NULL)
         return -ENOMEM;
     for (uint64_t i = 0; i < count; i++) {
-        if (copies->hashes[source][i] != 0)
-            held->items[held->count++] = (struct held_image){ copies->hashes[source][i], i, NONE, NONE };
+        if (hashes[i] != 0 && hashes[i] % parts == part)
+            images->items[images->count++] = (struct set_image){ hashes[i], i, NONE, NONE };
     }
-    qsort(held->items, held->count, sizeof(*held->items), compare_held);
+    qsort(images->items, images->count, sizeof(*images->items), compare_images);
     return 0;
 }
 
 /* The first of the images with this hash; NULL: there is none. */
-static struct held_image *find_held(const struct held_images *held, uint64_t hash)
+static struct set_image *find_first(const struct set_images *held, uint64_t hash)
 {
     uint64_t low = 0, high = held->count;
 
@@ -118,11 +125,11 @@ static bool labels_differ(uint32_t one, uint32_t other)
     return one != other && one != LABEL_UNKNOWN && other != LABEL_UNKNOWN;
 }
 
-static void look_at_trained(const struct image_copies *copies, struct held_images *held)
+static void look_at_trained(const struct image_copies *copies, struct set_images *held)
 {
     for (uint64_t i = 0; i < copies->sources[0].record_count; i++) {
         const uint64_t hash = copies->hashes[0][i];
-        struct held_image *const first = hash != 0 ? find_held(held, hash) : NULL;
+        struct set_image *const first = hash != 0 ? find_first(held, hash) : NULL;
         if (first == NULL)
             continue;
         if (first->trained == NONE)
@@ -133,7 +140,7 @@ static void look_at_trained(const struct image_copies *copies, struct held_image
 }
 
 /* `first` stands for the images that are equal to this one. */
-static void count_copy(const struct image_copies *copies, size_t source, const struct held_image *first, uint64_t index,
+static void count_copy(const struct image_copies *copies, size_t source, const struct set_image *first, uint64_t index,
                        struct copies_found *found)
 {
     const uint32_t *const trained_labels = copies->labels[0], label = copies->labels[source][index];
@@ -152,13 +159,13 @@ static void count_copy(const struct image_copies *copies, size_t source, const s
 }
 
 static struct copies_found count_copies(const struct image_copies *copies, size_t source,
-                                        const struct held_images *held)
+                                        const struct set_images *held)
 {
-    const struct held_image *first = held->items;
+    const struct set_image *first = held->items;
     struct copies_found found = { 0 };
 
     for (uint64_t i = 0; i < held->count; i++) {
-        const struct held_image *const image = &held->items[i];
+        const struct set_image *const image = &held->items[i];
         first = image->hash != first->hash ? image : first;
         if (first->trained != NONE)
             count_copy(copies, source, first, image->index, &found);
@@ -180,17 +187,93 @@ static void say_copies(const struct image_copies *copies, size_t source, const s
                 labels, one, other, strcmp(held->split, "test") == 0 ? "test" : "validate");
 }
 
+/* Of `count` images that are equal, in their order in the set: those of another label than one of the others. */
+static void count_relabelled(const uint32_t *labels, const struct set_image *equal, uint64_t count,
+                             struct labels_found *found)
+{
+    const struct set_image *first = NULL, *other = NULL;
+    uint64_t labelled = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t label = labels[equal[i].index];
+        if (label == LABEL_UNKNOWN)
+            continue;
+        labelled++;
+        if (first == NULL)
+            first = &equal[i];
+        else if (other == NULL && label != labels[first->index])
+            other = &equal[i];
+    }
+    if (other == NULL)
+        return;
+    if (found->count == 0 || first->index < found->first) {
+        found->first = first->index;
+        found->other = other->index;
+    }
+    found->count += labelled;
+}
+
+static void look_at_labels(const uint32_t *labels, const struct set_images *images, struct labels_found *found)
+{
+    uint64_t next;
+
+    for (uint64_t i = 0; i < images->count; i = next) {
+        for (next = i + 1; next < images->count && images->items[next].hash == images->items[i].hash;)
+            next++;
+        count_relabelled(labels, &images->items[i], next - i, found);
+    }
+}
+
+static void say_labels(const struct sample_source *source, const struct labels_found *found)
+{
+    char first[1024], other[1024];
+
+    image_flaws_name(source, found->first, first, sizeof(first));
+    image_flaws_name(source, found->other, other, sizeof(other));
+    log_message(LOG_RUN, "%" PRIu64 " of %" PRIu64 " %s images are equal to one of another class, such as %s and %s: "
+                "an image has one class", found->count, source->record_count, source->split, first, other);
+}
+
+/* Equal images of one set with different labels. Part by part, as the training set may have many millions. */
+static int report_labels(const struct image_copies *copies, size_t source)
+{
+    const uint64_t parts = copies->sources[source].record_count / PART_IMAGES + 1;
+    struct labels_found found = { 0 };
+
+    for (uint64_t part = 0; part < parts; part++) {
+        struct set_images images;
+        if (list_part(copies, source, part, parts, &images) < 0)
+            return -ENOMEM;
+        look_at_labels(copies->labels[source], &images, &found);
+        free(images.items);
+    }
+    if (found.count > 0)
+        say_labels(&copies->sources[source], &found);
+    return 0;
+}
+
+/* Images of one set that are in the training set, too. */
+static int report_trained(const struct image_copies *copies, size_t source)
+{
+    struct set_images held;
+
+    if (list_part(copies, source, 0, 1, &held) < 0)
+        return -ENOMEM;
+    look_at_trained(copies, &held);
+    const struct copies_found found = count_copies(copies, source, &held);
+    free(held.items);
+    if (found.count > 0)
+        say_copies(copies, source, &found);
+    return 0;
+}
+
 int image_copies_report(const struct image_copies *copies)
 {
-    for (size_t source = 1; source < copies->source_count; source++) {
-        struct held_images held;
-        if (list_held(copies, source, &held) < 0)
-            return -ENOMEM;
-        look_at_trained(copies, &held);
-        const struct copies_found found = count_copies(copies, source, &held);
-        free(held.items);
-        if (found.count > 0)
-            say_copies(copies, source, &found);
-    }
-    return 0;
+    int rc = 0;
+
+    for (size_t source = 0; rc == 0 && source < copies->source_count; source++)
+        rc = report_labels(copies, source);
+    for (size_t source = 1; rc == 0 && source < copies->source_count; source++)
+        rc = report_trained(copies, source);
+    return rc;
 }

@@ -1,5 +1,5 @@
-/* Images of the validation and test set that are in the training set, too, byte for byte: results on them say nothing
- * of other images. */
+/* Images that are there again, byte for byte: those of the validation and test set that are in the training set, too,
+ * as results on them say nothing of other images, and those of one set with different labels. */
 #ifndef PIPETRAIN_IMAGE_COPIES_H
 #define PIPETRAIN_IMAGE_COPIES_H
 
@@ -17,14 +17,13 @@ struct image_copies {
     uint32_t **labels;          /* their low bits; UINT32_MAX: not known */
 };
 
-/* For these sources, the training set first; nothing is kept of a single one. 0 or -ENOMEM; image_copies_release in
- * both cases. */
+/* For these sources, the training set first. 0 or -ENOMEM; image_copies_release in both cases. */
 int image_copies_init(struct image_copies *copies, const struct sample_source *sources, size_t count);
 void image_copies_release(struct image_copies *copies);
 /* Keep what tells the image of a sample from others. Any thread. */
 void image_copies_note(const struct image_copies *copies, size_t source, uint64_t index,
                        const struct found_sample *sample);
-/* Say how many there are, in a line for each set that has some. After all were noted. 0 or -ENOMEM. */
+/* Say how many there are, in a line of each kind for each set that has some. After all were noted. 0 or -ENOMEM. */
 int image_copies_report(const struct image_copies *copies);
 
 #endif

@@ -304,6 +304,44 @@ static int refuse_format(char *problem, size_t problem_size)
     return -EBADMSG;
 }
 
+/* Read the number up to `most` behind a name: "cat: 2", "cat=2" or "cat 2". Returns the length of the name, or 0. */
+static size_t read_number_behind(const char *line, uint32_t most, uint32_t *number_out)
+{
+    size_t begin = strlen(line);
+    while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9')
+        begin--;
+    const unsigned long number = line[begin] != '\0' ? strtoul(line + begin, NULL, 10) : ULONG_MAX;
+    if (begin == 0 || number > most || strchr(":= \t", line[begin - 1]) == NULL)
+        return 0;
+    while (begin > 0 && strchr(":= \t", line[begin - 1]) != NULL)
+        begin--;
+    *number_out = (uint32_t)number;
+    return begin;
+}
+
+/* Are there numbers behind unlike names, 0 to count - 1 or 1 to count in any order, that may be those of the classes?
+ * "character 1", "character 2" are names. 0, -EBADMSG or -ENOMEM. */
+static int check_numbers_behind(const struct lines *lines, char *problem, size_t problem_size)
+{
+    bool *const is_there = calloc((size_t)lines->count + 1, sizeof(*is_there));
+    bool are_alike = true;
+    uint32_t i = 0, number = 0;
+    size_t before = 0;
+    if (is_there == NULL)
+        return -ENOMEM;
+    for (; i < lines->count; i++) {
+        const size_t bytes = read_number_behind(lines->at[i], lines->count, &number);
+        if (bytes == 0 || is_there[number])
+            break;
+        is_there[number] = true;
+        are_alike = are_alike && (i == 0 || (bytes == before && strncmp(lines->at[i], lines->at[i - 1], bytes) == 0));
+        before = bytes;
+    }
+    const bool are_classes = i == lines->count && !(is_there[0] && is_there[lines->count]) && !are_alike;
+    free(is_there);
+    return are_classes ? refuse_format(problem, problem_size) : 0;
+}
+
 static int read_lines(struct class_names *names, size_t bytes, char *problem, size_t problem_size)
 {
     struct lines lines = { NULL, 0 };
@@ -317,6 +355,8 @@ static int read_lines(struct class_names *names, size_t bytes, char *problem, si
         snprintf(problem, problem_size, "names %" PRIu32 " classes, more than %" PRIu32, lines.count, CLASS_NAMES_MAX);
         rc = -EBADMSG;
     }
+    if (rc == 0 && count_indexes(&lines) == 0)
+        rc = check_numbers_behind(&lines, problem, problem_size);
     if (rc == 0)
         rc = leave_out_numbers(&lines);
     if (rc == 0 && is_table(&lines))

@@ -34,6 +34,8 @@ TEST(lines_name_classes_in_their_order)
     expect_names("roses\na daisy\ntulips\n", 3, three);
     expect_names("roses\r\na daisy\r\ntulips", 3, three);
     expect_names("\nroses\n\n\na daisy\n\r\ntulips\n\n", 3, three);
+    static const char *const numbered[] = { "phase 1", "stage 2" };
+    expect_names("0:phase 1\n1:stage 2\n", 2, numbered);
     static const char *const colons[] = { "a:b", "0:x" };
     expect_names("a:b\n0:x\n", 2, colons);
 }
@@ -48,6 +50,7 @@ TEST(other_formats_are_no_lists)
         "- cat\n- dog\n", "\"cat\"\n\"dog\"\n", "'cat',\n'dog'\n", "0,cat\n1,dog\n", "id,name\n0,cat\n1,dog\n",
         "label\tname\n0\tcat\n1\tdog\n", "17\tcat\n203\tdog\n", "n01440764\ttench\nn01443537\tgoldfish\n", "cat\t0\ndog\t1\n",
         "cat\ndog\tbark\n", "id name\n0 cat\n1 dog\n", "id name\n1 cat\n2 dog\n3 owl\n", "0;cat\n1;dog\n", "id|name\n0|cat\n1|dog\n",
+        "owl: 2\ndog: 1\ncat: 0\n", "cat 0\ndog 1\n", "dog=2\ncat=1\n", "cat : 1\r\nowl : 3\r\ndog : 2\r\n",
         "cat,0\ndog, 1\n", "cat, dog, owl\n", "<!DOCTYPE html>\n", "<?xml version=\"1.0\"?>\n",
     };
     struct class_names names;
@@ -58,7 +61,8 @@ TEST(other_formats_are_no_lists)
     static const char *const kept[][2] = {
         { "#love", "#fun" }, { "A", "#" }, { "tench, Tinca tinca", "goldfish, gold fish" }, { "names", "nc" }, { "item", "7,5" },
         { "'n' sync", "it's" }, { "1,3-butadiene", "water" }, { "<unk>", "-" }, { "path: a", "b - c" }, { "nc: x", "\"a\" or b" },
-        { "cat\t", "\tdog" }, { "room", "0 gravity" },
+        { "cat\t", "\tdog" }, { "room", "0 gravity" }, { "character 0", "character 1" },
+        { "digit=2", "digit=1" }, { "cat 1", "dog 1" }, { "Boeing 737", "Airbus 1" }, { "F1", "G2" }, { "cat 0", "dog" },
     };
     for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
         char text[64];

@@ -286,6 +286,14 @@ for last in --set=train.steps=2 --check; do
     expect_code 2 "of a run that computes nothing, $last"
 done
 expect_same_file "$dir/summary.json" "$work/before/summary.json" 'results of the run before'
+for kept in best weights; do
+    mkdir "$dir-kept" && cp "$dir/weights.safetensors" "$dir-kept/$kept.safetensors"
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir-kept" --set train.steps=2
+    expect_code 2 "$kept.safetensors alone in the directory"
+    expect_err "holds the results of an earlier run, and no checkpoint to resume .there is $kept.safetensors.:"
+    expect_same_file "$dir/weights.safetensors" "$dir-kept/$kept.safetensors" 'weights that somebody kept'
+    rm -r "$dir-kept"
+done
 run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir-3" --set train.steps=1
 expect_code 0 'beside it'
 rm -r "$dir-2" "$dir-3"

@@ -39,12 +39,17 @@ static size_t length_of(const char *directory)
     return length;
 }
 
-/* A run writes its summary when it ends; a killed run has none. */
-static bool holds_results(const char *directory)
+/* A run writes its summary when it ends; a killed run has none. Weights may also be kept where the rest was removed. */
+static const char *find_result(const char *directory)
 {
+    static const char *const names[] = { "summary.json", "best.safetensors", "weights.safetensors" };
     char path[PATH_MAX];
-    const int length = snprintf(path, sizeof(path), "%s/summary.json", directory);
-    return length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const int length = snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+        if (length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0)
+            return names[i];
+    }
+    return NULL;
 }
 
 static int read_beginning(int fd, bool *is_of_others_out)
@@ -87,12 +92,13 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
 {
     char other[PATH_MAX] = "OTHER", quoted[PATH_MAX];
     const char *const directory = settings->run.dir;
-    if (!run_name_was_given(settings) || strcmp(settings->run.resume, "never") == 0 || !holds_results(directory))
+    const char *const result = find_result(directory);
+    if (!run_name_was_given(settings) || strcmp(settings->run.resume, "never") == 0 || result == NULL)
         return false;
     find_free_name(directory, other);
     snprintf(problem_out, problem_size,
-             "run directory %s holds the results of an earlier run, and no checkpoint to resume: choose another with "
-             "--set run.dir=%s, or replace the results with --set run.resume=never", directory,
+             "run directory %s holds the results of an earlier run, and no checkpoint to resume (there is %s): choose "
+             "another with --set run.dir=%s, or replace the results with --set run.resume=never", directory, result,
              shell_word(other, quoted, sizeof(quoted)));
     return true;
 }

@@ -113,7 +113,14 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         return -EINVAL;
     while ((letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1) {
         switch (letter) {
-        case 'c': arguments->config_path = optarg; break;
+        case 'c':
+            if (arguments->config_path != NULL && strcmp(arguments->config_path, optarg) != 0) {
+                log_message(LOG_ERROR, "-c is given twice: '%s' and '%s'; --set SECTION.KEY=VALUE adds to a file",
+                            arguments->config_path, optarg);
+                return -EINVAL;
+            }
+            arguments->config_path = optarg;
+            break;
         case WORD_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
         case WORD_CHECK: arguments->check = true; break;
         case WORD_DRY_RUN: arguments->dry_run = true; break;

@@ -341,6 +341,16 @@ train progress --progress=line --set report.pace=0
 if grep -q "$(printf '[\r\033]')" "$work/err" "$work/out"; then
     fail 'control characters in what is not a terminal'
 fi
+# The second of two files would replace the first.
+run "$pipetrain" -c "$work/tiny.conf" -c "$work/other.conf" --check
+expect_code 2 'two configurations'
+expect_err "-c is given twice: '$work/tiny.conf' and '$work/other.conf'"
+run "$pipetrain" -c "$work/tiny.conf" -c "$work/tiny.conf" --check
+expect_code 0 'one configuration, twice'
+run "$pipetrain" evaluate -c "$work/tiny.conf" -w a.safetensors --weights=b.safetensors
+expect_code 2 'two files of weights'
+expect_err "--weights is given twice: 'a.safetensors' and 'b.safetensors'"
+
 # bf16 is for CPUs that have it; others say what they lack. oneDNN may be told that the CPU has less.
 bf16="-c $work/tiny.conf --set devices.kind=cpu --set devices.precision=bf16 --set run.dir=$work/runs/bf16"
 run env ONEDNN_MAX_CPU_ISA=AVX2 "$pipetrain" $bf16 --check

@@ -168,8 +168,20 @@ static int store(const struct program_command *command, const struct program_opt
     return -EINVAL;
 }
 
+/* The second of two values of an option would replace the first. */
+static int check_once(const struct program_command *command, const struct program_option *row, const char **given,
+                      const char *value)
+{
+    if (row->store != STORE_TEXT || *given == NULL || strcmp(*given, value) == 0) {
+        *given = value;
+        return 0;
+    }
+    return program_usage_error(command, "--%s is given twice: '%s' and '%s'", row->name, *given, value);
+}
+
 int program_options_read(const struct program_command *command, int argc, char **argv, void *out)
 {
+    const char *given[PROGRAM_OPTIONS_MAX] = { NULL };
     struct program_words words;
     program_option_words(command->options, ":", &words);
     int code, rc = long_option_check(argc, argv, words.rows);
@@ -179,8 +191,10 @@ int program_options_read(const struct program_command *command, int argc, char *
         while (command->options[i].name != NULL && code_of(command->options, i) != code)
             i++;
         if (command->options[i].name != NULL)
+            rc = check_once(command, &command->options[i], &given[i], optarg);
+        if (command->options[i].name != NULL && rc == 0)
             rc = store(command, &command->options[i], optarg, out);
-        else
+        if (command->options[i].name == NULL)
             rc = program_usage_error(command, code == ':' ? "'%s' needs a value"
                                                           : "'%s' is no option, or takes no value", argv[optind - 1]);
     }

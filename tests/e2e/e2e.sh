@@ -228,6 +228,32 @@ progress = none
 END
 }
 
+# make_jpegs SET CLASSES EACH FRACTION: photos/CLASS/*.jpg here, so many of each class, and shards of them in the folder
+# SET, of which a fraction is for validation.
+make_jpegs() {
+    "$build/tests/e2e/use/jpeg_maker" photos "$2" "$3" && "$convert" folder photos -o "$1" --validation="$4" >/dev/null 2>&1 ||
+        { fail 'no JPEGs'; finish; }
+}
+
+# write_jpeg_conf FILE SET LENGTH: a configuration that trains on such a set, with a line for its length, as 'steps = 3'.
+write_jpeg_conf() {
+    cat >"$1" <<END
+[data]
+train = $2/train-*
+validation = $2/validation-*
+[model]
+name = mnist_cnn
+[train]
+batch = 10
+$3
+[devices]
+kind = $kind
+threads_per_tower = 1
+[report]
+progress = none
+END
+}
+
 # A network in $work/smooth.net with neither ReLU nor maximum: where both are, one rounding may turn a gradient aside, or
 # hide what is no number.
 make_smooth() {

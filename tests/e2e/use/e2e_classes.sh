@@ -3,23 +3,8 @@
 # checkpoint only with data whose class names are those of the checkpoint.
 . "$(dirname "$0")/../e2e.sh"
 cd "$work" || exit 99
-"$build/tests/e2e/use/jpeg_maker" photos 3 20 && "$convert" folder photos -o set --validation=0.25 >/dev/null 2>&1 ||
-    { fail 'no set'; finish; }
-cat >three.conf <<END
-[data]
-train = set/train-*
-validation = set/validation-*
-[model]
-name = mnist_cnn
-[train]
-batch = 10
-epochs = 1
-[devices]
-kind = $kind
-threads_per_tower = 1
-[report]
-progress = none
-END
+make_jpegs set 3 20 0.25
+write_jpeg_conf three.conf set 'epochs = 1'
 
 # outputs FILE: the classes of a file of weights, by the shape of its last layer
 outputs() {

@@ -3,26 +3,10 @@
 # reported and skipped; errors are reported before anything is computed.
 . "$(dirname "$0")/../e2e.sh"
 cd "$work" || exit 99
-"$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
-    { fail 'no JPEGs'; finish; }
+make_jpegs jpeg 10 60 0.25
 "$build/tests/e2e/use/jpeg_maker" others 10 9
-cat >tiny.conf <<END
-[data]
-train = jpeg/train-*
-validation = jpeg/validation-*
-[model]
-name = mnist_cnn
-[train]
-batch = 10
-epochs = 8
-[devices]
-kind = $kind
-threads_per_tower = 1
-[augment]
-evaluation_scale = 1
-[report]
-progress = none
-END
+write_jpeg_conf tiny.conf jpeg 'epochs = 8'
+printf '[augment]\nevaluation_scale = 1\n' >>tiny.conf
 weights=runs/tiny/weights.safetensors
 expect_end 0 'the training' run "$pipetrain" -c tiny.conf
 

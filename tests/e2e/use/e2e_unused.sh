@@ -5,23 +5,8 @@
 . "$(dirname "$0")/../e2e.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$work" || exit 99
-"$build/tests/e2e/use/jpeg_maker" photos 10 8 && "$convert" folder photos -o jpeg --validation=0.5 >/dev/null 2>&1 ||
-    { fail 'no JPEGs'; finish; }
-cat >tiny.conf <<END
-[data]
-train = jpeg/train-*
-validation = jpeg/validation-*
-[model]
-name = mnist_cnn
-[train]
-batch = 10
-steps = 3
-[devices]
-kind = $kind
-threads_per_tower = 1
-[report]
-progress = none
-END
+make_jpegs jpeg 10 8 0.5
+write_jpeg_conf tiny.conf jpeg 'steps = 3'
 expect_end 0 'the training' run "$pipetrain" -c tiny.conf
 weights=runs/tiny/weights.safetensors
 

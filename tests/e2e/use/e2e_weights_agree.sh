@@ -108,8 +108,7 @@ expect_network 's/^model small/model renamed/; s/relu r1/relu another/' 0 'other
 
 # ---- labels and classes ----
 
-"$build/tests/e2e/use/jpeg_maker" photos 3 8 && "$convert" folder photos -o set --validation=0.25 >/dev/null 2>&1 ||
-    fail 'no set'
+make_jpegs set 3 8 0.25
 train named --set data.train=set/train-* --set data.validation= --set train.batch=8
 for list in 'class0 class2 class1 2' 'cat dog owl 0' 'class0 other class2 0' 'class1 dog owl 2'; do
     echo "$list" | tr ' ' '\n' | sed 4d >list.txt

@@ -16,6 +16,7 @@
 #include "loader/set_names.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/text.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 #define UNUSED_NAMED_MAX 3u
@@ -219,8 +220,7 @@ static int split_folder_find(struct shard_list *list_out, struct shard_counts *c
 
 /* A file of a list, by which paths of the same file are found. */
 struct named_file {
-    dev_t device;
-    ino_t inode;
+    struct file_identity file;
     const char *path;
     uint32_t place;             /* in the lists */
 };
@@ -234,16 +234,13 @@ static int place_compare(const void *a, const void *b)
 static int named_file_compare(const void *a, const void *b)
 {
     const struct named_file *const one = a, *const other = b;
-    if (one->device != other->device)
-        return one->device < other->device ? -1 : 1;
-    if (one->inode != other->inode)
-        return one->inode < other->inode ? -1 : 1;
-    return place_compare(a, b);
+    const int order = file_identity_compare(&one->file, &other->file);
+    return order != 0 ? order : place_compare(a, b);
 }
 
 static bool is_same_file(const struct named_file *one, const struct named_file *other)
 {
-    return one->device == other->device && one->inode == other->inode;
+    return file_identity_compare(&one->file, &other->file) == 0;
 }
 
 /* Add the file of a path, if it exists. */
@@ -251,7 +248,7 @@ static void add_named_file(struct named_file *files, uint32_t *count, const char
 {
     struct stat status;
     if (stat(path, &status) == 0)
-        files[(*count)++] = (struct named_file){ status.st_dev, status.st_ino, path, place };
+        files[(*count)++] = (struct named_file){ file_identity_of(&status), path, place };
 }
 
 /* ---- patterns ---- */

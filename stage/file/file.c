@@ -12,6 +12,29 @@
 #define DIRECT_LEAST (1u << 20)     /* bytes from which on it pays */
 #define DIRECT_MOST (16u << 20)     /* bytes in one call */
 
+/* ---- which file it is ---- */
+
+struct file_identity file_identity_of(const struct stat *status)
+{
+    return (struct file_identity){ status->st_dev, status->st_ino };
+}
+
+int file_identity_compare(const void *a, const void *b)
+{
+    const struct file_identity *const one = a, *const other = b;
+
+    if (one->device != other->device)
+        return one->device < other->device ? -1 : 1;
+    return (one->inode > other->inode) - (one->inode < other->inode);
+}
+
+bool file_is_same(const char *path, const char *other)
+{
+    struct stat one, two;
+
+    return stat(path, &one) == 0 && stat(other, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
 /* ---- reading ---- */
 
 int file_read_some(int fd, uint64_t offset, void *out, size_t bytes, size_t *done_out)

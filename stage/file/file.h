@@ -11,6 +11,8 @@
 
 /* Whether something of this name exists, of whatever kind. */
 bool file_exists(const char *path);
+/* Whether both paths exist and lead to the same file or folder, as through a link. */
+bool file_is_same(const char *path, const char *other);
 /* Read all of a regular file into a malloc'ed block with a zero byte after the content; block_out points to a
  * pointer to char or uint8_t. 0, -EISDIR (a directory), -ESPIPE (another kind of file), -EFBIG (over bytes_max),
  * -ESTALE (the file changed meanwhile), -ENOMEM, or what open and read return. Blocks on the file system. */
@@ -25,6 +27,14 @@ int file_read_at(int fd, uint64_t offset, void *out, size_t bytes);
 /* Read all of a file that should have `bytes` bytes; `out` has room for one more. As file_read_at, and -EBADMSG when
  * the file is longer. */
 int file_read_whole(int fd, void *out, size_t bytes);
+
+/* ---- which file it is, under whatever name ---- */
+
+struct file_identity { dev_t device; ino_t inode; };
+struct stat;
+struct file_identity file_identity_of(const struct stat *status);
+/* The order of two struct file_identity, for qsort and bsearch; 0: they are the same file. */
+int file_identity_compare(const void *a, const void *b);
 
 /* ---- writing ---- */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "tools/config/intervals.h"
@@ -420,19 +421,12 @@ static bool is_there(const char *folder, const char *file)
     return snprintf(path, sizeof(path), "%s/%s", folder, file) < (int)sizeof(path) && stat(path, &status) == 0;
 }
 
-static bool is_same_place(const char *a, const char *b)
-{
-    struct stat first, second;
-    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
 /* Use `ours` where the file of settings names another place. */
 static int follow_key(struct settings *settings, enum section section, const char *key, const char *ours)
 {
     char **const field = option_field(option_find(section, key), settings);
     char *text;
-    if (settings_origin(settings, section, key)->origin != ORIGIN_FILE || **field == '\0' || is_same_place(*field, ours))
+    if (settings_origin(settings, section, key)->origin != ORIGIN_FILE || **field == '\0' || file_is_same(*field, ours))
         return 0;
     const char *const before = settings->followed != NULL ? settings->followed : "";
     if (asprintf(&text, "%s%s%s.%s %s (not %s)", before, *before != '\0' ? ", " : "", section_name(section), key, ours,

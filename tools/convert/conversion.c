@@ -9,17 +9,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 /* Say that an input is there twice: a validation set that is the training set measures nothing. */
 static void report_twice(const struct convert_options *options)
 {
-    struct stat one, other;
-
     for (size_t i = 0; i < options->input_count; i++)
         for (size_t k = 0; k < i; k++)
-            if (stat(options->inputs[k], &one) == 0 && stat(options->inputs[i], &other) == 0 &&
-                one.st_dev == other.st_dev && one.st_ino == other.st_ino)
+            if (file_is_same(options->inputs[k], options->inputs[i]))
                 log_message(LOG_RUN, "%s and %s are the same: if one is for validation, it cannot test what is "
                                      "trained on it",
                             options->inputs[k], options->inputs[i]);

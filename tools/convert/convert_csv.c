@@ -98,8 +98,7 @@ static int add_open_file(struct csv_set *set, const char *path, int fd, struct i
         return 0;
     }
     file->bytes = (uint32_t)stat.st_size;
-    row->device = stat.st_dev;
-    row->inode = stat.st_ino;
+    row->identity = file_identity_of(&stat);
     const int rc = image_choice_take(&set->images.choice, path, (uint64_t)stat.st_size, image_head_read_file, &fd,
                                     &is_image);
     return rc < 0 || !is_image ? rc : image_list_add(&set->images.list, path, file);
@@ -607,18 +606,11 @@ struct repeats {
     const struct mention *same_first, *same_second, *two_first, *two_second;
 };
 
-/* Paths may be written in several ways, or be links: a file is told by its device and inode. */
-static int compare_files(const struct csv_row *one, const struct csv_row *other)
-{
-    if (one->device != other->device)
-        return one->device < other->device ? -1 : 1;
-    return (one->inode > other->inode) - (one->inode < other->inode);
-}
-
+/* Paths may be written in several ways, or be links. */
 static int compare_mentions(const void *a, const void *b)
 {
     const struct mention *const one = a, *const other = b;
-    const int order = compare_files(one->row, other->row);
+    const int order = file_identity_compare(&one->row->identity, &other->row->identity);
 
     if (order != 0 || one->part != other->part)
         return order != 0 ? order : (one->part > other->part) - (one->part < other->part);
@@ -695,7 +687,7 @@ static int check_repeats(const struct csv_set *set)
     int rc = 0;
     count = list_mentions(set, mentions);
     for (size_t i = 1; i < count && rc == 0; i++) {
-        if (compare_files(mentions[i - 1].row, mentions[i].row) != 0)
+        if (file_identity_compare(&mentions[i - 1].row->identity, &mentions[i].row->identity) != 0)
             continue;
         if (mentions[i - 1].row->class != mentions[i].row->class)
             rc = refuse_two_classes(set, &mentions[i - 1], &mentions[i]);

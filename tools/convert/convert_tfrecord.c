@@ -24,6 +24,7 @@
 #include "loader/shards/shard_list.h"
 #include "loader/shards/shard_source.h"
 #include "loader/shards/text.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/text/progress.h"
@@ -306,26 +307,13 @@ static int record_set_payload(void *arg, uint64_t number, void *frame, const uin
 
 /* ---- converting in place ---- */
 
-struct identity {
-    dev_t device;
-    ino_t inode;
-};
-
 /* Which shards of the output folder are inputs. */
 struct output_scan {
-    struct identity *inputs;    /* sorted */
+    struct file_identity *inputs; /* sorted */
     size_t input_count, found_count;
     char other[NAME_MAX + 1];   /* the first shard by name that is not an input; "": none */
     bool has_manifest;
 };
-
-static int compare_identities(const void *a, const void *b)
-{
-    const struct identity *const one = a, *const other = b;
-    if (one->device != other->device)
-        return one->device < other->device ? -1 : 1;
-    return (one->inode > other->inode) - (one->inode < other->inode);
-}
 
 /* 0 or -ENOMEM. */
 static int identify_all(struct output_scan *scan, const struct shard_list *lists, uint32_t count)
@@ -341,8 +329,8 @@ static int identify_all(struct output_scan *scan, const struct shard_list *lists
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t p = 0; p < lists[i].count; p++)
             if (stat(lists[i].paths[p], &status) == 0)
-                scan->inputs[scan->input_count++] = (struct identity){ status.st_dev, status.st_ino };
-    qsort(scan->inputs, scan->input_count, sizeof(*scan->inputs), compare_identities);
+                scan->inputs[scan->input_count++] = file_identity_of(&status);
+    qsort(scan->inputs, scan->input_count, sizeof(*scan->inputs), file_identity_compare);
     return 0;
 }
 
@@ -352,8 +340,8 @@ static bool is_input(const struct output_scan *scan, const struct set_folder *fo
 
     if (fstatat(folder->fd, name, &status, 0) != 0)
         return false;
-    const struct identity identity = { status.st_dev, status.st_ino };
-    return bsearch(&identity, scan->inputs, scan->input_count, sizeof(identity), compare_identities) != NULL;
+    const struct file_identity identity = file_identity_of(&status);
+    return bsearch(&identity, scan->inputs, scan->input_count, sizeof(identity), file_identity_compare) != NULL;
 }
 
 static int scan_entry(const struct set_folder *folder, const char *name, void *arg)

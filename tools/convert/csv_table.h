@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "stage/file/file.h"
 #include "stage/stop.h"
 #include "tools/convert/csv_columns.h"
 
@@ -18,8 +19,7 @@ struct csv_row {
     uint64_t pixel_row;         /* the number of its pixels in the table's */
     uint32_t class;             /* set by csv_classes_find */
     enum split split;           /* if the table has a column of splits */
-    dev_t device;               /* of its file, with the inode; set by the converter */
-    ino_t inode;
+    struct file_identity identity;      /* of its image file; set by the converter */
 };
 
 struct csv_table {

@@ -494,7 +494,7 @@ static int refuse_entry(struct image_folder *folder, int error)
 static int add_file(struct image_folder *folder, int fd, const struct stat *stat)
 {
     const uint64_t bytes = (uint64_t)stat->st_size;
-    const struct image_file file = { .bytes = (uint32_t)bytes, .device = stat->st_dev, .inode = stat->st_ino };
+    const struct image_file file = { .bytes = (uint32_t)bytes, .identity = file_identity_of(stat) };
     bool is_image;
 
     const int rc = image_choice_take(folder->choice, folder->path, bytes, image_head_read_file, &fd, &is_image);
@@ -564,12 +564,12 @@ static int visit_entries(struct image_folder *folder, DIR *entries, size_t lengt
 /* Note the folder at its depth. False if it is one of its own parents, through a link. */
 static bool is_new(struct image_folder *folder, const struct stat *stat, unsigned depth)
 {
+    const struct file_identity identity = file_identity_of(stat);
     unsigned i = 0;
 
-    while (i < depth && (folder->above[i].device != stat->st_dev || folder->above[i].inode != stat->st_ino))
+    while (i < depth && file_identity_compare(&folder->above[i], &identity) != 0)
         i++;
-    folder->above[depth].device = stat->st_dev;
-    folder->above[depth].inode = stat->st_ino;
+    folder->above[depth] = identity;
     return i == depth;
 }
 

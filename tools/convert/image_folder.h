@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "formats/image_header.h"
+#include "stage/file/file.h"
 #include "stage/stop.h"
 #include "tools/text/progress.h"
 
@@ -93,8 +94,7 @@ struct image_file {
     uint16_t input;             /* number of its archive or table, for the converter */
     uint16_t name_at;           /* offset in the path of the name that its record stores */
     bool is_folder;             /* a folder, not an image */
-    dev_t device;               /* the file, for images in folders */
-    ino_t inode;
+    struct file_identity identity;      /* of images in folders */
 };
 
 /* Made for millions of images: all paths are in one block, and an image takes 48 bytes besides. */
@@ -122,7 +122,7 @@ struct image_folder {
     struct image_list *list;            /* borrowed; images and folders are added, with paths relative to the folder */
     const atomic_bool *interrupted;     /* borrowed; may be NULL */
     char path[IMAGE_FOLDER_PATH_BYTES]; /* of the current entry */
-    struct { dev_t device; ino_t inode; } above[IMAGE_FOLDER_DEPTH_MAX + 1];    /* the folders it is in */
+    struct file_identity above[IMAGE_FOLDER_DEPTH_MAX + 1];     /* the folders it is in */
 };
 
 /* Walk the folder that is open as `fd`. Hidden entries are skipped, links are followed; what cannot be read or is no

@@ -1,5 +1,5 @@
-/* Images that a set contains several times as one file, through symbolic or hard links. Called by the main thread of the
- * converter of folders. */
+/* Image files that are in a set several times, through symbolic or hard links. Called by the main thread of the converter
+ * of folders. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +14,11 @@ struct mention { const struct image_file *file; size_t split; };
 /* Files that are there again: in another class, in another set, or in the same class. */
 struct repeats { size_t count; struct mention first, second; };
 
-static int compare_files(const struct image_file *one, const struct image_file *other)
-{
-    if (one->device != other->device)
-        return one->device < other->device ? -1 : 1;
-    return (one->inode > other->inode) - (one->inode < other->inode);
-}
-
 /* Equal files are in the order of the list. */
 static int compare_mentions(const void *a, const void *b)
 {
     const struct mention *const one = a, *const other = b;
-    const int order = compare_files(one->file, other->file);
+    const int order = file_identity_compare(&one->file->identity, &other->file->identity);
     return order != 0 ? order : (one->file > other->file) - (one->file < other->file);
 }
 
@@ -77,7 +70,7 @@ int image_set_check_repeats(const struct image_set *set)
     const size_t count = list_mentions(set, mentions);
     for (size_t i = 1; i < count; i++) {
         const struct mention *const one = &mentions[i - 1], *const other = &mentions[i];
-        if (compare_files(one->file, other->file) != 0)
+        if (file_identity_compare(&one->file->identity, &other->file->identity) != 0)
             continue;
         count_repeat(one->file->label != other->file->label ? &classes : one->split != other->split ? &sets : &same, one,
                      other);

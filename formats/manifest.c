@@ -13,7 +13,7 @@
 /* No shard has more records, and sums of so many cannot overflow. */
 #define RECORDS_MAX ((uint64_t)1 << 40)
 
-/* pipetrain-convert stores the names of classes in this feature of records, beside the label. */
+/* The feature in which pipetrain-convert stores the name of the class, beside the label. */
 #define TEXT_KEY "image/class/text"
 
 static int manifest_refuse(char *problem, size_t problem_size, const char *text)

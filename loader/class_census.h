@@ -36,7 +36,7 @@ struct class_census_result {
     bool is_doubtful;           /* records of one label say different names, which may be synonyms */
 };
 
-/* Add a record of this label if it has a text. 0 or -ENOMEM. */
+/* Count the image/class/text of a record with this label, if it has one. 0 or -ENOMEM. */
 int class_census_add(struct class_census *census, uint64_t record, int64_t label, const uint8_t *payload,
                      size_t bytes);
 /* Add the records of another one. 0 or -ENOMEM. */

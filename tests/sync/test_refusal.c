@@ -24,7 +24,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
-/* It ends with another code if it has to have others ended. */
+/* In place of the launcher, which would end the other processes, the exit code says that it was asked to. */
 void __wrap_launcher_abort(int code);
 void __wrap_launcher_abort(int code)
 {

@@ -214,7 +214,7 @@ static void report_origin(struct loaded_file *file, const struct known_file *kno
                 file->is_original ? "the MNIST original" : "not the MNIST original", sum);
 }
 
-/* Whether the file at `path` holds other data. One that cannot be read, as a download that was cut, holds none. */
+/* Does the file at `path` hold other data? One that cannot be read, such as a download that was cut, does not count. */
 static bool holds_other_data(const struct loaded_file *file, const char *path)
 {
     uint8_t *bytes = NULL;

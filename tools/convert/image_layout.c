@@ -867,7 +867,7 @@ static bool is_letter(char byte)
     return ((unsigned char)byte | 0x20) >= 'a' && ((unsigned char)byte | 0x20) <= 'z';
 }
 
-/* "A1" and "a_left" may be folders of the class "a". */
+/* Is the folder called by a word with this initial? "A1" and "a_left" are no words, but may be parts of a class "a". */
 static bool begins_with(const struct folders *folder, const struct folders *initial)
 {
     return initial->name_bytes == 1 && is_letter(initial->name[0]) && folder->name_bytes > 1 &&

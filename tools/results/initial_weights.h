@@ -17,9 +17,9 @@ struct initial_weights;
  * except PyTorch's counters and the other tensors of a checkpoint. A prefix that all names of the file have, or all that
  * `skip` does not match, and those of the network have not is removed ("module."). `skip` (stage/text/names.h; borrowed;
  * NULL: nothing may be skipped) are patterns of names that are neither required nor loaded; each must match a name of
- * the network or of the file. `data_classes`: of the data set, where its description says so, or 0; for messages. 0; or,
- * with problems added, -EINVAL for another network's weights (which are missing, unknown, or have another shape);
- * -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */
+ * the network or of the file. `data_classes`, for messages: how many classes the description of the data set says, or 0.
+ * Gives 0; or, with problems added, -EINVAL for another network's weights (which are missing, unknown, or have another shape);
+ * -EBADMSG when it is no safetensors file; -ENODATA when it cannot be read; or -ENOMEM. */
 int initial_weights_open(struct initial_weights **weights_out, const char *path, const struct net *net,
                          const char *skip, uint64_t data_classes, struct problems *problems);
 /* The text of a key of the file's metadata, which is untrusted; valid as long as the weights. NULL: there is none. */

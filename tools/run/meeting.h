@@ -28,8 +28,8 @@ void meeting_end(const struct ranks *ranks);
 /* ---- facts ---- */
 
 /* Facts that have to be the same: program, command and settings, but for the places of input files; with `net`, the
- * model; with `datasets`, the data; with `plan`, devices, instruction sets and, as notes, the versions of libraries. NULL: not yet known.
- * More lines may be appended. 0 and a text to free, or -ENOMEM. */
+ * model; with `datasets`, the data; with `plan`, devices, instruction sets and, as notes, the versions of libraries.
+ * NULL: not yet known. More lines may be appended. 0 and a text to free, or -ENOMEM. */
 struct meeting_facts {
     enum run_kind kind;
     const struct settings *settings;

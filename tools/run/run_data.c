@@ -347,7 +347,7 @@ static void report_census(const struct dataset *dataset, const struct class_cens
         log_message(LOG_RUN, "%s: %s", dataset->options.what, text);
 }
 
-/* Where no set has names, records of a label have to say the same, and those of validation what those of train say. */
+/* Where no list names the classes, all records of a label need the same image/class/text, in training and validation. */
 static int check_said(const struct dataset *first, const struct dataset *validation, struct problems *problems)
 {
     static const char path[] = "records of train";

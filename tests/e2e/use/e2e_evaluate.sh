@@ -32,8 +32,7 @@ train raw
 expect_end 0 'a quiet evaluation' evaluate raw --quiet --set data.validation="$work/data/validation-*"
 expect_equal "$(cut -c1-10 out | tr -s ' \n')" 'result ' 'what a quiet evaluation prints'
 expect_err_lines 0
-"$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
-    fail 'no JPEGs'
+make_jpegs jpeg 10 60 0.25
 grep -qa JFIF jpeg/validation-* || fail 'the images are no JPEGs'
 jpeg="--set data.train=$work/jpeg/train-* --set data.validation=$work/jpeg/validation-*"
 train jpeg $jpeg --set augment.crop=resized
@@ -112,7 +111,7 @@ expect_out 'after 8 steps'
 flip runs/tiny-3/checkpoint-00000008.safetensors 5000
 run "$pipetrain" predict -c tiny.conf "$work"/data/validation-*
 expect_err 'using its newest checkpoint, runs/tiny-3/checkpoint-00000006'
-# A removed run leaves a gap, which the next one does not fill: it would not be the last.
+# Where a run was removed, its number stays free: the newest run has the largest number.
 rm -r runs/tiny
 newest_run --set train.steps=2 --set run.resume=never
 [ -f runs/tiny-4/weights.safetensors ] || fail 'a run after a gap has not the next number'

@@ -326,14 +326,16 @@ static int stream_seek(void *cookie, off64_t *offset, int whence)
     return 0;
 }
 
-static int stream_close(void *cookie)
-{
-    return close((int)(intptr_t)cookie);
-}
-
-/* The streams that were opened here, for fileno. */
+/* The open streams, for fileno. The next one may be at the address of one that was closed, with another descriptor. */
 #define STREAMS_MAX 64u
 static struct { _Atomic(FILE *) stream; int fd; } streams[STREAMS_MAX];
+
+static int stream_close(void *cookie)
+{
+    const int fd = (int)(intptr_t)cookie;
+    atomic_store(&streams[fd % (int)STREAMS_MAX].stream, NULL);
+    return close(fd);
+}
 
 static FILE *stream_over(int fd, const char *mode)
 {

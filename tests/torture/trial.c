@@ -248,7 +248,14 @@ static int run_undisturbed(const struct trials *trials, const struct scenario *s
     if (rc != 0)
         return rc;
     const struct child_end end = child_end(&child, trials->deadline_us * trials->patience);
-    return end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : 0;
+    if (!end.is_late && end.signal == 0 && end.code == 0)
+        return 0;
+    struct content said = content_read(folder, "err");
+    fprintf(stderr, "torture: %s with %s loaded fails though no call was to: exit %d, signal %d%s: %s\n",
+            scenario->name, faults, end.code, end.signal, end.is_late ? ", late" : "",
+            said.bytes != NULL ? said.bytes : "");
+    content_release(&said);
+    return -EPROTO;
 }
 
 int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out)

@@ -69,25 +69,91 @@ endif
 compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_launcher %D%/sync/test_ranks %D%/sync/test_reduce %D%/sync/test_refusal %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
-	%D%/sync/test_snapshot_pool %D%/sync/test_staleness_rate %D%/sync/test_step_clock %D%/sync/test_sync \
+sync_tests = \
+	%D%/sync/test_averaging \
+	%D%/sync/test_bucket \
+	%D%/sync/test_failing_towers \
+	%D%/sync/test_frozen_towers \
+	%D%/sync/test_gate \
+	%D%/sync/test_halves \
+	%D%/sync/test_launcher \
+	%D%/sync/test_ranks \
+	%D%/sync/test_reduce \
+	%D%/sync/test_refusal \
+	%D%/sync/test_relaxed \
+	%D%/sync/test_server \
+	%D%/sync/test_servers \
+	%D%/sync/test_shown \
+	%D%/sync/test_snapshot_pool \
+	%D%/sync/test_staleness_rate \
+	%D%/sync/test_step_clock \
+	%D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
 tools_fuzz = %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
-tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_archive_walk %D%/tools/test_cgroup %D%/tools/test_checkpoint \
-	%D%/tools/test_chunk_board \
-	%D%/tools/test_columns %D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
-	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_trace_file \
+tools_tests = \
+	%D%/tools/compare/test_axes \
+	%D%/tools/compare/test_comparison \
 	%D%/tools/doctor/test_doctor \
-	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_stop_rule %D%/tools/test_image_change \
-	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_tower_plan %D%/tools/test_wrapped \
-	%D%/tools/test_options %D%/tools/test_step_stats %D%/tools/test_verdict %D%/tools/test_pixel_order %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_quantity %D%/tools/test_report \
+	%D%/tools/observe/test_event_file \
+	%D%/tools/observe/test_histogram \
+	%D%/tools/observe/test_trace_file \
 	%D%/tools/report/test_report_input \
-	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
-	%D%/tools/test_conclusion %D%/tools/test_far_towers %D%/tools/test_meeting %D%/tools/test_rank_share %D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_siblings %D%/tools/test_splits %D%/tools/test_state_mail %D%/tools/test_training %D%/tools/trial/test_trial \
-	%D%/tools/tune/test_config_edit %D%/tools/tune/test_tune_result \
-	%D%/tools/test_weights %D%/tools/results/test_checkpoint_sender %D%/tools/results/test_initial_weights %D%/tools/results/test_tensor_file %D%/tools/results/test_tensor_match
+	%D%/tools/results/test_checkpoint_sender \
+	%D%/tools/results/test_initial_weights \
+	%D%/tools/results/test_tensor_file \
+	%D%/tools/results/test_tensor_match \
+	%D%/tools/test_about \
+	%D%/tools/test_account \
+	%D%/tools/test_archive_walk \
+	%D%/tools/test_cgroup \
+	%D%/tools/test_checkpoint \
+	%D%/tools/test_chunk_board \
+	%D%/tools/test_columns \
+	%D%/tools/test_conclusion \
+	%D%/tools/test_config \
+	%D%/tools/test_confusion \
+	%D%/tools/test_convert_files \
+	%D%/tools/test_convert_npy \
+	%D%/tools/test_dali_index \
+	%D%/tools/test_device_plan \
+	%D%/tools/test_far_towers \
+	%D%/tools/test_found_sample \
+	%D%/tools/test_glyph \
+	%D%/tools/test_image_change \
+	%D%/tools/test_image_check \
+	%D%/tools/test_limits \
+	%D%/tools/test_meeting \
+	%D%/tools/test_memory_fit \
+	%D%/tools/test_memory_plan \
+	%D%/tools/test_options \
+	%D%/tools/test_pixel_order \
+	%D%/tools/test_pixels \
+	%D%/tools/test_progress \
+	%D%/tools/test_quantity \
+	%D%/tools/test_rank_share \
+	%D%/tools/test_recipes \
+	%D%/tools/test_report \
+	%D%/tools/test_resume \
+	%D%/tools/test_run_directory \
+	%D%/tools/test_run_files \
+	%D%/tools/test_scan \
+	%D%/tools/test_set_commit \
+	%D%/tools/test_shards_statistics \
+	%D%/tools/test_siblings \
+	%D%/tools/test_splits \
+	%D%/tools/test_state_mail \
+	%D%/tools/test_step_stats \
+	%D%/tools/test_stop_rule \
+	%D%/tools/test_tower_plan \
+	%D%/tools/test_training \
+	%D%/tools/test_verdict \
+	%D%/tools/test_weights \
+	%D%/tools/test_wrapped \
+	%D%/tools/trial/test_trial \
+	%D%/tools/tune/test_config_edit \
+	%D%/tools/tune/test_tune_result
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/tools/test_archive_walk %D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
@@ -131,20 +197,80 @@ cluster_tests = %D%/cluster/equal.sh %D%/cluster/start.sh %D%/cluster/launchers.
     %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
-script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_slices.sh %D%/e2e/sim_threads.sh %D%/e2e/sim_towers.sh %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
-	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_doubts.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_environment.sh %D%/e2e/e2e_hang.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
-	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
-	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_options.sh %D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
-	%D%/e2e/e2e_slices.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
-	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_images.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_lengths.sh %D%/e2e/ends/e2e_moved.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh %D%/e2e/ends/e2e_stall.sh %D%/e2e/ends/e2e_stop.sh \
-	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh \
-	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
-	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_classes.sh %D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh \
-	%D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_unused.sh %D%/e2e/use/e2e_weights_agree.sh \
-	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \
-	%D%/gpu/test_first_light.sh %D%/e2e/use/e2e_doctor.sh %D%/e2e/use/e2e_manual.sh %D%/e2e/use/e2e_terminal.sh \
-	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/peers/test_pytorch.sh %D%/e2e/test_real_images.sh \
-	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/peers/test_tensorboard.sh %D%/peers/test_tensorflow.sh %D%/peers/test_torchvision.sh $(onednn_scripts) $(tree_tests)
+script_tests = \
+	%D%/e2e/sim_batches.sh \
+	%D%/e2e/sim_gpu.sh \
+	%D%/e2e/sim_slices.sh \
+	%D%/e2e/sim_threads.sh \
+	%D%/e2e/sim_towers.sh \
+	%D%/e2e/e2e_accumulate.sh \
+	%D%/e2e/e2e_allocations.sh \
+	%D%/e2e/e2e_bad_input.sh \
+	%D%/e2e/e2e_batches.sh \
+	%D%/e2e/e2e_cli.sh \
+	%D%/e2e/e2e_doubts.sh \
+	%D%/e2e/e2e_ema.sh \
+	%D%/e2e/e2e_environment.sh \
+	%D%/e2e/e2e_hang.sh \
+	%D%/e2e/e2e_many_shards.sh \
+	%D%/e2e/e2e_memory.sh \
+	%D%/e2e/e2e_mixing.sh \
+	%D%/e2e/e2e_models.sh \
+	%D%/e2e/e2e_outputs.sh \
+	%D%/e2e/e2e_phases.sh \
+	%D%/e2e/resume/e2e_options.sh \
+	%D%/e2e/resume/e2e_other_towers.sh \
+	%D%/e2e/resume/e2e_resume.sh \
+	%D%/e2e/resume/e2e_states.sh \
+	%D%/e2e/e2e_signals.sh \
+	%D%/e2e/sync/e2e_sync.sh \
+	%D%/e2e/e2e_slices.sh \
+	%D%/e2e/e2e_threads.sh \
+	%D%/e2e/e2e_towers.sh \
+	%D%/e2e/e2e_unread.sh \
+	%D%/e2e/hardening.sh \
+	%D%/e2e/compare/e2e_compare.sh \
+	%D%/e2e/tune/e2e_tune.sh \
+	%D%/e2e/limits/e2e_images.sh \
+	%D%/e2e/limits/e2e_limits.sh \
+	%D%/e2e/ends/e2e_best.sh \
+	%D%/e2e/ends/e2e_ends.sh \
+	%D%/e2e/ends/e2e_lengths.sh \
+	%D%/e2e/ends/e2e_moved.sh \
+	%D%/e2e/ends/e2e_nan.sh \
+	%D%/e2e/ends/e2e_overfit.sh \
+	%D%/e2e/ends/e2e_stall.sh \
+	%D%/e2e/ends/e2e_stop.sh \
+	%D%/e2e/observe/e2e_histograms.sh \
+	%D%/e2e/observe/sim_histograms.sh \
+	%D%/e2e/observe/e2e_prometheus.sh \
+	%D%/e2e/observe/e2e_tensorboard.sh \
+	%D%/e2e/trace/e2e_trace.sh \
+	%D%/e2e/trace/sim_trace.sh \
+	%D%/e2e/use/e2e_add_model.sh \
+	%D%/e2e/use/e2e_classes.sh \
+	%D%/e2e/use/e2e_evaluate.sh \
+	%D%/e2e/use/e2e_fine_tune.sh \
+	%D%/e2e/use/e2e_predict.sh \
+	%D%/e2e/use/e2e_unused.sh \
+	%D%/e2e/use/e2e_weights_agree.sh \
+	%D%/e2e/use/e2e_report.sh \
+	%D%/e2e/use/e2e_report_browser.sh \
+	%D%/gpu/test_first_light.sh \
+	%D%/e2e/use/e2e_doctor.sh \
+	%D%/e2e/use/e2e_manual.sh \
+	%D%/e2e/use/e2e_terminal.sh \
+	%D%/e2e/test_convert.sh \
+	%D%/e2e/test_convert_files.sh \
+	%D%/peers/test_pytorch.sh \
+	%D%/e2e/test_real_images.sh \
+	%D%/e2e/test_real_shards.sh \
+	%D%/e2e/test_shards.sh \
+	%D%/peers/test_tensorboard.sh \
+	%D%/peers/test_tensorflow.sh \
+	%D%/peers/test_torchvision.sh \
+	$(onednn_scripts) \
+	$(tree_tests)
 
 fuzz_tests = $(loader_fuzz) $(compute_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)

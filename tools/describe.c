@@ -8,10 +8,10 @@
 #include "compute/model.h"
 #include "compute/tower.h"
 #include "stage/log.h"
-#include "tools/config/recipes.h"
-#include "tools/run/memory_plan.h"
-#include "tools/run/run_plan.h"
-#include "tools/text/number.h"
+#include "tools/lib/config/recipes.h"
+#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/run_plan.h"
+#include "tools/lib/text/number.h"
 
 #define COLUMNS 79u
 #define INPUTS_INDENT 4

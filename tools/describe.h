@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "compute/net.h"
-#include "tools/config/settings.h"
+#include "tools/lib/config/settings.h"
 
 /* List all models. */
 void describe_models(FILE *out);

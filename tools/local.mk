@@ -1,70 +1,165 @@
 # tools/: the programs
 tools_libtools_a_SOURCES = \
-	%D%/cpu_times.c %D%/describe.c %D%/limits.c %D%/phase.c %D%/signals.c \
-	%D%/config/config.c %D%/config/hints.c %D%/config/intervals.c %D%/config/option_help.c \
-	%D%/config/option_needs.c %D%/config/option_value.c %D%/config/options.c %D%/config/overfit.c \
-	%D%/config/pipetrain_options.c %D%/config/pixels.c %D%/config/problems.c %D%/config/program_option.c \
-	%D%/config/recipes.c %D%/config/settings.c %D%/config/settings_model.c %D%/config/training.c \
-	%D%/doctor/cores.c %D%/doctor/data.c %D%/doctor/doctor.c %D%/doctor/finding.c %D%/doctor/gpu.c \
-	%D%/doctor/libraries.c %D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c \
-	%D%/run/about.c \
-	%D%/run/account.c \
-	%D%/run/conclusion.c \
-	%D%/run/core_share.c \
-	%D%/run/device_plan.c \
-	%D%/run/device_share.c \
-	%D%/run/environment.c \
-	%D%/run/far_towers.c \
-	%D%/run/feed.c \
-	%D%/run/launched.c \
-	%D%/run/meeting.c %D%/run/meeting_facts.c %D%/run/meeting_report.c \
-	%D%/run/memory_plan.c \
-	%D%/run/pipeline.c \
-	%D%/run/progress_display.c \
-	%D%/run/rank_share.c \
-	%D%/run/report.c \
-	%D%/run/run.c \
-	%D%/run/run_data.c \
-	%D%/run/run_plan.c \
-	%D%/run/run_progress.c \
-	%D%/run/run_resume.c \
-	%D%/run/run_state.c \
-	%D%/run/run_trace.c \
-	%D%/run/plan_doubts.c \
-	%D%/run/step_stats.c \
-	%D%/run/stop_rule.c \
-	%D%/run/summary.c \
-	%D%/run/state_mail.c %D%/run/team_wait.c \
-	%D%/run/tower_pipeline.c \
-	%D%/run/trace_file.c \
-	%D%/run/verdict.c \
-	%D%/run/observe/event_file.c %D%/run/observe/histogram.c %D%/run/observe/observers.c %D%/run/observe/prometheus.c \
-	%D%/run/observe/tensorboard.c \
-	%D%/results/checkpoint_format.c %D%/results/checkpoint_reader.c %D%/results/checkpoint_sender.c %D%/results/checkpoint_writer.c \
-	%D%/results/earlier_run.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/named_classes.c %D%/results/trained_shards.c %D%/results/results.c \
-	%D%/results/lock_file.c %D%/results/output_locks.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/tensor_file.c %D%/results/tensor_match.c \
-	%D%/results/weights_agree.c \
-	%D%/results/weights.c \
-	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluation_report.c %D%/predict/inference.c \
-	%D%/predict/known_names.c %D%/predict/predict.c %D%/predict/predict_images.c %D%/predict/prediction.c \
-	%D%/predict/trained.c \
-	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_report.c %D%/compare/comparison.c \
-	%D%/trial/trial.c %D%/trial/trial_command.c %D%/trial/trial_process.c \
-	%D%/tune/config_edit.c %D%/tune/tune.c %D%/tune/tune_report.c %D%/tune/tune_result.c \
-	%D%/text/columns.c %D%/text/number.c %D%/text/progress.c %D%/text/progress_line.c %D%/text/quantity.c %D%/text/terminal.c %D%/text/wrapped.c \
-	%D%/convert/archive_walk.c %D%/convert/chunk_board.c %D%/convert/conversion.c \
-	%D%/convert/convert_archive.c %D%/convert/convert_cifar.c %D%/convert/convert_csv.c \
-	%D%/convert/convert_digits.c %D%/convert/convert_folder.c %D%/convert/convert_mnist.c %D%/convert/convert_npy.c \
-	%D%/convert/convert_tfrecord.c %D%/convert/csv_columns.c %D%/convert/csv_table.c %D%/convert/glyph.c %D%/convert/image_change.c \
-	%D%/convert/image_copies.c %D%/convert/image_flaws.c %D%/convert/image_folder.c %D%/convert/image_layout.c %D%/convert/image_repeats.c %D%/convert/image_set.c %D%/convert/image_tally.c %D%/convert/jpeg_write.c \
+	%D%/compare/axes.c \
+	%D%/compare/compare.c \
+	%D%/compare/compare_report.c \
+	%D%/compare/comparison.c \
+	%D%/convert/archive_walk.c \
+	%D%/convert/chunk_board.c \
+	%D%/convert/conversion.c \
+	%D%/convert/convert_archive.c \
+	%D%/convert/convert_cifar.c \
+	%D%/convert/convert_csv.c \
+	%D%/convert/convert_digits.c \
+	%D%/convert/convert_folder.c \
+	%D%/convert/convert_mnist.c \
+	%D%/convert/convert_npy.c \
+	%D%/convert/convert_tfrecord.c \
+	%D%/convert/csv_columns.c \
+	%D%/convert/csv_table.c \
+	%D%/convert/glyph.c \
+	%D%/convert/image_change.c \
+	%D%/convert/image_copies.c \
+	%D%/convert/image_flaws.c \
+	%D%/convert/image_folder.c \
+	%D%/convert/image_layout.c \
+	%D%/convert/image_repeats.c \
+	%D%/convert/image_set.c \
+	%D%/convert/image_tally.c \
+	%D%/convert/jpeg_write.c \
 	%D%/convert/pixel_order.c \
-	%D%/convert/record_maker.c %D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
-	%D%/convert/siblings.c %D%/convert/splits.c \
-	%D%/report/page.c %D%/report/report_input.c \
-	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
-	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/found_sample.c \
-	%D%/shards/image_check.c %D%/shards/result_file.c %D%/shards/scan.c \
-	%D%/shards/shard_walk.c %D%/shards/shards_command.c %D%/shards/shards_statistics.c
+	%D%/convert/record_maker.c \
+	%D%/convert/set_description.c \
+	%D%/convert/shard_set.c \
+	%D%/convert/shard_writer.c \
+	%D%/convert/siblings.c \
+	%D%/convert/splits.c \
+	%D%/describe.c \
+	%D%/doctor/cores.c \
+	%D%/doctor/data.c \
+	%D%/doctor/doctor.c \
+	%D%/doctor/finding.c \
+	%D%/doctor/gpu.c \
+	%D%/doctor/libraries.c \
+	%D%/doctor/machine.c \
+	%D%/doctor/memory.c \
+	%D%/doctor/nvml.c \
+	%D%/lib/config/config.c \
+	%D%/lib/config/hints.c \
+	%D%/lib/config/intervals.c \
+	%D%/lib/config/option_help.c \
+	%D%/lib/config/option_needs.c \
+	%D%/lib/config/option_value.c \
+	%D%/lib/config/options.c \
+	%D%/lib/config/overfit.c \
+	%D%/lib/config/pipetrain_options.c \
+	%D%/lib/config/pixels.c \
+	%D%/lib/config/problems.c \
+	%D%/lib/config/program_option.c \
+	%D%/lib/config/recipes.c \
+	%D%/lib/config/settings.c \
+	%D%/lib/config/settings_model.c \
+	%D%/lib/config/training.c \
+	%D%/lib/cpu_times.c \
+	%D%/lib/limits.c \
+	%D%/lib/phase.c \
+	%D%/lib/results/checkpoint_format.c \
+	%D%/lib/results/checkpoint_reader.c \
+	%D%/lib/results/checkpoint_sender.c \
+	%D%/lib/results/checkpoint_writer.c \
+	%D%/lib/results/earlier_run.c \
+	%D%/lib/results/file_list.c \
+	%D%/lib/results/initial_weights.c \
+	%D%/lib/results/lock_file.c \
+	%D%/lib/results/named_classes.c \
+	%D%/lib/results/output_locks.c \
+	%D%/lib/results/results.c \
+	%D%/lib/results/run_directory.c \
+	%D%/lib/results/run_names.c \
+	%D%/lib/results/tensor_file.c \
+	%D%/lib/results/tensor_match.c \
+	%D%/lib/results/trained_shards.c \
+	%D%/lib/results/weights.c \
+	%D%/lib/results/weights_agree.c \
+	%D%/lib/run/about.c \
+	%D%/lib/run/account.c \
+	%D%/lib/run/conclusion.c \
+	%D%/lib/run/core_share.c \
+	%D%/lib/run/device_plan.c \
+	%D%/lib/run/device_share.c \
+	%D%/lib/run/environment.c \
+	%D%/lib/run/far_towers.c \
+	%D%/lib/run/feed.c \
+	%D%/lib/run/launched.c \
+	%D%/lib/run/meeting.c \
+	%D%/lib/run/meeting_facts.c \
+	%D%/lib/run/meeting_report.c \
+	%D%/lib/run/memory_plan.c \
+	%D%/lib/run/observe/event_file.c \
+	%D%/lib/run/observe/histogram.c \
+	%D%/lib/run/observe/observers.c \
+	%D%/lib/run/observe/prometheus.c \
+	%D%/lib/run/observe/tensorboard.c \
+	%D%/lib/run/pipeline.c \
+	%D%/lib/run/plan_doubts.c \
+	%D%/lib/run/progress_display.c \
+	%D%/lib/run/rank_share.c \
+	%D%/lib/run/report.c \
+	%D%/lib/run/run.c \
+	%D%/lib/run/run_data.c \
+	%D%/lib/run/run_plan.c \
+	%D%/lib/run/run_progress.c \
+	%D%/lib/run/run_resume.c \
+	%D%/lib/run/run_state.c \
+	%D%/lib/run/run_trace.c \
+	%D%/lib/run/state_mail.c \
+	%D%/lib/run/step_stats.c \
+	%D%/lib/run/stop_rule.c \
+	%D%/lib/run/summary.c \
+	%D%/lib/run/team_wait.c \
+	%D%/lib/run/tower_pipeline.c \
+	%D%/lib/run/trace_file.c \
+	%D%/lib/run/verdict.c \
+	%D%/lib/signals.c \
+	%D%/lib/text/columns.c \
+	%D%/lib/text/number.c \
+	%D%/lib/text/progress.c \
+	%D%/lib/text/progress_line.c \
+	%D%/lib/text/quantity.c \
+	%D%/lib/text/terminal.c \
+	%D%/lib/text/wrapped.c \
+	%D%/lib/trial/trial.c \
+	%D%/lib/trial/trial_command.c \
+	%D%/lib/trial/trial_process.c \
+	%D%/predict/confusion.c \
+	%D%/predict/evaluate.c \
+	%D%/predict/evaluation_report.c \
+	%D%/predict/inference.c \
+	%D%/predict/known_names.c \
+	%D%/predict/predict.c \
+	%D%/predict/predict_images.c \
+	%D%/predict/prediction.c \
+	%D%/predict/trained.c \
+	%D%/report/page.c \
+	%D%/report/report_input.c \
+	%D%/shards/command_check.c \
+	%D%/shards/command_extract.c \
+	%D%/shards/command_head.c \
+	%D%/shards/command_index.c \
+	%D%/shards/command_list.c \
+	%D%/shards/command_stats.c \
+	%D%/shards/dali_index.c \
+	%D%/shards/found_sample.c \
+	%D%/shards/image_check.c \
+	%D%/shards/result_file.c \
+	%D%/shards/scan.c \
+	%D%/shards/shard_walk.c \
+	%D%/shards/shards_command.c \
+	%D%/shards/shards_statistics.c \
+	%D%/tune/config_edit.c \
+	%D%/tune/tune.c \
+	%D%/tune/tune_report.c \
+	%D%/tune/tune_result.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-report pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

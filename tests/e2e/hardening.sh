@@ -1,7 +1,7 @@
 #!/bin/sh
 # The programs as built: position independent, nothing writable after start, no executable
 # stack, and no way to start another program (execv starts this program once more, see
-# tools/run/team_wait.h, and nothing else).
+# tools/lib/run/team_wait.h, and nothing else).
 set -eu
 
 command -v readelf >/dev/null 2>&1 && command -v nm >/dev/null 2>&1 || { echo 'no readelf or nm here'; exit 77; }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/config/config.h"
-#include "tools/config/options.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/options.h"
 
 #define SEED(text) { text, sizeof(text) - 1 }
 

@@ -11,9 +11,9 @@
 #include "compute/snapshot.h"
 #include "stage/clock.h"
 #include "tests/helpers/tfrecord_fixture.h"
-#include "tools/config/config.h"
-#include "tools/run/account.h"
-#include "tools/run/pipeline.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/run/account.h"
+#include "tools/lib/run/pipeline.h"
 
 enum { REPORT_EVERY = 5, LAG = 3, TOWERS_MAX = 8 };
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/config/config.h"
-#include "tools/results/run_directory.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/results/run_directory.h"
 
 #define RUN_TEXT_BYTES 4096u    /* room for a problem or the text of a file */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/run/about.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/run/about.h"
 
 #define ABSENT 7u               /* a device that cannot be asked */
 

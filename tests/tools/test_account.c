@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "tests/helpers/test.h"
-#include "tools/run/account.h"
-#include "tools/run/run_state.h"
+#include "tools/lib/run/account.h"
+#include "tools/lib/run/run_state.h"
 
 enum { TOWERS_MAX = 7, SLICE_MAX = 64 };
 

@@ -6,7 +6,7 @@
 
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/limits.h"
+#include "tools/lib/limits.h"
 
 /* With the folders on the way. */
 static void put(const char *path, const char *text)

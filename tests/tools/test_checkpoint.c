@@ -16,8 +16,8 @@
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
-#include "tools/results/checkpoint_reader.h"
-#include "tools/results/checkpoint_writer.h"
+#include "tools/lib/results/checkpoint_reader.h"
+#include "tools/lib/results/checkpoint_writer.h"
 
 enum { TOWERS = 2, TEXT_BYTES = 8192 };
 

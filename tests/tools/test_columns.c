@@ -1,5 +1,5 @@
 /* Tests of the width of text, and of where it is cut. */
-#include "tools/text/columns.h"
+#include "tools/lib/text/columns.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/fake_mpi.h"
 #include "tests/helpers/test.h"
-#include "tools/run/conclusion.h"
+#include "tools/lib/run/conclusion.h"
 
 enum { RANKS = 3, WAITS_MAX = 100000 };         /* waits of 0.1 ms each */
 

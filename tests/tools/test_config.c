@@ -7,8 +7,8 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/config/options.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/options.h"
 
 /* A reading of one text. */
 struct trial {

@@ -8,7 +8,7 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/run/device_plan.h"
+#include "tools/lib/run/device_plan.h"
 
 static struct settings settings;
 static struct device_plan plan;

@@ -4,7 +4,7 @@
 
 #include "tests/helpers/fake_mpi.h"
 #include "tests/helpers/test.h"
-#include "tools/run/far_towers.h"
+#include "tools/lib/run/far_towers.h"
 
 /* An epoch is 4 batches of training and 2 of evaluation. */
 enum { RANKS = 2, EPOCH = 6, WAITS_MAX = 100000 };      /* waits of 0.1 ms each */

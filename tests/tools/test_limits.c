@@ -8,8 +8,8 @@
 
 #include "stage/address_space.h"
 #include "tests/helpers/test.h"
-#include "tools/cpu_times.h"
-#include "tools/limits.h"
+#include "tools/lib/cpu_times.h"
+#include "tools/lib/limits.h"
 
 #define MIB ((size_t)1 << 20)
 

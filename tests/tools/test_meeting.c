@@ -7,9 +7,9 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/run/meeting.h"
-#include "tools/run/meeting_report.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/run/meeting.h"
+#include "tools/lib/run/meeting_report.h"
 
 #define RANKS_MAX 64u
 

@@ -3,8 +3,8 @@
 
 #include "compute/model.h"
 #include "tests/helpers/test.h"
-#include "tools/run/memory_plan.h"
-#include "tools/run/run_plan.h"
+#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/run_plan.h"
 
 #define MIB ((size_t)1 << 20)
 #define RESULTS_BYTES (3 * MIB)

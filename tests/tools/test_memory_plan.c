@@ -6,7 +6,7 @@
 
 #include "loader/images/image_memory.h"
 #include "tests/helpers/test.h"
-#include "tools/run/memory_plan.h"
+#include "tools/lib/run/memory_plan.h"
 
 #define MIB ((size_t)1 << 20)
 

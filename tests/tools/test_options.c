@@ -11,11 +11,11 @@
 #include "stage/text/utf8.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/config/option_help.h"
-#include "tools/config/option_needs.h"
-#include "tools/config/options.h"
-#include "tools/config/pipetrain_options.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/option_help.h"
+#include "tools/lib/config/option_needs.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/pipetrain_options.h"
 
 static int setup(void **state)
 {

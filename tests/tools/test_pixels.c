@@ -5,9 +5,9 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/config/pixels.h"
-#include "tools/config/settings_model.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/pixels.h"
+#include "tools/lib/config/settings_model.h"
 
 static int setup(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/text/progress.h"
+#include "tools/lib/text/progress.h"
 
 static char said[1024];
 

@@ -1,5 +1,5 @@
 /* Tests of sizes and durations as people write them. */
-#include "tools/text/quantity.h"
+#include "tools/lib/text/quantity.h"
 
 #include <errno.h>
 #include <stdio.h>

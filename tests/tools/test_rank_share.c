@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/config/training.h"
-#include "tools/run/core_share.h"
-#include "tools/run/device_plan.h"
-#include "tools/run/device_share.h"
-#include "tools/run/memory_plan.h"
-#include "tools/run/run_plan.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/training.h"
+#include "tools/lib/run/core_share.h"
+#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/device_share.h"
+#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/run_plan.h"
 
 /* The settings of these assignments for one rank of `ranks`, and the first problem, until the next call. */
 static struct settings settings;

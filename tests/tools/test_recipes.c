@@ -4,10 +4,10 @@
 
 #include "compute/model.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/config/options.h"
-#include "tools/config/recipes.h"
-#include "tools/config/training.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/recipes.h"
+#include "tools/lib/config/training.h"
 
 /* The settings of these assignments, until the next call. */
 static struct settings settings;

@@ -7,10 +7,10 @@
 #include "stage/log.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/run/progress_display.h"
-#include "tools/run/report.h"
-#include "tools/text/number.h"
-#include "tools/text/progress_line.h"
+#include "tools/lib/run/progress_display.h"
+#include "tools/lib/run/report.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/text/progress_line.h"
 
 TEST(a_rate_has_decimals_where_it_is_small)
 {

@@ -14,7 +14,7 @@
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
-#include "tools/run/report.h"
+#include "tools/lib/run/report.h"
 
 TEST(outputs_follow_no_links)
 {

@@ -8,7 +8,7 @@
 
 #include "stage/thread.h"
 #include "tests/helpers/test.h"
-#include "tools/run/state_mail.h"
+#include "tools/lib/run/state_mail.h"
 
 enum { RANKS = 3, TENSORS = 4 };
 

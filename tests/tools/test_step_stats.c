@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/helpers/test.h"
-#include "tools/run/step_stats.h"
+#include "tools/lib/run/step_stats.h"
 
 /* ---- fill ---- */
 

@@ -4,8 +4,8 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/intervals.h"
-#include "tools/run/stop_rule.h"
+#include "tools/lib/config/intervals.h"
+#include "tools/lib/run/stop_rule.h"
 
 static struct run_progress progress_of(const uint64_t *correct, size_t count)
 {

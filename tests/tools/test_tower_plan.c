@@ -3,7 +3,7 @@
 
 #include "sync/sync.h"
 #include "tests/helpers/test.h"
-#include "tools/run/run_plan.h"
+#include "tools/lib/run/run_plan.h"
 
 static struct settings settings;
 

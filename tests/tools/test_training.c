@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/config/options.h"
-#include "tools/config/training.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/training.h"
 
 /* The settings of these assignments, and what finds them wrong, until the next call. */
 static struct settings settings;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/helpers/test.h"
-#include "tools/run/verdict.h"
+#include "tools/lib/run/verdict.h"
 
 struct trial {
     struct verdict_facts facts;

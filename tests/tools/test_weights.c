@@ -13,9 +13,9 @@
 #include "compute/netfile/net_file.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/results/tensor_match.h"
-#include "tools/results/weights.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/results/tensor_match.h"
+#include "tools/lib/results/weights.h"
 
 /* No call of the program (--wrap) gets memory while this is set. */
 static bool no_memory;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/helpers/test.h"
-#include "tools/text/wrapped.h"
+#include "tools/lib/text/wrapped.h"
 
 #define PATH "/a/folder/with/a/long/name/and/another/folder/with/a/long/name"
 

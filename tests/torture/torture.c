@@ -19,7 +19,7 @@
 #include "tests/torture/disk.h"
 #include "tests/torture/tree.h"
 #include "tests/torture/trial.h"
-#include "tools/version.h"
+#include "tools/lib/version.h"
 
 #define WORKERS_MAX 64u
 #define DEADLINE_US 60000000u

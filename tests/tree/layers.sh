@@ -16,4 +16,8 @@ compute stage
 sync compute stage
 tools formats stage loader compute sync
 END
+# The trainer's own library does not know the programs and commands beside it.
+if grep -rnE --include='*.[ch]' '#include "tools/' tools/lib | grep -v '#include "tools/lib/'; then
+    echo '  ^ tools/lib may include of tools/ only: tools/lib'; failed=1
+fi
 exit $failed

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/config/hints.h"
+#include "tools/lib/config/hints.h"
 
 #define WHERE "--compare"
 

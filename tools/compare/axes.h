@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/config/options.h"
-#include "tools/config/problems.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/problems.h"
 
 #define AXES_MAX 8u
 #define AXES_VARIANTS_MAX 64u

@@ -12,9 +12,9 @@
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
 #include "tools/compare/compare_report.h"
-#include "tools/run/run_plan.h"
-#include "tools/text/number.h"
-#include "tools/trial/trial_command.h"
+#include "tools/lib/run/run_plan.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/trial/trial_command.h"
 
 #define DEFAULT_ROUNDS 3
 #define DEFAULT_SECONDS 10

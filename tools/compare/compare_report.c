@@ -9,10 +9,10 @@
 #include "formats/json.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
-#include "tools/text/columns.h"
-#include "tools/text/number.h"
-#include "tools/text/wrapped.h"
-#include "tools/version.h"
+#include "tools/lib/text/columns.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/text/wrapped.h"
+#include "tools/lib/version.h"
 
 #define NAMES_WIDTH 20          /* of the values before the numbers; wider ones get a line of their own */
 #define CELL_BYTES 32

@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #include "tools/compare/axes.h"
-#include "tools/trial/trial.h"
+#include "tools/lib/trial/trial.h"
 
 #define COMPARISON_ROUNDS_MAX 20u
 
 enum measure {
     MEASURE_SPEED,              /* images/s over wall time, after warm-up */
     MEASURE_SPEED_UP,           /* that, divided by the first variant's in the same round */
-    MEASURE_MEAN, MEASURE_UNCERTAINTY, MEASURE_JITTER,          /* tools/run/step_stats.h */
+    MEASURE_MEAN, MEASURE_UNCERTAINTY, MEASURE_JITTER,          /* tools/lib/run/step_stats.h */
     MEASURE_P50, MEASURE_P90, MEASURE_P99,                      /* of the step times, ms */
     MEASURE_INPUT_WAIT, MEASURE_EXPOSED_COPY, MEASURE_FORWARD, MEASURE_BACKWARD,        /* shares of the towers' time */
     MEASURE_EXPOSED_REDUCTION, MEASURE_UPDATE,

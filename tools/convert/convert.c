@@ -17,15 +17,15 @@
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
 #include "stage/text/output.h"
-#include "tools/config/program_option.h"
 #include "tools/convert/set_description.h"
 #include "tools/convert/shard_writer.h"
 #include "tools/convert/splits.h"
-#include "tools/limits.h"
-#include "tools/phase.h"
-#include "tools/signals.h"
-#include "tools/text/progress.h"
-#include "tools/version.h"
+#include "tools/lib/config/program_option.h"
+#include "tools/lib/limits.h"
+#include "tools/lib/phase.h"
+#include "tools/lib/signals.h"
+#include "tools/lib/text/progress.h"
+#include "tools/lib/version.h"
 
 /* ---- the command line ---- */
 

@@ -16,7 +16,7 @@
 #include "tools/convert/convert.h"
 #include "tools/convert/image_set.h"
 #include "tools/convert/siblings.h"
-#include "tools/limits.h"
+#include "tools/lib/limits.h"
 
 #define ARCHIVES_MAX 64u
 #define STORE_FIRST ((size_t)1 << 20)

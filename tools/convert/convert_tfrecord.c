@@ -27,7 +27,7 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
-#include "tools/text/progress.h"
+#include "tools/lib/text/progress.h"
 
 /* ---- the records of all shards as one list ---- */
 

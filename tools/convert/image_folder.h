@@ -14,7 +14,7 @@
 #include "formats/image_header.h"
 #include "stage/file/file.h"
 #include "stage/stop.h"
-#include "tools/text/progress.h"
+#include "tools/lib/text/progress.h"
 
 #define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that its record is not over 64 MiB */
 

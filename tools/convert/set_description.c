@@ -12,7 +12,7 @@
 #include "loader/images/pixel_survey.h"
 #include "stage/log.h"
 #include "stage/text/utf8.h"
-#include "tools/version.h"
+#include "tools/lib/version.h"
 
 /* Smallest plausible standard deviation of pixels in 0 ... 255: photographs have 50 to 70, white digits on black 80;
  * pixels that are only 0 and 1 have at most 0.5. */

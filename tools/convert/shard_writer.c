@@ -20,8 +20,8 @@
 #include "tools/convert/image_copies.h"
 #include "tools/convert/record_maker.h"
 #include "tools/convert/splits.h"
+#include "tools/lib/text/progress.h"
 #include "tools/shards/shard_walk.h"
-#include "tools/text/progress.h"
 
 /* ---- compression ---- */
 

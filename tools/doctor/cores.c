@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "stage/cpus.h"
-#include "tools/limits.h"
-#include "tools/run/environment.h"
-#include "tools/run/run_plan.h"
+#include "tools/lib/limits.h"
+#include "tools/lib/run/environment.h"
+#include "tools/lib/run/run_plan.h"
 
 #define TOPIC "cores"
 #define TOPIC_CPU "cpu"

@@ -13,8 +13,8 @@
 
 #include "loader/dataset_shards.h"
 #include "stage/clock.h"
-#include "tools/limits.h"
-#include "tools/text/number.h"
+#include "tools/lib/limits.h"
+#include "tools/lib/text/number.h"
 
 #define TOPIC "data"
 #define READ_BYTES ((uint64_t)64 << 20)

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "tools/config/settings.h"
+#include "tools/lib/config/settings.h"
 
 enum doctor_form { DOCTOR_TABLE, DOCTOR_JSON };
 

@@ -8,7 +8,7 @@
 
 #include "formats/json.h"
 #include "stage/log.h"
-#include "tools/text/wrapped.h"
+#include "tools/lib/text/wrapped.h"
 
 #define TEXT_BYTES 4096u        /* of a finding or an advice, which may contain paths */
 

@@ -8,7 +8,7 @@
 
 #include "stage/cpus.h"
 #include "tools/doctor/topics.h"
-#include "tools/text/number.h"
+#include "tools/lib/text/number.h"
 
 #define TOPIC "gpu"
 #define COPY_BYTES ((size_t)32 << 20)

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/config/settings.h"
-#include "tools/run/device_plan.h"
+#include "tools/lib/config/settings.h"
+#include "tools/lib/run/device_plan.h"
 
 struct machine {
     const char *root;           /* the parent folder of /proc and /sys: "" except in tests */

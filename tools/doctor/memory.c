@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "tools/limits.h"
-#include "tools/text/number.h"
+#include "tools/lib/limits.h"
+#include "tools/lib/text/number.h"
 
 #define TOPIC "memory"
 #define SHARED_LEAST ((uint64_t)1 << 30)        /* what NCCL's documentation recommends for containers */

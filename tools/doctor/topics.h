@@ -4,10 +4,10 @@
 #define PIPETRAIN_TOPICS_H
 
 #include "compute/backend.h"
-#include "tools/cpu_times.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
 #include "tools/doctor/nvml.h"
+#include "tools/lib/cpu_times.h"
 
 /* How busy the CPUs are, from two readings. */
 void topic_load(struct findings *findings, const struct machine *machine, const struct cpu_times *before,

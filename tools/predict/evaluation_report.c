@@ -8,9 +8,9 @@
 
 #include "formats/json.h"
 #include "stage/log.h"
-#include "tools/text/columns.h"
-#include "tools/text/number.h"
-#include "tools/text/wrapped.h"
+#include "tools/lib/text/columns.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/text/wrapped.h"
 
 #define FIVE 5u
 #define NAME_COLUMNS 20u

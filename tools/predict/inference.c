@@ -7,8 +7,8 @@
 
 #include "compute/team.h"
 #include "stage/log.h"
-#include "tools/run/run_plan.h"
-#include "tools/run/tower_pipeline.h"
+#include "tools/lib/run/run_plan.h"
+#include "tools/lib/run/tower_pipeline.h"
 
 /* The results of a batch on the host, in pinned memory. */
 struct outcome { struct backend_result result; int32_t labels[]; };

@@ -6,9 +6,9 @@
 #include "compute/net.h"
 #include "stage/ring.h"
 #include "stage/stop.h"
-#include "tools/config/settings.h"
-#include "tools/results/initial_weights.h"
-#include "tools/run/run_plan.h"
+#include "tools/lib/config/settings.h"
+#include "tools/lib/results/initial_weights.h"
+#include "tools/lib/run/run_plan.h"
 
 struct inference;
 

@@ -10,9 +10,9 @@
 #include "loader/shards/text.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
-#include "tools/results/named_classes.h"
-#include "tools/results/weights.h"
-#include "tools/run/run_data.h"
+#include "tools/lib/results/named_classes.h"
+#include "tools/lib/results/weights.h"
+#include "tools/lib/run/run_data.h"
 
 #define LIST_BYTES 300          /* of names in a message */
 

@@ -11,16 +11,16 @@
 #include <string.h>
 
 #include "stage/log.h"
-#include "tools/config/options.h"
-#include "tools/config/program_option.h"
-#include "tools/phase.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/program_option.h"
+#include "tools/lib/phase.h"
+#include "tools/lib/run/run_data.h"
+#include "tools/lib/signals.h"
+#include "tools/lib/text/columns.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/predict_images.h"
 #include "tools/predict/prediction.h"
 #include "tools/predict/trained.h"
-#include "tools/run/run_data.h"
-#include "tools/signals.h"
-#include "tools/text/columns.h"
 
 #define NAME_BYTES 4200u        /* "SHARD:RECORD" */
 

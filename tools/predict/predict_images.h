@@ -9,7 +9,7 @@
 
 #include "stage/ring.h"
 #include "stage/stop.h"
-#include "tools/run/run_plan.h"
+#include "tools/lib/run/run_plan.h"
 
 /* Zero it first. */
 struct image_words {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "stage/log.h"
-#include "tools/text/columns.h"
+#include "tools/lib/text/columns.h"
 
 #define PATH_BYTES 4096u
 #define NAME_BYTES 256u

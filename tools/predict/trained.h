@@ -6,11 +6,11 @@
 #include <limits.h>
 
 #include "loader/loader.h"
-#include "tools/config/option_needs.h"
-#include "tools/config/program_option.h"
-#include "tools/config/settings.h"
+#include "tools/lib/config/option_needs.h"
+#include "tools/lib/config/program_option.h"
+#include "tools/lib/config/settings.h"
+#include "tools/lib/results/weights_agree.h"
 #include "tools/predict/inference.h"
-#include "tools/results/weights_agree.h"
 
 /* From the command line; borrowed; NULL: not given. */
 struct network_words {
@@ -68,8 +68,8 @@ struct trained {
     struct loader *loader;
 };
 
-/* Restart the program (tools/run/team_wait.h) where the tower computes with a team of threads and all input can be read
- * again; then print what the settings are not used as written for. This may be the first call of the library of a
+/* Restart the program (tools/lib/run/team_wait.h) where the tower computes with a team of threads and all input can be
+ * read again; then print what the settings are not used as written for. This may be the first call of the library of a
  * device. */
 void trained_settle(const struct settings *settings, char **argv, uint64_t process_start_ns);
 

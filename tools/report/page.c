@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/config/options.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/version.h"
 #include "tools/report/report_input.h"
-#include "tools/version.h"
 
 static const char *const template_lines[] = {
 #include "tools/report/page_html.inc"

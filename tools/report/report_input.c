@@ -16,7 +16,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/utf8.h"
-#include "tools/signals.h"
+#include "tools/lib/signals.h"
 
 #define FILE_BYTES_MAX (64u << 20)      /* of a file that is read as a whole */
 #define LINE_BYTES_MAX (1u << 20)

@@ -10,9 +10,9 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/utf8.h"
+#include "tools/lib/text/columns.h"
 #include "tools/shards/shard_walk.h"
 #include "tools/shards/shards_command.h"
-#include "tools/text/columns.h"
 
 /* ---- a feature as a line ---- */
 

@@ -11,7 +11,7 @@
 
 #include "stage/queue.h"
 #include "stage/thread.h"
-#include "tools/text/progress.h"
+#include "tools/lib/text/progress.h"
 
 /* A shard and the state of its reading. */
 struct reading {

@@ -5,9 +5,9 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
+#include "tools/lib/signals.h"
+#include "tools/lib/version.h"
 #include "tools/shards/shards_command.h"
-#include "tools/signals.h"
-#include "tools/version.h"
 
 /* An exit code. */
 static int run_command(const struct shards_request *request)

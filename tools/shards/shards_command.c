@@ -13,8 +13,8 @@
 #include "loader/shards/shard_list.h"
 #include "stage/log.h"
 #include "stage/text/names.h"
-#include "tools/config/program_option.h"
-#include "tools/limits.h"
+#include "tools/lib/config/program_option.h"
+#include "tools/lib/limits.h"
 
 #define JOBS_MAX 1024u
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))

@@ -14,7 +14,7 @@
 #include "stage/file/file.h"
 #include "stage/file/whole_file.h"
 #include "stage/text/text_stream.h"
-#include "tools/config/config.h"
+#include "tools/lib/config/config.h"
 
 #define BLANKS " \t\r"
 #define BACKUPS_MAX 1000

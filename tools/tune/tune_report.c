@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/run/verdict.h"
-#include "tools/text/number.h"
-#include "tools/text/wrapped.h"
+#include "tools/lib/run/verdict.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/text/wrapped.h"
 
 #define OTHERS_NOTED 0.1        /* share of the cores' time used by other programs that is worth a note */
 

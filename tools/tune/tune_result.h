@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/trial/trial.h"
+#include "tools/lib/trial/trial.h"
 #include "tools/tune/config_edit.h"
 
 #define TUNE_ROUNDS_MAX 4u

@@ -18,7 +18,7 @@
 #include "loader/shards/read_batch.h"
 #include "stage/clock.h"
 #include "stage/host_stream.h"
-#include "tools/run/report.h"
+#include "tools/lib/run/report.h"
 
 static void nap(uint64_t us)
 {

@@ -4,7 +4,7 @@
 
 #include "tests/helpers/test.h"
 #include "tools/compare/axes.h"
-#include "tools/trial/trial.h"
+#include "tools/lib/trial/trial.h"
 
 static struct axes axes;
 static struct settings settings;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/helpers/test.h"
-#include "tools/run/observe/event_file.h"
+#include "tools/lib/run/observe/event_file.h"
 
 struct place { char folder[PATH_MAX]; };
 

@@ -5,8 +5,8 @@
 
 #include "stage/random.h"
 #include "tests/helpers/test.h"
-#include "tools/config/intervals.h"
-#include "tools/run/observe/histogram.h"
+#include "tools/lib/config/intervals.h"
+#include "tools/lib/run/observe/histogram.h"
 
 enum { NUMBERS = 1000 };
 

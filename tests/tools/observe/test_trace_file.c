@@ -8,7 +8,7 @@
 
 #include "stage/file/file.h"
 #include "tests/helpers/test.h"
-#include "tools/run/trace_file.h"
+#include "tools/lib/run/trace_file.h"
 
 static char path[PATH_MAX];
 static int read_error;          /* of every read, 0: none */

@@ -10,8 +10,8 @@
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
-#include "tools/results/checkpoint_sender.h"
-#include "tools/results/checkpoint_writer.h"
+#include "tools/lib/results/checkpoint_sender.h"
+#include "tools/lib/results/checkpoint_writer.h"
 
 enum { TOWERS = 4 };
 

@@ -8,9 +8,9 @@
 #include "compute/model.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/results/initial_weights.h"
-#include "tools/results/weights.h"
-#include "tools/results/weights_agree.h"
+#include "tools/lib/results/initial_weights.h"
+#include "tools/lib/results/weights.h"
+#include "tools/lib/results/weights_agree.h"
 
 /* A safetensors file of zeros: the net's tensors with `prefix` before their names, and one more, an I64, where `more`
  * names it. */

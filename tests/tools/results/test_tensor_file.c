@@ -10,7 +10,7 @@
 
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/results/tensor_file.h"
+#include "tools/lib/results/tensor_file.h"
 
 #define LENGTH_BYTES 8u
 #define TENSORS_MANY 10000u

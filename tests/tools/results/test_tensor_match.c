@@ -5,7 +5,7 @@
 
 #include "compute/model.h"
 #include "tests/helpers/test.h"
-#include "tools/results/tensor_match.h"
+#include "tools/lib/results/tensor_match.h"
 
 enum { CLASSES = 17 };
 

@@ -17,12 +17,12 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/config.h"
-#include "tools/phase.h"
-#include "tools/run/run.h"
-#include "tools/signals.h"
-#include "tools/trial/trial.h"
-#include "tools/trial/trial_process.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/phase.h"
+#include "tools/lib/run/run.h"
+#include "tools/lib/signals.h"
+#include "tools/lib/trial/trial.h"
+#include "tools/lib/trial/trial_process.h"
 
 /* The parts of the child. */
 

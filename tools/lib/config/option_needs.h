@@ -1,0 +1,20 @@
+/* Options that have an effect only if another option has a certain value (uses in option_table). Main thread only. */
+#ifndef PIPETRAIN_OPTION_NEEDS_H
+#define PIPETRAIN_OPTION_NEEDS_H
+
+#include "tools/lib/config/options.h"
+
+/* Have all options that this one needs one of the values that it needs? */
+bool option_is_used(const struct option_row *option, const struct settings *settings);
+/* Is `value` among those that the first of them may have? */
+bool option_is_for(const struct option_row *option, const char *value);
+/* Are all options set by the file or the command line, as in the run.conf that a run writes? */
+bool options_are_all_set(const struct settings *settings);
+/* Warn of every option that is set to another value than its default but has no effect with these settings. A file that
+ * sets all options, as runs write it, gets no warning. After settings_finish. */
+void option_needs_warn(const struct settings *settings);
+
+/* Name the options of --set that the command, of which `uses` are true, does not use. */
+void option_unused_warn(const struct settings *settings, const char *command, unsigned uses);
+
+#endif

@@ -1,0 +1,207 @@
+/* The transform of pixels. Called by the main thread. */
+#include "tools/lib/config/pixels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "stage/text/decimal.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/settings_model.h"
+
+#define DIVISOR_DEFAULT 255.0
+#define COLUMNS 79u
+#define INPUT_INDENT 10u
+#define IMAGES_INDENT 21u       /* of the lines on images */
+
+const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
+                                                       "augment.evaluation_resize", "augment.filter",
+                                                       "data.label_offset", "data.label_key", "data.image_key",
+                                                       "data.image_layout", "data.image_range",
+                                                       "data.validation_split" };
+
+const struct option_row *pixels_option(size_t setting)
+{
+    return option_find(setting < PIXELS_SCALING ? SECTION_AUGMENT : SECTION_DATA,
+                       strchr(pixels_settings[setting], '.') + 1);
+}
+
+void pixels_choose_scaling(struct settings *settings)
+{
+    const enum origin scale = settings_origin(settings, SECTION_AUGMENT, "evaluation_scale")->origin;
+    const enum origin resize = settings_origin(settings, SECTION_AUGMENT, "evaluation_resize")->origin;
+    if (scale > resize)
+        settings->augment.evaluation_resize = 0;
+}
+
+void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems)
+{
+    const struct augment_settings *const augment = &settings->augment;
+    const uint32_t side = net->input.height > net->input.width ? net->input.height : net->input.width;
+    char message[160];
+    if (augment->evaluation_resize == 0)
+        return;
+    if (augment->evaluation_resize < side) {
+        snprintf(message, sizeof(message), "resized to %lld pixels an image is smaller than the network's %u x %u: at "
+                 "least %u", (long long)augment->evaluation_resize, net->input.height, net->input.width, side);
+        settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize", message);
+    }
+    if (augment->filter != FILTER_BILINEAR && augment->filter != FILTER_BICUBIC)
+        settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize",
+                        "needs filter = bilinear or bicubic; with other filters use evaluation_scale");
+}
+
+struct augment pixels_augment(const struct settings *settings)
+{
+    const struct augment_settings *const augment = &settings->augment;
+    return (struct augment){
+        .seed = (uint64_t)settings->run.seed,
+        .crop = { [PHASE_TRAIN] = augment->crop, [PHASE_EVALUATE] = augment->evaluation },
+        .filter = augment->filter,
+        .scale = augment->evaluation_scale,
+        .resize = (uint32_t)augment->evaluation_resize,
+        .pad = (uint32_t)augment->pad,
+        .shift = augment->shift,
+        .flips = augment->flip,
+        .changes_colour = augment->colour,
+        .mixup = augment->mixup,
+        .cutmix = augment->cutmix,
+        .mixed = augment->mixed,
+    };
+}
+
+/* The number of a channel. */
+static float number_of(const struct numbers *numbers, uint32_t channel, double otherwise)
+{
+    if (numbers->count == 0)
+        return (float)otherwise;
+    return (float)numbers->value[numbers->count == 1 ? 0 : channel];
+}
+
+bool pixels_transform(const struct settings *settings, struct input_transform *transform_out)
+{
+    const struct model_settings *const model = &settings->model;
+    const bool is_plain = model->mean.count == 0 && model->deviation.count == 0;
+    if (model->divisor == 0 && is_plain)
+        return false;
+    *transform_out = (struct input_transform){
+        .divisor = (float)(model->divisor == 0 ? DIVISOR_DEFAULT : model->divisor), .is_plain = is_plain };
+    for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++) {
+        transform_out->mean[c] = number_of(&model->mean, c, 0);
+        transform_out->std[c] = number_of(&model->deviation, c, 1);
+    }
+    return true;
+}
+
+static double largest(const struct numbers *numbers)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < numbers->count; i++)
+        most = fabs(numbers->value[i]) > most ? fabs(numbers->value[i]) : most;
+    return most;
+}
+
+/* Are these the means of ImageNet's images in the order blue, green, red (Caffe, OpenCV)? */
+static bool is_bgr(const struct numbers *mean, double divisor)
+{
+    static const double bgr[] = { 103.7, 116.5, 123.7 };
+    bool is_near = mean->count == 3;
+    for (uint32_t c = 0; is_near && c < 3; c++)
+        is_near = fabs(mean->value[c] * divisor - bgr[c]) < 1.5;
+    return is_near;
+}
+
+static void warn_order(const struct numbers *mean, double divisor)
+{
+    const double *const value = mean->value;
+    if (is_bgr(mean, divisor) || is_bgr(mean, 1) || is_bgr(mean, 255))
+        log_message(LOG_RUN, "model.mean = %g, %g, %g is in the order blue, green, red; JPEG and PNG images are read as "
+                    "red, green, blue: %g, %g, %g, and weights for BGR need the input channels of their first layer "
+                    "reversed", value[0], value[1], value[2], value[2], value[1], value[0]);
+}
+
+/* Pixels are 0 to 255, hence the mean of pixel / divisor is at most 255 / divisor and its deviation at most half of
+ * that. A deviation of 1 is accepted, because it often means none. */
+void pixels_warn(const struct settings *settings)
+{
+    const struct model_settings *const model = &settings->model;
+    const double divisor = model->divisor == 0 ? DIVISOR_DEFAULT : model->divisor;
+    const double most = 255 / divisor, mean = largest(&model->mean), deviation = largest(&model->deviation);
+    const bool is_mean = mean > most;
+    warn_order(&model->mean, divisor);
+    if ((is_mean || deviation > 2 * most) && divisor > 1)
+        log_message(LOG_RUN, "model.%s = %g: pixel / %g is %g at most: numbers for pixels of 0 to 255 need "
+                    "model.divisor = 1", is_mean ? "mean" : "deviation", is_mean ? mean : deviation, divisor, most);
+    if (divisor <= 1 && mean > 0 && mean <= 1 && deviation <= 1)
+        log_message(LOG_RUN, "model.mean = %g: pixel / %g goes to %g: numbers for pixels of 0 to 1 need "
+                    "model.divisor = 255", mean, divisor, most);
+}
+
+/* A number that is the same for all channels is printed once. */
+static void format_channels(const float *values, uint32_t channels, char *text, size_t text_size)
+{
+    uint32_t count = 1;
+    for (uint32_t c = 1; c < channels; c++)
+        if (values[c] != values[0])
+            count = channels;
+    for (uint32_t c = 0; c < count; c++) {
+        const size_t used = c == 0 ? 0 : strlen(text) + 1;
+        if (c > 0)
+            text[used - 1] = ' ';
+        decimal_write_float(values[c], text + used, text_size - used);
+    }
+}
+
+void pixels_describe(const struct settings *settings, const struct net *net, struct pixels_text *text_out)
+{
+    const struct input_transform *const transform = &net->transform;
+    const struct augment augment = pixels_augment(settings);
+    const uint32_t channels = net->input.channels <= NET_CHANNELS_MAX ? net->input.channels : 1;
+    decimal_write_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
+    format_channels(transform->mean, channels, text_out->mean, sizeof(text_out->mean));
+    format_channels(transform->std, channels, text_out->deviation, sizeof(text_out->deviation));
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
+        augment_describe(&augment, phase, text_out->images[phase], sizeof(text_out->images[phase]));
+    for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
+        struct option_text room;
+        const char *const value = option_format(pixels_option(i), settings, &room);
+        const bool fits = strlen(value) < sizeof(text_out->settings[i]);    /* a part is another value */
+        snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s", fits ? value : pixels_option(i)->initial);
+    }
+}
+
+/* The number of bytes for a line: all, or up to the last comma that fits. */
+static size_t line_bytes(const char *text, size_t room)
+{
+    size_t bytes = strlen(text);
+    if (bytes <= room)
+        return bytes;
+    for (const char *comma = strstr(text, ", "); comma != NULL && (size_t)(comma - text) < room;
+         comma = strstr(comma + 1, ", "))
+        bytes = (size_t)(comma - text) + 1;
+    return bytes;
+}
+
+static void print_lines(const char *what, size_t indent, const char *text, FILE *out)
+{
+    for (size_t bytes = 0; *text != '\0'; text += bytes + (text[bytes] == ' ')) {
+        bytes = line_bytes(text, COLUMNS - indent);
+        fprintf(out, "%-*s%.*s\n", (int)indent, what, (int)bytes, text);
+        what = "";
+    }
+}
+
+void pixels_print(const struct settings *settings, const struct net *net, FILE *out)
+{
+    struct pixels_text text;
+    char formula[sizeof(text) + 64];
+    pixels_describe(settings, net, &text);
+    snprintf(formula, sizeof(formula),
+             net->transform.is_plain ? "pixel / %s" : "(pixel / %s - mean) / deviation, mean %s, deviation %s",
+             text.divisor, text.mean, text.deviation);
+    print_lines("input", INPUT_INDENT, formula, out);
+    if (settings->input.source == INPUT_SYNTHETIC)
+        return;
+    print_lines("images    train", IMAGES_INDENT, text.images[PHASE_TRAIN], out);
+    print_lines("          validation", IMAGES_INDENT, text.images[PHASE_EVALUATE], out);
+}

@@ -1,0 +1,46 @@
+/* The transform from the pixels of an image to the input of the network: for the stages that compute it, and in words
+ * for other programs. */
+#ifndef PIPETRAIN_PIXELS_H
+#define PIPETRAIN_PIXELS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "compute/net.h"
+#include "loader/augment/augment.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/settings.h"
+
+/* Settings whose values are stored with weights, as "SECTION.KEY": how validation images are scaled, the label offset, how
+ * records are read (only what is set), and the share of records that was held out for validation. */
+#define PIXELS_SCALING 4u
+#define PIXELS_LABEL_OFFSET PIXELS_SCALING
+#define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first one on records */
+#define PIXELS_VALIDATION_SPLIT (PIXELS_LABEL_KEY + 4)
+#define PIXELS_SETTINGS (PIXELS_VALIDATION_SPLIT + 1)
+extern const char *const pixels_settings[PIXELS_SETTINGS];
+const struct option_row *pixels_option(size_t setting);
+
+/* The input of the network is (pixel / divisor - mean) / deviation. Mean and deviation have one number for all
+ * channels, or one for each, separated by spaces. */
+struct pixels_text {
+    char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
+    char images[PHASE_COUNT][256];       /* augment_describe */
+    char settings[PIXELS_SETTINGS][128]; /* the values of pixels_settings */
+};
+
+/* Choose between augment.evaluation_scale and augment.evaluation_resize: the command line overrides the file, which
+ * overrides the model; if both are set in the same place, evaluation_resize is used. */
+void pixels_choose_scaling(struct settings *settings);
+/* Check that evaluation_resize fits the input of the network. */
+void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
+struct augment pixels_augment(const struct settings *settings);
+/* Whether the settings replace the transform of the model. */
+bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);
+/* Warn if mean or deviation has another unit than pixel / divisor. After settings_finish. */
+void pixels_warn(const struct settings *settings);
+void pixels_describe(const struct settings *settings, const struct net *net, struct pixels_text *text_out);
+/* Print a line on the input, and if images are loaded, one on those of training and of evaluation. */
+void pixels_print(const struct settings *settings, const struct net *net, FILE *out);
+
+#endif

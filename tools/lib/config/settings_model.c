@@ -1,0 +1,278 @@
+/* Open the network of the settings. */
+#include "tools/lib/config/settings_model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "compute/netfile/net_file.h"
+#include "stage/text/names.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/config/hints.h"
+#include "tools/lib/config/pixels.h"
+
+/* ---- a name or a file ---- */
+
+/* Clear a text field. */
+static void clear(char *field)
+{
+    field[0] = '\0';
+}
+
+/* Only one of them may be set; the command line overrides the file. */
+static void choose(struct settings *settings, struct problems *problems)
+{
+    struct model_settings *const model = &settings->model;
+    const enum origin name = settings_origin(settings, SECTION_MODEL, "name")->origin;
+    const enum origin file = settings_origin(settings, SECTION_MODEL, "file")->origin;
+    if (*model->file == '\0' && *model->name == '\0')
+        settings_report(settings, problems, SECTION_MODEL, "name", "is missing");
+    if (*model->file == '\0' || *model->name == '\0')
+        return;
+    if (name > file)
+        clear(model->file);
+    else if (name == file)
+        settings_report(settings, problems, SECTION_MODEL, "file",
+                        "name is set as well: set only one of them");
+    else
+        clear(model->name);
+}
+
+static bool is_file(const char *model)
+{
+    const size_t length = strlen(model);
+    return strchr(model, '/') != NULL || (length > 4 && strcmp(model + length - 4, ".net") == 0);
+}
+
+int settings_choose_model(struct settings *settings, const char *where, const char *model, struct problems *problems)
+{
+    struct model_settings *const fields = &settings->model;
+    const struct option_row *const option = option_find(SECTION_MODEL, is_file(model) ? "file" : "name");
+    char problem[MODEL_HINT_SIZE];
+    int rc = option_parse(option, settings, model, problem, sizeof(problem));
+    if (rc == 0 && !is_file(model) && model_find(model) == NULL) {
+        model_hint(model, problem);
+        rc = -EINVAL;
+    }
+    if (rc == 0)
+        clear(is_file(model) ? fields->name : fields->file);
+    else if (rc == -EINVAL)
+        problems_add(problems, where, "%s", problem);
+    else
+        problems_add(problems, "pipetrain", "%s: %s", where, strerror(-rc));
+    return rc;
+}
+
+/* ---- a file ---- */
+
+/* Where the problems of a model file are reported. */
+struct file_problems { const struct settings *settings; struct problems *problems; };
+
+static void add_file_problem(void *arg, uint32_t line, const char *problem)
+{
+    const struct file_problems *const target = arg;
+    char where[512];
+    if (line == 0)
+        snprintf(where, sizeof(where), "%.500s", target->settings->model.file);
+    else
+        snprintf(where, sizeof(where), "%.490s:%u", target->settings->model.file, (unsigned)line);
+    problems_add(target->problems, where, "%s", problem);
+}
+
+static void ignore_problem(void *arg, uint32_t line, const char *problem)
+{
+    (void)arg;
+    (void)line;
+    (void)problem;
+}
+
+static int read_text(struct settings *settings, struct problems *problems)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    const int rc = config_text_read(settings->model.file, NET_FILE_MAX, "description of a network", &text, &bytes,
+                                    problems);
+    if (rc != 0)
+        return rc;
+    free(settings->model_text);
+    settings->model_text = text;
+    settings->model_bytes = bytes;
+    return 0;
+}
+
+/* ---- the network ---- */
+
+static int open_net(const struct settings *settings, const struct input_transform *transform,
+                    const struct net_file_sink *sink, struct net **net_out)
+{
+    const struct model_options options = { .classes = (uint32_t)settings->data.classes,
+                                           .dropout = settings->model.dropout,
+                                           .auxiliary = settings->model.auxiliary,
+                                           .transform = transform };
+    if (settings->model_text != NULL)
+        return net_file_read(net_out, settings->model_text, settings->model_bytes, &options, sink);
+    return model_open(net_out, settings->model.name, &options);
+}
+
+static void freeze(struct net *net, const char *patterns)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (net->parameters[i].is_trained && patterns_match(patterns, net->parameters[i].name))
+            net_freeze(net, i);
+}
+
+int settings_open_net(const struct settings *settings, struct net **net_out)
+{
+    struct input_transform transform;
+    const struct net_file_sink sink = { ignore_problem, NULL };
+    const int rc = open_net(settings, pixels_transform(settings, &transform) ? &transform : NULL, &sink, net_out);
+    if (rc == 0)
+        freeze(*net_out, settings->model.freeze);
+    return rc;
+}
+
+/* ---- what has to fit it ---- */
+
+/* Check for one number for all channels, or one for each. */
+static void check_numbers(struct settings *settings, struct problems *problems, const char *key,
+                          const struct numbers *numbers, const struct net *net)
+{
+    char message[192];
+    const uint32_t channels = net->input.channels;
+    if (numbers->count <= 1 || numbers->count == channels)
+        return;
+    snprintf(message, sizeof(message), "has %u numbers, and images of '%s' have %u channel%s", numbers->count,
+             net->model, channels, channels == 1 ? "" : "s");
+    settings_report(settings, problems, SECTION_MODEL, key, message);
+}
+
+static bool has_auxiliary(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].kind == LAYER_AUXILIARY_LOSS)
+            return true;
+    return false;
+}
+
+static void check_auxiliary(struct settings *settings, struct problems *problems, const struct net *net)
+{
+    char message[192];
+    if (!settings->model.auxiliary || (settings->model_text == NULL && has_auxiliary(net)))
+        return;
+    if (settings->model_text != NULL)
+        snprintf(message, sizeof(message), "is for models by name: in a file, lines of auxiliary_loss say it");
+    else
+        snprintf(message, sizeof(message), "'%s' has no auxiliary head", net->model);
+    settings_report(settings, problems, SECTION_MODEL, "auxiliary", message);
+}
+
+/* Images of many channels have the same transform for all. */
+static void check_transform(struct settings *settings, struct problems *problems, const struct net *net)
+{
+    if (net->input.channels > NET_CHANNELS_MAX && settings->model.mean.count + settings->model.deviation.count > 0)
+        settings_report(settings, problems, SECTION_MODEL, settings->model.mean.count > 0 ? "mean" : "deviation",
+                        "cannot be set for images of so many channels; divisor can");
+    check_numbers(settings, problems, "mean", &settings->model.mean, net);
+    check_numbers(settings, problems, "deviation", &settings->model.deviation, net);
+}
+
+/* Whether the pattern freezes a parameter; *matched_out: whether it matches any tensor. */
+static bool finds_trained(const struct net *net, const char *pattern, bool *matched_out)
+{
+    *matched_out = false;
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        if (!pattern_matches(pattern, net->parameters[i].name))
+            continue;
+        *matched_out = true;
+        if (net->parameters[i].is_trained)
+            return true;
+    }
+    return false;
+}
+
+/* Add a pattern that freezes nothing to the message. */
+static void add_pattern(char *message, size_t message_size, const struct net *net, const char *pattern, bool is_matched)
+{
+    char hint[TENSOR_HINT_SIZE];
+    const size_t used = strlen(message);
+    tensor_hint(net, pattern, hint);
+    snprintf(message + used, message_size - used, "%s'%s' %s%s", used > 0 ? ", " : "", pattern,
+             is_matched ? "are statistics, which always continue" : "is no tensor's name", is_matched ? "" : hint);
+}
+
+/* A text of only spaces and commas is an error. */
+static void check_patterns(struct settings *settings, struct problems *problems, const char *key, const char *patterns)
+{
+    char pattern[PATTERN_BYTES];
+    const char *at = patterns;
+    if (*patterns != '\0' && !patterns_next(&at, pattern))
+        settings_report(settings, problems, SECTION_MODEL, key, "names no tensor: a pattern is missing, as in fc.*");
+}
+
+static void check_freeze(struct settings *settings, struct problems *problems, struct net *net)
+{
+    char pattern[PATTERN_BYTES], message[1024] = "";
+    bool is_matched;
+    for (const char *at = settings->model.freeze; patterns_next(&at, pattern);)
+        if (!finds_trained(net, pattern, &is_matched))
+            add_pattern(message, sizeof(message), net, pattern, is_matched);
+    freeze(net, settings->model.freeze);
+    if (net->frozen_count == net->trainable_count)
+        snprintf(message, sizeof(message), "freezes all parameters: nothing would learn");
+    if (*message != '\0')
+        settings_report(settings, problems, SECTION_MODEL, "freeze", message);
+}
+
+static void check_skip(struct settings *settings, struct problems *problems)
+{
+    if (*settings->model.skip != '\0' && *settings->model.weights == '\0')
+        settings_report(settings, problems, SECTION_MODEL, "skip",
+                        "has no effect without model.weights");
+}
+
+static int check_net(struct settings *settings, struct problems *problems)
+{
+    struct file_problems target = { settings, problems };
+    struct net *net;
+    const size_t problems_before = problems->count;
+    const int rc = open_net(settings, NULL, &(const struct net_file_sink){ add_file_problem, &target }, &net);
+    if (rc == -EINVAL && problems->count == problems_before)
+        settings_report(settings, problems, SECTION_DATA, "classes", "this network cannot have so many");
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "the model: %s", strerror(ENOMEM));
+    if (rc != 0)
+        return rc;
+    check_transform(settings, problems, net);
+    pixels_choose_scaling(settings);
+    pixels_check_resize(settings, net, problems);
+    check_auxiliary(settings, problems, net);
+    check_patterns(settings, problems, "freeze", settings->model.freeze);
+    check_patterns(settings, problems, "skip", settings->model.skip);
+    check_freeze(settings, problems, net);
+    check_skip(settings, problems);
+    net_close(net);
+    return 0;
+}
+
+static void check_name(struct settings *settings, struct problems *problems)
+{
+    char message[MODEL_HINT_SIZE];
+    if (*settings->model.name == '\0' || model_find(settings->model.name) != NULL)
+        return;
+    model_hint(settings->model.name, message);
+    settings_report(settings, problems, SECTION_MODEL, "name", message);
+}
+
+int settings_find_model(struct settings *settings, struct problems *problems)
+{
+    const size_t problems_before = problems->count;
+    int rc = 0;
+    choose(settings, problems);
+    check_name(settings, problems);
+    if (*settings->model.file != '\0' && problems->count == problems_before)
+        rc = read_text(settings, problems);
+    if (rc == 0 && problems->count == problems_before)
+        rc = check_net(settings, problems);
+    return rc == -ENOMEM ? rc : problems->count > problems_before ? -EINVAL : 0;
+}

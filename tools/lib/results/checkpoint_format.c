@@ -1,0 +1,162 @@
+/* The tensors of a checkpoint, and the names of files. */
+#include "tools/lib/results/checkpoint_format.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/text/decimal.h"
+
+#define FILE_BEGINS "checkpoint-"
+#define FILE_ENDS ".safetensors"
+
+void checkpoint_file_name(uint64_t step, char name_out[CHECKPOINT_FILE_BYTES])
+{
+    snprintf(name_out, CHECKPOINT_FILE_BYTES, FILE_BEGINS "%08" PRIu64 FILE_ENDS, step);
+}
+
+uint64_t checkpoint_file_step(const char *name)
+{
+    char again[CHECKPOINT_FILE_BYTES];
+    uint64_t step;
+    if (strncmp(name, FILE_BEGINS, strlen(FILE_BEGINS)) != 0 ||
+        decimal_u64_start(name + strlen(FILE_BEGINS), &step) == NULL)
+        return UINT64_MAX;
+    checkpoint_file_name(step, again);
+    return strcmp(name, again) == 0 ? step : UINT64_MAX;
+}
+
+uint64_t checkpoint_best_number(const char *name)
+{
+    return strcmp(name, CHECKPOINT_BEST_FILE) == 0 ? 0 : UINT64_MAX;
+}
+
+/* ---- tensors ---- */
+
+void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES])
+{
+    char tower[24] = "", state[24] = "";
+    if (place.tower > 0)
+        snprintf(tower, sizeof(tower), "tower.%u.", place.tower);
+    if (place.part == CHECKPOINT_STATE)
+        snprintf(state, sizeof(state), "optim.%u.", place.state);
+    else if (place.part == CHECKPOINT_RAW)
+        snprintf(state, sizeof(state), "raw.");
+    snprintf(name_out, CHECKPOINT_NAME_BYTES, "%s%s%s", tower, state,
+             place.part == CHECKPOINT_CARRIED ? "carried" : net->parameters[place.parameter].name);
+}
+
+bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place)
+{
+    if (place.tower > 0 && shape->is_same)
+        return false;
+    if (place.part == CHECKPOINT_CARRIED)
+        return shape->carried_bytes > 0;
+    const struct parameter *const parameter = &shape->net->parameters[place.parameter];
+    if (place.part == CHECKPOINT_RAW && !shape->averages)
+        return false;
+    if (place.part == CHECKPOINT_STATE && !parameter_is_updated(parameter))
+        return false;
+    return place.tower == 0 || !parameter->is_trained || (shape->weights_differ && !parameter->is_frozen);
+}
+
+bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower)
+{
+    return shape->here.count == 0 || (tower >= shape->here.first && tower - shape->here.first < shape->here.count);
+}
+
+bool checkpoint_has_others(const struct checkpoint_shape *shape)
+{
+    bool has = checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, 1, 0, 0 });
+    for (uint32_t i = 0; i < shape->net->parameter_count; i++)
+        has = has || checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_VALUE, 1, 0, i });
+    return shape->towers > 1 && has;
+}
+
+static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint_shape *shape,
+                       struct checkpoint_place place)
+{
+    if (!checkpoint_has(shape, place))
+        return;
+    struct checkpoint_tensor *const tensor = &layout->tensors[layout->count++];
+    tensor->place = place;
+    tensor->offset = layout->bytes;
+    tensor->bytes = place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
+                                                     : shape->net->parameters[place.parameter].count * sizeof(float);
+    checkpoint_name(shape->net, place, tensor->name);
+    layout->bytes += tensor->bytes;
+}
+
+static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, uint32_t tower)
+{
+    for (uint32_t i = 0; i < shape->net->parameter_count; i++) {
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_RAW, tower, 0, i });
+        for (uint32_t s = 0; s < shape->states; s++)
+            add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i });
+    }
+}
+
+/* What is carried, which are bytes, comes last, so that floats are aligned. */
+int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape)
+{
+    const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (2 + shape->states) + 1);
+    *layout = (struct checkpoint_layout){ .tensors = calloc(most, sizeof(*layout->tensors)) };
+    if (layout->tensors == NULL)
+        return -ENOMEM;
+    for (uint32_t t = 0; t < shape->towers; t++)
+        add_tower(layout, shape, t);
+    for (uint32_t t = 0; t < shape->towers; t++)
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, t, 0, 0 });
+    return 0;
+}
+
+void checkpoint_layout_close(struct checkpoint_layout *layout)
+{
+    free(layout->tensors);
+    *layout = (struct checkpoint_layout){ .count = 0 };
+}
+
+/* ---- tensors in snapshots ---- */
+
+static struct snapshot *snapshot_of(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                                    struct snapshot *const *snapshots)
+{
+    assert(checkpoint_is_here(shape, place.tower));
+    return snapshots[place.tower - shape->here.first];
+}
+
+bool checkpoint_has_room(const struct checkpoint_shape *shape, struct checkpoint_place place)
+{
+    return shape->stays && checkpoint_is_here(shape, place.tower) && place.part != CHECKPOINT_CARRIED &&
+           shape->net->parameters[place.parameter].is_trained;
+}
+
+void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                      struct snapshot *const *snapshots)
+{
+    if (!checkpoint_has_room(shape, place))
+        return NULL;
+    const struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
+    return place.part == CHECKPOINT_STATE ? snapshot_state_room(snapshot, place.state, place.parameter)
+                                          : snapshot_value_room(snapshot, place.parameter);
+}
+
+int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                    struct snapshot *const *snapshots, void *out)
+{
+    const struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
+    if (place.part == CHECKPOINT_VALUE && shape->averages)
+        return snapshot_average(snapshot, place.parameter, out);
+    if (place.part == CHECKPOINT_VALUE || place.part == CHECKPOINT_RAW)
+        return snapshot_value(snapshot, place.parameter, out);
+    if (place.part == CHECKPOINT_STATE)
+        return snapshot_state(snapshot, place.state, place.parameter, out);
+    size_t bytes;
+    const void *const carried = snapshot_carried(snapshot, &bytes);
+    memcpy(out, carried, bytes);
+    return 0;
+}

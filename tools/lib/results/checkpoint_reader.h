@@ -1,0 +1,41 @@
+/* Reading checkpoints. Nothing of a file is used before all of its hashes have been verified. Used by main only. */
+#ifndef PIPETRAIN_CHECKPOINT_READER_H
+#define PIPETRAIN_CHECKPOINT_READER_H
+
+#include "compute/tower.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/results/checkpoint_format.h"
+
+struct checkpoint_reader;
+
+/* What is wrong with a file, in words. */
+struct checkpoint_problem { char text[512]; };
+
+/* Open the newest intact checkpoint in the folder; damaged newer ones are reported on stderr and skipped. -ENOENT:
+ * there is none (or no folder); -EBADMSG: none is intact; -ENOMEM; or another negative errno: the folder cannot be
+ * read. */
+int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
+                           struct checkpoint_problem *problem);
+/* The same among checkpoints of fewer than `before` steps. */
+int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
+                                  struct checkpoint_problem *problem);
+/* Open a file and read all of it: 0, or a negative errno with what is wrong in *problem. */
+int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem);
+/* Accepts NULL. */
+void checkpoint_reader_close(struct checkpoint_reader *reader);
+
+/* Valid as long as the reader. */
+const char *checkpoint_reader_path(const struct checkpoint_reader *reader);
+const struct checkpoint_mark *checkpoint_reader_mark(const struct checkpoint_reader *reader);
+const char *checkpoint_reader_settings(const struct checkpoint_reader *reader);
+/* The text of a key of the metadata; NULL: there is none. */
+const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const char *key);
+uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader);
+
+/* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has as many towers, the tower
+ * gets its own state; else what all towers share, and the mean of what they do not. 0; -EINVAL: the file does not fit,
+ * with the reason in *problem; -ENOMEM; or a negative errno of reading or of the device. */
+int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower *tower, uint32_t index,
+                            uint32_t towers, struct checkpoint_problem *problem);
+
+#endif

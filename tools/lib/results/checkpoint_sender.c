@@ -1,0 +1,108 @@
+/* Sends a process' part of a checkpoint. Called by main or by the thread that saves. */
+#include "tools/lib/results/checkpoint_sender.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct checkpoint_sender {
+    struct checkpoint_shape shape;
+    struct checkpoint_sink sink;
+    struct checkpoint_layout layout;    /* of all towers */
+    void *data;                         /* room for any tensor that has none in its tower */
+};
+
+/* The most bytes of a tensor that is converted to memory of ours. */
+static size_t room_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < layout->count; i++) {
+        const struct checkpoint_tensor *const tensor = &layout->tensors[i];
+        if (checkpoint_is_here(shape, tensor->place.tower) && !checkpoint_has_room(shape, tensor->place) &&
+            tensor->bytes > most)
+            most = tensor->bytes;
+    }
+    return most;
+}
+
+static size_t total_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < layout->count; i++)
+        bytes += checkpoint_is_here(shape, layout->tensors[i].place.tower) ? layout->tensors[i].bytes : 0;
+    return bytes;
+}
+
+size_t checkpoint_sender_bytes(const struct checkpoint_shape *shape)
+{
+    struct checkpoint_layout layout;
+    if (checkpoint_layout_open(&layout, shape) != 0)
+        return 0;
+    const size_t bytes = sizeof(struct checkpoint_sender) + layout.count * sizeof(*layout.tensors) +
+                         room_bytes(shape, &layout);
+    checkpoint_layout_close(&layout);
+    return bytes;
+}
+
+size_t checkpoint_sender_total(const struct checkpoint_shape *shape)
+{
+    struct checkpoint_layout layout;
+    if (checkpoint_layout_open(&layout, shape) != 0)
+        return 0;
+    const size_t bytes = total_bytes(shape, &layout);
+    checkpoint_layout_close(&layout);
+    return bytes;
+}
+
+int checkpoint_sender_open(struct checkpoint_sender **sender_out, const struct checkpoint_shape *shape,
+                           const struct checkpoint_sink *sink)
+{
+    struct checkpoint_sender *const sender = calloc(1, sizeof(*sender));
+    if (sender == NULL)
+        return -ENOMEM;
+    sender->shape = *shape;
+    sender->sink = *sink;
+    int rc = checkpoint_layout_open(&sender->layout, shape);
+    if (rc == 0) {
+        sender->data = calloc(1, room_bytes(shape, &sender->layout) + 1);
+        rc = sender->data == NULL ? -ENOMEM : 0;
+    }
+    if (rc != 0) {
+        checkpoint_sender_close(sender);
+        return rc;
+    }
+    *sender_out = sender;
+    return 0;
+}
+
+void checkpoint_sender_close(struct checkpoint_sender *sender)
+{
+    if (sender == NULL)
+        return;
+    free(sender->data);
+    checkpoint_layout_close(&sender->layout);
+    free(sender);
+}
+
+static bool is_ours(const struct checkpoint_sender *sender, uint32_t i)
+{
+    return i < sender->layout.count && checkpoint_is_here(&sender->shape, sender->layout.tensors[i].place.tower);
+}
+
+/* After an error it goes on: the receiver waits for every tensor. */
+int checkpoint_sender_send(struct checkpoint_sender *sender, struct snapshot *const *snapshots)
+{
+    const struct checkpoint_sink *const sink = &sender->sink;
+    int rc = 0;
+    for (uint32_t i = 0; i < sender->layout.count && rc == 0; i++) {
+        const struct checkpoint_tensor *const tensor = &sender->layout.tensors[i];
+        if (!is_ours(sender, i))
+            continue;
+        void *const room = checkpoint_room(&sender->shape, tensor->place, snapshots);
+        void *const data = room != NULL ? room : sender->data;
+        const int error = checkpoint_take(&sender->shape, tensor->place, snapshots, data);
+        rc = sink->put(sink->arg, data, tensor->bytes, error);
+        if (rc == 0 && !is_ours(sender, i + 1))
+            rc = sink->flush(sink->arg);
+    }
+    return rc;
+}

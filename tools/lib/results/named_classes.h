@@ -1,0 +1,30 @@
+/* The names of the classes of a data set beside those of other sets and of weights: comparing and saving them. */
+#ifndef PIPETRAIN_NAMED_CLASSES_H
+#define PIPETRAIN_NAMED_CLASSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "loader/dataset.h"
+#include "tools/lib/results/weights.h"
+
+/* Do two data sets name classes differently, or has one of them no names and another number of classes? Then what both
+ * say is written. */
+bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
+                               size_t text_size);
+/* The same for the sets of two lists of patterns, of which only the folders' descriptions and lists of names are read; a
+ * set that says nothing differs from none. label_key: as for dataset_shards_names. */
+bool shards_name_differently(const char *a, const char *b, const char *label_key, char *a_out, char *b_out,
+                             size_t text_size);
+/* Does a data set name classes differently from a network whose names are `text`, as in the metadata of weights and
+ * checkpoints (NULL: it has none)? Then the first names of both are written. 1, 0, -EBADMSG when the text is not a list
+ * of names, or -ENOMEM. */
+int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,
+                         size_t text_size);
+/* The number of classes that the text names and the data set does not. */
+uint32_t dataset_names_lost(const struct dataset *dataset, const char *text);
+/* Put the data set's names of classes into the metadata of the weights; either may be NULL, then nothing is done. Names
+ * with line ends are left out. 0 or -ENOMEM. */
+int named_classes_save(struct weights *weights, const struct dataset *dataset);
+
+#endif

@@ -1,0 +1,35 @@
+/* Outputs that a configuration places outside the run's directory: two runs at a time would write one file, so each is
+ * locked while a run lasts. The lock files lie beside the outputs and are removed at the end. Used by main only. */
+#ifndef PIPETRAIN_OUTPUT_LOCKS_H
+#define PIPETRAIN_OUTPUT_LOCKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tools/lib/config/settings.h"
+#include "tools/lib/results/lock_file.h"
+
+#define OUTPUT_LOCKS_MAX 3u
+
+struct output_lock {
+    struct lock_file file;
+    int folder_fd;
+    char folder[PATH_MAX];
+    char name[NAME_MAX + 1];    /* of the lock file */
+    size_t made;                /* of folders_make */
+};
+
+struct output_locks { struct output_lock locks[OUTPUT_LOCKS_MAX]; size_t count; };
+
+/* Lock report.trace and, for a run with a directory (NULL: none), report.prometheus and the folder of
+ * report.tensorboard, which is made. only_tries: nothing is made or written. Outputs that cannot be written are left to
+ * the observers, which report them. 0, or a negative errno with a message in problem_out when another run is writing
+ * one of them, or its lock file is none, or (-ENOTUNIQ) two of them or one and a result of the run are in one place;
+ * output_locks_close follows in any case. */
+int output_locks_open(struct output_locks *locks, const struct settings *settings, const char *directory,
+                      bool only_tries, char *problem_out, size_t problem_size);
+/* Accepts a struct of zeros. */
+void output_locks_close(struct output_locks *locks);
+
+#endif

@@ -1,0 +1,83 @@
+/* The directory of a run: run.conf with all settings, run.net where a file describes the model, metrics.jsonl,
+ * quarantine.jsonl, summary.json, weights and checkpoints. A lock file keeps other runs out while the run lasts. Used
+ * by main only, except for lines. */
+#ifndef PIPETRAIN_RUN_DIRECTORY_H
+#define PIPETRAIN_RUN_DIRECTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "formats/json.h"
+#include "stage/file/whole_file.h"
+#include "tools/lib/config/settings.h"
+
+#define RUN_MODEL_FILE "run.net"        /* a copy of model.file */
+#define RUN_EVENTS_FOLDER "tensorboard"
+
+struct run_directory;
+
+/* The files that grow a line at a time; RUN_QUARANTINE only where damaged records are skipped. */
+enum run_lines { RUN_METRICS, RUN_QUARANTINE, RUN_LINES_COUNT };
+
+/* The run that is resumed: its directory, and the lengths of its files of lines at the checkpoint. */
+struct run_past { const char *path; uint64_t lines_bytes[RUN_LINES_COUNT]; };
+
+/* Create (with parents) and lock the directory, and write run.conf, run.net and files of lines under temporary names.
+ * The results of an earlier run stay until run_directory_begin; temporary files of runs that died are removed. A
+ * directory that the user named is used again (run_name_is_taken says whether it may be); for the default runs/NAME
+ * the next free runs/NAME-2, -3, ... is used. Fails where something other than a regular file is in the place of a
+ * result. On a file system without locks a warning is printed, and nothing is removed. `past`: the run that is
+ * resumed, or NULL. 0, or a negative errno with a message in problem_out. */
+int run_directory_open(struct run_directory **directory_out, const struct settings *settings,
+                       const struct run_past *past, char *problem_out, size_t problem_size);
+/* Is there space for twice `bytes`? 0, also where the file system does not report it; or -ENOSPC with the numbers in
+ * problem_out. */
+int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size);
+/* Would run_directory_open and run_directory_room succeed now? Creates and changes nothing. Returns what they would. */
+int run_directory_check(const struct settings *settings, const struct run_past *past, uint64_t bytes,
+                        char *problem_out, size_t problem_size);
+/* Replace the results of an earlier run; to be called once, after the first step. Its weights become
+ * weights.previous.safetensors. The old summary is removed first and run.conf appears last, so that at any moment a
+ * directory with a summary is complete. Allocates nothing. 0 or a negative errno. */
+int run_directory_begin(struct run_directory *directory);
+/* Without run_directory_begin, a directory that was created by run_directory_open is removed. Accepts NULL. */
+void run_directory_close(struct run_directory *directory);
+/* Is it the name of a file that a run writes in its directory? */
+bool run_directory_writes(const char *name);
+const char *run_directory_path(const struct run_directory *directory);
+/* Append an object as a line; does nothing if the run has no such file. A line that could only be written in part is
+ * removed again. The first error is printed, the run continues, and run_directory_failed returns it. One thread at a time
+ * for each file. Accepts NULL. */
+void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line);
+const char *run_directory_lines_name(enum run_lines which);
+/* The current length of the file; 0 without one. */
+uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which);
+/* Wait until all lines are on the disk: before a checkpoint that refers to them. 0 or a negative errno. Any thread. */
+int run_directory_sync_lines(const struct run_directory *directory);
+/* The number of lines that could not be written. No thread may be adding lines. */
+uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which);
+/* Does the path still name the directory, and are its files of lines still in it? What is wrong is printed once. 0;
+ * -ESTALE: the directory was moved, or a file was; -ENOENT: the directory was removed, and no result can be written. By
+ * main, after run_directory_begin. Accepts NULL. */
+int run_directory_look(struct run_directory *directory);
+/* The file of lines, opened for reading through the directory and not through its path. NULL: there is none. */
+FILE *run_directory_read_lines(const struct run_directory *directory, enum run_lines which);
+/* The first error of adding lines, or else the result of run_directory_look. No thread may be adding lines. */
+int run_directory_failed(const struct run_directory *directory);
+
+/* Write the concatenated parts as `file`: under a temporary name, synced, then renamed. Allocates nothing. 0 or a
+ * negative errno. In two halves: prepare writes the temporary file, appear renames it or drop removes it; after an
+ * error there is none. */
+int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
+                        size_t count);
+int run_directory_prepare(struct run_directory *directory, const char *file, const struct file_part *parts,
+                          size_t count);
+int run_directory_appear(struct run_directory *directory, const char *file);
+void run_directory_drop(struct run_directory *directory, const char *file);
+/* Of the files whose names contain a number (number_of; UINT64_MAX for other names) remove all but the `keep` largest
+ * numbers up to `number`. Errors are ignored. */
+void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
+                        uint32_t keep);
+
+#endif

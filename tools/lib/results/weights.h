@@ -1,0 +1,75 @@
+/* Saving weights as one safetensors file with PyTorch-style names, and metadata that make it usable without anything
+ * else: the network, the preprocessing of pixels, the names of classes. */
+#ifndef PIPETRAIN_WEIGHTS_H
+#define PIPETRAIN_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/tower.h"
+#include "formats/safetensors.h"
+#include "tools/lib/config/pixels.h"
+#include "tools/lib/results/run_directory.h"
+
+#define WEIGHTS_FILE "weights.safetensors"      /* in a run directory */
+
+/* Keys of the metadata: the network as a text of compute/netfile/net_file.h; a prefix of the settings in
+ * pixels_settings; the names of classes, lines of INDEX:NAME; the number of steps; and, only where the run did not
+ * learn the data, what it learned instead: "made-up images and labels (...)". */
+#define WEIGHTS_NET "pipetrain.net"
+#define WEIGHTS_SETTING "pipetrain.setting."
+#define WEIGHTS_CLASS_NAMES "pipetrain.class_names"
+#define WEIGHTS_STEPS "pipetrain.steps"
+#define WEIGHTS_LEARNED "pipetrain.learned"
+#define WEIGHTS_SHARDS "pipetrain.trained_on"       /* some shards of the training set (trained_shards.h) */
+#define WEIGHTS_CLASS_BYTES 64u         /* upper limit of the mean length of a class name */
+
+/* ---- metadata ---- */
+
+struct weights_about;
+
+/* An upper limit of the bytes of these texts in a header and in memory together. */
+size_t weights_about_bytes(const struct net *net);
+/* Make the texts for `net` (borrowed) and its preprocessing. 0 or -ENOMEM. */
+int weights_about_open(struct weights_about **about_out, const struct net *net, const struct pixels_text *pixels);
+/* Accepts NULL. */
+void weights_about_close(struct weights_about *about);
+/* At most WEIGHTS_ABOUT_TEXTS texts, all but WEIGHTS_STEPS; valid until weights_about_close. */
+#define WEIGHTS_ABOUT_TEXTS (11u + PIXELS_SETTINGS)
+#define WEIGHTS_SHARDS_BYTES 1024u
+const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out);
+
+/* ---- weights ---- */
+
+struct weights;
+
+/* What is saved. */
+struct weights_spec {
+    const struct net *net;      /* borrowed; NULL: nothing */
+    bool borrows;               /* the tower's gradients, which are in host memory, are used as the buffer of trained
+                                 * parameters, and no memory is allocated for them */
+    const char *learned;        /* the text of WEIGHTS_LEARNED, borrowed; NULL: the data */
+};
+
+/* Upper limits of the memory that weights_open allocates, for the plan, and of the size of the file. */
+size_t weights_bytes(struct weights_spec spec);
+size_t weights_file_bytes(const struct net *net);
+/* Allocate all that saving needs. 0 or -ENOMEM. */
+int weights_open(struct weights **weights_out, struct weights_spec spec, const struct pixels_text *pixels);
+/* Set the text of WEIGHTS_CLASS_NAMES, whose ownership passes; a text longer than WEIGHTS_CLASS_BYTES per class is left
+ * out of the file. Before the first weights_save. 0 or -ENOMEM. */
+int weights_name_classes(struct weights *weights, char *names);
+/* Set the text of WEIGHTS_SHARDS, which is copied. Before the first weights_save. 0 or -ENOMEM. */
+int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_SHARDS_BYTES]);
+/* Valid until weights_close. */
+const struct weights_about *weights_about(const struct weights *weights);
+/* Accepts NULL. */
+void weights_close(struct weights *weights);
+/* Write the tower's weights as `file` in the run directory, atomically, with the XXH3 of every tensor in the metadata.
+ * The tower does no more steps, and its gradients are overwritten where they are borrowed. Allocates nothing. 0 or a
+ * negative errno: -EDOM when a weight is not finite (nothing is written, and *broken_out is the name of its tensor),
+ * -ENOMEM, or -EREMOTEIO when the tower cannot be read for another reason. */
+int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
+                 uint64_t steps, const char **broken_out);
+
+#endif

@@ -1,0 +1,290 @@
+/* Sums over the towers' reports. */
+#include "tools/lib/run/account.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "stage/pairwise.h"
+
+#define WARMUP_STEPS 10u
+/* Step times kept for percentiles; of longer runs every second, third, ... step is kept. */
+#define DURATIONS_MAX (1u << 20)
+
+int account_open(struct account **account_out, const struct schedule *schedule)
+{
+    struct account *const account = calloc(1, sizeof(*account));
+    if (account == NULL)
+        return -ENOMEM;
+    const uint64_t steps = schedule_steps_left(schedule);
+    account->schedule = schedule;
+    account->step = schedule_position(schedule, schedule->first).step;
+    account->warmup = steps / 10 < WARMUP_STEPS ? steps / 10 : WARMUP_STEPS;
+    account->duration_every = steps / DURATIONS_MAX + 1;
+    account->durations_ms = calloc(steps / account->duration_every + 1, sizeof(*account->durations_ms));
+    if (account->durations_ms == NULL) {
+        account_close(account);
+        return -ENOMEM;
+    }
+    *account_out = account;
+    return 0;
+}
+
+void account_close(struct account *account)
+{
+    if (account == NULL)
+        return;
+    free(account->durations_ms);
+    free(account);
+}
+
+void account_resume(struct account *account, const struct account_state *state)
+{
+    account->state = *state;
+}
+
+void account_begin(struct account *account, uint64_t now_ns)
+{
+    account->last_end_ns = account->begun_ns = now_ns;
+}
+
+static void add_times(struct step_times *sum, const struct step_times *times)
+{
+    sum->input_wait += times->input_wait;
+    sum->exposed_copy += times->exposed_copy;
+    sum->forward += times->forward;
+    sum->backward += times->backward;
+    sum->exposed_reduction += times->exposed_reduction;
+    sum->update += times->update;
+    sum->other += times->other;
+    sum->total += times->total;
+}
+
+static void add_tally(struct tally *sum, const struct tally *tally)
+{
+    sum->images += tally->images;
+    sum->correct += tally->correct;
+    sum->steps += tally->steps;
+    sum->lossless += tally->lossless;
+    sum->loss_sum += tally->loss_sum;
+    sum->wall_ns += tally->wall_ns;
+    add_times(&sum->times, &tally->times);
+}
+
+/* One global batch as a tally; *end_ns_out is when its last tower ended it. */
+static struct tally batch_tally(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
+{
+    struct tally tally = { .steps = 1 };
+    struct pairwise_sum losses = { .count = 0 };
+    *end_ns_out = 0;
+    for (uint32_t d = 0; d < towers; d++) {
+        const struct step_report *const report = reports[d];
+        assert(report->slice.number == reports[0]->slice.number);
+        tally.images += report->result.counted;
+        tally.correct += report->result.correct;
+        pairwise_add(&losses, report->result.loss_sum);
+        add_times(&tally.times, &report->times);
+        if (report->ended_ns > *end_ns_out)
+            *end_ns_out = report->ended_ns;
+    }
+    tally.loss_sum = pairwise_total(&losses);
+    if (!isfinite(tally.loss_sum)) {
+        tally.lossless = tally.images;
+        tally.loss_sum = 0;
+    }
+    return tally;
+}
+
+/* A sum does not depend on which process and which tower sees a sample. */
+uint64_t account_order(const struct step_report *report)
+{
+    uint64_t order = 0;
+    if (report->ids == NULL)
+        return report->order;
+    for (uint32_t i = 0; i < report->slice.count; i++) {
+        const uint64_t seen[] = { report->slice.epoch, report->slice.first_position + i, report->ids[i] };
+        order += XXH3_64bits(seen, sizeof(seen));
+    }
+    return order;
+}
+
+/* The size of a batch that is not partial. */
+static uint64_t full_batch(const struct schedule *schedule)
+{
+    const uint64_t records = schedule->records[PHASE_TRAIN];
+    return schedule->batch < records ? schedule->batch : records;
+}
+
+static void add_duration(struct account *account, const struct batch_slice *slice, const struct tally *tally)
+{
+    const uint64_t seen = account->process.steps;
+    add_tally(&account->process, tally);
+    if (seen < account->warmup)
+        return;
+    add_tally(&account->warm, tally);
+    if (slice->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
+        account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
+}
+
+static void add_fills(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    if (account->process.steps == account->warmup)
+        account->fills = (struct queue_fills){ 0 };
+    struct queue_fills *const sums[] = { &account->interval_fills, &account->recent_fills, &account->fills };
+    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
+        for (uint32_t d = 0; d < towers; d++) {
+            fill_add(&sums[i]->ring, reports[d]->batches_found);
+            fill_add(&sums[i]->slots, reports[d]->slots_found);
+        }
+}
+
+static void add_staleness(struct staleness *sum, uint32_t staleness)
+{
+    assert(staleness <= STALENESS_MAX);
+    sum->batches[staleness]++;
+    sum->most = staleness > sum->most ? staleness : sum->most;
+}
+
+static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
+                         const struct tally *tally)
+{
+    if (account->process.steps == account->warmup)
+        account_recent_reset(account);
+    account->step = reports[0]->slice.step + 1;
+    for (uint32_t d = 0; d < towers; d++) {
+        account->state.order_hash += account_order(reports[d]);
+        if (reports[d]->result.skipped_steps > account->skipped_steps)
+            account->skipped_steps = reports[d]->result.skipped_steps;
+        add_staleness(&account->staleness, reports[d]->staleness);
+    }
+    add_tally(&account->state.training, tally);
+    add_tally(&account->state.interval, tally);
+    add_tally(&account->recent, tally);
+    add_fills(account, reports, towers);
+    add_duration(account, &reports[0]->slice, tally);
+}
+
+/* Evaluation is included. */
+static void add_seen(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    account->seen_ns = 0;
+    for (uint32_t d = 0; d < towers; d++) {
+        account->towers_ns += reports[d]->times.total;
+        account->seen_ns += reports[d]->seen_ns - account->begun_ns;
+    }
+}
+
+void account_add(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    const struct batch_slice *const slice = &reports[0]->slice;
+    uint64_t end_ns;
+    struct tally tally = batch_tally(reports, towers, &end_ns);
+    tally.wall_ns = end_ns > account->last_end_ns ? end_ns - account->last_end_ns : 0;
+    if (end_ns > account->last_end_ns)
+        account->last_end_ns = end_ns;
+    if (slice->first_of_phase)
+        account->state.passes[slice->phase] = (struct tally){ 0 };
+    add_tally(&account->state.passes[slice->phase], &tally);
+    add_seen(account, reports, towers);
+    if (slice->phase != PHASE_TRAIN) {
+        account->state.evaluated_step = account->step;
+        return;
+    }
+    if (account->first_step_ns == 0)
+        account->first_step_ns = end_ns;
+    add_training(account, reports, towers, &tally);
+}
+
+void account_interval_reset(struct account *account)
+{
+    account->state.interval = (struct tally){ 0 };
+    account->interval_fills = (struct queue_fills){ 0 };
+}
+
+void account_recent_reset(struct account *account)
+{
+    account->recent = (struct tally){ 0 };
+    account->recent_fills = (struct queue_fills){ 0 };
+}
+
+struct fractions tally_fractions(const struct tally *tally)
+{
+    const struct step_times *const t = &tally->times;
+    if (t->total == 0)
+        return (struct fractions){ 0 };
+    const double all = (double)t->total;
+    return (struct fractions){
+        .input_wait = (double)t->input_wait / all,
+        .exposed_copy = (double)t->exposed_copy / all,
+        .forward = (double)t->forward / all,
+        .backward = (double)t->backward / all,
+        .exposed_reduction = (double)t->exposed_reduction / all,
+        .update = (double)t->update / all,
+        .other = (double)t->other / all,
+    };
+}
+
+struct fractions account_fractions(const struct account *account)
+{
+    return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->process);
+}
+
+double account_explained(const struct account *account)
+{
+    return account->seen_ns > 0 ? (double)account->towers_ns / (double)account->seen_ns : NAN;
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double percentile(const double *sorted, uint64_t count, double share)
+{
+    return count > 0 ? sorted[(uint64_t)(share * (double)(count - 1) + 0.5)] : NAN;
+}
+
+static void sort_durations(const struct account *account)
+{
+    qsort(account->durations_ms, account->duration_count, sizeof(*account->durations_ms), compare_doubles);
+}
+
+struct step_percentiles account_percentiles(const struct account *account)
+{
+    const uint64_t count = account->duration_count;
+    sort_durations(account);
+    return (struct step_percentiles){
+        .p50_ms = percentile(account->durations_ms, count, 0.50),
+        .p90_ms = percentile(account->durations_ms, count, 0.90),
+        .p99_ms = percentile(account->durations_ms, count, 0.99),
+    };
+}
+
+void account_histogram(const struct account *account, struct step_histogram *histogram_out)
+{
+    *histogram_out = (struct step_histogram){ { 0 } };
+    for (uint64_t i = 0; i < account->duration_count; i++)
+        step_histogram_add(histogram_out, account->durations_ms[i]);
+}
+
+struct speeds account_speeds(const struct account *account)
+{
+    const struct tally *const warm = &account->warm;
+    const double mean = warm->wall_ns > 0 ? tally_images_per_second(warm) : NAN;
+    sort_durations(account);
+    return speeds_of(mean, (double)full_batch(account->schedule), account->durations_ms, account->duration_count);
+}
+
+double staleness_mean(const struct staleness *staleness)
+{
+    uint64_t sum = 0, all = 0;
+    for (uint32_t i = 0; i <= staleness->most; i++) {
+        sum += i * staleness->batches[i];
+        all += staleness->batches[i];
+    }
+    return all > 0 ? (double)sum / (double)all : NAN;
+}

@@ -1,0 +1,48 @@
+/* Devices, backend, mode and reduction of a run, chosen from the settings and from what the machine has, before
+ * anything is started. Used by main only. */
+#ifndef PIPETRAIN_DEVICE_PLAN_H
+#define PIPETRAIN_DEVICE_PLAN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/backend.h"
+#include "stage/device.h"
+#include "sync/reduce.h"
+#include "tools/lib/config/settings.h"
+
+#define DEVICES_MAX 256
+
+struct device_plan {
+    const struct device_ops *ops;
+    const struct backend_ops *backend;
+    const struct sync_ops *mode;
+    const struct reduce_ops *reduce;
+    struct tower_range towers;          /* of this process */
+    uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */
+    uint32_t index[DEVICES_MAX];
+    uint32_t idle;                      /* more devices that this process could use, when no list was given */
+    uint32_t sharing;                   /* ranks of this host that use one of these devices, as far as is known */
+    char note[256];                     /* why no better kind of device is used; else "" */
+    char plan_cache[PATH_MAX];          /* folder of the convolution plans; "": none */
+    bool keeps_plans;                   /* the folder exists and is writable */
+};
+
+/* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV (a device is not there or
+ * does not support the settings). May be the process' first call of the device's library. Threads that the library
+ * starts block all signals, so that ours get them. Before any thread. */
+int device_plan_init(struct device_plan *plan, const struct settings *settings, struct problems *problems);
+
+/* plan->index has the `count` devices of all `ranks` processes on this host: keep those of this one. They are the ones
+ * after the devices of lower local ranks, from the first one again after the last, at most one for each tower. */
+void device_plan_share(struct device_plan *plan, uint32_t local_rank, uint32_t ranks);
+
+/* The device of tower towers.first + d. */
+static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t d)
+{
+    return plan->index[d % plan->count];
+}
+const char *precision_name(enum precision precision);       /* "fp32", ... */
+
+#endif

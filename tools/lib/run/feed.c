@@ -1,0 +1,105 @@
+/* How the input pipeline was used, in words and numbers. */
+#include "tools/lib/run/feed.h"
+
+#include <math.h>
+
+#include "tools/lib/text/wrapped.h"
+
+/* At most 1: work is counted when it is done, and may have begun before the interval. */
+static double share(uint64_t before_ns, uint64_t after_ns, uint64_t wall_ns, uint32_t threads)
+{
+    const double room = (double)wall_ns * threads;
+    return room > 0 ? fmin((double)(after_ns - before_ns) / room, 1) : 0;
+}
+
+struct loader_busy loader_busy(const struct loader_counts *before, const struct loader_counts *after, uint64_t wall_ns,
+                               const struct run_plan *plan)
+{
+    return (struct loader_busy){
+        .readers = share(before->read_busy_ns, after->read_busy_ns, wall_ns, plan->read_threads),
+        .decoders = share(before->decode_busy_ns, after->decode_busy_ns, wall_ns, plan->decode_threads),
+    };
+}
+
+double loader_reading_computed(const struct loader_counts *counts)
+{
+    return counts->read_busy_ns > 0 ? (double)counts->read_cpu_ns / (double)counts->read_busy_ns : 0;
+}
+
+double loader_decoding_computed(const struct loader_counts *counts)
+{
+    return counts->decode_busy_ns > 0 ? fmin((double)counts->decode_cpu_ns / (double)counts->decode_busy_ns, 1) : 0;
+}
+
+void feed_meter_start(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)
+{
+    if (meter->runs)
+        return;
+    meter->since = *now;
+    meter->since_ns = now_ns;
+    meter->runs = true;
+}
+
+void feed_meter_stop(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)
+{
+    if (!meter->runs)
+        return;
+    meter->sum.read_busy_ns += now->read_busy_ns - meter->since.read_busy_ns;
+    meter->sum.decode_busy_ns += now->decode_busy_ns - meter->since.decode_busy_ns;
+    meter->wall_ns += now_ns - meter->since_ns;
+    meter->runs = false;
+}
+
+struct loader_busy feed_meter_busy(const struct feed_meter *meter, const struct run_plan *plan)
+{
+    static const struct loader_counts none;
+    return loader_busy(&none, &meter->sum, meter->wall_ns, plan);
+}
+
+static bool has_loader(const struct settings *settings)
+{
+    return settings->input.source != INPUT_SYNTHETIC;
+}
+
+static void write_fill(struct json *json, const char *name, int64_t depth, const struct fill *fill)
+{
+    const struct fill_use use = fill_use(fill);
+    json_open_object(json, name);
+    json_u64(json, "depth", (uint64_t)depth);
+    json_u64(json, "least", use.least);
+    json_u64(json, "median", use.median);
+    json_double(json, "mean", use.mean);
+    json_double(json, "empty", use.empty);
+    json_close_object(json);
+}
+
+void feed_write(const struct feed_use *use, const struct settings *settings, struct json *json)
+{
+    json_open_object(json, "queues");
+    if (has_loader(settings))
+        write_fill(json, "ring", settings->input.prefetch_depth, &use->fills->ring);
+    write_fill(json, "slots", settings->input.staging_depth, &use->fills->slots);
+    json_close_object(json);
+    if (!has_loader(settings))
+        return;
+    json_open_object(json, "loader_busy");
+    json_double(json, "readers", use->busy.readers);
+    json_double(json, "decoders", use->busy.decoders);
+    json_close_object(json);
+}
+
+void feed_print(const struct feed_use *use, const struct settings *settings, FILE *out)
+{
+    const struct fill_use ring = fill_use(&use->fills->ring), slots = fill_use(&use->fills->slots);
+    const long long ring_depth = (long long)settings->input.prefetch_depth;
+    const long long slots_depth = (long long)settings->input.staging_depth;
+    if (has_loader(settings))
+        wrapped_print(out,
+                      "queues    %u of %lld batches ready (median; least %u, none in %.1f %% of steps), "
+                      "%u of %lld slots filled (least %u, none in %.1f %%); readers busy %.1f %%, decoders %.1f %%",
+                      ring.median, ring_depth, ring.least, 100 * ring.empty, slots.median, slots_depth, slots.least,
+                      100 * slots.empty, 100 * use->busy.readers, 100 * use->busy.decoders);
+    else
+        wrapped_print(out, "queues    %u of %lld slots filled (median; least %u, none in %.1f %% of steps)",
+                      slots.median, slots_depth, slots.least, 100 * slots.empty);
+}

@@ -1,0 +1,442 @@
+/* Writes event files for TensorBoard: rows, texts, hyperparameters, histograms. */
+#include "tools/lib/run/observe/tensorboard.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/netfile/net_file.h"
+#include "formats/tfevent.h"
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/text/text_stream.h"
+#include "tools/lib/config/intervals.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/results/run_directory.h"
+#include "tools/lib/run/observe/event_file.h"
+#include "tools/lib/run/observe/histogram.h"
+
+#define RECORD_BYTES 8192u      /* more than the scalars of a row, the hyperparameters or two histograms need; texts are
+                                 * added to it */
+#define TAG_BYTES 160u
+
+/* The runs as TensorBoard shows them, and their folders in the run's. */
+enum board_run { BOARD_ALL, BOARD_TRAIN, BOARD_VALIDATION, BOARD_RUN_COUNT };
+
+static const char *const run_folders[BOARD_RUN_COUNT] = {
+    [BOARD_ALL] = "",
+    [BOARD_TRAIN] = "/train",
+    [BOARD_VALIDATION] = "/validation",
+};
+
+struct tensorboard {
+    struct observed_run run;
+    char *plan, *settings, *model;      /* texts */
+    char folder[PATH_MAX];
+    bool is_own;                /* the folder is in the run's directory */
+    bool is_off;                /* after an error nothing more is written */
+    int fds[BOARD_RUN_COUNT];   /* -1: none */
+    struct tfevent event;
+    float *numbers;             /* room for one parameter; NULL: no histograms */
+    struct histogram histogram;
+    double gradient_squares;    /* the sum over the report's mean gradients */
+    uint32_t gradient_samples;  /* those are means over so many samples; 0: none yet */
+    bool is_mixed;              /* not all are means over the same number */
+};
+
+/* ---- hyperparameters: settings under their names in a configuration file ---- */
+
+static void put_hyperparameter(struct tfevent *event, const struct option_row *option, const struct settings *settings)
+{
+    const void *const value = option_value(option, settings);
+    struct option_text text;
+    char name[64];
+    snprintf(name, sizeof(name), "%s.%s", section_name(option->section), option->key);
+    switch (option->type) {
+    case OPTION_INTEGER:
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+        tfevent_number(event, name, (double)*(const int64_t *)value);
+        break;
+    case OPTION_NUMBER:
+        tfevent_number(event, name, *(const double *)value);
+        break;
+    case OPTION_YES_NO:
+        tfevent_flag(event, name, *(const bool *)value);
+        break;
+    default:
+        tfevent_words(event, name, option_format(option, settings, &text));
+    }
+}
+
+/* `group`: the name by which readers group sessions. */
+static void put_hyperparameters(struct tfevent *event, const struct settings *settings, const char *group, double time)
+{
+    tfevent_open_session(event);
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (option_is_hyperparameter(option))
+            put_hyperparameter(event, option, settings);
+    tfevent_close_session(event, group, time);
+}
+
+/* ---- texts ---- */
+
+static void write_plan(const struct observed_run *run, FILE *out)
+{
+    run_plan_print(run->plan, run->settings, run->net, run->datasets, out);
+}
+
+static void write_settings(const struct observed_run *run, FILE *out)
+{
+    (void)settings_write(run->settings, out);   /* text_stream_end returns errors of the stream */
+}
+
+static void write_model(const struct observed_run *run, FILE *out)
+{
+    (void)net_file_write(run->net, out);        /* the same */
+}
+
+/* As a block of code in Markdown, so that it is shown unchanged. */
+static int make_text(char **text_out, const struct observed_run *run,
+                     void (*write)(const struct observed_run *run, FILE *out))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    fputs("```\n", out);
+    write(run, out);
+    fputs("```\n", out);
+    const int rc = text_stream_end(out, &text);
+    *text_out = text;
+    return rc;
+}
+
+static int make_texts(struct tensorboard *board)
+{
+    int rc = make_text(&board->plan, &board->run, write_plan);
+    if (rc == 0)
+        rc = make_text(&board->settings, &board->run, write_settings);
+    return rc == 0 ? make_text(&board->model, &board->run, write_model) : rc;
+}
+
+/* ---- histograms of tower 0's weights and gradients ---- */
+
+/* Of the numbers in board->numbers. */
+static void put_histogram(struct tensorboard *board, const char *what, uint32_t parameter, double factor)
+{
+    const struct parameter *const shown = &board->run.net->parameters[parameter];
+    struct histogram *const histogram = &board->histogram;
+    char tag[TAG_BYTES];
+    snprintf(tag, sizeof(tag), "%s/%s", what, shown->name);
+    histogram_count(histogram, board->numbers, shown->count, factor);
+    tfevent_histogram(&board->event, tag, &(struct tfevent_histogram){
+                                              .least = histogram->least, .most = histogram->most,
+                                              .count = (double)histogram->count, .sum = histogram->sum,
+                                              .squares = histogram->squares, .limits = histogram->limits,
+                                              .counts = histogram->counts, .buckets = histogram->buckets });
+}
+
+/* The mean gradient over the samples that it is the sum over. A tower without samples has none. */
+static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
+{
+    const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
+    const uint32_t samples = sync_gradient_samples(report->sync, &report->slice, offset);
+    const int rc = snapshot_gradient(report->shown, parameter, board->numbers);
+    board->is_mixed = board->is_mixed || samples == 0 ||
+                      (board->gradient_samples > 0 && samples != board->gradient_samples);
+    if (rc != 0 || samples == 0)
+        return rc;
+    put_histogram(board, "gradients", parameter, 1 / ((double)samples * (double)report->result.loss_scale));
+    board->gradient_samples = samples;
+    board->gradient_squares += board->histogram.squares;
+    return 0;
+}
+
+/* Write histograms of a trained parameter: its weights and, unless it is frozen, its gradient. A few kB. Returns 0 or a
+ * negative errno. */
+static int put_parameter(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
+{
+    const int rc = snapshot_value(report->shown, parameter, board->numbers);
+    if (rc != 0)
+        return rc;
+    put_histogram(board, "weights", parameter, 1);
+    return parameter_is_updated(&board->run.net->parameters[parameter]) ? put_gradient(board, report, parameter) : 0;
+}
+
+/* ---- opening ---- */
+
+static bool is_yes(const struct settings *settings)
+{
+    return strcmp(settings->report.tensorboard, "yes") == 0;
+}
+
+static bool is_wanted(const struct settings *settings)
+{
+    return *settings->report.tensorboard != '\0' && strcmp(settings->report.tensorboard, "no") != 0;
+}
+
+static struct histogram_steps histogram_steps(const struct settings *settings)
+{
+    struct histogram_steps steps;
+    (void)histogram_steps_read(settings->report.histograms, &steps);    /* checked with the settings */
+    return steps;
+}
+
+struct snapshot_rule tensorboard_rule(const struct settings *settings)
+{
+    const struct histogram_steps steps = histogram_steps(settings);
+    const bool shows = is_wanted(settings) && (steps.each_epoch || steps.every > 0);
+    return (struct snapshot_rule){ .count = shows, .every = steps.every, .each_epoch = steps.each_epoch,
+                                   .kind = SNAPSHOT_SHOWN };
+}
+
+size_t tensorboard_bytes(const struct settings *settings, const struct net *net)
+{
+    return tensorboard_rule(settings).count > 0 ? net_most_numbers(net) * sizeof(float) : 0;
+}
+
+static void release(struct tensorboard *board)
+{
+    for (int run = 0; run < BOARD_RUN_COUNT; run++)
+        if (board->fds[run] >= 0)
+            close(board->fds[run]);
+    tfevent_release(&board->event);
+    free(board->plan);
+    free(board->settings);
+    free(board->model);
+    free(board->numbers);
+    free(board);
+}
+
+static struct tensorboard *fail_to_open(struct tensorboard *board, int rc)
+{
+    log_message(LOG_ERROR, "report.tensorboard: %s: the run continues without", strerror(-rc));
+    if (board != NULL)
+        release(board);
+    return NULL;
+}
+
+/* 0 or a negative errno. */
+static int prepare(struct tensorboard *board, const struct observed_run *run)
+{
+    const char *const asked = run->settings->report.tensorboard;
+    board->is_own = is_yes(run->settings);
+    const int length = board->is_own
+                           ? snprintf(board->folder, sizeof(board->folder), "%s/" RUN_EVENTS_FOLDER, run->directory)
+                           : snprintf(board->folder, sizeof(board->folder), "%s", asked);
+    if (length >= (int)sizeof(board->folder))
+        return -ENAMETOOLONG;
+    const size_t bytes = tensorboard_bytes(run->settings, run->net);
+    if (bytes > 0)
+        board->numbers = malloc(bytes);
+    if (bytes > 0 && board->numbers == NULL)
+        return -ENOMEM;
+    const int rc = make_texts(board);
+    return rc != 0 ? rc : tfevent_reserve(&board->event, RECORD_BYTES + strlen(board->plan) + strlen(board->settings) +
+                                                         strlen(board->model));
+}
+
+struct tensorboard *tensorboard_open(const struct observed_run *run)
+{
+    const struct histogram_steps steps = histogram_steps(run->settings);
+    if (!is_wanted(run->settings) && (steps.each_epoch || steps.every > 0))
+        log_message(LOG_RUN, "report.histograms = %s has no effect without events for TensorBoard: set "
+                    "report.tensorboard", run->settings->report.histograms);
+    if (!is_wanted(run->settings))
+        return NULL;
+    struct tensorboard *const board = calloc(1, sizeof(*board));
+    if (board == NULL)
+        return fail_to_open(NULL, -ENOMEM);
+    *board = (struct tensorboard){ .run = *run, .fds = { -1, -1, -1 } };
+    tfevent_init(&board->event);
+    const int rc = prepare(board, run);
+    return rc == 0 ? board : fail_to_open(board, rc);
+}
+
+/* Returns rc. The first error is reported, and turns the observer off. */
+static int note_error(struct tensorboard *board, int rc)
+{
+    if (rc != 0 && !board->is_off)
+        log_message(LOG_ERROR, "%s: events for TensorBoard are not written: %s: the run continues without",
+                    board->folder, strerror(-rc));
+    board->is_off = board->is_off || rc != 0;
+    return rc;
+}
+
+static double wall_time(void)
+{
+    return (double)clock_read_ns(CLOCK_REALTIME) / 1e9;
+}
+
+static void write_event(struct tensorboard *board, enum board_run run)
+{
+    if (!board->is_off)
+        (void)note_error(board, event_file_put(board->fds[run], &board->event));
+}
+
+/* Readers drop what earlier files have for step `first` and later ones. */
+static void begin_file(struct tensorboard *board, enum board_run run, uint64_t first)
+{
+    char folder[PATH_MAX + 16];
+    snprintf(folder, sizeof(folder), "%s%s", board->folder, run_folders[run]);
+    const bool may_be_link = !board->is_own && run == BOARD_ALL;
+    if (board->is_own && board->run.plan->schedule.first == 0)
+        event_file_clear(folder);
+    const int fd = event_file_make(folder, may_be_link, (uint64_t)wall_time());
+    if (note_error(board, fd < 0 ? fd : 0) != 0)
+        return;
+    board->fds[run] = fd;
+    tfevent_begin(&board->event, wall_time(), 0);
+    tfevent_version(&board->event);
+    write_event(board, run);
+    tfevent_begin(&board->event, wall_time(), first);
+    tfevent_start(&board->event);
+    write_event(board, run);
+}
+
+/* The first step that a row of this process can have; the step of a row is the number of steps done. */
+static uint64_t first_step(const struct schedule *schedule, enum board_run run)
+{
+    const uint64_t steps = schedule_position(schedule, schedule->first).step;
+    struct batch_slice slice = { .phase = PHASE_TRAIN };
+    if (schedule->first == 0)
+        return 0;
+    (void)schedule_find(schedule, schedule->first, 0, &slice);
+    return run == BOARD_VALIDATION && slice.phase == PHASE_EVALUATE ? steps : steps + 1;
+}
+
+/* At the step where this process began; hyperparameters are always at step 0. */
+static void put_texts(struct tensorboard *board)
+{
+    const double now = wall_time();
+    tfevent_begin(&board->event, now, first_step(&board->run.plan->schedule, BOARD_ALL));
+    tfevent_text(&board->event, "plan", board->plan);
+    tfevent_text(&board->event, "config", board->settings);
+    tfevent_text(&board->event, "model", board->model);
+    write_event(board, BOARD_ALL);
+    tfevent_begin(&board->event, now, 0);
+    put_hyperparameters(&board->event, board->run.settings, board->run.directory, now);
+    write_event(board, BOARD_ALL);
+}
+
+void tensorboard_begin(struct tensorboard *board)
+{
+    if (board == NULL)
+        return;
+    const struct schedule *const schedule = &board->run.plan->schedule;
+    for (enum board_run run = 0; run < BOARD_RUN_COUNT; run++)
+        if (!board->is_off && (run != BOARD_VALIDATION || schedule->records[PHASE_EVALUATE] > 0))
+            begin_file(board, run, first_step(schedule, run));
+    put_texts(board);
+}
+
+static void put_scalar(struct tensorboard *board, const char *tag, double value)
+{
+    tfevent_scalar(&board->event, tag, (float)value);
+}
+
+/* A number that is null in metrics.jsonl is left out. */
+static void put_known(struct tensorboard *board, const char *tag, double value)
+{
+    if (!isnan(value))
+        put_scalar(board, tag, value);
+}
+
+/* "queues" and "loader_busy" of metrics.jsonl. */
+static void put_feed(struct tensorboard *board, const struct observation *observation)
+{
+    const struct queue_fills *const fills = &observation->account->interval_fills;
+    const struct fill_use ring = fill_use(&fills->ring), slots = fill_use(&fills->slots);
+    put_scalar(board, "feed/slots", slots.mean);
+    put_scalar(board, "feed/slots_empty", slots.empty);
+    if (board->run.settings->input.source == INPUT_SYNTHETIC)
+        return;
+    put_scalar(board, "feed/ring", ring.mean);
+    put_scalar(board, "feed/ring_empty", ring.empty);
+    put_scalar(board, "feed/readers_busy", observation->busy.readers);
+    put_scalar(board, "feed/decoders_busy", observation->busy.decoders);
+}
+
+static void put_training(struct tensorboard *board, const struct observation *observation)
+{
+    const struct tally *const tally = observation->tally;
+    const struct fractions share = tally_fractions(tally);
+    const double steps = (double)tally->steps, tower_steps = steps * board->run.plan->schedule.towers;
+    put_scalar(board, "lr", observation->learning_rate);
+    put_known(board, "grad_norm", observation->gradient_norm);
+    put_scalar(board, "epoch", observation->epoch);
+    if (tally->steps > 0) {
+        put_scalar(board, "perf/step_ms", (double)tally->wall_ns / 1e6 / steps);
+        put_scalar(board, "perf/input_wait_ms", (double)tally->times.input_wait / 1e6 / tower_steps);
+    }
+    put_scalar(board, "time/input_wait", share.input_wait);
+    put_scalar(board, "time/exposed_copy", share.exposed_copy);
+    put_scalar(board, "time/forward", share.forward);
+    put_scalar(board, "time/backward", share.backward);
+    put_scalar(board, "time/exposed_reduction", share.exposed_reduction);
+    put_scalar(board, "time/update", share.update);
+    put_scalar(board, "time/other", share.other);
+    put_feed(board, observation);
+}
+
+void tensorboard_put(struct tensorboard *board, const struct observation *observation)
+{
+    if (board == NULL || board->is_off)
+        return;
+    tfevent_begin(&board->event, wall_time(), observation->step);
+    put_known(board, "loss", observation->loss);
+    put_known(board, "accuracy/top1", observation->accuracy);
+    put_scalar(board, "perf/images_per_sec", tally_images_per_second(observation->tally));
+    if (observation->phase == PHASE_TRAIN)
+        put_training(board, observation);
+    write_event(board, observation->phase == PHASE_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
+}
+
+/* The norm of all gradients, if they are means over the same samples. With train.clip_norm rows have it. */
+static void put_norm(struct tensorboard *board, uint64_t step)
+{
+    if (board->run.settings->train.clip_norm > 0 || board->is_mixed || board->gradient_samples == 0)
+        return;
+    tfevent_begin(&board->event, wall_time(), step);
+    put_scalar(board, "grad_norm", sqrt(board->gradient_squares));
+    write_event(board, BOARD_TRAIN);
+}
+
+/* One event per parameter: all of a large network in one would need memory. */
+void tensorboard_show(struct tensorboard *board, const struct step_report *report)
+{
+    if (board == NULL || board->numbers == NULL)
+        return;
+    const struct net *const net = board->run.net;
+    const uint64_t step = report->slice.step + 1;
+    board->gradient_squares = 0;
+    board->gradient_samples = 0;
+    board->is_mixed = false;
+    for (uint32_t i = 0; i < net->parameter_count && !board->is_off; i++) {
+        if (!net->parameters[i].is_trained)
+            continue;
+        tfevent_begin(&board->event, wall_time(), step);
+        if (note_error(board, put_parameter(board, report, i)) == 0)
+            write_event(board, BOARD_TRAIN);
+    }
+    put_norm(board, step);
+}
+
+void tensorboard_close(struct tensorboard *board, bool is_over)
+{
+    if (board == NULL)
+        return;
+    if (is_over && board->fds[BOARD_ALL] >= 0) {
+        const double now = wall_time();
+        tfevent_begin(&board->event, now, 0);
+        tfevent_end_session(&board->event, now);
+        write_event(board, BOARD_ALL);
+    }
+    release(board);
+}

@@ -1,0 +1,581 @@
+/* Opening and closing the pipeline. */
+#include "tools/lib/run/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/clock.h"
+#include "stage/trace/range.h"
+#include "stage/watchdog.h"
+#include "tools/lib/run/far_towers.h"
+#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/observe/observers.h"
+#include "tools/lib/run/report.h"
+#include "tools/lib/run/run_plan.h"
+#include "tools/lib/run/run_trace.h"
+#include "tools/lib/run/tower_pipeline.h"
+
+#define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
+
+struct pipeline {
+    struct pipeline_parts parts;
+    uint32_t tower_count;               /* of this process */
+    struct watchdog *watchdog;          /* NULL: none */
+    bool has_gone, closes;
+    struct tower_pipeline *towers;
+    struct ring **rings;
+    struct reduce *reduce;
+    struct gate *gate;
+    struct far_towers *far;             /* NULL: all towers are here */
+    struct loader *loader;
+    struct run_trace *trace;            /* NULL: none */
+    struct step_report **reports;       /* [tower of the run], of the current batch; those here come first */
+    uint64_t waited_ns;                 /* by main, for reports */
+};
+
+/* The heartbeats of each tower. */
+enum { BEAT_TRAINER, BEAT_FEEDER, BEAT_MAIN, BEAT_COUNT };
+
+/* Of tower d of this process. NULL: nothing is watched. On a CPU only computing is, by the trainer: every wait there is
+ * one for another thread. */
+static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t d, int of)
+{
+    const bool is_cpu = pipeline->parts.plan->devices.ops->host_memory;
+    if (pipeline->watchdog == NULL || (is_cpu && of != BEAT_TRAINER))
+        return NULL;
+    return watchdog_heartbeat(pipeline->watchdog, d * BEAT_COUNT + (uint32_t)of);
+}
+
+/* What main does on a device from now on is for tower d. */
+static void act_for(const struct pipeline *pipeline, uint32_t d)
+{
+    heartbeat_adopt(heartbeat_of(pipeline, d, BEAT_MAIN));
+    heartbeat_at(pipeline->closes ? "closing" : "setting up", HEARTBEAT_NO_NUMBER);
+}
+
+#define LONGER 20u      /* than any layer before takes a layer that never ends */
+
+/* A feeder waits for its tower's steps, and these may wait for the input of another tower, so only its calls are
+ * watched. The trainer knows when it waits for another tower (reduce.h). */
+static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
+{
+    const struct device_plan *const devices = &pipeline->parts.plan->devices;
+    const uint32_t tower = devices->towers.first + d, index = device_plan_index(devices, d);
+    static const char *const of[BEAT_COUNT] = { [BEAT_TRAINER] = "", [BEAT_FEEDER] = ", its feeder",
+                                                [BEAT_MAIN] = ", the main thread" };
+    for (uint32_t i = 0; i < BEAT_COUNT; i++)
+        watchdog_name(pipeline->watchdog, d * BEAT_COUNT + i, "tower %u (%s%u)%s", tower, devices->ops->kind, index,
+                      of[i]);
+    heartbeat_of(pipeline, d, BEAT_FEEDER)->ignores_waits = true;
+}
+
+static void name_heartbeat_of_cpu(const struct pipeline *pipeline, uint32_t d)
+{
+    struct heartbeat *const heartbeat = heartbeat_of(pipeline, d, BEAT_TRAINER);
+    watchdog_name(pipeline->watchdog, d * BEAT_COUNT, "tower %u (%s)",
+                  pipeline->parts.plan->devices.towers.first + d, pipeline->parts.plan->devices.ops->kind);
+    heartbeat->ignores_waits = true;
+    heartbeat->factor = LONGER;
+}
+
+static int open_watchdog(struct pipeline *pipeline)
+{
+    const bool is_cpu = pipeline->parts.plan->devices.ops->host_memory;
+    const uint32_t deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000;
+    const int rc = watchdog_open(&pipeline->watchdog, pipeline->parts.stop, deadline_ms,
+                                 pipeline->tower_count * BEAT_COUNT);
+    for (uint32_t d = 0; d < pipeline->tower_count && rc == 0; d++)
+        is_cpu ? name_heartbeat_of_cpu(pipeline, d) : name_heartbeats(pipeline, d);
+    return rc;
+}
+
+static bool is_synthetic(const struct pipeline *pipeline)
+{
+    return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
+}
+
+/* All that can block is registered with stop, which cancels it when the run fails. */
+static int open_tower(struct pipeline *pipeline, uint32_t d)
+{
+    struct tower_pipeline *const tower = &pipeline->towers[d];
+    act_for(pipeline, d);
+    const int rc = tower_pipeline_open(tower, &pipeline->parts.plan->devices, d);
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, device_cancel, tower->device) : rc;
+}
+
+static int open_ring(struct pipeline *pipeline, uint32_t d)
+{
+    struct tower_pipeline *const tower = &pipeline->towers[d];
+    if (is_synthetic(pipeline))
+        return 0;
+    const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
+    act_for(pipeline, d);
+    const int rc = tower_pipeline_open_ring(tower, depth, &pipeline->parts.plan->layout);
+    pipeline->rings[d] = tower->ring;
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, ring_cancel, tower->ring) : rc;
+}
+
+static int open_slots(struct pipeline *pipeline, uint32_t d)
+{
+    struct tower_pipeline *const tower = &pipeline->towers[d];
+    const uint32_t depth = (uint32_t)pipeline->parts.settings->input.staging_depth;
+    act_for(pipeline, d);
+    const int rc = slots_open(&tower->slots, tower->device, depth, &pipeline->parts.plan->layout);
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, slots_cancel, tower->slots) : rc;
+}
+
+static int open_reduction(struct pipeline *pipeline)
+{
+    const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
+    const struct reduce_spec spec = {
+        .towers = pipeline->parts.plan->schedule.towers,
+        .here = pipeline->parts.plan->devices.towers,
+        .in_pairs = pipeline->parts.plan->schedule.slices > 0,
+        .ranks = pipeline->parts.ranks,
+    };
+    const int rc = ops->open(&pipeline->reduce, &spec);
+    return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
+}
+
+static int open_far(struct pipeline *pipeline)
+{
+    const struct pipeline_parts *const parts = &pipeline->parts;
+    const struct far_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule, .net = parts->net,
+                                   .gate = pipeline->gate, .waits_for_main = parts->waits_for_main };
+    return parts->ranks == NULL ? 0 : far_open(&pipeline->far, &spec);
+}
+
+static enum trainer_waits waits_of(const struct pipeline *pipeline)
+{
+    if (pipeline->far != NULL)
+        return WAITS_BEFORE_BATCH;
+    return pipeline->parts.waits_for_main ? WAITS_AFTER_EVALUATION : WAITS_NEVER;
+}
+
+static int start_trainer(struct pipeline *pipeline, uint32_t d)
+{
+    const struct settings *const settings = pipeline->parts.settings;
+    const struct run_plan *const plan = pipeline->parts.plan;
+    struct tower_pipeline *const tower = &pipeline->towers[d];
+    const bool is_bound = settings->devices.bind && plan->devices.ops->host_memory;
+    int rc = is_bound ? tower_pipeline_choose_cpus(tower, settings, plan->threads_per_tower, d) : 0;
+    if (rc != 0)
+        return rc;
+    struct tower_spec tower_spec = run_plan_tower(plan, settings, tower->index);
+    tower_spec.net = pipeline->parts.net;
+    tower_spec.device = tower->device;
+    tower_spec.compute = tower->compute;
+    const struct trainer_spec spec = {
+        .name = tower->trainer_name,
+        .tower = tower_spec,
+        .sync = { .ops = plan->devices.mode,
+                 .schedule = &plan->schedule,
+                 .reduce = pipeline->reduce,
+                 .communication = tower->communication,
+                 .track = run_trace_track(pipeline->trace, TRACE_REDUCTION, tower->index),
+                 .learning_rate = &plan->learning_rate,
+                 .bucket_bytes = plan->bucket_bytes,
+                 .every = (uint64_t)settings->sync.every,
+                 .keeps_buffers = settings->sync.average == AVERAGED_PARAMETERS,
+                 .max_staleness = (uint32_t)settings->sync.max_staleness,
+                 .divides_rate = settings->sync.staleness_rate == STALENESS_RATE_INVERSE },
+        .gate = pipeline->gate,
+        .stop = pipeline->parts.stop,
+        .snapshots = pipeline->parts.snapshots,
+        .shares_snapshots = plan->schedule.slices > 0,
+        .inspect_every = report_interval_steps(settings, &plan->schedule),
+        .shown = observers_rule(settings, plan), .waits = waits_of(pipeline),
+        .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
+        .slice_max = plan->layout.capacity,
+        .cpus = tower->cpus,
+        .cpu_count = plan->threads_per_tower,
+        .track = run_trace_track(pipeline->trace, TRACE_TOWER, tower->index),
+        .heartbeat = heartbeat_of(pipeline, d, BEAT_TRAINER),
+    };
+    rc = trainer_start(&tower->trainer, &spec);
+    return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, tower->trainer);
+}
+
+static int start_feeder(struct pipeline *pipeline, uint32_t d)
+{
+    const struct run_plan *const plan = pipeline->parts.plan;
+    struct tower_pipeline *const tower = &pipeline->towers[d];
+    const struct feeder_spec spec = {
+        .name = tower->feeder_name,
+        .device = tower->device,
+        .ring = tower->ring,
+        .slots = tower->slots,
+        .stop = pipeline->parts.stop,
+        .schedule = &plan->schedule,
+        .tower = tower->index,
+        .classes = pipeline->parts.net->classes,
+        .seed = (uint64_t)pipeline->parts.settings->run.seed,
+        .layout = &plan->layout,
+        .track = run_trace_track(pipeline->trace, TRACE_FEEDER, tower->index),
+        .copy_track = run_trace_track(pipeline->trace, TRACE_COPIES, tower->index),
+        .heartbeat = heartbeat_of(pipeline, d, BEAT_FEEDER),
+    };
+    act_for(pipeline, d);
+    return feeder_start(&tower->feeder, &spec);
+}
+
+static int start_loader(struct pipeline *pipeline)
+{
+    if (is_synthetic(pipeline))
+        return 0;
+    const struct pipeline_parts *const parts = &pipeline->parts;
+    struct loader_spec spec = run_plan_loader(parts->plan, parts->settings, parts->datasets);
+    spec.rings = pipeline->rings;
+    spec.damage_sink = parts->damage_sink;
+    if (pipeline->far != NULL)
+        spec.relay = far_relay(pipeline->far);
+    spec.stop = parts->stop;
+    spec.trace = run_trace_recorder(pipeline->trace);
+    return loader_start(&pipeline->loader, &spec);
+}
+
+/* For all of them, so that none is planning when the devices' free memory is read. */
+static int wait_for_plans(struct pipeline *pipeline)
+{
+    struct run_plan *const plan = pipeline->parts.plan;
+    int rc = 0;
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        struct tower_pipeline *const tower = &pipeline->towers[d];
+        const int planned = trainer_planned(tower->trainer, &tower->needs);
+        if (planned == 0)
+            memory_plan_add_tower(&plan->memory, d % plan->devices.count, &tower->needs);
+        if (rc == 0)
+            rc = planned;
+    }
+    return rc;
+}
+
+static int wait_for_towers(struct pipeline *pipeline)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        const int ready = trainer_ready(pipeline->towers[d].trainer);
+        if (rc == 0)
+            rc = ready;
+    }
+    return rc;
+}
+
+static int allocate_towers(struct pipeline *pipeline)
+{
+    const uint32_t towers = pipeline->tower_count;
+    pipeline->towers = calloc(towers, sizeof(*pipeline->towers));
+    pipeline->rings = calloc(towers, sizeof(*pipeline->rings));
+    pipeline->reports = calloc(pipeline->parts.plan->schedule.towers, sizeof(*pipeline->reports));
+    return pipeline->towers != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
+}
+
+/* The first half: devices, streams, trainers that plan. All memory needs are known afterwards. */
+static int plan(struct pipeline *pipeline)
+{
+    const uint32_t towers = pipeline->tower_count;
+    int rc = allocate_towers(pipeline);
+    if (rc == 0)
+        rc = open_watchdog(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = open_tower(pipeline, d);
+    if (rc == 0)
+        rc = open_reduction(pipeline);
+    if (rc == 0)
+        rc = gate_open(&pipeline->gate);
+    if (rc == 0)
+        rc = open_far(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = start_trainer(pipeline, d);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        trainer_plan(pipeline->towers[d].trainer);
+    return rc == 0 ? wait_for_plans(pipeline) : rc;
+}
+
+/* The second half: rings, slots, loader, memory of the towers, feeders. Feeders copy to the devices only after the
+ * towers are open, because these warm up collectives. */
+static int build(struct pipeline *pipeline)
+{
+    const uint32_t towers = pipeline->tower_count;
+    int rc = 0;
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = open_ring(pipeline, d);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = open_slots(pipeline, d);
+    if (rc == 0)
+        rc = start_loader(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        trainer_allocate(pipeline->towers[d].trainer, pipeline->towers[d].slots);
+    if (rc == 0)
+        rc = wait_for_towers(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = start_feeder(pipeline, d);
+    if (rc == 0)
+        run_trace_begin(pipeline->trace);
+    return rc;
+}
+
+/* A failing thread has already reported the cause. */
+static int report_failure(const struct pipeline_parts *parts, int rc)
+{
+    if (rc != 0)
+        stop_fail(parts->stop, exit_code_of(rc, EXIT_CODE_DEVICE), "cannot build the pipeline: %s",
+                  exit_cause(rc));
+    return rc;
+}
+
+int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts)
+{
+    struct pipeline *const pipeline = calloc(1, sizeof(*pipeline));
+    if (pipeline == NULL)
+        return report_failure(parts, -ENOMEM);
+    pipeline->parts = *parts;
+    pipeline->tower_count = parts->plan->devices.towers.count;
+    pipeline->trace = run_trace_open(parts->settings, parts->plan);
+    const int rc = report_failure(parts, plan(pipeline));
+    if (rc != 0) {
+        pipeline_close(pipeline, NULL);
+        return rc;
+    }
+    *pipeline_out = pipeline;
+    return 0;
+}
+
+/* Free memory of the host and of the devices in plan->memory. 0 or a negative errno. */
+static int find_memory(const struct pipeline *pipeline, struct memory_there *there_out)
+{
+    const uint32_t devices = pipeline->parts.plan->memory.device_count;
+    memory_host_there(&pipeline->parts.plan->memory, pipeline->parts.settings, there_out);
+    size_t total;
+    int rc = 0;
+    for (uint32_t d = 0; d < devices && rc == 0; d++) {
+        struct device *const device = pipeline->towers[d].device;
+        act_for(pipeline, d);
+        rc = device->ops->memory(device, &there_out->devices[d], &total);
+        there_out->devices[d] /= rc == 0 ? pipeline->parts.plan->devices.sharing : 1;
+    }
+    return rc;
+}
+
+int pipeline_check_memory(const struct pipeline *pipeline)
+{
+    const struct pipeline_parts *const parts = &pipeline->parts;
+    const struct memory_fit fit = { parts->settings, parts->plan, parts->net,
+                                    parts->datasets, pipeline_needs(pipeline, 0) };
+    struct memory_there there;
+    struct problems problems;
+    if (find_memory(pipeline, &there) != 0)
+        return EXIT_CODE_DEVICE;
+    problems_init(&problems);
+    memory_plan_fit_images(&parts->plan->memory, parts->settings, &there);
+    const int rc = memory_plan_check(&parts->plan->memory, parts->settings, &there, &fit, &problems);
+    return problems_end(&problems, rc != 0 ? EXIT_CODE_MEMORY : 0);
+}
+
+void pipeline_print(const struct pipeline *pipeline, FILE *out)
+{
+    struct buckets buckets;
+    trainer_buckets(pipeline->towers[0].trainer, &buckets);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        memory_plan_print_tower(&pipeline->towers[d].needs, pipeline->towers[d].index, out);
+    if (pipeline->parts.plan->schedule.towers > 1)
+        run_plan_print_buckets(&buckets, out);
+}
+
+const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower)
+{
+    return &pipeline->towers[tower].needs;
+}
+
+int pipeline_allocate(struct pipeline *pipeline)
+{
+    return report_failure(&pipeline->parts, build(pipeline));
+}
+
+void pipeline_go(struct pipeline *pipeline)
+{
+    pipeline->has_gone = true;
+    if (pipeline->far != NULL)
+        far_go(pipeline->far);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        trainer_go(pipeline->towers[d].trainer);
+}
+
+/* Reports of towers here are sent to rank 0, or those of the others received. */
+static int exchange_reports(struct pipeline *pipeline)
+{
+    if (pipeline->far == NULL)
+        return 0;
+    if (ranks_rank(pipeline->parts.ranks) > 0)
+        return far_send(pipeline->far, pipeline->reports);
+    far_add_problems(pipeline->far, pipeline->loader);
+    return far_receive(pipeline->far, pipeline->reports[0]->slice.number, pipeline->reports);
+}
+
+/* At the end of the run every tower returns -ENODATA. */
+int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    int rc = 0;
+    range_begin(TRACE_WAIT_TOWERS, RANGE_NO_BATCH);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        pipeline->reports[d] = NULL;
+        const int reported = trainer_report(pipeline->towers[d].trainer, &pipeline->reports[d]);
+        if (rc == 0)
+            rc = reported;
+    }
+    if (rc == 0)
+        rc = exchange_reports(pipeline);
+    range_end();
+    pipeline->waited_ns += clock_now_ns() - begun_ns;
+    if (rc == 0)
+        run_trace_follow(pipeline->trace, pipeline->reports, pipeline->tower_count, begun_ns);
+    if (rc == 0)
+        *reports_out = pipeline->reports;
+    else
+        pipeline_give_back(pipeline);
+    return rc;
+}
+
+void pipeline_give_back(struct pipeline *pipeline)
+{
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->reports[d] != NULL)
+            trainer_give_back(pipeline->towers[d].trainer, pipeline->reports[d]);
+}
+
+struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower)
+{
+    return trainer_last(pipeline->towers[tower].trainer);
+}
+
+void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot)
+{
+    trainer_return(pipeline->towers[tower].trainer, snapshot);
+}
+
+void pipeline_request_snapshot(struct pipeline *pipeline)
+{
+    if (pipeline->far != NULL)
+        far_mark(pipeline->far);
+    else
+        gate_mark(pipeline->gate);
+}
+
+bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number)
+{
+    return gate_is_marked(pipeline->gate, number);
+}
+
+void pipeline_allow(struct pipeline *pipeline, uint64_t number)
+{
+    if (pipeline->far != NULL)
+        far_allow(pipeline->far, number);
+    else
+        gate_allow(pipeline->gate, number);
+}
+
+void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts *counts_out)
+{
+    *counts_out = (struct loader_counts){ 0 };
+    if (pipeline != NULL && pipeline->loader != NULL)
+        loader_count(pipeline->loader, counts_out);
+}
+
+void pipeline_request_stop(void *arg)
+{
+    struct pipeline *const pipeline = arg;
+    if (pipeline->far != NULL)
+        far_request_stop(pipeline->far);
+    else
+        gate_request(pipeline->gate);
+}
+
+struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
+{
+    act_for(pipeline, tower);
+    return trainer_tower(pipeline->towers[tower].trainer);
+}
+
+static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
+{
+    *sum = (struct feeder_counts){ 0 };
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        struct feeder_counts counts = { 0 };
+        act_for(pipeline, d);
+        feeder_join(pipeline->towers[d].feeder, &counts);
+        sum->batches += counts.batches;
+        sum->copy_ns += counts.copy_ns;
+        sum->wait_batch_ns += counts.wait_batch_ns;
+        sum->wait_slot_ns += counts.wait_slot_ns;
+    }
+}
+
+/* In the order of the data: loader, feeders, trainers. Cancels a loader or feeder that waits for room, and a tower that
+ * never began. */
+static void join_threads(struct pipeline *pipeline, struct pipeline_counts *counts)
+{
+    if (pipeline->loader != NULL)
+        loader_end(pipeline->loader);
+    loader_join(pipeline->loader, &counts->loader);
+    if (pipeline->has_gone && pipeline->far != NULL)
+        far_end_loader(pipeline->far, pipeline->loader, &counts->loader);
+    if (pipeline->loader != NULL)
+        counts->damage = loader_take_damage(pipeline->loader);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->towers[d].ring != NULL)
+            ring_cancel(pipeline->towers[d].ring);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->towers[d].slots != NULL)
+            slots_end(pipeline->towers[d].slots);
+    join_feeders(pipeline, &counts->feeders);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->towers[d].trainer != NULL)
+            trainer_cancel(pipeline->towers[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        trainer_settle(pipeline->towers[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        act_for(pipeline, d);
+        tower_pipeline_close_stream(&pipeline->towers[d].communication);
+    }
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        trainer_join(pipeline->towers[d].trainer);
+}
+
+void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_out)
+{
+    if (pipeline == NULL)
+        return;
+    struct pipeline_counts counts = { .main_waited_ns = pipeline->waited_ns };
+    pipeline->closes = true;
+    if (pipeline->towers != NULL) {
+        join_threads(pipeline, &counts);
+        far_close(pipeline->far);
+        stop_forget(pipeline->parts.stop);
+        loader_close(pipeline->loader);
+        if (pipeline->reduce != NULL)
+            pipeline->reduce->ops->close(pipeline->reduce);
+        for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+            act_for(pipeline, d);
+            tower_pipeline_close(&pipeline->towers[d]);
+        }
+        for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+            act_for(pipeline, d);
+            if (pipeline->towers[d].device != NULL)
+                pipeline->towers[d].device->ops->close(pipeline->towers[d].device);
+        }
+        heartbeat_adopt(NULL);
+        watchdog_close(pipeline->watchdog);
+    }
+    run_trace_close(pipeline->trace);
+    gate_close(pipeline->gate);
+    free(pipeline->towers);
+    free(pipeline->rings);
+    free(pipeline->reports);
+    free(pipeline);
+    if (counts_out != NULL)
+        *counts_out = counts;
+    else
+        free(counts.damage);
+}

@@ -1,0 +1,649 @@
+/* Progress, epoch table, metrics.jsonl, damaged records and result. */
+#include "tools/lib/run/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "loader/dataset.h"
+#include "loader/shards/text.h"
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/text/shell_word.h"
+#include "tools/lib/run/summary.h"
+#include "tools/lib/run/verdict.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/text/wrapped.h"
+
+#define INTERVAL_MOST 100u      /* steps between two rows, unless report.interval is set */
+#define ROWS_PER_EPOCH 10u      /* at least, and in a shorter run */
+
+double report_loss(const struct report *report, const struct tally *tally)
+{
+    return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
+}
+
+bool report_has_accuracy(const struct report *report)
+{
+    return report->plan->devices.backend->computes && report->settings->input.source != INPUT_SYNTHETIC;
+}
+
+double report_accuracy(const struct report *report, const struct tally *tally)
+{
+    return report_has_accuracy(report) ? tally_accuracy(tally) : NAN;
+}
+
+void report_write_correct(const struct report *report, struct json *json, const struct tally *tally)
+{
+    if (report_has_accuracy(report))
+        json_u64(json, "correct", tally->correct);
+    else
+        json_double(json, "correct", NAN);
+}
+
+/* ---- damaged records ---- */
+
+#define PRINTED_MAX 10u
+#define DAMAGE_LINE_BYTES 8192u        /* more than a line needs, but for paths with very many escaped characters */
+
+static void print_record(const struct damaged_record *record, FILE *out)
+{
+    char path[DAMAGE_TEXT_BYTES];
+    log_escape(record->path, strlen(record->path), path, sizeof(path));
+    fprintf(out, "          %s: record %" PRIu64 " at byte %" PRIu64 ": %s\n", path, record->record, record->offset,
+            record->problem.text);
+}
+
+static void print_file(const struct run_directory *directory, FILE *out)
+{
+    const uint64_t lost = run_directory_lost_lines(directory, RUN_QUARANTINE);
+    fprintf(out, "          all are listed in %s/%s", run_directory_path(directory),
+            run_directory_lines_name(RUN_QUARANTINE));
+    if (lost > 0)
+        fprintf(out, ", but for %s lines that could not be written", number_grouped(lost).text);
+    fputc('\n', out);
+}
+
+void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
+                         FILE *out)
+{
+    if (total == 0)
+        return;
+    const size_t printed = list->count < PRINTED_MAX ? list->count : PRINTED_MAX;
+    uint64_t more = total;
+    fprintf(out, "damage    %s damaged record%s skipped:\n", number_grouped(total).text, total == 1 ? "" : "s");
+    for (size_t i = 0; i < printed; i++)
+        print_record(&list->records[i], out);
+    for (size_t i = 0; i < printed; i++)
+        more -= list->records[i].count;
+    if (more > 0)
+        fprintf(out, "          and %s more\n", number_grouped(more).text);
+    if (directory != NULL)
+        print_file(directory, out);
+}
+
+static void write_crc(struct json *json, const char *key, uint32_t crc)
+{
+    char text[9];
+    snprintf(text, sizeof(text), "%08" PRIx32, crc);
+    json_quoted(json, key, text);
+}
+
+static void write_record(struct json *json, const struct damaged_record *record)
+{
+    json_open_object(json, NULL);
+    json_quoted(json, "set", record->phase == PHASE_TRAIN ? "train" : "validation");
+    json_quoted(json, "path", record->path);
+    json_u64(json, "record", record->record);
+    json_u64(json, "offset", record->offset);
+    json_u64(json, "count", record->count);
+    json_quoted(json, "problem", record->problem.text);
+    if (record->problem.has_crcs) {
+        write_crc(json, "stored_crc", record->problem.stored_crc);
+        write_crc(json, "computed_crc", record->problem.computed_crc);
+    }
+    json_close_object(json);
+}
+
+static void write_file(const struct run_directory *directory, struct json *json)
+{
+    const uint64_t lost = run_directory_lost_lines(directory, RUN_QUARANTINE);
+    json_quoted(json, "file", run_directory_lines_name(RUN_QUARANTINE));
+    if (lost > 0)
+        json_u64(json, "file_lacks", lost);
+}
+
+void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json)
+{
+    json_open_object(json, "damage");
+    json_open_array(json, "records");
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        write_record(json, &list->records[i]);
+    json_close_array(json);
+    json_u64(json, "unlisted", list != NULL ? list->unlisted : 0);
+    if (list != NULL && directory != NULL)
+        write_file(directory, json);
+    json_close_object(json);
+}
+
+int report_damage_init(struct report_damage *report, struct run_directory *directory)
+{
+    report->directory = directory;
+    json_init(&report->line, false);
+    return json_reserve(&report->line, DAMAGE_LINE_BYTES);
+}
+
+void report_damage_release(struct report_damage *report)
+{
+    json_release(&report->line);
+}
+
+void report_damage_add(void *report, const struct damaged_record *record)
+{
+    struct report_damage *const quarantine = report;
+    if (quarantine->directory == NULL)
+        return;
+    json_reset(&quarantine->line);
+    write_record(&quarantine->line, record);
+    run_directory_add_line(quarantine->directory, RUN_QUARANTINE, &quarantine->line);
+}
+
+/* ---- the report ---- */
+
+#define LINE_BYTES 2048u        /* more than a line of metrics.jsonl needs */
+#define SUMMARY_BYTES 65536u    /* enough for a summary without hundreds of damaged records or epochs */
+
+int report_init(struct report *report)
+{
+    clock_gettime(CLOCK_REALTIME, &report->began);
+    report->interval_ns = clock_now_ns();
+    report->cores = cores_look();
+    json_init(&report->json, false);
+    json_init(&report->summary, true);
+    const struct observed_run run = {
+        .settings = report->settings, .plan = report->plan, .net = report->net, .datasets = report->datasets,
+        .directory = report->directory != NULL ? run_directory_path(report->directory) : NULL,
+        .account = report->account, .saves = report->saves,
+    };
+    report->observers = observers_open(&run);
+    int rc = progress_display_init(&report->display, report->settings, report->plan, report->account);
+    report->display.pipeline = report->pipeline;
+    if (rc == 0)
+        rc = json_reserve(&report->json, LINE_BYTES);
+    return rc == 0 ? json_reserve(&report->summary, SUMMARY_BYTES) : rc;
+}
+
+void report_release(struct report *report)
+{
+    observers_close(report->observers, report->is_over);
+    progress_display_release(&report->display);
+    json_release(&report->json);
+    json_release(&report->summary);
+}
+
+uint64_t report_peak_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+struct cores_use report_cores(const struct report *report)
+{
+    const struct cores_seen now = cores_look();
+    struct cores_use use = cores_use(&report->cores, &now);
+    const double other_ranks = use.own * (report->settings->core_ranks - 1);
+    use.own += other_ranks;
+    if (!isnan(use.others))
+        use.others = fmax(use.others - other_ranks, 0);
+    return use;
+}
+
+double report_first_step_seconds(const struct report *report)
+{
+    const uint64_t first = report->account->first_step_ns;
+    return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
+}
+
+bool report_evaluation_is_complete(const struct report *report)
+{
+    const uint64_t steps = report->account->state.passes[PHASE_EVALUATE].steps;
+    return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
+}
+
+/* The loader is not measured during an evaluation. */
+static void measure_feed(struct report *report, const struct batch_slice *slice)
+{
+    struct loader_counts loader;
+    if (!account_is_warm(report->account) || (report->meter.runs && !slice->last_of_phase))
+        return;
+    pipeline_count_loader(report->pipeline, &loader);
+    if (slice->last_of_phase)
+        feed_meter_stop(&report->meter, &loader, clock_now_ns());
+    else
+        feed_meter_start(&report->meter, &loader, clock_now_ns());
+}
+
+void report_step(struct report *report, const struct step_report *seen)
+{
+    const struct batch_slice *const slice = &seen->slice;
+    report->gradient_norm = seen->gradient_norm;
+    if (slice->phase == PHASE_TRAIN)
+        measure_feed(report, slice);
+    progress_display_step(&report->display, slice);
+    observers_begin(report->observers);
+    if (seen->shown != NULL)
+        observers_show(report->observers, seen);
+}
+
+static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
+{
+    json_u64(json, "images", tally->images);
+    json_double(json, "loss", report_loss(report, tally));
+    json_double(json, "accuracy", report_accuracy(report, tally));
+    json_double(json, "seconds", (double)tally->wall_ns / 1e9);
+    json_double(json, "images_per_second", tally_images_per_second(tally));
+}
+
+void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE])
+{
+    struct tm parts;
+    char seconds[24];
+    gmtime_r(&time.tv_sec, &parts);
+    strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text, REPORT_TIME_SIZE, "%s.%03uZ", seconds, (unsigned)(time.tv_nsec / 1000000) % 1000u);
+}
+
+static void write_now(struct json *json)
+{
+    struct timespec now;
+    char text[REPORT_TIME_SIZE];
+    clock_gettime(CLOCK_REALTIME, &now);
+    report_write_time(now, text);
+    json_quoted(json, "time", text);
+}
+
+static void begin_metrics(struct report *report, const char *kind, const struct batch_slice *slice, uint64_t step)
+{
+    json_reset(&report->json);
+    json_open_object(&report->json, NULL);
+    json_quoted(&report->json, "kind", kind);
+    json_u64(&report->json, "epoch", slice->epoch + 1);
+    json_u64(&report->json, "step", step);
+    write_now(&report->json);
+}
+
+static void end_metrics(struct report *report)
+{
+    json_close_object(&report->json);
+    run_directory_add_line(report->directory, RUN_METRICS, &report->json);
+}
+
+void report_write_fractions(struct json *json, const struct fractions *share)
+{
+    json_open_object(json, "fractions");
+    json_double(json, "input_wait", share->input_wait);
+    json_double(json, "exposed_copy", share->exposed_copy);
+    json_double(json, "forward", share->forward);
+    json_double(json, "backward", share->backward);
+    json_double(json, "exposed_reduction", share->exposed_reduction);
+    json_double(json, "update", share->update);
+    json_double(json, "other", share->other);
+    json_close_object(json);
+}
+
+/* report->loader is up to date. */
+static void observe(struct report *report, const struct batch_slice *slice, const struct tally *tally)
+{
+    const uint64_t steps = report->account->step;
+    const struct observation observation = {
+        .phase = slice->phase, .epoch = slice->epoch + 1, .step = steps,
+        .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
+        .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
+        .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
+        .gradient_norm = report->gradient_norm,
+    };
+    observers_put(report->observers, &observation);
+}
+
+/* Since the interval before, or since the loader was started. */
+static void write_feed(struct report *report)
+{
+    struct loader_counts loader;
+    const uint64_t now_ns = clock_now_ns();
+    pipeline_count_loader(report->pipeline, &loader);
+    const struct feed_use use = {
+        .fills = &report->account->interval_fills,
+        .busy = loader_busy(&report->loader, &loader, now_ns - report->interval_ns, report->plan),
+    };
+    feed_write(&use, report->settings, &report->json);
+    report->busy = use.busy;
+    report->loader = loader;
+    report->interval_ns = now_ns;
+}
+
+uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule)
+{
+    const uint64_t steps = schedule_step_count(schedule), per_epoch = schedule_steps_per_epoch(schedule);
+    const uint64_t tenth = (steps < per_epoch ? steps : per_epoch) / ROWS_PER_EPOCH;
+    if (settings->report.interval > 0)
+        return (uint64_t)settings->report.interval;
+    return tenth < 1 ? 1 : tenth < INTERVAL_MOST ? tenth : INTERVAL_MOST;
+}
+
+void report_interval(struct report *report, const struct batch_slice *slice)
+{
+    const struct tally *const tally = &report->account->state.interval;
+    const struct fractions share = tally_fractions(tally);
+    begin_metrics(report, "train", slice, slice->step + 1);
+    write_tally(report, &report->json, tally);
+    if (report->settings->train.on_nan == ON_NAN_SKIP)
+        json_u64(&report->json, "skipped_steps", report->progress->skipped);
+    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, slice->step));
+    if (report->settings->train.clip_norm > 0)
+        json_double(&report->json, "gradient_norm", report->gradient_norm);
+    report_write_fractions(&report->json, &share);
+    write_feed(report);
+    end_metrics(report);
+    observe(report, slice, tally);
+}
+
+static void print_table_head(struct report *report)
+{
+    if (!report->table_has_head)
+        printf("epoch    steps     loss  accuracy  images/s    wait | val loss  accuracy seconds\n");
+    report->table_has_head = true;
+}
+
+/* "staleness mean 0.88 steps, at most 3; 0 steps: 52.5 %, 1: 19.1 %", of the towers' batches. */
+static void print_staleness(const struct staleness *staleness)
+{
+    char line[1024];
+    struct text text;
+    uint64_t all = 0;
+    text_init(&text, line, sizeof(line));
+    for (uint32_t i = 0; i <= staleness->most; i++)
+        all += staleness->batches[i];
+    text_add(&text, "staleness mean %.2f steps, at most %u", staleness_mean(staleness), staleness->most);
+    for (uint32_t i = 0, listed = 0; i <= staleness->most && all > 0; i++)
+        if (staleness->batches[i] > 0)
+            text_add(&text, listed++ == 0 ? "; %u steps: %.1f %%" : ", %u: %.1f %%", i,
+                     100 * (double)staleness->batches[i] / (double)all);
+    wrapped_print(stdout, "%s", line);
+}
+
+/* Loss and accuracy as columns of the table. */
+static void print_loss(const struct report *report, const struct tally *tally)
+{
+    const double loss = report_loss(report, tally), accuracy = report_accuracy(report, tally);
+    printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
+}
+
+static void print_row(struct report *report, const struct batch_slice *slice)
+{
+    const struct tally *const train = &report->account->state.passes[PHASE_TRAIN];
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const struct fractions share = tally_fractions(train);
+    progress_display_clear(&report->display);
+    print_table_head(report);
+    printf("%5u %8s", slice->epoch + 1, number_grouped(train->steps).text);
+    print_loss(report, train);
+    printf(" %9s  %4.1f %%", number_rate(tally_images_per_second(train)).text, 100 * share.input_wait);
+    if (slice->phase == PHASE_EVALUATE) {
+        printf(" |");
+        print_loss(report, evaluation);
+        printf(" %7s", number_cell((double)(train->wall_ns + evaluation->wall_ns) / 1e9, 1, "", 7).text);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void add_validation(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
+{
+    begin_metrics(report, "validation", slice, report->account->step);
+    write_tally(report, &report->json, evaluation);
+    report_write_correct(report, &report->json, evaluation);
+    end_metrics(report);
+    observe(report, slice, evaluation);
+}
+
+/* The line of the epoch; summary.json lists these. */
+static void add_epoch(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
+{
+    begin_metrics(report, "epoch", slice, report->account->step);
+    write_tally(report, &report->json, &report->account->state.passes[PHASE_TRAIN]);
+    json_double(&report->json, "learning_rate",
+                learning_rate_at(&report->plan->learning_rate, report->account->step - 1));
+    if (evaluation != NULL) {
+        json_open_object(&report->json, "validation");
+        write_tally(report, &report->json, evaluation);
+        json_close_object(&report->json);
+    }
+    end_metrics(report);
+}
+
+void report_epoch(struct report *report, const struct batch_slice *slice)
+{
+    const struct tally *const evaluation =
+        slice->phase == PHASE_EVALUATE ? &report->account->state.passes[PHASE_EVALUATE] : NULL;
+    print_row(report, slice);
+    if (evaluation != NULL)
+        add_validation(report, slice, evaluation);
+    add_epoch(report, slice, evaluation);
+}
+
+/* Why there is no validation accuracy. */
+static const char *why_unevaluated(const struct report *report, const struct tally *evaluation)
+{
+    if (report->plan->schedule.records[PHASE_EVALUATE] == 0)
+        return "there is no validation set";
+    if (!report_has_accuracy(report))
+        return "images and labels are synthetic";
+    if (evaluation->steps == 0)
+        return "the run ended before the evaluation";
+    return report_evaluation_is_complete(report) ? "no record of the validation set can be read"
+                                                 : "the run ended during the evaluation";
+}
+
+/* The result is printed even with --quiet. */
+static FILE *result_out(const struct report *report)
+{
+    return report->settings->result_out != NULL ? report->settings->result_out : stdout;
+}
+
+/* Could the final weights be evaluated, but were not? */
+static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_step)
+{
+    return report->plan->schedule.records[PHASE_EVALUATE] > 0 && report_has_accuracy(report) &&
+           evaluated_step < report->account->step;
+}
+
+/* Not for a dry run. */
+static void print_evaluation(const struct report *report)
+{
+    FILE *const out = result_out(report);
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const uint64_t then = report->account->state.evaluated_step, steps = report->account->step;
+    char place[96] = "", quoted[PATH_MAX];
+    if (!report->plan->devices.backend->computes || report->directory == NULL)
+        return;
+    if (then < steps)
+        snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
+    if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_has_accuracy(report))
+        wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
+                      100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
+                      number_grouped(evaluation->images).text, tally_loss(evaluation), place);
+    else
+        fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
+    if (!leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
+        return;
+    shell_word(run_directory_path(report->directory), quoted, sizeof(quoted));
+    wrapped_print(out, "%*sto evaluate the final weights: pipetrain evaluate -c %s/run.conf --weights "
+                  "%s/weights.safetensors", (int)WRAPPED_INDENT, "", quoted, quoted);
+}
+
+/* If the last evaluation is not the best one. That weights are not the best ones is for people, not for scripts. */
+static void print_best(const struct report *report)
+{
+    const struct run_progress *const progress = report->progress;
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    if (progress->best_images == 0 || progress->best_step >= report->account->state.evaluated_step)
+        return;
+    wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
+                  100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
+                  number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
+    if (!report->settings->checkpoint.keep_best && report->directory != NULL &&
+        report_evaluation_is_complete(report) && tally_accuracy(evaluation) < run_progress_best(progress))
+        wrapped_print(stdout, "%*sthe saved weights are those of the last step; checkpoint.keep_best = yes keeps the "
+                      "best ones, too", (int)WRAPPED_INDENT, "");
+}
+
+/* An interrupted run may have no step after warm-up, or only one of a partial batch. */
+static void print_speed(const struct report *report)
+{
+    const struct speeds speed = account_speeds(report->account);
+    const struct step_percentiles step = account_percentiles(report->account);
+    const uint64_t warmup = report->account->warmup;
+    char spread[48] = "";
+    if (isfinite(speed.uncertainty))
+        snprintf(spread, sizeof(spread), " +/- %s",
+                 number_cell(100 * speed.uncertainty / speed.mean, 1, " %", 10).text);
+    if (isnan(speed.mean) || isnan(step.p50_ms))
+        wrapped_print(stdout, "speed     too few steps to measure: the first %" PRIu64 " are warm-up", warmup);
+    else
+        wrapped_print(stdout, "speed     %s images/s%s, the mean after %" PRIu64 " warm-up step%s; a step "
+                              "takes %.2f ms (median), %.2f (p90), %.2f (p99)", number_rate(speed.mean).text,
+                      spread, warmup, warmup == 1 ? "" : "s", step.p50_ms, step.p90_ms,
+                      step.p99_ms);
+}
+
+static void print_training(const struct report *report)
+{
+    const struct tally *const training = &report->account->state.training;
+    wrapped_print(stdout, "training  %s step%s, %s images in %.1f s; first step %.2f s after the start; peak memory %s",
+                  number_grouped(training->steps).text, training->steps == 1 ? "" : "s",
+                  number_grouped(training->images).text, (double)training->wall_ns / 1e9,
+                  report_first_step_seconds(report), number_bytes(report_peak_bytes()).text);
+}
+
+static void print_time(const struct report *report)
+{
+    const struct fractions share = account_fractions(report->account);
+    wrapped_print(stdout, "time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed "
+                          "reduction %.1f, update %.1f, other %.1f",
+                  100 * share.input_wait, 100 * share.exposed_copy, 100 * share.forward, 100 * share.backward,
+                  100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
+}
+
+/* A run that was asked to stop may have ended within an interval of the meter. */
+struct feed_use report_feed(const struct report *report, const struct report_end *end)
+{
+    struct feed_meter meter = report->meter;
+    feed_meter_stop(&meter, &end->counts.loader, end->loader_end_ns);
+    return (struct feed_use){
+        .fills = &report->account->fills,
+        .busy = feed_meter_busy(&meter, report->plan),
+    };
+}
+
+static void print_feed(const struct report *report, const struct report_end *end)
+{
+    const struct feed_use use = report_feed(report, end);
+    feed_print(&use, report->settings, stdout);
+}
+
+static void print_warnings(uint64_t count)
+{
+    if (count > 0)
+        printf("warnings  %s image%s with minor damage that the decoder ignored\n", number_grouped(count).text,
+               count == 1 ? "" : "s");
+}
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static bool is_encoded(const struct dataset *dataset)
+{
+    return dataset != NULL && dataset->format.image == &image_encoded_ops;
+}
+
+/* After the pipeline is closed: what the verdict is found from. */
+static struct verdict_facts find_facts(const struct report *report, const struct report_end *end)
+{
+    const struct pipeline_counts *const counts = &end->counts;
+    const struct dataset *const dataset = report->datasets[PHASE_TRAIN];
+    const double wall_ns = (double)end->loader_wall_ns;
+    return (struct verdict_facts){
+        .steps = report->account->process.steps,
+        .share = account_fractions(report->account),
+        .busy = report_feed(report, end).busy,
+        .ring_empty = fill_use(&report->account->fills.ring).empty,
+        .reading_cpu = loader_reading_computed(&counts->loader),
+        .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
+        .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
+        .cores = report_cores(report),
+        .step = account_percentiles(report->account),
+        .images_per_second = account_speeds(report->account).mean,
+        .is_encoded = is_encoded(dataset),
+        .stored_side =
+            is_encoded(dataset) ? sides_shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
+        .taken_side =
+            is_encoded(dataset) ? sides_shorter(dataset->options.shape.height, dataset->options.shape.width) : 0,
+    };
+}
+
+static int write_summary(struct report *report, const struct report_end *end, const struct verdict *verdict)
+{
+    const int rc = summary_write(report, end, verdict);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s/summary.json: %s", run_directory_path(report->directory), strerror(-rc));
+    return rc != 0 || report->directory == NULL ? rc : run_directory_failed(report->directory);
+}
+
+int report_result(struct report *report, const struct report_end *end)
+{
+    const struct verdict_facts facts = find_facts(report, end);
+    struct verdict verdict;
+    verdict_find(&facts, report->plan, report->settings, &verdict);
+    progress_display_clear(&report->display);
+    if (end->early != NULL)
+        wrapped_print(result_out(report), "ended     early, %s", end->early);
+    print_evaluation(report);
+    print_best(report);
+    const bool is_written = fflush(result_out(report)) == 0 && ferror(result_out(report)) == 0;
+    if (report->progress->skipped > 0)
+        printf("skipped   %s step%s, because gradients were not finite\n",
+               number_grouped(report->progress->skipped).text, report->progress->skipped == 1 ? "" : "s");
+    else if (report->settings->devices.precision == PRECISION_FP16)
+        printf("fp16      %s steps skipped, because a gradient overflowed\n",
+               number_grouped(report->account->skipped_steps).text);
+    if (report->progress->rollbacks > 0)
+        printf("rollback  %u time%s to a checkpoint: the learning rate is 1 / %u of what was set\n",
+               (unsigned)report->progress->rollbacks, report->progress->rollbacks == 1 ? "" : "s",
+               1u << report->progress->rollbacks);
+    if (report->plan->devices.mode->serves == SERVES_EACH)
+        print_staleness(&report->account->staleness);
+    if (!report->plan->devices.mode->is_one_model && report->plan->schedule.towers > 1)
+        wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are means over all of "
+                              "them, the saved weights are tower 0's");
+    if (facts.steps > 0) {
+        print_speed(report);
+        print_training(report);
+        print_time(report);
+        print_feed(report, end);
+    }
+    print_warnings(end->counts.loader.decoder_warnings);
+    report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
+    wrapped_print(stdout, "verdict   %s", verdict.text);
+    report->is_over = end->early == NULL;
+    if (!is_written && report->settings->result_out != NULL) {
+        log_message(LOG_ERROR, "the result cannot be written to stdout");
+        (void)write_summary(report, end, &verdict);
+        return -EIO;
+    }
+    return write_summary(report, end, &verdict);
+}

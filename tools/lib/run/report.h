@@ -1,0 +1,122 @@
+/* What users and scripts see of a run: the progress line, the epoch table, the result, metrics.jsonl, quarantine.jsonl
+ * and summary.json. Used by main only, but for report_damage_add. */
+#ifndef PIPETRAIN_REPORT_H
+#define PIPETRAIN_REPORT_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "compute/net.h"
+#include "formats/json.h"
+#include "loader/damage.h"
+#include "tools/lib/cpu_times.h"
+#include "tools/lib/results/checkpoint_writer.h"
+#include "tools/lib/results/run_directory.h"
+#include "tools/lib/run/account.h"
+#include "tools/lib/run/feed.h"
+#include "tools/lib/run/observe/observers.h"
+#include "tools/lib/run/pipeline.h"
+#include "tools/lib/run/progress_display.h"
+#include "tools/lib/run/run_plan.h"
+#include "tools/lib/run/run_progress.h"
+
+/* What the reports are made of; lent. */
+struct report {
+    const struct settings *settings;
+    const struct run_plan *plan;
+    const struct net *net;
+    const struct dataset *const *datasets;      /* of every pass; NULL where there is none */
+    const struct run_progress *progress;
+    const struct checkpoint_counts *saves;      /* until report_release */
+    const char *identity;               /* by which a later run recognizes this one (run_state.h); NULL: it does not */
+    struct account *account;            /* its recent tally is reset */
+    struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
+    const struct pipeline *pipeline;    /* until the last report of a step */
+    uint64_t process_start_ns;          /* on clock_now_ns's clock */
+    struct progress_display display;
+    struct observers *observers;        /* NULL: none */
+    bool is_over;                       /* the run did all its steps, and its result was printed */
+    bool table_has_head;
+    struct json json, summary;
+    struct timespec began;              /* this process, calendar time */
+    struct loader_counts loader;        /* when the latest interval ended, */
+    uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
+    struct cores_seen cores;            /* at report_init */
+    struct loader_busy busy;            /* in the latest interval */
+    double gradient_norm;               /* from the latest batch's report */
+    struct feed_meter meter;            /* of the loader, in training after warm-up */
+};
+
+/* Allocate what the reports need. 0 or -ENOMEM; report_release after success or failure. */
+int report_init(struct report *report);
+void report_release(struct report *report);
+/* After every batch, before report_interval, with the report of the first tower of the process. */
+void report_step(struct report *report, const struct step_report *seen);
+/* The training steps between two calls of report_interval: report.interval, or else 100 or a tenth of an epoch
+ * or run, whichever is the least. */
+uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule);
+/* A line in metrics.jsonl. */
+void report_interval(struct report *report, const struct batch_slice *slice);
+/* After an evaluation, or after a training pass that none follows: a row of the table, and lines in metrics.jsonl. */
+void report_epoch(struct report *report, const struct batch_slice *slice);
+
+struct report_end {
+    struct pipeline_counts counts;
+    uint64_t loader_wall_ns, loader_end_ns;     /* how long the loader ran, and until when on clock_now_ns's clock */
+    const char *early;          /* why the run ended early, in words; NULL: it did not */
+    const char *ended;          /* the same for programs, in a word or two */
+};
+/* The last lines on stdout, and summary.json. 0, or a negative errno when stdout or a file could not be written, which
+ * was reported on stderr. */
+int report_result(struct report *report, const struct report_end *end);
+
+/* ---- shared with summary.c ---- */
+
+/* Does the run compute, with real labels? Else accuracies mean nothing. */
+bool report_has_accuracy(const struct report *report);
+/* Of a tally; NAN where nothing is computed, or there is no accuracy. */
+double report_loss(const struct report *report, const struct tally *tally);
+double report_accuracy(const struct report *report, const struct tally *tally);
+/* Member "correct"; null without an accuracy. */
+void report_write_correct(const struct report *report, struct json *json, const struct tally *tally);
+/* Peak memory of the process. */
+uint64_t report_peak_bytes(void);
+/* From the start of the process to the end of its first step; 0 without one. */
+double report_first_step_seconds(const struct report *report);
+/* Did the last evaluation include all its samples? */
+bool report_evaluation_is_complete(const struct report *report);
+#define REPORT_TIME_SIZE 32
+/* "2026-01-31T12:00:00.000Z" */
+void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
+void report_write_fractions(struct json *json, const struct fractions *share);
+/* Of the cores since report_init. Other ranks that share them count as this process, assumed to use as much. */
+struct cores_use report_cores(const struct report *report);
+/* Of training of this process after warm-up. */
+struct feed_use report_feed(const struct report *report, const struct report_end *end);
+
+/* ---- damaged records ---- */
+
+/* Each is written to quarantine.jsonl when it is found, as {"set", "path", "record", "offset", "count", "problem"} and,
+ * where a checksum differs, "stored_crc", "computed_crc". The first ones are printed at the end and are in the summary.
+ * */
+struct report_damage {
+    struct run_directory *directory;    /* lent; NULL: nothing is written */
+    struct json line;
+};
+
+/* 0 or -ENOMEM; report_damage_release after success or failure. */
+int report_damage_init(struct report_damage *report, struct run_directory *directory);
+/* Accepts a struct of zeros. */
+void report_damage_release(struct report_damage *report);
+/* Write a line of quarantine.jsonl; for damage_sink, from a thread of the loader. */
+void report_damage_add(void *report, const struct damaged_record *record);
+
+/* Print how many there were, the first of them, and where all are listed. Nothing when `total` is 0. */
+void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
+                         FILE *out);
+/* "damage": {"records": [...], "unlisted", and with a directory "file", and "file_lacks" where lines were lost}. `list`
+ * NULL: no record was damaged. */
+void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json);
+
+#endif

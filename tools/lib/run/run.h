@@ -1,0 +1,22 @@
+/* A run from settings to results: data, plan, pipeline, steps, reports. Used by main. */
+#ifndef PIPETRAIN_RUN_H
+#define PIPETRAIN_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/lib/config/settings.h"
+
+enum run_kind {
+    RUN_CHECK,      /* settings, data and plan are checked; no step, no device but the host */
+    RUN_DRY,        /* everything is built, the plan is printed, one step is run */
+    RUN_TRAIN
+};
+
+struct ranks;
+
+/* The program's exit code. Messages go to stderr, results to stdout. `ranks` is lent; NULL: there is no other process.
+ */
+int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks);
+
+#endif

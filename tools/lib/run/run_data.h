@@ -1,0 +1,46 @@
+/* The data sets of a run: opened, checked against each other, printed, and for --check surveyed. From main's thread. */
+#ifndef PIPETRAIN_RUN_DATA_H
+#define PIPETRAIN_RUN_DATA_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "compute/net.h"
+#include "formats/class_names.h"
+#include "loader/dataset.h"
+#include "loader/order.h"
+#include "stage/schedule.h"
+#include "tools/lib/config/problems.h"
+#include "tools/lib/config/settings.h"
+
+/* Set data.classes to the number in the data set's description (dataset.json) where the user did not set it and it is
+ * not the model's usual number: only for a model that has a name, and not where all of model.weights is loaded and has
+ * another number. After the file and --set, before settings_finish. */
+void run_data_take_classes(struct settings *settings);
+/* The number of classes that the data set's description says, with data.label_offset; 0: none. */
+uint64_t run_data_classes(const struct settings *settings);
+/* Several ranks: index this one's share of the shards, so that all find index files (index_share.h). */
+void run_data_share_indexing(const struct settings *settings);
+/* Open the sets that the settings name, for samples of the net's input. A set that is not named stays NULL. is_check:
+ * labels out of range are no problem here, because run_data_check reports them. 0, or -EINVAL or -ENOMEM with the
+ * problems; the caller closes what is open. */
+int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *settings, const struct net *net,
+                  bool is_check, struct problems *problems);
+/* The same for the validation set alone, for a network with weights, which fix its classes; labels out of range are no
+ * problem where any label is accepted. */
+int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
+                             bool is_any_label_taken, struct problems *problems);
+/* Compare the texts of some records (image/class/text) with the names of their classes; `path` names the list in messages.
+ * Most name another class: a problem; some do: a warning. 0, -ENOMEM or -ECANCELED. */
+int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
+                         struct problems *problems);
+/* The lines "data": records, shards, their names, and how samples are stored. */
+void run_data_print(const struct dataset *const datasets[PHASE_COUNT], FILE *out);
+/* Warn where an order of the training set leaves records of one class together. Reads some records. */
+void run_data_warn(const struct dataset *dataset, const struct order_shape *shape, uint64_t seed);
+/* Read the labels and decode the images of some records of each set, and print how many records each class has, the
+ * range of pixels, and a better data.label_offset if there is one. 0, or an exit code after messages: labels are out of
+ * range, a record cannot be read (unless data.on_corrupt = skip), or a signal asked to end. */
+int run_data_check(const struct dataset *const datasets[PHASE_COUNT], FILE *out);
+
+#endif

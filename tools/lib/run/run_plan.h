@@ -1,0 +1,77 @@
+/* The plan of a run: every number, decided from the settings and the data before anything is started, checked and
+ * printed. Used by main only. */
+#ifndef PIPETRAIN_RUN_PLAN_H
+#define PIPETRAIN_RUN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "compute/backend.h"
+#include "compute/learning_rate.h"
+#include "compute/net.h"
+#include "compute/tower.h"
+#include "loader/augment/augment.h"
+#include "loader/loader.h"
+#include "stage/batch.h"
+#include "stage/schedule.h"
+#include "sync/bucket.h"
+#include "tools/lib/config/settings.h"
+#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/memory_plan.h"
+
+struct run_plan {
+    struct schedule schedule;
+    struct batch_layout layout;         /* of one tower's slice of a step */
+    uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its whole slice at once */
+    struct device_plan devices;
+    uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once; set before run_plan_init */
+    size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
+    uint32_t threads_per_tower, threads_wanted;         /* fewer than wanted where the environment limits teams */
+    uint32_t read_threads, decode_threads;
+    uint32_t cores;                     /* of this process: run_plan_cores */
+    uint64_t corrupt_max;
+    struct optimizer optimizer;
+    struct learning_rate learning_rate;
+    struct augment augment;
+    struct memory_plan memory;          /* without the towers, until they are planned */
+};
+
+/* Plan all but the devices and only_evaluated, which are set before. `datasets` may be NULL (synthetic input, no
+ * training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
+int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
+                  const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
+/* Where train.epochs is not set train.steps decides alone: as many epochs as it needs. Before run_plan_init, and after the
+ * data is opened. */
+void run_plan_fit_epochs(struct settings *settings, const struct dataset *const datasets[PHASE_COUNT]);
+/* Do towers compute on cores, for which the loader competes? */
+bool run_plan_uses_cores(const struct run_plan *plan);
+/* The spec of the loader, without rings and stop. */
+struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
+                                   const struct dataset *const datasets[PHASE_COUNT]);
+/* The spec of tower `tower` of the run, without net, device and compute stream. */
+struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower);
+/* This process' share of the cores that it may run on and of the time that its control group permits, at least 1. */
+uint32_t run_plan_cores(const struct settings *settings);
+/* The CPU number of the n-th core of this process. After the last one that it may run on, they begin again. */
+uint32_t run_plan_cpu(const struct settings *settings, uint32_t n);
+/* Threads of each of `towers` towers on the CPU: as configured, and as the environment lets OpenMP start. */
+uint32_t run_plan_threads_wanted(const struct settings *settings, uint32_t towers);
+uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
+/* "onednn with AVX-512", with the variables that limit the instructions. */
+struct backend_text { char text[256]; };
+struct backend_text run_plan_backend(const struct run_plan *plan);
+/* Decoder threads, where anything is read. */
+uint32_t run_plan_decoders(const struct settings *settings);
+/* The line "buckets"; nothing where the towers sum nothing. */
+void run_plan_print_buckets(const struct buckets *buckets, FILE *out);
+/* Will towers compute on the CPU, each with a team of threads? False for settings that cannot work. May be the process'
+ * first call of a device's library. */
+bool run_plan_has_teams(const struct settings *settings);
+void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                    const struct dataset *const datasets[PHASE_COUNT], FILE *out);
+/* --check: are there more damaged records than data.max_corrupt permits? 0, or an exit code after messages. */
+int run_plan_check_losses(const struct run_plan *plan, const struct settings *settings,
+                          const struct dataset *const *datasets, struct stop *stop);
+
+#endif

@@ -1,0 +1,913 @@
+/* Where a run starts: which checkpoint it is resumed from, if any, or which weights it starts with. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "loader/label.h"
+#include "stage/log.h"
+#include "stage/text/text_stream.h"
+#include "stage/text/utf8.h"
+#include "tools/lib/config/option_needs.h"
+#include "tools/lib/config/training.h"
+#include "tools/lib/results/earlier_run.h"
+#include "tools/lib/results/named_classes.h"
+#include "tools/lib/results/run_names.h"
+#include "tools/lib/results/weights_agree.h"
+#include "tools/lib/run/environment.h"
+#include "tools/lib/run/run_data.h"
+#include "tools/lib/run/run_state.h"
+#include "tools/lib/run/stop_rule.h"
+#include "tools/lib/text/number.h"
+
+#define SHOWN_MAX 3u            /* differences in a message */
+#define VALUE_SHOWN 60          /* bytes of a value */
+#define CONTENT_OF "the content of "
+
+/* ---- the identity of a run ---- */
+
+static bool is_of(const struct option_row *option, enum section section, const char *key)
+{
+    return option->section == section && strcmp(option->key, key) == 0;
+}
+
+/* Whether it has a line. One that no other option decides: bf16 travels only between several towers; threads compute
+ * only on CPUs. */
+static bool has_line(const struct option_row *option, const struct settings *settings)
+{
+    if (is_of(option, SECTION_SYNC, "wire"))
+        return settings_use_bf16_grads(settings);
+    if (is_of(option, SECTION_DEVICES, "threads_per_tower"))
+        return settings->devices.kind == DEVICE_CHOICE_CPU;
+    return option->line == LINE_ALWAYS || (option->line == LINE_IF_USED && option_is_used(option, settings));
+}
+
+/* With train.slices the weights do not depend on the towers, but on the threads of each. */
+static enum option_effect effect_of(const struct option_row *option, const struct settings *settings)
+{
+    return settings->train.slices > 0 && is_of(option, SECTION_DEVICES, "threads_per_tower") ? EFFECT_RUN : option->effect;
+}
+
+static void write_options(const struct settings *settings, enum option_effect effect, FILE *out)
+{
+    struct option_text text;
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (effect_of(option, settings) == effect && has_line(option, settings))
+            fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
+                    option_format(option, settings, &text));
+}
+
+static void write_data(const struct run_plan *plan, const struct dataset *const *datasets, FILE *out)
+{
+    static const char *const names[PHASE_COUNT] = { [PHASE_TRAIN] = "data.train",
+                                                    [PHASE_EVALUATE] = "data.validation" };
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = datasets[phase];
+        fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[phase], plan->schedule.records[phase],
+                dataset != NULL ? dataset->fingerprint : 0);
+        if (dataset != NULL)
+            fprintf(out, CONTENT_OF "%s = %016" PRIx64 "\n", names[phase], dataset->contents);
+    }
+}
+
+/* The hash of a file. False: it cannot be read, as where it was removed after the run had begun. */
+static bool hash_file(const char *path, uint64_t *hash_out)
+{
+    uint8_t buffer[1 << 16];
+    ssize_t bytes = -1;
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    XXH3_state_t *const state = XXH3_createState();
+    if (fd >= 0 && state != NULL && XXH3_64bits_reset(state) == XXH_OK)
+        while ((bytes = read(fd, buffer, sizeof(buffer))) > 0)
+            XXH3_64bits_update(state, buffer, (size_t)bytes);
+    if (bytes == 0)
+        *hash_out = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    if (fd >= 0)
+        close(fd);
+    return bytes == 0;
+}
+
+#define WEIGHTS_KEY CONTENT_OF "model.weights = "
+#define WEIGHTS_DIGITS 16
+#define WEIGHTS_UNKNOWN "0000000000000000"
+
+/* The file may be replaced by another one under the same name, or removed. */
+static void write_weights(const char *path, FILE *out)
+{
+    uint64_t hash;
+    if (*path != '\0' && hash_file(path, &hash))
+        fprintf(out, WEIGHTS_KEY "%016" PRIx64 "\n", hash);
+    else
+        fprintf(out, WEIGHTS_KEY WEIGHTS_UNKNOWN "\n");
+}
+
+/* Results depend on it as on the device: "backend = onednn with AVX2". */
+static void write_backend(const struct backend_ops *backend, FILE *out)
+{
+    const bool is_known = backend->instructions != NULL;
+    fprintf(out, "backend = %s%s%s\n", backend->name, is_known ? " with " : "",
+            is_known ? instructions_name(backend->instructions()) : "");
+}
+
+/* The settings with what the plan has chosen for those that were left to it. The texts are borrowed. */
+static struct settings effective_settings(const struct settings *settings, const struct run_plan *plan,
+                                          const struct dataset *const *datasets)
+{
+    struct settings effective = *settings;
+    if (settings->input.source == INPUT_CACHED)
+        effective.input.source = INPUT_REAL;
+    if (datasets[PHASE_TRAIN] != NULL)
+        effective.data.shuffle_window = (int64_t)run_plan_loader(plan, settings, datasets).window_bytes;
+    effective.train.batch = plan->schedule.batch;
+    if (plan->devices.backend->computes)
+        effective.devices.kind = plan->devices.ops->host_memory ? DEVICE_CHOICE_CPU : DEVICE_CHOICE_CUDA;
+    effective.devices.towers = plan->schedule.towers;
+    effective.devices.threads_per_tower = plan->threads_per_tower;
+    return effective;
+}
+
+/* Two texts of lines "section.key = value": the settings and data that decide what a run computes, by which it
+ * recognizes its checkpoints, and then those that may change. 0 or -ENOMEM. */
+static int make_identity(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                         const struct dataset *const *datasets)
+{
+    const struct settings effective = effective_settings(settings, plan, datasets);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    write_options(&effective, EFFECT_RUN, out);
+    if (settings->model_text != NULL)
+        fprintf(out, "model.file = %016" PRIx64 "\n",
+                (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
+    write_data(plan, datasets, out);
+    const long decisive = ftell(out);
+    write_weights(settings->model.weights, out);
+    write_options(&effective, EFFECT_TOLD, out);
+    write_backend(plan->devices.backend, out);
+    const int rc = text_stream_end(out, &text);
+    if (rc != 0)
+        return rc;
+    state->identity = text;
+    state->identity_bytes = (size_t)decisive;
+    return 0;
+}
+
+/* The value in the line that begins with the key of `line`; NULL: there is none. */
+static const char *find_value(const char *text, const char *line, size_t key_bytes)
+{
+    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
+        if (strncmp(at, line, key_bytes) == 0)
+            return at + key_bytes;
+    return NULL;
+}
+
+/* A value without the rest of the text, cut between characters. */
+struct shown { int bytes; const char *text; };
+
+static struct shown shown_of(const char *value)
+{
+    const size_t bytes = value != NULL ? strcspn(value, "\n") : 0;
+    if (bytes == 0)
+        return (struct shown){ 4, "none" };
+    return (struct shown){ utf8_cut(value, bytes < VALUE_SHOWN ? bytes : VALUE_SHOWN), value };
+}
+
+/* The first differences between two texts. */
+struct differences { uint32_t count, most; char words[700]; };
+
+/* The option whose line it is, NULL: of none. */
+static const struct option_row *option_of(const char *line, size_t key_bytes)
+{
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        char begin[96];
+        const size_t bytes = (size_t)snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
+        if (bytes == key_bytes && strncmp(line, begin, bytes) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* What the checkpoint has; where it lacks the key, its default. */
+static struct shown shown_there(const char *line, size_t key_bytes, const char *theirs)
+{
+    const struct option_row *const option = theirs == NULL ? option_of(line, key_bytes) : NULL;
+    return shown_of(option != NULL && !option->unknown_if_missing ? option->initial : theirs);
+}
+
+static void add_difference(const char *line, size_t key_bytes, const char *theirs, struct differences *differences)
+{
+    char *const words = differences->words;
+    const size_t used = strlen(words), words_size = sizeof(differences->words);
+    const struct shown here = shown_of(line + key_bytes), there = shown_there(line, key_bytes, theirs);
+    if (differences->count < differences->most)
+        snprintf(words + used, words_size - used, "%s%.*s is %.*s, there %.*s", used == 0 ? "" : "; ",
+                 (int)key_bytes - 3, line, here.bytes, here.text, there.bytes, there.text);
+    else if (differences->count == differences->most)
+        snprintf(words + used, words_size - used, "; ...");
+    differences->count++;
+}
+
+static bool is_line(const char *line, size_t bytes, const char *text)
+{
+    return strlen(text) == bytes && strncmp(line, text, bytes) == 0;
+}
+
+/* The checkpoint lacks the key, as those of earlier versions do: would its value be the same, because it is the default,
+ * or is it unknown? */
+static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
+{
+    if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
+        return true;
+    const struct option_row *const option = option_of(line, key_bytes);
+    return option != NULL && (option->unknown_if_missing || is_line(line + key_bytes, value_bytes, option->initial));
+}
+
+/* Earlier versions stored these two as they were set, which was `auto` and no difference to `real`. */
+static bool is_unclear(const char *line, const char *theirs)
+{
+    static const char *const unclear[][2] = { { "data.shuffle_window = ", "0\n" }, { "input.source = ", "cached\n" } };
+    for (size_t i = 0; i < sizeof(unclear) / sizeof(*unclear); i++)
+        if (strncmp(line, unclear[i][0], strlen(unclear[i][0])) == 0 &&
+            strncmp(theirs, unclear[i][1], strlen(unclear[i][1])) == 0)
+            return true;
+    return false;
+}
+
+static bool line_differs(const char *line, size_t key_bytes, const char *theirs)
+{
+    const size_t value_bytes = strcspn(line + key_bytes, "\n");
+    if (theirs == NULL)
+        return !may_be_initial(line, key_bytes, value_bytes);
+    return strncmp(theirs, line + key_bytes, value_bytes + 1) != 0 && !is_unclear(line, theirs);
+}
+
+/* Is `theirs` the identity of another run? Then the words are the first differences: "train.momentum is 0.8, there
+ * 0.9". */
+static bool identity_differs(const struct run_state *state, const char *theirs, struct differences *differences)
+{
+    *differences = (struct differences){ .most = SHOWN_MAX };
+    const char *const end = state->identity + state->identity_bytes;
+    for (const char *line = state->identity; line < end; line += strcspn(line, "\n") + 1) {
+        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
+        const char *const value = find_value(theirs, line, key_bytes);
+        if (line_differs(line, key_bytes, value))
+            add_difference(line, key_bytes, value, differences);
+    }
+    return differences->count > 0;
+}
+
+static bool is_known(const char *hash)
+{
+    return hash != NULL && strncmp(hash, WEIGHTS_UNKNOWN, WEIGHTS_DIGITS) != 0;
+}
+
+/* Did the run of the text begin with other weights than those that model.weights names now? */
+static bool had_other_weights(const struct run_state *state, const char *theirs)
+{
+    const char *const ours = find_value(state->identity, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    const char *const there = find_value(theirs, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    return is_known(ours) && is_known(there) && strncmp(ours, there, WEIGHTS_DIGITS) != 0;
+}
+
+/* A run that is resumed goes on with its own weights, and its checkpoints keep the name of those that it began with. */
+static void keep_weights(struct run_state *state)
+{
+    const char *const theirs = checkpoint_reader_settings(state->reader);
+    const char *const there = find_value(theirs, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    char *const ours = (char *)find_value(state->identity, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
+    if (had_other_weights(state, theirs))
+        log_message(LOG_PROBLEM, "%s is of a run that began with other weights than model.weights names now: it goes on "
+                    "with its own (run.resume=never begins with those)", checkpoint_reader_path(state->reader));
+    memcpy(ours, there != NULL ? there : WEIGHTS_UNKNOWN, WEIGHTS_DIGITS);
+}
+
+/* Report what has changed that may. Earlier versions did not store it, nor what the order of blocks depends on. */
+static void report_changes(const struct run_state *state)
+{
+    const char *const path = checkpoint_reader_path(state->reader);
+    const char *const theirs = checkpoint_reader_settings(state->reader);
+    struct differences differences = { .most = UINT32_MAX };
+    for (const char *line = state->identity + state->identity_bytes; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
+        const char *const value = find_value(theirs, line, key_bytes);
+        if (value != NULL && strncmp(value, line + key_bytes, strcspn(line + key_bytes, "\n") + 1) != 0)
+            add_difference(line, key_bytes, value, &differences);
+    }
+    if (differences.count > 0)
+        log_message(LOG_RUN, "%s was saved with other settings, which may change: %s", path, differences.words);
+    if (strstr(state->identity, "\ninput.read_block = ") != NULL && strstr(theirs, "\ninput.read_block = ") == NULL)
+        log_message(LOG_RUN, "%s is of a version that did not store the blocks of data.shuffle = block: the order of "
+                    "records only continues with the same input.read_block and window as before", path);
+}
+
+/* ---- checkpoints ---- */
+
+static void close_reader(struct run_state *state)
+{
+    checkpoint_reader_close(state->reader);
+    state->reader = NULL;
+    state->folder[0] = '\0';
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Does the error mean that the directory has no checkpoints? Entering the directory reports other problems. A directory
+ * that the user did not name may be somebody else's. */
+static bool means_none(const struct settings *settings, int rc)
+{
+    return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG ||
+           (rc == -EACCES && !run_name_was_given(settings));
+}
+
+static int find_in(struct run_state *state, const struct settings *settings, int number,
+                   struct checkpoint_problem *problem)
+{
+    const int rc = run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number);
+    return rc == 0 ? checkpoint_reader_find(&state->reader, state->folder, problem) : -ENOENT;
+}
+
+/* The newest checkpoint in run.dir if the user set it, or in the last of runs/NAME, runs/NAME-2, ... that has one of
+ * this run, else the last that has any. -ENOENT: there is none. Other errors are fatal: a new run might replace
+ * checkpoints that cannot be read. */
+static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
+{
+    const bool is_given = run_name_was_given(settings);
+    struct differences differences;
+    int other = 0;
+    for (int number = is_given ? 1 : run_name_count(settings); number > 0; number--) {
+        const int rc = find_in(state, settings, number, problem);
+        if (means_none(settings, rc) || (rc != 0 && other > 0))
+            continue;
+        if (rc != 0 || is_given ||
+            !identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+            return rc;
+        other = other > 0 ? other : number;
+        close_reader(state);
+    }
+    state->folder[0] = '\0';
+    return other > 0 ? find_in(state, settings, other, problem) : -ENOENT;
+}
+
+static int fail_to_look(const char *folder, int rc)
+{
+    log_message(LOG_ERROR, "run directory %s: cannot look for checkpoints: %s", folder, strerror(-rc));
+    return rc;
+}
+
+static int fail_to_open(const char *path, int rc, const struct checkpoint_problem *problem)
+{
+    if (rc == -EBADMSG && is_folder(path))
+        log_message(LOG_ERROR, "%s: all checkpoints there are damaged: start anew with --set run.resume=never",
+                    path);
+    else if (rc == -ENOENT)
+        log_message(LOG_ERROR, "run.resume: %s has no checkpoint (checkpoint-*.safetensors)", path);
+    else
+        log_message(LOG_ERROR, "run.resume: %s: %s (possible: auto, never, a checkpoint, a folder of checkpoints)",
+                    path, problem->text[0] != '\0' ? problem->text : strerror(-rc));
+    return rc;
+}
+
+/* The run's own checkpoints take precedence over the one that it started with. -ENOENT: run.resume is auto, and there
+ * is no checkpoint. */
+static int open_reader(struct run_state *state, const struct settings *settings)
+{
+    const char *const resume = settings->run.resume;
+    struct differences differences;
+    struct checkpoint_problem problem = { "" };
+    const bool is_auto = strcmp(resume, "auto") == 0;
+    int rc = find_own(state, settings, &problem);
+    if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
+        return fail_to_look(state->folder, rc);
+    if (is_auto)
+        return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
+    if (rc == 0 && !identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+        return 0;
+    close_reader(state);
+    rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
+                           : checkpoint_reader_open(&state->reader, resume, &problem);
+    return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
+}
+
+/* There is no checkpoint. Fails if the directory has other results that would be lost. */
+static int start_anew(const struct settings *settings)
+{
+    char problem[2 * PATH_MAX + 256];
+    if (!run_name_is_taken(settings, problem, sizeof(problem)))
+        return 0;
+    log_message(LOG_ERROR, "%s", problem);
+    return EXIT_CODE_USAGE;
+}
+
+/* A run that computes nothing must not replace the results of one that does. */
+static int check_null_run(struct run_state *state, const struct settings *settings)
+{
+    struct checkpoint_problem problem;
+    const int rc = run_name_was_given(settings) ? find_own(state, settings, &problem) : -ENOENT;
+    const bool has_checkpoints = rc == 0 || rc == -EBADMSG;
+    if (has_checkpoints)
+        log_message(LOG_ERROR, "%s holds a run that computes: choose another directory with --set run.dir=OTHER",
+                    settings->run.dir);
+    close_reader(state);
+    return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
+}
+
+/* Weights name the classes as the data does. */
+static void report_lost_names(const struct run_state *state, const struct dataset *dataset)
+{
+    const char *const path = checkpoint_reader_path(state->reader);
+    const uint32_t lost = dataset_names_lost(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES));
+    if (lost > 0)
+        log_message(LOG_RUN, "%s names %" PRIu32 " class%s that %s does not: weights will be saved without %s, unless "
+                    "you restore the list of names, or name it with data.class_names = FILE", path, lost,
+                    lost == 1 ? "" : "es", dataset->options.pattern, lost == 1 ? "its name" : "their names");
+}
+
+/* Labels must mean what they meant when the checkpoint was saved. Not checked if the user names the classes
+ * (data.class_names), and may have changed the names, unless labels are stored as names. 0 or an exit code. */
+static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
+{
+    char data[300], network[300];
+    const char *const path = checkpoint_reader_path(state->reader);
+    const bool are_named = dataset != NULL && label_is_name(&dataset->format.label);
+    if (dataset == NULL || (*settings->data.class_names != '\0' && !are_named))
+        return 0;
+    const int rc = dataset_names_differ(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES), data,
+                                        network, sizeof(data));
+    if (rc == 0) {
+        report_lost_names(state, dataset);
+        return 0;
+    }
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: class names: %s", path, strerror(-rc));
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: restore the %s, or start anew with "
+                "--set run.resume=never", path, network, dataset->options.pattern, data,
+                are_named ? "list of names" : "data, or name the classes with data.class_names = FILE if they are the "
+                "same");
+    return EXIT_CODE_DATA;
+}
+
+/* The run has already ended. Printed even if the run is quiet, because nothing else is. */
+static void end_here(struct run_state *state, enum stop_reason reason)
+{
+    static const char *const more[STOP_REASON_COUNT] = {
+        [STOP_REASON_NONE] = "to continue, set more train.epochs or train.steps",
+        [STOP_REASON_STOP_AT] = "to continue, set a larger train.stop_at",
+        [STOP_REASON_PATIENCE] = "to continue, set more train.patience",
+    };
+    log_message(LOG_PROBLEM, "%s is from a run that has ended: nothing is left to do (%s; to train again, set "
+                             "run.resume=never)", checkpoint_reader_path(state->reader), more[reason]);
+    state->is_over = true;
+    state->progress = (struct run_progress){ .stale = 0 };
+    close_reader(state);
+}
+
+/* What to write to train although `what` has done more than is asked for. A run without a checkpoint cannot continue. */
+static int refuse_shorter(const struct settings *settings, const char *what, uint64_t done, uint64_t asked)
+{
+    const bool is_given = run_name_was_given(settings);
+    log_message(LOG_ERROR, "%s is after step %s, but this run ends at step %s: %sto start anew, --set %s uses another "
+                "directory, --set run.resume=never %s", what, number_grouped(done).text, number_grouped(asked).text,
+                is_folder(what) ? "" : "to resume it set more train.steps or train.epochs; ",
+                is_given ? "run.dir=OTHER" : "run.name=OTHER", is_given ? "this one" : "the next free one");
+    return EXIT_CODE_USAGE;
+}
+
+static int read_progress(struct run_state *state)
+{
+    const int rc = run_progress_read(&state->progress, checkpoint_reader_mark(state->reader)->progress);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_PROGRESS " '%s' has an impossible number (the last one is the "
+                    "number of rollbacks, at most %u): resume from an earlier checkpoint, or start anew with --set "
+                    "run.resume=never",
+                    checkpoint_reader_path(state->reader), checkpoint_reader_mark(state->reader)->progress,
+                    RUN_PROGRESS_ROLLBACKS_MAX);
+    return rc == 0 ? 0 : EXIT_CODE_DATA;
+}
+
+/* A schedule that ends with the run changes when the run is made longer or shorter: report a jump of the rate. */
+static void report_rate(const struct run_state *state, const struct learning_rate *rate, uint64_t step)
+{
+    struct learning_rate before = *rate;
+    before.last = (double)state->progress.rate_last;
+    const double was = learning_rate_at(&before, step), is = learning_rate_at(rate, step);
+    if (state->progress.rate_last > 0 && fabs(is - was) > 1e-3 * fmax(fabs(is), fabs(was)))
+        log_message(LOG_RUN, "the learning rate jumps from %.3g to %.3g at step %s: its schedule ended at step %s when "
+                    "the checkpoint was saved, and ends at step %s now", was, is, number_grouped(step).text,
+                    number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
+}
+
+/* The progress at the best evaluation, from best.safetensors; all 0 where there is no such file. */
+static struct run_progress read_best(const struct run_state *state)
+{
+    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    struct run_progress progress = { .stale = 0 };
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
+    if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
+        return progress;
+    if (run_progress_read(&progress, checkpoint_reader_mark(reader)->progress) != 0)
+        progress = (struct run_progress){ .stale = 0 };
+    checkpoint_reader_close(reader);
+    return progress;
+}
+
+/* The run keeps the best checkpoint, but its directory has an older one than that of the best evaluation, or none:
+ * from now on the best is measured against that one. Reports this, and a file that is not updated. */
+static void match_best(struct run_state *state)
+{
+    struct run_progress *const progress = &state->progress;
+    const struct run_progress saved = progress->best_images > 0 ? read_best(state) : *progress;
+    if (!state->keeps_best && saved.best_images > 0)
+        log_message(LOG_RUN, "%s/" CHECKPOINT_BEST_FILE ", of step %" PRIu64 ", is not updated any more: "
+                    "checkpoint.keep_best is no", state->folder, saved.best_step);
+    if (!state->keeps_best || saved.best_step >= progress->best_step)
+        return;
+    log_message(LOG_RUN, "the checkpoint of the best evaluation so far, at step %" PRIu64 ", is not in the run's "
+                "directory: " CHECKPOINT_BEST_FILE " will be the best of %s", progress->best_step,
+                saved.best_images > 0 ? "the one there and later ones" : "later ones");
+    progress->best_correct = saved.best_correct;
+    progress->best_images = saved.best_images;
+    progress->best_step = saved.best_step;
+}
+
+/* Finds the batch at which the run is resumed. */
+static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    uint64_t number;
+    const struct position position = checkpoint_reader_mark(state->reader)->position;
+    const bool is_found = schedule_seek(&plan->schedule, position, &number) == 0;
+    if (!is_found && position.step <= schedule_step_count(&plan->schedule)) {
+        log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_POSITION " (epoch %" PRIu32 ", %" PRIu64 " steps done, %"
+                    PRIu64 " batches evaluated) does not exist in this run, whose epochs have %" PRIu64 " steps",
+                    checkpoint_reader_path(state->reader), position.epoch, position.step, position.evaluated,
+                    schedule_steps_per_epoch(&plan->schedule));
+        return EXIT_CODE_DATA;
+    }
+    if (!is_found)
+        return refuse_shorter(settings, checkpoint_reader_path(state->reader), position.step,
+                              schedule_step_count(&plan->schedule));
+    const int code = read_progress(state);
+    if (code != 0)
+        return code;
+    const enum stop_reason reason = stop_reason_of_progress(&settings->train, &state->progress);
+    if (number == schedule_batch_count(&plan->schedule) || reason != STOP_REASON_NONE) {
+        end_here(state, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
+        return 0;
+    }
+    report_changes(state);
+    report_rate(state, &plan->learning_rate, position.step);
+    match_best(state);
+    plan->schedule.first = number;
+    state->past = (struct run_past){ .path = state->folder };
+    const struct checkpoint_mark *const mark = checkpoint_reader_mark(state->reader);
+    memcpy(state->past.lines_bytes, mark->lines_bytes, sizeof(mark->lines_bytes));
+    return 0;
+}
+
+static int check_towers(const struct run_state *state, const struct run_plan *plan)
+{
+    const uint32_t theirs = checkpoint_reader_towers(state->reader);
+    if (theirs == plan->schedule.towers || plan->devices.mode->is_one_model)
+        return 0;
+    const uint32_t ranks = plan->schedule.towers / plan->devices.towers.count;
+    if (theirs % ranks == 0)
+        log_message(LOG_ERROR, "%s has %u towers, each a model of its own: resume it with --set devices.towers=%u",
+                    checkpoint_reader_path(state->reader), theirs, theirs / ranks);
+    else
+        log_message(LOG_ERROR, "%s has %u towers, each a model of its own, and this run has %u ranks: resume it with "
+                    "as many towers in all", checkpoint_reader_path(state->reader), theirs, ranks);
+    return EXIT_CODE_USAGE;
+}
+
+/* The checkpoint of a rollback; the progress has the number of rollbacks, which lowers the rate. */
+static int find_rollback_target(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    struct checkpoint_problem problem = { "" };
+    snprintf(state->folder, sizeof(state->folder), "%s", state->back->folder);
+    const int rc = checkpoint_reader_find_before(&state->reader, state->folder, state->back->step + 1, &problem);
+    if (rc != 0)
+        return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
+    const int code = seek(state, settings, plan);
+    const struct run_progress *const failed = &state->back->progress;
+    state->progress.rollbacks = failed->rollbacks;
+    if (failed->best_step > state->progress.best_step) {    /* its file exists, and stays the best */
+        state->progress.best_correct = failed->best_correct;
+        state->progress.best_images = failed->best_images;
+        state->progress.best_step = failed->best_step;
+    }
+    return code;
+}
+
+/* 0, or an exit code where results would replace a configuration that the user wrote. */
+static int protect_configuration(const struct settings *settings)
+{
+    bool is_of_others;
+    const int rc = run_name_is_of_others(settings, &is_of_others);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "%s/run.conf: cannot be read: %s", settings->run.dir, exit_cause(rc));
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    if (!is_of_others)
+        return 0;
+    log_message(LOG_ERROR, "%s/run.conf was not written by a run, and results would replace it: set run.dir to another "
+                "directory", settings->run.dir);
+    return EXIT_CODE_USAGE;
+}
+
+/* ---- a run that has ended without a checkpoint ---- */
+
+/* Has the setting the value that it had in that run? */
+static bool is_still(const struct run_state *state, const struct earlier_run *run, const char *key)
+{
+    const char *const ours = find_value(state->identity, key, strlen(key));
+    const char *const theirs = find_value(run->identity, key, strlen(key));
+    return ours != NULL && theirs != NULL && strncmp(ours, theirs, strcspn(ours, "\n") + 1) == 0;
+}
+
+/* Would the same command end where that run did, after at most so many steps? */
+static bool ends_there(const struct run_state *state, const struct earlier_run *run, uint64_t steps)
+{
+    if (strcmp(run->ended, "finished") == 0)
+        return run->steps == steps;
+    const bool was_over = strcmp(run->ended, stop_reason_key(STOP_REASON_STOP_AT)) == 0 ||
+                          strcmp(run->ended, stop_reason_key(STOP_REASON_PATIENCE)) == 0;
+    return was_over && run->steps <= steps && is_still(state, run, "train.stop_at = ") &&
+           is_still(state, run, "train.patience = ");
+}
+
+struct ended_run {
+    char directory[PATH_MAX];
+    uint64_t steps;
+    bool is_same, is_exact, had_other_weights;
+};
+
+static void look_at(struct ended_run *ended, const struct run_state *state, const char *directory, uint64_t steps)
+{
+    struct differences differences;
+    struct earlier_run run;
+    if (earlier_run_read(&run, directory) != 0)
+        return;
+    const bool is_same = strcmp(run.ended, "failed") != 0 && !identity_differs(state, run.identity, &differences);
+    const bool is_exact = is_same && ends_there(state, &run, steps);
+    if (is_exact || (is_same && !ended->is_same)) {
+        *ended = (struct ended_run){ .steps = run.steps, .is_same = true, .is_exact = is_exact,
+                                      .had_other_weights = had_other_weights(state, run.identity) };
+        snprintf(ended->directory, sizeof(ended->directory), "%s", directory);
+    }
+    earlier_run_release(&run);
+}
+
+/* Look for this run among those in run.dir, or in runs/NAME, runs/NAME-2, ... that have ended without a checkpoint: the
+ * newest one, unless another one has the length that is asked for. 0, or an exit code after a message. */
+static int find_ended(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
+    const uint64_t steps = schedule_step_count(&plan->schedule);
+    struct ended_run ended = { .is_same = false };
+    char directory[PATH_MAX];
+    if (run_state_identity(state, settings, plan) == NULL)
+        return 0;
+    for (int number = count; number > 0 && !ended.is_exact; number--)
+        if (run_name_numbered(directory, sizeof(directory), settings->run.dir, number) == 0)
+            look_at(&ended, state, directory, steps);
+    state->is_over = ended.is_exact;
+    if (ended.is_exact)
+        log_message(LOG_PROBLEM, "%s is a run that has ended after step %s: nothing is left to do (to train again, set "
+                    "another run.dir or run.resume=never)%s", ended.directory, number_grouped(ended.steps).text,
+                    ended.had_other_weights ? "; it began with other weights than model.weights names now" : "");
+    else if (ended.is_same && steps < ended.steps)
+        return refuse_shorter(settings, ended.directory, ended.steps, steps);
+    else if (ended.is_same && !run_name_was_given(settings))
+        log_message(LOG_PROBLEM, "%s has ended after step %s without a checkpoint to continue from: starting a new run "
+                    "of %s steps", ended.directory, number_grouped(ended.steps).text, number_grouped(steps).text);
+    return 0;
+}
+
+/* The checkpoint is from a run with other settings: an error if the user chose the directory, else this run is new. */
+static int reject_other(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                        const char *words)
+{
+    const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
+    if (!is_asked && !run_name_was_given(settings)) {
+        const int code = find_ended(state, settings, plan);
+        if (code == 0 && !state->is_over)
+            log_message(LOG_RUN, "%s is a run with other settings (%s): starting a new run", state->folder, words);
+        close_reader(state);
+        return code;
+    }
+    environment_warn_of_threads(plan);
+    log_message(LOG_ERROR, "%s is from a run with other settings: %s", checkpoint_reader_path(state->reader), words);
+    if (!is_asked)
+        log_message(LOG_ERROR, "restore the settings to resume it, or start a new run: elsewhere with --set "
+                               "run.dir=OTHER, or in its place with --set run.resume=never");
+    return EXIT_CODE_USAGE;
+}
+
+/* No checkpoint is this run's. */
+static int start_without(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const int code = find_ended(state, settings, plan);
+    return code != 0 || state->is_over ? code : start_anew(settings);
+}
+
+static int find_start(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                      const struct dataset *const *datasets)
+{
+    struct differences differences;
+    const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch ||
+                       checkpoint->keep_best;
+    const bool computes = plan->devices.backend->computes;
+    state->keeps_best = checkpoint->keep_best && computes;
+    state->saves = (saves || checkpoint->on_stop) && computes;
+    state->only_on_stop = state->saves && !saves;
+    if (make_identity(state, settings, plan, datasets) != 0) {
+        log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    const int kept = protect_configuration(settings);
+    if (kept != 0)
+        return kept;
+    if (state->back != NULL && state->back->folder[0] != '\0')
+        return find_rollback_target(state, settings, plan);
+    if (strcmp(settings->run.resume, "never") == 0)
+        return 0;
+    if (!computes)
+        return check_null_run(state, settings);
+    const int rc = open_reader(state, settings);
+    if (rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0)
+        return start_without(state, settings, plan);
+    if (rc != 0)
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    if (identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+        return reject_other(state, settings, plan, differences.words);
+    keep_weights(state);
+    int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
+    if (code == 0)
+        code = check_towers(state, plan);
+    if (code == 0 && state->folder[0] == '\0')
+        code = start_anew(settings);
+    if (code != 0)
+        return code;
+    state->saves = true;        /* at the end at least */
+    state->only_on_stop = false;
+    return seek(state, settings, plan);
+}
+
+/* ---- the same start in all ranks ---- */
+
+/* What rank 0 has found, as mail. */
+struct run_start {
+    int code;                   /* an exit code; 0: what follows is valid */
+    bool is_over, keeps_best, saves, only_on_stop;
+    uint64_t first;             /* batch */
+    struct run_progress progress;
+    char path[PATH_MAX];        /* of the checkpoint; "": the run is new */
+    char hash[CHECKPOINT_HASH_DIGITS + 1];      /* of its header */
+};
+
+/* An absolute path, where there is one: other hosts may start in another folder. */
+static void describe_checkpoint(const struct checkpoint_reader *reader, struct run_start *start)
+{
+    const char *const path = checkpoint_reader_path(reader);
+    if (realpath(path, start->path) == NULL)
+        snprintf(start->path, sizeof(start->path), "%s", path);
+    snprintf(start->hash, sizeof(start->hash), "%s", checkpoint_reader_text(reader, CHECKPOINT_KEY_HEADER));
+}
+
+/* A rank that failed has reported the cause. */
+static int fail_to_meet(int rc)
+{
+    if (rc == -ECANCELED)
+        return EXIT_CODE_RANK;
+    log_message(LOG_ERROR, "where the run starts: %s", exit_cause(rc));
+    return exit_code_of(rc, EXIT_CODE_RANK);
+}
+
+static int send_start(const struct run_state *state, const struct run_plan *plan, int code)
+{
+    struct run_start start;
+    memset(&start, 0, sizeof(start));
+    start.code = code;
+    start.is_over = state->is_over;
+    start.keeps_best = state->keeps_best;
+    start.saves = state->saves;
+    start.only_on_stop = state->only_on_stop;
+    start.first = plan->schedule.first;
+    start.progress = state->progress;
+    if (code == 0 && state->reader != NULL)
+        describe_checkpoint(state->reader, &start);
+    const int rc = ranks_send_all(state->ranks, MAIL_MEETING, &start, sizeof(start));
+    return code != 0 || rc == 0 ? code : fail_to_meet(rc);
+}
+
+static int receive_start(const struct run_state *state, struct run_start *start_out)
+{
+    struct mail *mail;
+    const int rc = ranks_receive(state->ranks, 0, MAIL_MEETING, &mail);
+    if (rc != 0)
+        return fail_to_meet(rc);
+    assert(mail->bytes == sizeof(*start_out));
+    memcpy(start_out, mail->data, sizeof(*start_out));
+    free(mail);
+    return start_out->code;
+}
+
+/* Open the checkpoint that rank 0 resumes from. */
+static int open_same(struct run_state *state, const struct run_start *start)
+{
+    struct checkpoint_problem problem = { "" };
+    const int rc = checkpoint_reader_open(&state->reader, start->path, &problem);
+    const bool is_same = rc == 0 && strcmp(checkpoint_reader_text(state->reader, CHECKPOINT_KEY_HEADER),
+                                           start->hash) == 0;
+    if (is_same)
+        return 0;
+    const char *const cause = rc == 0 ? "is another file here" : problem.text[0] != '\0' ? problem.text : exit_cause(rc);
+    log_message(LOG_ERROR, "%s, the checkpoint that the run is resumed from: %s: the run directory has to be on a file "
+                "system that all ranks see", start->path, cause);
+    return exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+static int follow_start(struct run_state *state, struct run_plan *plan)
+{
+    struct run_start start;
+    const int code = receive_start(state, &start);
+    if (code != 0)
+        return code;
+    state->is_over = start.is_over;
+    state->keeps_best = start.keeps_best;
+    state->saves = start.saves;
+    state->only_on_stop = start.only_on_stop;
+    state->progress = start.progress;
+    plan->schedule.first = start.first;
+    return start.path[0] != '\0' ? open_same(state, &start) : 0;
+}
+
+const char *run_state_identity(const struct run_state *state, const struct settings *settings,
+                               const struct run_plan *plan)
+{
+    const bool is_kept = plan->devices.backend->computes && settings->input.source != INPUT_SYNTHETIC &&
+                         settings->overfit == 0;
+    return is_kept ? state->identity : NULL;
+}
+
+int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                   const struct dataset *const *datasets)
+{
+    if (ranks_rank(state->ranks) > 0)
+        return follow_start(state, plan);
+    const int code = find_start(state, settings, plan, datasets);
+    return ranks_size(state->ranks) > 1 ? send_start(state, plan, code) : code;
+}
+
+/* ---- initial weights ---- */
+
+int run_weights_open(struct initial_weights **weights_out, struct settings *settings, struct net *net)
+{
+    const struct model_settings *const model = &settings->model;
+    struct problems problems;
+    if (*model->weights == '\0')
+        return 0;
+    problems_init(&problems);
+    int rc = initial_weights_open(weights_out, model->weights, net, model->skip, run_data_classes(settings), &problems);
+    if (rc == 0)
+        rc = weights_agree(*weights_out, model->weights, settings, net, WEIGHTS_TRAINED_ON, &problems);
+    const int code = rc == -EINVAL ? EXIT_CODE_USAGE : (int)exit_code_of(rc, EXIT_CODE_DATA);
+    const int wrong = problems_end(&problems, code);
+    return rc == 0 ? 0 : wrong;
+}
+
+static int code_of(int rc)
+{
+    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : rc != 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : 0;
+}
+
+int run_weights_check(const struct initial_weights *weights)
+{
+    return code_of(initial_weights_check(weights));
+}
+
+int run_weights_write(const struct initial_weights *weights, struct pipeline *pipeline, const struct run_plan *plan)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < plan->devices.towers.count && rc == 0; d++)
+        rc = initial_weights_write(weights, pipeline_tower(pipeline, d));
+    return code_of(rc);
+}

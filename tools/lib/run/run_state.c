@@ -1,0 +1,560 @@
+/* Saves checkpoints of a run, and loads the one it is resumed from. */
+#include "tools/lib/run/run_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/snapshot.h"
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/text/decimal.h"
+#include "tools/lib/limits.h"
+#include "tools/lib/run/stop_rule.h"
+#include "tools/lib/signals.h"
+#include "tools/lib/text/number.h"
+#include "tools/lib/text/wrapped.h"
+
+#define CARRIED_BYTES_GUESS 64u         /* for a tower that is not planned yet */
+#define ACCOUNT_COUNTS_MAX 64u
+
+_Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the text of the account");
+_Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_PROGRESS_BYTES, "and for that of the progress");
+
+/* ---- the account as text ---- */
+
+/* The numbers of an account in the order of the text: all counts, then losses, then images without a loss. */
+struct account_places {
+    uint64_t *counts[ACCOUNT_COUNTS_MAX];
+    uint32_t count;
+    double *losses[PHASE_COUNT + 2];
+    uint64_t *lossless[PHASE_COUNT + 2];
+    uint32_t tallies;
+};
+
+static void add_tally(struct account_places *places, struct tally *tally)
+{
+    struct step_times *const times = &tally->times;
+    uint64_t *const counts[] = {
+        &tally->images,       &tally->correct, &tally->steps,    &tally->wall_ns,           &times->input_wait,
+        &times->exposed_copy, &times->forward, &times->backward, &times->exposed_reduction, &times->update,
+        &times->other,        &times->total,
+    };
+    memcpy(places->counts + places->count, counts, sizeof(counts));
+    places->count += sizeof(counts) / sizeof(*counts);
+    places->lossless[places->tallies] = &tally->lossless;
+    places->losses[places->tallies++] = &tally->loss_sum;
+}
+
+static struct account_places places_of(struct account_state *state)
+{
+    struct account_places places = { .count = 0 };
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        add_tally(&places, &state->passes[phase]);
+    add_tally(&places, &state->interval);
+    add_tally(&places, &state->training);
+    places.counts[places.count++] = &state->order_hash;
+    places.counts[places.count++] = &state->evaluated_step;
+    return places;
+}
+
+void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES])
+{
+    struct account_state copy = *state;
+    const struct account_places places = places_of(&copy);
+    size_t used = 0;
+    for (uint32_t i = 0; i < places.count; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 " ", *places.counts[i]);
+    for (uint32_t i = 0; i < places.tallies; i++) {
+        char number[DECIMAL_SIZE];
+        decimal_write(*places.losses[i], number, sizeof(number));
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%s ", number);
+    }
+    for (uint32_t i = 0; i < places.tallies; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 "%s", *places.lossless[i],
+                                 i + 1 < places.tallies ? " " : "");
+}
+
+static const char *read_count(const char *text, uint64_t *count_out)
+{
+    const char *const end = decimal_u64_start(text, count_out);
+    if (end == NULL)
+        return NULL;
+    return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
+}
+
+static const char *read_loss(const char *text, double *loss_out)
+{
+    const char *const end = decimal_end(text);
+    if (end == NULL)
+        return NULL;
+    *loss_out = decimal_read(text);
+    return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
+}
+
+static bool is_possible(const struct tally *tally)
+{
+    return tally->correct <= tally->images && tally->lossless <= tally->images && isfinite(tally->loss_sum);
+}
+
+static bool are_possible(const struct account_state *state)
+{
+    bool possible = is_possible(&state->interval) && is_possible(&state->training);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        possible = possible && is_possible(&state->passes[phase]);
+    return possible;
+}
+
+int account_text_read(struct account_state *state_out, const char *text)
+{
+    struct account_state state = { .order_hash = 0 };
+    const struct account_places places = places_of(&state);
+    for (uint32_t i = 0; i < places.count && text != NULL; i++)
+        text = read_count(text, places.counts[i]);
+    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+        text = read_loss(text, places.losses[i]);
+    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+        text = read_count(text, places.lossless[i]);
+    if (text == NULL || *text != '\0' || !are_possible(&state))
+        return -EINVAL;
+    *state_out = state;
+    return 0;
+}
+
+/* ---- restoring ---- */
+
+const struct run_past *run_state_past(const struct run_state *state)
+{
+    return state->reader != NULL && state->folder[0] != '\0' ? &state->past : NULL;
+}
+
+int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
+                      struct account *account)
+{
+    struct checkpoint_problem problem = { "" };
+    struct account_state sums;
+    if (state->reader == NULL)
+        return 0;
+    int rc = account_text_read(&sums, checkpoint_reader_mark(state->reader)->sums);
+    if (rc != 0)
+        snprintf(problem.text, sizeof(problem.text), "its " CHECKPOINT_KEY_SUMS " are not those of a run: "
+                 "they are not such numbers, or count more correct answers than images");
+    else
+        account_resume(account, &sums);
+    const struct tower_range here = plan->devices.towers;
+    for (uint32_t d = 0; d < here.count && rc == 0; d++)
+        rc = checkpoint_reader_write(state->reader, pipeline_tower(pipeline, d), here.first + d, plan->schedule.towers,
+                                     &problem);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: %s", checkpoint_reader_path(state->reader),
+                problem.text[0] != '\0' ? problem.text : exit_cause(rc));
+    return exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+void run_state_print(const struct run_state *state, const struct run_plan *plan, FILE *out)
+{
+    if (state->reader != NULL)
+        wrapped_print(out, "resume    at step %s of %s, from %s",
+                      number_grouped(checkpoint_reader_mark(state->reader)->position.step).text,
+                      number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
+    if (state->saves)
+        wrapped_print(out, "stop      %sSIGTERM, SIGUSR1 save a checkpoint; the same command resumes",
+                      signals_are_handled(SIGINT) ? "Ctrl-C, " : "");
+}
+
+/* ---- saving ---- */
+
+/* Is the checkpoint of the last step the only one? Then there is no thread that saves. */
+static bool saves_only_last(const struct run_state *state, const struct settings *settings)
+{
+    const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
+}
+
+/* Is the towers' memory the buffer of that checkpoint? Possible in host memory, where it needs no copy. */
+static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    return saves_only_last(state, settings) && plan->devices.ops->host_memory && plan->devices.mode->ends_whole &&
+           settings->train.ema <= 0;
+}
+
+static struct checkpoint_shape shape_of(const struct run_state *state, const struct settings *settings,
+                                        const struct run_plan *plan, const struct net *net, size_t carried_bytes)
+{
+    return (struct checkpoint_shape){
+        .net = net,
+        .towers = plan->schedule.towers,
+        .here = plan->devices.towers,
+        .is_same = plan->schedule.slices > 0,
+        .states = optimizer_state_count(plan->optimizer.kind) + (plan->devices.mode->defers ? 1 : 0),
+        .carried_bytes = carried_bytes,
+        .averages = settings->train.ema > 0,
+        .weights_differ = plan->devices.mode->differs,
+        .stays = stays(state, settings, plan),
+    };
+}
+
+static bool writes(const struct run_state *state)
+{
+    return ranks_rank(state->ranks) == 0;
+}
+
+struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings,
+                                    const struct run_plan *plan)
+{
+    if (!state->saves)
+        return (struct snapshot_rule){ .count = 0 };
+    return (struct snapshot_rule){ .kind = stays(state, settings, plan) ? SNAPSHOT_LAST : SNAPSHOT_STATE,
+                                   .count = 1, .every = settings->checkpoint.steps,
+                                   .each_epoch = settings->checkpoint.each_epoch,
+                                   .each_evaluation = state->keeps_best, .last = true };
+}
+
+size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
+                            const struct run_plan *plan, const struct net *net)
+{
+    if (!state->saves || !writes(state))
+        return 0;
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
+    return checkpoint_file_bytes(&shape, state->identity);
+}
+
+/* Do checkpoints of this shape contain anything of other ranks? */
+static bool is_shared(const struct run_state *state, const struct checkpoint_shape *shape)
+{
+    return ranks_size(state->ranks) > 1 && checkpoint_has_others(shape);
+}
+
+void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                    const struct net *net)
+{
+    if (!state->saves)
+        return;
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
+    const bool sends = is_shared(state, &shape);
+    if (!sends && !writes(state))
+        return;
+    const size_t bytes = writes(state) ? checkpoint_writer_bytes(&shape, state->identity)
+                                       : checkpoint_sender_bytes(&shape);
+    memory_share_add(&plan->memory.host, MEMORY_RESULTS, bytes);
+    if (sends)
+        memory_share_add(&plan->memory.host, MEMORY_RESULTS, state_mail_bytes(checkpoint_sender_total(&shape)));
+    plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
+}
+
+/* One more than are kept, while it is written. Those of a resumed run exist already. The same for the best one. */
+uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
+{
+    const bool is_alone = run_state_past(state) != NULL || state->only_on_stop;
+    const uint64_t keep = is_alone ? 0 : (uint64_t)settings->checkpoint.keep;
+    return (keep + 1 + 2 * state->keeps_best) * state_bytes / 2;
+}
+
+static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
+{
+    pipeline_return(arg, tower, snapshot);
+}
+
+/* What takes the towers' snapshots. 0 or a negative errno. */
+static int open_taker(struct run_state *state, const struct checkpoint_shape *shape, const struct results *results)
+{
+    int rc = 0;
+    if (is_shared(state, shape))
+        rc = state_mail_open(&state->mail, state->ranks, shape->here.count, checkpoint_sender_total(shape));
+    if (rc == 0 && writes(state)) {
+        const struct checkpoint_source source = state_mail_source(state->mail);
+        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity, weights_about(results->weights));
+    } else if (rc == 0 && state->mail != NULL) {
+        const struct checkpoint_sink sink = state_mail_sink(state->mail);
+        rc = checkpoint_sender_open(&state->sender, shape, &sink);
+    }
+    return rc;
+}
+
+int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                   struct pipeline *pipeline, struct account *account, const struct results *results)
+{
+    struct run_directory *const directory = results->directory;
+    state->directory = directory;
+    if (!state->saves)
+        return 0;
+    struct tower *const tower = pipeline_tower(pipeline, 0);
+    const struct net *const net = tower_spec(tower)->net;
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, snapshot_carried_bytes(tower));
+    state->plan = plan;
+    state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
+    state->saved_ns = clock_now_ns();
+    state->pipeline = pipeline;
+    state->account = account;
+    state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
+    state->snapshot_count = shape.is_same ? shape.here.first == 0 : shape.here.count;
+    const int rc = state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
+    if (rc != 0 || saves_only_last(state, settings) || (state->writer == NULL && state->sender == NULL))
+        return rc;
+    const struct checkpoint_saver_spec spec = { .writer = state->writer, .sender = state->sender,
+                                                .directory = directory, .towers = state->snapshot_count,
+                                                .keep = (uint32_t)settings->checkpoint.keep,
+                                                .give_back = give_back, .arg = pipeline };
+    return checkpoint_saver_start(&state->saver, &spec);
+}
+
+/* For the state before the batch `next`. */
+static void make_mark(const struct run_state *state, uint64_t next, unsigned files, struct checkpoint_mark *mark)
+{
+    *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next), .files = files };
+    for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
+        mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
+    account_text_write(&state->account->state, mark->sums);
+    run_progress_write(&state->progress, mark->progress);
+}
+
+/* Remove checkpoints of an earlier run in this directory, whose other results have been replaced. */
+static void remove_earlier(struct run_state *state)
+{
+    if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL) {
+        run_directory_keep(state->directory, checkpoint_file_step, 0, 0);
+        run_directory_keep(state->directory, checkpoint_best_number, 0, 0);
+    }
+    state->has_begun = true;
+}
+
+static void request_by_time(struct run_state *state)
+{
+    if (state->period_ns == 0 || state->is_asked || clock_now_ns() - state->saved_ns < state->period_ns)
+        return;
+    state->is_asked = true;
+    pipeline_request_snapshot(state->pipeline);
+}
+
+/* The files to write from the snapshots after this batch. The checkpoint of the last step is written after all other
+ * results. */
+static unsigned files_of(const struct run_state *state, const struct batch_slice *slice)
+{
+    const bool is_last = slice->number + 1 == schedule_batch_count(&state->plan->schedule);
+    const bool is_evaluated = slice->phase == PHASE_EVALUATE && slice->last_of_phase;
+    const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, slice->number)
+                                             : slice->phase == PHASE_TRAIN;
+    const unsigned newest = is_due && !is_last ? CHECKPOINT_NEWEST : 0;
+    const bool is_best = state->keeps_best && is_evaluated && run_progress_is_best(&state->progress);
+    return is_best ? newest | CHECKPOINT_BEST : newest;
+}
+
+/* The saver gets the snapshots that are in the reports. */
+static void put_snapshots(struct run_state *state, struct step_report *const *reports,
+                          const struct checkpoint_mark *mark)
+{
+    for (uint32_t d = 0; d < state->snapshot_count; d++) {
+        state->snapshots[d] = reports[d]->snapshot;
+        reports[d]->snapshot = NULL;
+    }
+    checkpoint_saver_put(state->saver, state->snapshots, mark);
+}
+
+static void follow_and_send(struct run_state *state, struct step_report *const *reports)
+{
+    const uint64_t next = reports[0]->slice.number + 1;
+    const struct checkpoint_mark none = { .files = 0 };
+    state->has_begun = true;
+    if (reports[0]->snapshot != NULL && state->mail != NULL && state_mail_await(state->mail, next))
+        put_snapshots(state, reports, &none);
+}
+
+static void tell_decision(const struct run_state *state, uint64_t next, bool is_saved)
+{
+    if (state->mail != NULL)
+        state_mail_decide(state->mail, next, is_saved);
+}
+
+static void follow_and_write(struct run_state *state, struct step_report *const *reports)
+{
+    const struct batch_slice *const slice = &reports[0]->slice;
+    struct checkpoint_mark mark;
+    remove_earlier(state);
+    checkpoint_saver_count(state->saver, &state->counts);
+    if (reports[0]->snapshot == NULL) {
+        request_by_time(state);
+        return;
+    }
+    const unsigned files = files_of(state, slice);
+    tell_decision(state, slice->number + 1, files != 0);
+    if (files == 0)
+        return;
+    if ((files & CHECKPOINT_NEWEST) != 0) {
+        state->is_asked = false;
+        state->saved_ns = clock_now_ns();
+    }
+    make_mark(state, slice->number + 1, files, &mark);
+    put_snapshots(state, reports, &mark);
+}
+
+void run_state_follow(struct run_state *state, struct step_report *const *reports)
+{
+    if (writes(state))
+        follow_and_write(state, reports);
+    else
+        follow_and_send(state, reports);
+}
+
+void run_state_give_up(struct run_state *state)
+{
+    if (state->mail != NULL)
+        state_mail_give_up(state->mail);
+}
+
+/* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
+static void prepare_last(struct run_state *state, const struct checkpoint_mark *mark)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    state->last_rc = checkpoint_writer_copy(state->writer, state->snapshots, mark);
+    if (state->last_rc == 0)
+        state->last_rc = checkpoint_writer_prepare(state->writer, state->directory, &state->broken);
+    state->last_ns = clock_now_ns() - begun_ns;
+    state->has_last = true;
+}
+
+static void write_last(struct run_state *state, uint64_t next)
+{
+    struct checkpoint_mark mark;
+    make_mark(state, next, CHECKPOINT_NEWEST, &mark);
+    prepare_last(state, &mark);
+}
+
+/* An error is written by rank 0. */
+static void save_last(struct run_state *state, uint64_t next)
+{
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < state->snapshot_count; d++) {
+        state->snapshots[d] = pipeline_last(state->pipeline, d);
+        count += state->snapshots[d] != NULL;
+    }
+    assert(count == 0 || count == state->snapshot_count);
+    if (count > 0 && writes(state))
+        write_last(state, next);
+    else if (count > 0)
+        (void)checkpoint_sender_send(state->sender, state->snapshots);
+    for (uint32_t d = 0; d < count; d++)
+        pipeline_return(state->pipeline, d, state->snapshots[d]);
+}
+
+/* Is nothing left to do before the batch `next`? */
+static bool is_complete(const struct run_state *state, const struct settings *settings, uint64_t next)
+{
+    return next == schedule_batch_count(&state->plan->schedule) ||
+           stop_reason_of_progress(&settings->train, &state->progress) != STOP_REASON_NONE;
+}
+
+/* The decision of rank 0. */
+static bool is_last_saved(const struct run_state *state, uint64_t next)
+{
+    if (!writes(state))
+        return state->mail != NULL && state_mail_await(state->mail, next);
+    tell_decision(state, next, !state->needs_none);
+    return !state->needs_none;
+}
+
+/* A run that was asked to stop saves a checkpoint even after its last step, so that the same command never starts
+ * anew. */
+void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
+{
+    if (state->pipeline == NULL)
+        return;
+    checkpoint_saver_end(state->saver, &state->counts);
+    state->saver = NULL;
+    state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
+    if (last->can_be_taken && is_last_saved(state, last->next))
+        save_last(state, last->next);
+    state->pipeline = NULL;
+}
+
+int run_state_write_last(struct run_state *state, const struct settings *settings)
+{
+    if (!state->has_last)
+        return 0;
+    state->has_last = false;
+    const uint32_t keep = (uint32_t)settings->checkpoint.keep;
+    const int rc = state->last_rc == 0 ? checkpoint_writer_appear(state->writer, state->directory, keep)
+                                       : state->last_rc;
+    checkpoint_counts_add(&state->counts, rc, state->last_ns);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: the checkpoint of the last step could not be saved: %s: earlier checkpoints stay",
+                run_directory_path(state->directory), rc == -EDOM ? state->broken : strerror(-rc));
+    return EXIT_CODE_OUTPUT;
+}
+
+bool run_state_has_best(const struct run_state *state)
+{
+    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(state->directory));
+    return access(path, F_OK) == 0;
+}
+
+/* ---- rollbacks ---- */
+
+/* Steps that were done at the failure before the last rollback; 0: there was none. */
+static uint64_t last_failure(const struct run_state *state)
+{
+    return state->back != NULL && state->back->folder[0] != '\0' ? state->back->failed_step : 0;
+}
+
+/* The newest checkpoint. But if the run failed at the same step again, the one before the last rollback's, if there is
+ * one: the newer ones may be the cause. NULL: there is none. */
+static struct checkpoint_reader *find_rollback(const struct run_state *state)
+{
+    const char *const folder = run_directory_path(state->directory);
+    const bool is_no_further = last_failure(state) > 0 && state->account->step <= last_failure(state);
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    if (is_no_further && checkpoint_reader_find_before(&reader, folder, state->back->step, &problem) == 0)
+        return reader;
+    const uint64_t before = is_no_further ? state->back->step + 1 : UINT64_MAX;
+    return checkpoint_reader_find_before(&reader, folder, before, &problem) == 0 ? reader : NULL;
+}
+
+bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
+{
+    const uint64_t count = state->progress.rollbacks + 1;
+    const bool is_ours = state->saves && (state->has_begun || run_state_past(state) != NULL);
+    if (count > RUN_PROGRESS_ROLLBACKS_MAX) {
+        log_message(LOG_ERROR, "%u rollbacks did not help: try a smaller learning rate",
+                    RUN_PROGRESS_ROLLBACKS_MAX);
+        return false;
+    }
+    struct checkpoint_reader *const reader = is_ours ? find_rollback(state) : NULL;
+    if (reader == NULL) {
+        log_message(LOG_ERROR, "there is no checkpoint yet to roll back to: checkpoint.every is %s",
+                    state->saves ? "too long" : "never");
+        return false;
+    }
+    log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count,
+                RUN_PROGRESS_ROLLBACKS_MAX, checkpoint_reader_path(reader));
+    const uint64_t step = state->account->step;
+    snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
+    back_out->step = checkpoint_reader_mark(reader)->position.step;
+    back_out->failed_step = step > last_failure(state) ? step : last_failure(state);
+    back_out->progress = state->progress;
+    back_out->progress.rollbacks = count;
+    checkpoint_reader_close(reader);
+    return true;
+}
+
+void run_state_release(struct run_state *state)
+{
+    assert(state->pipeline == NULL);
+    if (state->has_last && state->last_rc == 0)
+        checkpoint_writer_drop(state->writer, state->directory);
+    checkpoint_writer_close(state->writer);
+    checkpoint_sender_close(state->sender);
+    state_mail_close(state->mail);
+    checkpoint_reader_close(state->reader);
+    free(state->snapshots);
+    free(state->identity);
+    *state = (struct run_state){ .saves = false };
+}

@@ -1,0 +1,324 @@
+/* summary.json: the result of a run, for programs. */
+#include "tools/lib/run/summary.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "loader/dataset.h"
+#include "stage/device.h"
+#include "tools/lib/config/training.h"
+#include "tools/lib/run/about.h"
+#include "tools/lib/run/report.h"
+#include "tools/lib/version.h"
+
+static const char *const purpose_keys[MEMORY_PURPOSE_COUNT] = {
+    [MEMORY_BATCHES] = "batches",
+    [MEMORY_LOADER] = "loader",
+    [MEMORY_IMAGES] = "large_images",
+    [MEMORY_SLOTS] = "slots",
+    [MEMORY_ARENAS] = "weights_and_states",
+    [MEMORY_VALUES] = "activations",
+    [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_WEIGHT_COPIES] = "copies_of_weights",
+    [MEMORY_SNAPSHOTS] = "snapshots",
+    [MEMORY_REDUCTION] = "reduction",
+    [MEMORY_RESULTS] = "results",
+    [MEMORY_TRACE] = "trace",
+};
+
+static uint64_t purpose_bytes(const struct memory_plan *plan, enum memory_purpose purpose)
+{
+    uint64_t bytes = plan->host.bytes[purpose];
+    for (uint32_t device = 0; device < plan->device_count; device++)
+        bytes += plan->devices[device].bytes[purpose];
+    return bytes;
+}
+
+static void summarize_plan(const struct run_plan *plan, const struct settings *settings, struct json *json)
+{
+    json_open_object(json, "plan");
+    json_u64(json, "steps_per_epoch", schedule_steps_per_epoch(&plan->schedule));
+    json_u64(json, "steps", schedule_step_count(&plan->schedule));
+    json_u64(json, "threads_per_tower", plan->threads_per_tower);
+    json_u64(json, "cores", plan->cores);
+    json_quoted(json, "backend", run_plan_backend(plan).text);
+    json_u64(json, "read_threads", plan->read_threads);
+    json_u64(json, "decode_threads", plan->decode_threads);
+    json_u64(json, "prefetch_depth", (uint64_t)settings->input.prefetch_depth);
+    json_u64(json, "staging_depth", (uint64_t)settings->input.staging_depth);
+    json_quoted(json, "mode", plan->devices.mode->name);
+    json_quoted(json, "wire", settings_use_bf16_grads(settings) ? "bf16" : "fp32");
+    json_open_object(json, "memory_bytes");
+    for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
+        json_u64(json, purpose_keys[purpose], purpose_bytes(&plan->memory, (enum memory_purpose)purpose));
+    json_close_object(json);
+    json_close_object(json);
+}
+
+/* On one line, for which the buffer of metrics.jsonl's lines is used. */
+static void summarize_histogram(struct report *report, struct json *json)
+{
+    struct step_histogram histogram;
+    account_histogram(report->account, &histogram);
+    json_reset(&report->json);
+    step_histogram_write(&histogram, &report->json);
+    const char *const line = json_text(&report->json);
+    if (line != NULL)
+        json_verbatim(json, "step_ms_histogram", line);
+}
+
+static void summarize_result(struct report *report, struct json *json, const struct report_end *end)
+{
+    const struct feed_use feed = report_feed(report, end);
+    const struct tally *const training = &report->account->state.training;
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const struct step_percentiles step = account_percentiles(report->account);
+    const struct speeds speeds = account_speeds(report->account);
+    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
+    json_u64(json, "steps", report->account->step);
+    json_double(json, "epochs", (double)report->account->step / (double)per_epoch);
+    json_u64(json, "images", training->images);
+    json_double(json, "seconds", (double)training->wall_ns / 1e9);
+    json_double(json, "images_per_second", speeds.mean);
+    json_double(json, "mean_images_per_second", tally_images_per_second(training));
+    json_u64(json, "warmup_steps", report->account->warmup);
+    json_open_object(json, "speed");
+    json_double(json, "mean", speeds.mean);
+    json_double(json, "uncertainty", speeds.uncertainty);
+    json_double(json, "jitter", speeds.jitter);
+    json_close_object(json);
+    json_open_object(json, "step_ms");
+    json_double(json, "p50", step.p50_ms);
+    json_double(json, "p90", step.p90_ms);
+    json_double(json, "p99", step.p99_ms);
+    json_close_object(json);
+    summarize_histogram(report, json);
+    json_double(json, "start_to_first_step_seconds", report_first_step_seconds(report));
+    const struct fractions share = account_fractions(report->account);
+    report_write_fractions(json, &share);
+    json_double(json, "explained", account_explained(report->account));
+    feed_write(&feed, report->settings, json);
+    if (report->settings->input.source != INPUT_SYNTHETIC) {
+        json_double(json, "reading_computed", loader_reading_computed(&end->counts.loader));
+        json_double(json, "decoding_computed", loader_decoding_computed(&end->counts.loader));
+    }
+    json_double(json, "loss", report_loss(report, &report->account->state.passes[PHASE_TRAIN]));
+    json_open_object(json, "validation");
+    json_u64(json, "images", evaluation->images);
+    report_write_correct(report, json, evaluation);
+    json_double(json, "accuracy", report_accuracy(report, evaluation));
+    json_double(json, "loss", report_loss(report, evaluation));
+    json_bool(json, "complete", report_evaluation_is_complete(report));
+    json_close_object(json);
+}
+
+static void summarize_best(const struct report *report, struct json *json)
+{
+    const struct run_progress *const progress = report->progress;
+    if (progress->best_images == 0)
+        return;
+    json_open_object(json, "best");
+    json_double(json, "accuracy", run_progress_best(progress));
+    json_u64(json, "correct", progress->best_correct);
+    json_u64(json, "step", progress->best_step);
+    json_close_object(json);
+}
+
+/* Share of the time of copies to the devices that was hidden behind compute; without evaluations. */
+static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
+{
+    const double copied = (double)end->counts.feeders.copy_ns / 1e9;
+    const double exposed = (double)report->account->process.times.exposed_copy / 1e9;
+    json_open_object(json, "copy");
+    json_double(json, "seconds", copied);
+    json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
+    json_close_object(json);
+}
+
+/* "batches": how many had staleness 0, 1, ... */
+static void summarize_staleness(const struct staleness *staleness, struct json *json)
+{
+    json_open_object(json, "staleness");
+    json_double(json, "mean", staleness_mean(staleness));
+    json_u64(json, "max", staleness->most);
+    json_open_array(json, "batches");
+    for (uint32_t i = 0; i <= staleness->most; i++)
+        json_u64(json, NULL, staleness->batches[i]);
+    json_close_array(json);
+    json_close_object(json);
+}
+
+static void summarize_cores(const struct report *report, struct json *json)
+{
+    const struct cores_use use = report_cores(report);
+    json_open_object(json, "cores");
+    json_double(json, "own", use.own);
+    json_double(json, "others", use.others);
+    json_double(json, "stolen", use.stolen);
+    json_double(json, "throttled", use.throttled);
+    json_close_object(json);
+}
+
+static void summarize_times(const struct report *report, struct json *json)
+{
+    struct timespec now;
+    char text[REPORT_TIME_SIZE];
+    clock_gettime(CLOCK_REALTIME, &now);
+    report_write_time(report->began, text);
+    json_quoted(json, "began", text);
+    report_write_time(now, text);
+    json_quoted(json, "end", text);
+}
+
+static void summarize_training(const struct report *report, struct json *json)
+{
+    char text[TRAINING_TEXT_SIZE];
+    training_describe_optimizer(&report->settings->train, text, sizeof(text));
+    json_quoted(json, "optimizer", text);
+    training_describe_rate(&report->settings->train, &report->plan->learning_rate, text, sizeof(text));
+    json_quoted(json, "rate", text);
+}
+
+/* Its stored size, and the size of the network's input. */
+static void summarize_first_image(struct json *json, const struct dataset *set)
+{
+    json_open_object(json, "first_image");
+    json_u64(json, "height", set->format.stored_height);
+    json_u64(json, "width", set->format.stored_width);
+    json_u64(json, "taken_height", set->options.shape.height);
+    json_u64(json, "taken_width", set->options.shape.width);
+    json_close_object(json);
+}
+
+static void summarize_set(struct json *json, const char *name, const char *named, const struct dataset *set)
+{
+    char fingerprint[24];
+    if (set == NULL)
+        return;
+    snprintf(fingerprint, sizeof(fingerprint), "%016" PRIx64, set->fingerprint);
+    json_open_object(json, name);
+    json_quoted(json, "named", named);
+    json_u64(json, "shards", set->shard_count);
+    json_u64(json, "records", set->record_count);
+    json_quoted(json, "fingerprint", fingerprint);
+    if (set->format.stored_height > 0)
+        summarize_first_image(json, set);
+    json_close_object(json);
+}
+
+static void summarize_data(const struct report *report, struct json *json)
+{
+    const struct data_settings *const data = &report->settings->data;
+    json_bool(json, "synthetic", report->settings->input.source == INPUT_SYNTHETIC);
+    json_open_object(json, "data");
+    summarize_set(json, "train", data->train, report->datasets[PHASE_TRAIN]);
+    summarize_set(json, "validation", *data->validation != '\0' ? data->validation : data->train,
+                  report->datasets[PHASE_EVALUATE]);
+    json_close_object(json);
+}
+
+static void summarize_host(struct json *json)
+{
+    struct utsname system;
+    struct device_description cpu = { .name = "" };
+    if (uname(&system) != 0)
+        return;
+    (void)device_host_ops.describe(0, &cpu);
+    json_open_object(json, "host");
+    json_quoted(json, "name", system.nodename);
+    json_quoted(json, "system", system.sysname);
+    json_quoted(json, "release", system.release);
+    json_quoted(json, "machine", system.machine);
+    json_quoted(json, "cpu", cpu.name);
+    json_close_object(json);
+}
+
+/* Copied from metrics.jsonl, which has the epochs of the processes before this one, too. */
+static void list_epochs(const struct report *report, struct json *json)
+{
+    static const char begins[] = "{\"kind\":\"epoch\",";
+    char *line = NULL;
+    size_t room = 0;
+    FILE *const file = run_directory_read_lines(report->directory, RUN_METRICS);
+    json_open_array(json, "epoch_rows");
+    while (file != NULL && getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, begins, sizeof(begins) - 1) == 0)
+            json_verbatim(json, NULL, line);
+    }
+    json_close_array(json);
+    free(line);
+    if (file != NULL)
+        fclose(file);
+}
+
+static void summarize(struct report *report, struct json *json, const struct report_end *end,
+                      const struct verdict *verdict)
+{
+    char hash[24];
+    snprintf(hash, sizeof(hash), "%016" PRIx64, report->account->state.order_hash);
+    json_open_object(json, NULL);
+    json_quoted(json, "version", PIPETRAIN_VERSION);
+    json_quoted(json, "ended", end->early != NULL ? end->ended : "finished");
+    if (end->early != NULL)
+        json_quoted(json, "reason", end->early);
+    summarize_times(report, json);
+    json_quoted(json, "model", report->net->model);
+    json_u64(json, "parameters", report->net->trainable_count);
+    json_quoted(json, "device", report->plan->devices.ops->kind);
+    json_u64(json, "towers", report->plan->schedule.towers);
+    json_u64(json, "batch", report->plan->schedule.batch);
+    json_u64(json, "accumulate", (uint64_t)report->settings->train.accumulate);
+    json_u64(json, "slices", report->plan->schedule.slices);
+    json_quoted(json, "precision", precision_name(report->settings->devices.precision));
+    json_u64(json, "seed", (uint64_t)report->settings->run.seed);
+    if (report->identity != NULL)
+        json_quoted(json, "identity", report->identity);
+    summarize_training(report, json);
+    summarize_plan(report->plan, report->settings, json);
+    summarize_data(report, json);
+    summarize_host(json);
+    about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
+    summarize_result(report, json, end);
+    summarize_best(report, json);
+    if (verdict != NULL)
+        verdict_write(verdict, json);
+    else
+        json_quoted(json, "verdict", "the run failed");
+    summarize_cores(report, json);
+    summarize_copies(report, json, end);
+    if (report->plan->devices.mode->serves == SERVES_EACH)
+        summarize_staleness(&report->account->staleness, json);
+    if (report->settings->train.on_nan == ON_NAN_SKIP)
+        json_u64(json, "skipped_steps", report->progress->skipped);
+    else if (report->settings->devices.precision == PRECISION_FP16)
+        json_u64(json, "skipped_steps", report->account->skipped_steps);
+    if (report->settings->train.on_nan == ON_NAN_ROLLBACK || report->progress->rollbacks > 0)
+        json_u64(json, "rollbacks", report->progress->rollbacks);
+    json_u64(json, "decoder_warnings", end->counts.loader.decoder_warnings);
+    json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
+    report_damage_write(end->counts.damage, report->directory, json);
+    json_open_object(json, "memory");
+    json_u64(json, "planned_bytes", memory_plan_bytes(&report->plan->memory));
+    json_u64(json, "peak_rss_bytes", report_peak_bytes());
+    json_close_object(json);
+    json_quoted(json, "sample_order_hash", hash);
+    list_epochs(report, json);
+    json_close_object(json);
+}
+
+int summary_write(struct report *report, const struct report_end *end, const struct verdict *verdict)
+{
+    if (report->directory == NULL)
+        return 0;
+    json_reset(&report->summary);
+    summarize(report, &report->summary, end, verdict);
+    const struct file_part parts[] = { { report->summary.text, report->summary.bytes }, { "\n", 1 } };
+    return json_text(&report->summary) == NULL ? -ENOMEM
+                                               : run_directory_write(report->directory, "summary.json", parts, 2);
+}

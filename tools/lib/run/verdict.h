@@ -1,0 +1,80 @@
+/* The verdict: what limited the speed of a run, and what to change. */
+#ifndef PIPETRAIN_VERDICT_H
+#define PIPETRAIN_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/lib/config/settings.h"
+#include "tools/lib/cpu_times.h"
+#include "tools/lib/run/account.h"
+#include "tools/lib/run/feed.h"
+#include "tools/lib/run/run_plan.h"
+
+/* Training steps that a verdict needs: the first ones wait for what later ones do not. */
+#define VERDICT_STEPS 20u
+/* Below these shares of the towers' time a wait, or the update, does not limit. */
+#define VERDICT_INPUT_WAIT 0.02
+#define VERDICT_REDUCTION 0.1
+#define VERDICT_OTHER 0.05
+#define VERDICT_UPDATE 0.2
+
+enum limit {
+    LIMIT_UNKNOWN,              /* too few steps */
+    LIMIT_READING,
+    LIMIT_DECODING,
+    LIMIT_BURSTS,               /* the loader is fast enough, but its batches come in bursts */
+    LIMIT_COPY,
+    LIMIT_SLOTS,                /* synthetic input whose slots are not free in time */
+    LIMIT_REDUCTION,
+    LIMIT_UPDATE,
+    LIMIT_REPORTS,              /* the main thread, which receives the towers' reports and writes them */
+    LIMIT_STATES,               /* saving checkpoints */
+    LIMIT_COMPUTE,
+    LIMIT_OTHERS,               /* the towers compute, on cores that other programs use as well */
+    LIMIT_HANDING,              /* nothing computes and no stage is busy: threads wait for each other */
+    LIMIT_COUNT
+};
+
+/* The facts that a verdict is found from, of the training of this process. */
+struct verdict_facts {
+    uint64_t steps;
+    struct fractions share;     /* of the towers' time */
+    struct loader_busy busy;
+    double ring_empty;          /* share of batches that a feeder had to wait for */
+    double reading_cpu;         /* CPU time as a share of the readers' busy time */
+    double copying;             /* share of the feeders' time in which copies ran */
+    double main_busy;           /* share of main's time in which it did not wait for towers */
+    struct cores_use cores;     /* the cores that the process may run on */
+    struct step_percentiles step;
+    double images_per_second;   /* over wall time, after warm-up */
+    bool is_encoded;            /* images are stored as JPEG or PNG */
+    uint32_t stored_side, taken_side;   /* short side of the first such image, and of the network's input */
+};
+
+struct verdict {
+    enum limit limit;
+    double share;               /* of the towers' time that it costs */
+    double gain;                /* of speed by the change, at most: 0.5 = 50 % faster; NAN: unknown */
+    const char *key;            /* the setting to change, NULL: none */
+    char text[512];             /* one line, without a line end */
+};
+
+void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,
+                  struct verdict *verdict_out);
+/* Members "verdict" and "limit" of summary.json. */
+void verdict_write(const struct verdict *verdict, struct json *json);
+
+static inline uint32_t sides_shorter(uint64_t height, uint64_t width)
+{
+    return (uint32_t)(height < width ? height : width);
+}
+/* The short side at which images are usually stored for a network that takes `taken_side` pixels: a seventh more, 256
+ * for 224. 0: the images are not stored larger than that. */
+static inline uint32_t sides_smaller(uint32_t stored_side, uint32_t taken_side)
+{
+    const uint32_t side = (8 * taken_side + 6) / 7;
+    return side < stored_side ? side : 0;
+}
+
+#endif

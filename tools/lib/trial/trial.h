@@ -1,0 +1,84 @@
+/* A trial: a short run of a configuration in a process of its own, of which only the numbers of its summary.json stay.
+ * --compare and --tune are made of trials. Called from the main thread only, one trial at a time. */
+#ifndef PIPETRAIN_TRIAL_H
+#define PIPETRAIN_TRIAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/lib/run/account.h"
+
+#define TRIAL_STEPS_MAX UINT64_C(1000000)
+#define TRIAL_PROBLEM_BYTES 4096u
+
+struct trial_spec {
+    const char *config_path;            /* a file, no pipe: every trial reads it again */
+    /* Assignments as --set takes them. Later ones win: first those of the command line, then those of this trial, last
+     * the options that every trial sets (in_trials in option_table). */
+    const char *const *assignments;
+    size_t assignment_count;
+    const char *const *own;
+    size_t own_count;
+    bool skips_evaluation;      /* data.validation is empty, unless `own` sets it */
+    bool has_rollback;          /* the configuration has train.on_nan = rollback: set to stop, since a trial saves no
+                                 * state it could go back to */
+    double seconds;             /* of training, from the end of its first step; 0 = no limit */
+    uint64_t steps;             /* TRIAL_STEPS_MAX at most; 0 = no limit */
+    double limit_seconds;       /* then the process is killed; 0 = `seconds` + 600, or never without `seconds` */
+};
+
+/* The values of summary.json (doc/formats.md). A double is NAN where the file has no number. */
+struct trial_result {
+    int exit_code;              /* for a program that ends because of this trial; 0 after success */
+    char problem[TRIAL_PROBLEM_BYTES];  /* the error messages, one or more lines; "" after success */
+    char ended[32];             /* "finished", or "asked to stop" when its time was over */
+    char device[16];
+    char verdict[320];
+    char limit[16];             /* limit.stage: what limited the run */
+    double limit_gain;          /* limit.gain: largest possible speed-up by removing that limit, 0.5 = 50 % */
+    bool is_synthetic;
+    uint64_t towers, batch;     /* batch: samples of a step, all towers together */
+    uint64_t steps, images;     /* of training */
+    uint64_t warmup_steps;      /* of these, left out of all speeds */
+    double seconds;             /* of training, without evaluation */
+    double images_per_second;   /* over wall time after warm-up; NAN when the run ended during warm-up */
+    struct speeds speed;        /* of steps after warm-up */
+    struct step_percentiles step;
+    struct fractions fractions;
+    double readers_busy, decoders_busy;         /* shares of their time */
+    double own_cores, others, stolen;   /* shares of the cores' time used by the run, by other programs, and by the host
+                                         * of a virtual machine */
+    double loss;                /* of the last epoch of training, complete or not */
+    double validation_accuracy, validation_loss;        /* of the last evaluation */
+    uint64_t planned_bytes, peak_bytes;         /* of host memory; peak: resident */
+    uint64_t cores, threads_per_tower, read_threads, decode_threads;    /* of the plan, as are depths */
+    uint64_t prefetch_depth, staging_depth;
+    double reading_computed;    /* share of the readers' work that was computing, the rest was waiting for files */
+    uint64_t stored_height, stored_width;       /* pixels of the first image if images are stored as files, else 0 */
+    uint64_t taken_height, taken_width;         /* of it after resizing or cropping for the network */
+};
+
+/* True for a regular file. A pipe or a terminal is empty for the second trial. */
+bool trial_can_read_again(const char *path);
+
+/* Run this program (/proc/self/exe) as a child process, with a new run directory in $TMPDIR or /tmp that is removed
+ * afterwards. The child starts from step 0, saves no state, and runs until its steps or its time are over. Its output
+ * is not shown.
+ *
+ * Blocks until the child has ended. SIGINT, SIGTERM, SIGHUP and SIGUSR1, if signals_block blocked them before any thread
+ * was started, are passed to the child; it is killed 2 s later, or at once by a second signal. The child is also killed
+ * when this process dies.
+ *
+ * Returns 0; or, with exit_code and problem set and everything else 0: -ECANCELED after such a signal, -ETIMEDOUT when
+ * the child was killed after limit_seconds, -ECHILD when the child failed, -ENODATA when it ended before its first step
+ * was done, or another negative errno when the child could not be started. */
+int trial_run(const struct trial_spec *spec, struct trial_result *result_out);
+
+/* The same with `pipetrain --check`: nothing trains. Only exit_code and problem of the result are set. */
+int trial_check(const struct trial_spec *spec, struct trial_result *result_out);
+
+/* Print the problem as error messages, each line after "NAME: "; nothing after success. */
+void trial_print_problem(const char *name, const struct trial_result *result);
+
+#endif

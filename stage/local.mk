@@ -2,7 +2,7 @@
 stage_libstage_a_SOURCES = \
 	%D%/address_space.c %D%/cpus.c %D%/log.c %D%/random.c %D%/stop.c %D%/thread.c %D%/watchdog.c \
 	%D%/file/file.c %D%/file/folders.c %D%/file/whole_file.c \
-	%D%/text/accents.c %D%/text/decimal.c %D%/text/names.c %D%/text/shell_word.c %D%/text/output.c %D%/text/utf8.c \
+	%D%/text/accents.c %D%/text/decimal.c %D%/text/names.c %D%/text/program_folder.c %D%/text/shell_word.c %D%/text/output.c %D%/text/utf8.c \
 	%D%/trace/trace.c \
 	%D%/batch.c %D%/queue.c %D%/ring.c %D%/schedule.c \
 	%D%/feeder.c %D%/slots.c \

@@ -14,6 +14,7 @@
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
 #include "stage/text/output.h"
+#include "stage/text/program_folder.h"
 #include "sync/ranks/launcher.h"
 #include "sync/ranks/ranks.h"
 #include "tools/compare/compare.h"
@@ -168,7 +169,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
     }
     const bool names_model = arguments->describe_name != NULL || arguments->config_path != NULL;
     if (arguments->net && !(arguments->describe && names_model)) {
-        log_message(LOG_ERROR, "--net prints a model: pipetrain --describe=MODEL --net");
+        log_message(LOG_ERROR, "--net prints a model: %spipetrain --describe=MODEL --net", program_folder());
         return -EINVAL;
     }
     arguments->kind = arguments->check ? RUN_CHECK : arguments->dry_run ? RUN_DRY : RUN_TRAIN;
@@ -304,7 +305,8 @@ static int doctor(const struct arguments *arguments)
     if (code != EXIT_CODE_OK)
         return code;
     if (arguments->config_path == NULL && arguments->assignment_count > 0) {
-        log_message(LOG_ERROR, "--set changes a configuration: pipetrain --doctor -c run.conf --set ...");
+        log_message(LOG_ERROR, "--set changes a configuration: %spipetrain --doctor -c run.conf --set ...",
+                    program_folder());
         return EXIT_CODE_USAGE;
     }
     if (arguments->config_path == NULL)
@@ -403,7 +405,7 @@ static int configure(struct settings *settings, const struct arguments *argument
         return EXIT_CODE_USAGE;
     if (arguments->config_path != NULL)
         return read_settings(settings, arguments);
-    log_message(LOG_ERROR, "no configuration: use pipetrain -c run.conf (see --help)");
+    log_message(LOG_ERROR, "no configuration: use %spipetrain -c run.conf (see --help)", program_folder());
     return EXIT_CODE_USAGE;
 }
 

@@ -232,6 +232,18 @@ expect_err resnet
 run "$pipetrain"
 expect_code 2 'no configuration'
 expect_err ' -c '
+# A printed command begins with the program as the shell was given it, unless that has to be quoted.
+mkdir "$work/linked" "$work/a folder"
+ln -s "$pipetrain" "$work/linked/pipetrain"
+ln -s "$pipetrain" "$work/a folder/pipetrain"
+run sh -c "cd '$work' && ./linked/pipetrain"
+expect_err 'use \./linked/pipetrain -c run\.conf \('
+run "$work/linked/pipetrain"
+expect_err "use $work/linked/pipetrain -c run"
+run env PATH="$work/linked:$PATH" pipetrain
+expect_err 'use pipetrain -c run\.conf \('
+run "$work/a folder/pipetrain"
+expect_err 'use pipetrain -c run\.conf \('
 run "$pipetrain" --no-such-option
 expect_code 2 'an unknown option'
 expect_err 'no-such-option'

@@ -594,4 +594,13 @@ TEST(reads_a_file_and_refuses_one_that_is_far_too_large)
     unlink(path);
 }
 
-TESTS_MAIN(NULL, NULL)
+/* As if the program had been found in PATH: printed commands have no folder. */
+static int found_in_path(void **state)
+{
+    static char name[] = "pipetrain";
+    (void)state;
+    program_invocation_name = name;
+    return 0;
+}
+
+TESTS_MAIN(found_in_path, NULL)

@@ -34,6 +34,12 @@ static const struct {
     { "          to evaluate the weights: pipetrain evaluate -c " PATH "/run.conf --weights " PATH "/weights.safetensors",
       "          to evaluate the weights:\n"
       "          pipetrain evaluate -c " PATH "/run.conf --weights " PATH "/weights.safetensors\n" },
+    { "fix       store smaller images: ./pipetrain-convert tfrecord SHARDS -o resized --resize-short=64",
+      "fix       store smaller images:\n"
+      "          ./pipetrain-convert tfrecord SHARDS -o resized --resize-short=64\n" },
+    { "verdict   the link to the device is saturated (/opt/bin/pipetrain --doctor measures its speed)",
+      "verdict   the link to the device is saturated\n"
+      "          (/opt/bin/pipetrain --doctor measures its speed)\n" },
     { "fix       store smaller images: pipetrain-convert tfrecord SHARDS -o resized --resize-short=64 (a gain of 12 %)",
       "fix       store smaller images:\n"
       "          pipetrain-convert tfrecord SHARDS -o resized --resize-short=64 (a\n"

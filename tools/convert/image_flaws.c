@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "stage/text/program_folder.h"
 
 struct image_flaws *image_flaws_open(void)
 {
@@ -88,8 +89,8 @@ static void report_ignored(const struct image_flaws *flaws, bool is_stored)
 
     print_flaws(flaws, FLAW_IGNORED, LOG_RUN);
     if (count > FLAWS_LISTED)
-        log_message(LOG_RUN, "and %" PRIu64 " more: pipetrain-shards check --decode lists all of the output",
-                    count - FLAWS_LISTED);
+        log_message(LOG_RUN, "and %" PRIu64 " more: %spipetrain-shards check --decode lists all of the output",
+                    count - FLAWS_LISTED, program_folder());
     if (count > 0 && is_stored)
         log_message(LOG_RUN, "%" PRIu64 " damaged image%s stored: training decodes %s as far as possible", count,
                     count == 1 ? " is" : "s are", count == 1 ? "it" : "them");

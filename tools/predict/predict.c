@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "stage/text/program_folder.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/program_option.h"
 #include "tools/lib/phase.h"
@@ -353,7 +354,8 @@ static int check_arguments(void *out, int argc, char **argv)
         network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
     if (rc != 0 || arguments->word_count > 0)
         return rc;
-    log_message(LOG_ERROR, "no images given: pipetrain predict -w weights.safetensors photo.jpg (see --help)");
+    log_message(LOG_ERROR, "no images given: %spipetrain predict -w weights.safetensors photo.jpg (see --help)",
+                program_folder());
     return -EINVAL;
 }
 

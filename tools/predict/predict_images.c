@@ -17,6 +17,7 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/program_folder.h"
 #include "stage/text/text_stream.h"
 #include "stage/thread.h"
 #include "tools/convert/image_folder.h"
@@ -235,8 +236,10 @@ int image_words_read(struct image_words *words, char *const *argv, int count)
         return code;
     if (words->count == 0 && words->empty_folders + words->unread > 0)
         return EXIT_CODE_DATA;
-    log_message(LOG_ERROR, words->count > 0 ? "shards and images cannot be combined: run the command once for each"
-                                            : "there are no images to classify (see pipetrain predict --help)");
+    if (words->count > 0)
+        log_message(LOG_ERROR, "shards and images cannot be combined: run the command once for each");
+    else
+        log_message(LOG_ERROR, "there are no images to classify (see %spipetrain predict --help)", program_folder());
     return EXIT_CODE_USAGE;
 }
 

@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
+#include "stage/text/program_folder.h"
 #include "stage/text/shell_word.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/pixels.h"
@@ -102,8 +103,8 @@ int found_weights(const struct settings *settings, char path_out[PATH_MAX])
     char quoted[PATH_MAX];
     int rc = find_last(settings, path_out);
     if (rc == -ENOENT) {
-        log_message(LOG_ERROR, "no run has weights in %s: train the network with pipetrain -c %s, or name other "
-                    "weights with --weights FILE", settings->run.dir,
+        log_message(LOG_ERROR, "no run has weights in %s: train the network with %spipetrain -c %s, or name other "
+                    "weights with --weights FILE", settings->run.dir, program_folder(),
                     *settings->config_path != '\0' ? shell_word(settings->config_path, quoted, sizeof(quoted)) : "FILE");
         return EXIT_CODE_DATA;
     }
@@ -371,8 +372,8 @@ int network_words_check(const struct network_words *words, const char *command, 
         log_message(LOG_ERROR, "%s: -m %s and -c both name a network: give only one of them", command,
                     words->model);
     else if (words->config == NULL && words->weights == NULL)
-        log_message(LOG_ERROR, "%s: no weights and no configuration given: pipetrain %s (see --help)", command,
-                    example);
+        log_message(LOG_ERROR, "%s: no weights and no configuration given: %spipetrain %s (see --help)", command,
+                    program_folder(), example);
     else
         return 0;
     return -EINVAL;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "stage/text/program_folder.h"
 #include "tools/lib/run/verdict.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
@@ -94,12 +95,12 @@ static void print_smaller_images(const struct tune_result *result, FILE *out)
     const double ratio = side > 0 ? (double)result->stored_side / side : 0;
     if (side > 0)
         wrapped_print(out, "fix       store smaller images (short side %u: about %s images/s decoded instead of %s): "
-                           "pipetrain-convert tfrecord SHARDS -o resized-%u --resize-short=%u", side,
+                           "%spipetrain-convert tfrecord SHARDS -o resized-%u --resize-short=%u", side,
                       number_rate(result->input_alone * ratio * ratio).text, number_rate(result->input_alone).text,
-                      side, side);
+                      program_folder(), side, side);
     else if (result->stored_side > 0)
-        wrapped_print(out, "fix       store pixels, which need no decoding: pipetrain-convert tfrecord SHARDS -o raw "
-                           "--raw");
+        wrapped_print(out, "fix       store pixels, which need no decoding: %spipetrain-convert tfrecord SHARDS -o raw "
+                           "--raw", program_folder());
     else
         wrapped_print(out, "fix       more cores");
 }

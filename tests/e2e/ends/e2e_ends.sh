@@ -91,8 +91,8 @@ expect_code 0 'the clock'
 expect_out_joined 'ended +early, out of time \(train.max_time 1 seconds\)'
 expect_out_joined 'next +run the same command again to resume after step [0-9]+'
 expect_out '^ +to evaluate the final weights:$'
-expect_out '^ +pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors$'
-command=$(sed -n 's/^ *\(pipetrain evaluate -c .*\)/\1/p' "$work/out")
+expect_out '^ +[^ ]*/pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors$'
+command=$(sed -n 's#^ *[^ ]*/\(pipetrain evaluate -c .*\)#\1#p' "$work/out")
 expect_summary "$late" ended max_time
 first=$(summary "$late" steps)
 slowly resumed "$late" --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch

@@ -174,10 +174,10 @@ expect_err_lines 0
 rm -r runs/runs runs/runs-4
 mv runs/runs-3 runs/runs
 expect_end 3 'runs of which none learned the data' run "$pipetrain" evaluate -c runs.conf
-expect_err 'no run has weights in runs/runs: train the network with pipetrain -c runs.conf'
+expect_err 'no run has weights in runs/runs: train the network with [^ ]*/pipetrain -c runs.conf'
 cp runs.conf "it's (runs).conf"
 expect_end 3 'a configuration with blanks and quotes' run "$pipetrain" evaluate -c "it's (runs).conf"
-expect_err "train the network with pipetrain -c 'it'..'s \(runs\).conf', or name"
+expect_err "train the network with [^ ]*/pipetrain -c 'it'..'s \(runs\).conf', or name"
 
 # What is wrong.
 expect_end 0 'the help' run "$pipetrain" evaluate --help
@@ -194,7 +194,7 @@ expect_end 2 'wrong settings' evaluate raw --set train.bacth=1 --set train.epoch
 expect_err_lines 2
 expect_end 3 'no weights' evaluate nothing
 expect_err_lines 1
-expect_err 'no run has weights in .*runs/nothing: train the network with pipetrain -c .*tiny.conf, or name other weights with --weights FILE'
+expect_err 'no run has weights in .*runs/nothing: train the network with [^ ]*/pipetrain -c .*tiny.conf, or name other weights with --weights FILE'
 expect_end 3 'a text in place of weights' evaluate raw --weights tiny.conf
 expect_err '^tiny.conf: is not a safetensors file$'
 expect_end 2 'weights of another network' evaluate raw --set model.name=lenet

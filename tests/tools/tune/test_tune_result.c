@@ -1,4 +1,5 @@
 /* Tests of what --tune tries next, what it chooses of settings that ran, and how it explains that. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,4 +353,13 @@ TEST(other_programs_are_named)
     expect_words(&result, "other programs", false);
 }
 
-TESTS_MAIN(NULL, NULL)
+/* As if the program had been found in PATH: printed commands have no folder. */
+static int found_in_path(void **state)
+{
+    static char name[] = "pipetrain";
+    (void)state;
+    program_invocation_name = name;
+    return 0;
+}
+
+TESTS_MAIN(found_in_path, NULL)

@@ -7,6 +7,7 @@
 
 #include "compute/model.h"
 #include "stage/text/names.h"
+#include "stage/text/program_folder.h"
 
 /* ---- keys and sections ---- */
 
@@ -176,7 +177,7 @@ void model_hint(const char *name, char text[MODEL_HINT_SIZE])
     find_hints(&hints, name);
     size_t used = (size_t)snprintf(text, MODEL_HINT_SIZE, "there is no model '%.80s' (", name);
     if (hints.count == 0)
-        snprintf(text + used, MODEL_HINT_SIZE - used, "pipetrain --describe lists them)");
+        snprintf(text + used, MODEL_HINT_SIZE - used, "%spipetrain --describe lists them)", program_folder());
     for (uint32_t i = 0; i < hints.count; i++)
         used += (size_t)snprintf(text + used, MODEL_HINT_SIZE - used, "%s'%s'%s",
                                  i == 0 ? "did you mean " : i + 1 < hints.count ? ", " : " or ", hints.name[i],

@@ -12,6 +12,7 @@
 #include "loader/shards/text.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/program_folder.h"
 #include "stage/text/shell_word.h"
 #include "tools/lib/run/summary.h"
 #include "tools/lib/run/verdict.h"
@@ -480,8 +481,8 @@ static void print_evaluation(const struct report *report)
     if (!leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
         return;
     shell_word(run_directory_path(report->directory), quoted, sizeof(quoted));
-    wrapped_print(out, "%*sto evaluate the final weights: pipetrain evaluate -c %s/run.conf --weights "
-                  "%s/weights.safetensors", (int)WRAPPED_INDENT, "", quoted, quoted);
+    wrapped_print(out, "%*sto evaluate the final weights: %spipetrain evaluate -c %s/run.conf --weights "
+                  "%s/weights.safetensors", (int)WRAPPED_INDENT, "", program_folder(), quoted, quoted);
 }
 
 /* If the last evaluation is not the best one. That weights are not the best ones is for people, not for scripts. */

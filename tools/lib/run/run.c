@@ -9,6 +9,7 @@
 
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/program_folder.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/overfit.h"
 #include "tools/lib/config/settings_model.h"
@@ -456,8 +457,8 @@ static void print_length(const char *text)
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         lines++;
     if (rows > 0 && lines + 2 > rows)
-        wrapped_print(stdout, "plan      %u lines on a terminal of %u: to see all, pipetrain -c FILE --check | less",
-                      lines, rows);
+        wrapped_print(stdout, "plan      %u lines on a terminal of %u: to see all, %spipetrain -c FILE --check | less",
+                      lines, rows, program_folder());
 }
 
 /* Directly where there is no memory for counting lines. */

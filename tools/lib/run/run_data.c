@@ -17,6 +17,7 @@
 #include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/program_folder.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/problems.h"
 #include "tools/lib/config/settings_model.h"
@@ -782,16 +783,17 @@ static int check_labels(const struct dataset *dataset, FILE *out, struct problem
 
 static void print_images(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
 {
+    const bool is_part = survey->count + survey->unreadable < dataset->record_count;
     char pixels[96] = "", flawed[64] = "";
     if (survey->count > 0)
         snprintf(pixels, sizeof(pixels), ": pixels from %u to %u, mean %.1f", survey->lowest, survey->highest,
                  survey->mean);
     if (survey->flawed > 0)
         snprintf(flawed, sizeof(flawed), "; the decoder warns of %s of them", number_grouped(survey->flawed).text);
-    wrapped_print(out, "images    %-10s %s of %s decoded%s%s%s", name_of(dataset), number_grouped(survey->count).text,
-                  number_grouped(dataset->record_count).text, pixels, flawed,
-                  survey->count + survey->unreadable < dataset->record_count
-                      ? "; pipetrain-shards check --decode decodes all" : "");
+    wrapped_print(out, "images    %-10s %s of %s decoded%s%s%s%s%s", name_of(dataset),
+                  number_grouped(survey->count).text, number_grouped(dataset->record_count).text, pixels, flawed,
+                  is_part ? "; " : "", is_part ? program_folder() : "",
+                  is_part ? "pipetrain-shards check --decode decodes all" : "");
 }
 
 /* Blank images may be of a picture that was lost, as in the opacity of a PNG. */

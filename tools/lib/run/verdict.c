@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stage/text/program_folder.h"
 #include "tools/lib/text/number.h"
 
 /* A stage limits if its threads work for at least this share of their time, where nothing else says so. */
@@ -211,15 +212,15 @@ static void advise_threads(struct verdict *verdict, const struct verdict_facts *
 static void advise_less_work(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     const uint32_t side = facts->is_encoded ? sides_smaller(facts->stored_side, facts->taken_side) : 0;
-    char fix[160] = "";
+    char fix[160 + PROGRAM_FOLDER_MAX] = "";
     if (side > 0) {
         const double ratio = (double)facts->stored_side / side;
         verdict->gain = fmin(gain_without(verdict->share), ratio * ratio - 1);
-        snprintf(fix, sizeof(fix), ": store smaller images: pipetrain-convert tfrecord SHARDS -o resized-%u "
-                 "--resize-short=%u", side, side);
+        snprintf(fix, sizeof(fix), ": store smaller images: %spipetrain-convert tfrecord SHARDS -o resized-%u "
+                 "--resize-short=%u", program_folder(), side, side);
     } else if (facts->is_encoded) {
-        snprintf(fix, sizeof(fix), ": store smaller or raw images: pipetrain-convert tfrecord SHARDS -o DIR "
-                 "--resize-short=N or --raw");
+        snprintf(fix, sizeof(fix), ": store smaller or raw images: %spipetrain-convert tfrecord SHARDS -o DIR "
+                 "--resize-short=N or --raw", program_folder());
     }
     char cores[32] = "the core is";
     if (plan->cores > 1)
@@ -271,8 +272,8 @@ static void advise_on_links(struct verdict *verdict, const struct verdict_facts 
     if (verdict->key != NULL)
         verdict->gain = fmin(gain_without(verdict->share), 1);
     write_text(verdict, "copying to the device limits (towers waited %.1f %% of their time; copies ran %.0f %% of it): "
-                 "the link to the device is saturated (pipetrain --doctor measures its speed)%s%s",
-        100 * verdict->share, 100 * facts->copying, fix, gain_words(verdict->gain).text);
+                 "the link to the device is saturated (%spipetrain --doctor measures its speed)%s%s",
+        100 * verdict->share, 100 * facts->copying, program_folder(), fix, gain_words(verdict->gain).text);
 }
 
 static void advise_on_copies(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
@@ -291,8 +292,8 @@ static void advise_on_bursts(struct verdict *verdict, const struct verdict_facts
 {
     if (facts->cores.own > CORES_BUSY) {
         write_text(verdict, "input limits (towers waited %.1f %% of their time), and towers, readers and decoders "
-                   "share %u cores that are all busy: pipetrain --tune finds how many threads each should have",
-            100 * verdict->share, plan->cores);
+                   "share %u cores that are all busy: %spipetrain --tune finds how many threads each should have",
+            100 * verdict->share, plan->cores, program_folder());
         return;
     }
     verdict->gain = fmin(gain_without(verdict->share), 1 / fmax(busiest(facts), 0.01) - 1);

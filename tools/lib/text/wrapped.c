@@ -9,10 +9,14 @@
 #include "stage/log.h"
 #include "tools/lib/text/columns.h"
 
+/* "./pipetrain" and "pipetrain-convert", for example. */
 static bool begins_command(const char *text)
 {
-    static const char program[] = "pipetrain";      /* or pipetrain-convert */
-    return strncmp(text + (*text == '('), program, sizeof(program) - 1) == 0;
+    static const char program[] = "pipetrain";
+    const char *name = text + (*text == '(');
+    for (const char *at = name; *at != '\0' && *at != ' '; at++)
+        name = *at == '/' ? at + 1 : name;
+    return strncmp(name, program, sizeof(program) - 1) == 0;
 }
 
 /* Is there a command before and after the space at `at`? One ends at a comma, a semicolon or a bracket. */

@@ -10,6 +10,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
+#include "stage/text/program_folder.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/program_option.h"
 #include "tools/lib/run/launched.h"
@@ -83,11 +84,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
     if (rc != 0 || arguments->help)
         return rc;
     if (optind < argc) {
-        log_message(LOG_ERROR, "unexpected argument '%s': %s", argv[optind], command->example);
+        log_message(LOG_ERROR, "unexpected argument '%s': %s%s", argv[optind], program_folder(), command->example);
         return -EINVAL;
     }
     if (arguments->config_path == NULL) {
-        log_message(LOG_ERROR, "no configuration given: %s", command->example);
+        log_message(LOG_ERROR, "no configuration given: %s%s", program_folder(), command->example);
         return -EINVAL;
     }
     return 0;

@@ -282,11 +282,11 @@ TEST_WITH(every_byte_and_every_length_matters, fixture_folder_make, fixture_fold
 /* Make the header's hash anew. */
 static void hash_again(char *header, size_t bytes)
 {
-    char digits[CHECKPOINT_HASH_DIGITS + 1];
+    char digits[TENSOR_HASH_DIGITS + 1];
     char *const place = strstr(header, "\"" CHECKPOINT_KEY_HEADER "\":\"") + sizeof(CHECKPOINT_KEY_HEADER) + 3;
-    memset(place, '0', CHECKPOINT_HASH_DIGITS);
+    memset(place, '0', TENSOR_HASH_DIGITS);
     snprintf(digits, sizeof(digits), "%016" PRIx64, (uint64_t)XXH3_64bits(header, bytes));
-    memcpy(place, digits, CHECKPOINT_HASH_DIGITS);
+    memcpy(place, digits, TENSOR_HASH_DIGITS);
 }
 
 /* The file with `value` under `key` of its metadata, as whole as any. */
@@ -367,7 +367,7 @@ TEST_WITH(weights_that_are_not_finite_are_refused_by_name, fixture_folder_make, 
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], hash[24];
+    char key[sizeof(TENSOR_HASH_KEY) + TENSOR_NAME_BYTES], hash[24];
     uint64_t header_bytes;
     size_t bytes;
     fixture_open(&fixture, false);
@@ -378,7 +378,7 @@ TEST_WITH(weights_that_are_not_finite_are_refused_by_name, fixture_folder_make, 
     float *const weights = (float *)(void *)(whole + sizeof(header_bytes) + header_bytes);
     weights[first->count - 1] = NAN;
     fixture_write(path, whole, bytes);
-    snprintf(key, sizeof(key), CHECKPOINT_KEY_TENSOR "%s", first->name);
+    snprintf(key, sizeof(key), TENSOR_HASH_KEY "%s", first->name);
     snprintf(hash, sizeof(hash), "%016" PRIx64, (uint64_t)XXH3_64bits(weights, first->count * sizeof(*weights)));
     forge(path, key, hash);
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);

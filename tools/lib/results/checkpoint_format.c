@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "stage/text/decimal.h"
 
@@ -36,7 +37,7 @@ uint64_t checkpoint_best_number(const char *name)
 
 /* ---- tensors ---- */
 
-void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES])
+void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[TENSOR_NAME_BYTES])
 {
     char tower[24] = "", state[24] = "";
     if (place.tower > 0)
@@ -45,7 +46,7 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
         snprintf(state, sizeof(state), "optim.%u.", place.state);
     else if (place.part == CHECKPOINT_RAW)
         snprintf(state, sizeof(state), "raw.");
-    snprintf(name_out, CHECKPOINT_NAME_BYTES, "%s%s%s", tower, state,
+    snprintf(name_out, TENSOR_NAME_BYTES, "%s%s%s", tower, state,
              place.part == CHECKPOINT_CARRIED ? "carried" : net->parameters[place.parameter].name);
 }
 
@@ -118,6 +119,38 @@ void checkpoint_layout_close(struct checkpoint_layout *layout)
 {
     free(layout->tensors);
     *layout = (struct checkpoint_layout){ .count = 0 };
+}
+
+/* ---- the hash of the header ---- */
+
+/* Where it stands; NULL: the header has none. */
+static char *find_hash(char *header, size_t bytes)
+{
+    static const char key[] = "\"" CHECKPOINT_KEY_HEADER "\":\"";
+    char *const place = memmem(header, bytes, key, sizeof(key) - 1);
+    if (place == NULL || (size_t)(header + bytes - place) < sizeof(key) - 1 + TENSOR_HASH_DIGITS)
+        return NULL;
+    return place + sizeof(key) - 1;
+}
+
+void checkpoint_header_seal(char *header, size_t bytes)
+{
+    char *const place = find_hash(header, bytes);
+    assert(place != NULL && memcmp(place, CHECKPOINT_NO_HASH, TENSOR_HASH_DIGITS) == 0);
+    const struct tensor_hash hash = tensor_hash_of("", XXH3_64bits(header, bytes));
+    memcpy(place, hash.text, TENSOR_HASH_DIGITS);
+}
+
+bool checkpoint_header_is_intact(char *header, size_t bytes)
+{
+    char *const place = find_hash(header, bytes);
+    char found[TENSOR_HASH_DIGITS];
+    if (place == NULL)
+        return false;
+    memcpy(found, place, sizeof(found));
+    memset(place, '0', sizeof(found));
+    checkpoint_header_seal(header, bytes);
+    return memcmp(place, found, sizeof(found)) == 0;
 }
 
 /* ---- tensors in snapshots ---- */

@@ -13,8 +13,6 @@
 
 /* ---- tensors ---- */
 
-#define CHECKPOINT_NAME_BYTES 112u      /* of a tensor's name, terminated */
-
 /* What the checkpoints of a run contain. */
 struct checkpoint_shape {
     const struct net *net;      /* borrowed */
@@ -42,7 +40,7 @@ struct checkpoint_place {
 
 struct checkpoint_tensor {
     struct checkpoint_place place;
-    char name[CHECKPOINT_NAME_BYTES];
+    char name[TENSOR_NAME_BYTES];
     size_t offset, bytes;       /* in the data of the file */
 };
 
@@ -55,7 +53,7 @@ struct checkpoint_layout {
 /* Weights and statistics of tower 0 have their plain names ("conv1.weight"), so that other tools can read them.
  * Prefixes: "raw." for trained weights where averages have the plain names, "optim.0." for the optimizer's buffers,
  * "tower.1." for what another tower has of its own. What the backend carries is "carried". */
-void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES]);
+void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[TENSOR_NAME_BYTES]);
 /* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization
  * and what is carried. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
@@ -86,7 +84,6 @@ int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_plac
 #define CHECKPOINT_PROGRESS_BYTES 256u
 #define CHECKPOINT_VERSION "1"          /* of the metadata; the reader rejects others */
 #define CHECKPOINT_TOWERS_MAX 65536u    /* of all processes of a run; the reader rejects more */
-#define CHECKPOINT_HASH_DIGITS 16u
 
 #define CHECKPOINT_KEY_VERSION "pipetrain.checkpoint"
 #define CHECKPOINT_KEY_SETTINGS "pipetrain.settings"
@@ -96,7 +93,12 @@ int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_plac
 #define CHECKPOINT_KEY_SUMS "pipetrain.sums"
 #define CHECKPOINT_KEY_PROGRESS "pipetrain.course"
 #define CHECKPOINT_KEY_HEADER "pipetrain.xxh3"
-#define CHECKPOINT_KEY_TENSOR TENSOR_HASH_KEY
+#define CHECKPOINT_NO_HASH "0000000000000000"      /* in its place while it is computed */
+
+/* The hash of the header in its metadata (CHECKPOINT_KEY_HEADER) is that of the header with zeros in its place. Replace
+ * the zeros; or check it, which leaves a header that is intact unchanged. */
+void checkpoint_header_seal(char *header, size_t bytes);
+bool checkpoint_header_is_intact(char *header, size_t bytes);
 
 /* The files a checkpoint is written to: one of the newest, named by its steps, the one of the best evaluation, or
  * both. */

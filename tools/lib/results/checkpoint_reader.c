@@ -33,26 +33,12 @@ struct checkpoint_reader {
 
 /* ---- verifying ---- */
 
-/* The hash in the header was computed with zeros in its place. */
-static bool header_is_intact(char *header, size_t bytes)
-{
-    static const char key[] = "\"" CHECKPOINT_KEY_HEADER "\":\"";
-    char said[CHECKPOINT_HASH_DIGITS + 1] = "", found[CHECKPOINT_HASH_DIGITS + 1];
-    char *const place = memmem(header, bytes, key, sizeof(key) - 1);
-    if (place == NULL || (size_t)(header + bytes - place) < sizeof(key) - 1 + CHECKPOINT_HASH_DIGITS)
-        return false;
-    memcpy(said, place + sizeof(key) - 1, CHECKPOINT_HASH_DIGITS);
-    memset(place + sizeof(key) - 1, '0', CHECKPOINT_HASH_DIGITS);
-    snprintf(found, sizeof(found), "%016" PRIx64, (uint64_t)XXH3_64bits(header, bytes));
-    return strcmp(said, found) == 0;
-}
-
 static int check_header(const struct checkpoint_reader *reader, struct checkpoint_problem *problem)
 {
     const size_t bytes = reader->file.data_at - LENGTH_BYTES;
     char *const header = malloc(bytes + 1);
     int rc = header == NULL ? -ENOMEM : file_read_at(reader->file.fd, LENGTH_BYTES, header, bytes);
-    if (rc == 0 && !header_is_intact(header, bytes))
+    if (rc == 0 && !checkpoint_header_is_intact(header, bytes))
         rc = PROBLEM("its header is damaged");
     free(header);
     return rc;
@@ -82,13 +68,9 @@ static int check_tensors(const struct checkpoint_reader *reader, struct checkpoi
     int rc = chunk == NULL || state == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < reader->file.index.count && rc == 0; i++) {
         const struct safetensors_tensor *const tensor = &reader->file.index.tensors[i];
-        char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], text[24];
         uint64_t hash = 0;
-        snprintf(key, sizeof(key), CHECKPOINT_KEY_TENSOR "%s", tensor->name);
-        const char *const said = safetensors_index_text(&reader->file.index, key);
         rc = hash_of(reader, tensor, chunk, state, &hash);
-        snprintf(text, sizeof(text), "%016" PRIx64, hash);
-        if (rc == 0 && (said == NULL || strcmp(said, text) != 0))
+        if (rc == 0 && !tensor_file_has_hash(&reader->file, tensor, hash, false))
             rc = PROBLEM("its tensor '%.80s' is damaged", tensor->name);
     }
     XXH3_freeState(state);
@@ -242,7 +224,7 @@ uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader)
 static const struct safetensors_tensor *find_tensor(const struct checkpoint_reader *reader, const struct net *net,
                                                     struct checkpoint_place place)
 {
-    char name[CHECKPOINT_NAME_BYTES];
+    char name[TENSOR_NAME_BYTES];
     checkpoint_name(net, place, name);
     for (size_t i = 0; i < reader->file.index.count; i++)
         if (strcmp(reader->file.index.tensors[i].name, name) == 0)
@@ -255,7 +237,7 @@ static int check_finite(const struct net *net, struct checkpoint_place place, co
                         struct checkpoint_problem *problem)
 {
     const size_t count = net->parameters[place.parameter].count, first = floats_find_nonfinite(numbers, count);
-    char name[CHECKPOINT_NAME_BYTES];
+    char name[TENSOR_NAME_BYTES];
     if (place.part == CHECKPOINT_STATE || first == count)
         return 0;
     checkpoint_name(net, place, name);
@@ -271,7 +253,7 @@ static int read_numbers(const struct checkpoint_reader *reader, const struct net
         const int rc = tensor_file_read(&reader->file, tensor, numbers);
         return rc != 0 ? rc : check_finite(net, place, numbers, problem);
     }
-    char name[CHECKPOINT_NAME_BYTES];
+    char name[TENSOR_NAME_BYTES];
     checkpoint_name(net, place, name);
     (void)PROBLEM(tensor == NULL ? "has no tensor '%.80s'" : "its tensor '%.80s' has another shape", name);
     return -EINVAL;

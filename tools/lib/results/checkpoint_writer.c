@@ -8,39 +8,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "compute/floats.h"
-#include "formats/safetensors.h"
 #include "stage/clock.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/thread.h"
+#include "tools/lib/results/tensor_writer.h"
 
-#define ZEROS "0000000000000000"
-#define FIXED_TEXTS 10u
-#define TENSOR_TEXT_BYTES 640u  /* upper limit in the header */
-#define HEADER_TEXT_BYTES 4096u /* upper limit of other texts, without settings */
-#define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
-
-struct tensor_hash { char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], text[20]; };
+#define OWN_TEXTS 10u           /* metadata besides hashes and those of weights */
+#define HEADER_TEXT_BYTES 4096u /* upper limit of them, without settings */
 
 struct checkpoint_writer {
     struct checkpoint_shape shape;
     struct checkpoint_source source;
     struct checkpoint_layout layout;
-    struct safetensors_entry *entries;
-    struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
+    struct tensor_writer file;
     const struct weights_about *about;  /* borrowed */
-    struct tensor_hash *hashes;
-    struct file_part *parts;            /* the file: FRONT_PARTS, then each tensor in its buffer */
     char *data;                         /* the buffer of tensors that have none in their tower, concatenated */
-    uint8_t length[SAFETENSORS_LENGTH_BYTES];
     const char *settings;               /* borrowed */
-    struct json header;
-    char steps[24], position[72], towers[16], lines[48];
     struct checkpoint_mark mark;        /* of the state that was copied */
-    const char *broken;                 /* the name of a tensor that is not finite, NULL: none */
 };
 
 static size_t data_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
@@ -55,11 +42,9 @@ static size_t data_bytes(const struct checkpoint_shape *shape, const struct chec
 static size_t all_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout,
                         const char *settings, size_t tensor_bytes)
 {
-    const size_t per_tensor = sizeof(struct safetensors_entry) + sizeof(struct safetensors_text) +
-                              sizeof(struct tensor_hash) + sizeof(struct checkpoint_tensor) +
-                              sizeof(struct file_part) + TENSOR_TEXT_BYTES;
-    return sizeof(struct checkpoint_writer) + tensor_bytes + layout->count * per_tensor + 2 * strlen(settings) +
-           HEADER_TEXT_BYTES + weights_about_bytes(shape->net) + 2 * FILE_DIRECT_ALIGNMENT;
+    return sizeof(struct checkpoint_writer) + tensor_bytes + layout->count * sizeof(struct checkpoint_tensor) +
+           tensor_writer_bytes(layout->count) + 2 * strlen(settings) + HEADER_TEXT_BYTES +
+           weights_about_bytes(shape->net) + 2 * FILE_DIRECT_ALIGNMENT;
 }
 
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings)
@@ -92,74 +77,50 @@ static size_t data_room(size_t bytes)
 
 static int take_room(struct checkpoint_writer *writer)
 {
-    const size_t count = writer->layout.count;
-    writer->entries = calloc(count, sizeof(*writer->entries));
-    writer->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*writer->texts));
-    writer->hashes = calloc(count, sizeof(*writer->hashes));
-    writer->parts = calloc(count + FRONT_PARTS, sizeof(*writer->parts));
     const size_t bytes = data_room(data_bytes(&writer->shape, &writer->layout));
     writer->data = aligned_alloc(FILE_DIRECT_ALIGNMENT, bytes);
-    if (writer->entries == NULL || writer->texts == NULL || writer->hashes == NULL || writer->parts == NULL ||
-        writer->data == NULL)
+    if (writer->data == NULL)
         return -ENOMEM;
     memset(writer->data, 0, bytes);     /* the kernel provides memory at the first write */
-    return 0;
+    return tensor_writer_open(&writer->file, writer->layout.count, OWN_TEXTS + WEIGHTS_ABOUT_TEXTS,
+                              FILE_DIRECT_ALIGNMENT);
 }
 
-static struct safetensors_entry entry_of(const struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor)
+static void name_tensors(struct checkpoint_writer *writer)
 {
-    const struct parameter *const parameter = &writer->shape.net->parameters[tensor->place.parameter];
-    struct safetensors_entry entry = { .name = tensor->name, .dtype = "F32", .rank = parameter->rank,
-                                      .bytes = tensor->bytes };
-    for (uint32_t axis = 0; axis < parameter->rank; axis++)
-        entry.dims[axis] = parameter->dims[axis];
-    if (tensor->place.part == CHECKPOINT_CARRIED) {
-        entry.dtype = "U8";
-        entry.rank = 1;
-        entry.dims[0] = tensor->bytes;
-    }
-    return entry;
-}
-
-static void place_texts(struct checkpoint_writer *writer)
-{
-    const struct safetensors_text texts[FIXED_TEXTS] = {
-        { "format", "pt" },
-        { CHECKPOINT_KEY_HEADER, ZEROS },
-        { CHECKPOINT_KEY_VERSION, CHECKPOINT_VERSION },
-        { WEIGHTS_STEPS, writer->steps },
-        { CHECKPOINT_KEY_SETTINGS, writer->settings },
-        { CHECKPOINT_KEY_POSITION, writer->position },
-        { CHECKPOINT_KEY_TOWERS, writer->towers },
-        { CHECKPOINT_KEY_LINES, writer->lines },
-        { CHECKPOINT_KEY_SUMS, writer->mark.sums },
-        { CHECKPOINT_KEY_PROGRESS, writer->mark.progress },
-    };
-    memcpy(writer->texts, texts, sizeof(texts));
     for (uint32_t i = 0; i < writer->layout.count; i++) {
-        struct tensor_hash *const hash = &writer->hashes[i];
-        snprintf(hash->key, sizeof(hash->key), CHECKPOINT_KEY_TENSOR "%s", writer->layout.tensors[i].name);
-        snprintf(hash->text, sizeof(hash->text), ZEROS);
-        writer->texts[FIXED_TEXTS + i] = (struct safetensors_text){ hash->key, hash->text };
-        writer->entries[i] = entry_of(writer, &writer->layout.tensors[i]);
+        const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
+        const bool is_carried = tensor->place.part == CHECKPOINT_CARRIED;
+        tensor_writer_name(&writer->file, i, tensor->name,
+                           is_carried ? NULL : &writer->shape.net->parameters[tensor->place.parameter], tensor->bytes);
     }
 }
 
 static int make_header(struct checkpoint_writer *writer)
 {
     const struct checkpoint_mark *const mark = &writer->mark;
-    const uint32_t own_count = FIXED_TEXTS + writer->layout.count;
+    char steps[24], position[72], towers[16], lines[48];
+    const struct safetensors_text texts[OWN_TEXTS] = {
+        { "format", "pt" },
+        { CHECKPOINT_KEY_HEADER, CHECKPOINT_NO_HASH },
+        { CHECKPOINT_KEY_VERSION, CHECKPOINT_VERSION },
+        { WEIGHTS_STEPS, steps },
+        { CHECKPOINT_KEY_SETTINGS, writer->settings },
+        { CHECKPOINT_KEY_POSITION, position },
+        { CHECKPOINT_KEY_TOWERS, towers },
+        { CHECKPOINT_KEY_LINES, lines },
+        { CHECKPOINT_KEY_SUMS, mark->sums },
+        { CHECKPOINT_KEY_PROGRESS, mark->progress },
+    };
     uint32_t about_count;
     const struct safetensors_text *const about = weights_about_texts(writer->about, &about_count);
-    memcpy(writer->texts + own_count, about, about_count * sizeof(*about));
-    snprintf(writer->steps, sizeof(writer->steps), "%" PRIu64, mark->position.step);
-    snprintf(writer->position, sizeof(writer->position), "%" PRIu32 " %" PRIu64 " %" PRIu64, mark->position.epoch,
-             mark->position.step, mark->position.evaluated);
-    snprintf(writer->towers, sizeof(writer->towers), "%" PRIu32, writer->shape.is_same ? 1 : writer->shape.towers);
-    snprintf(writer->lines, sizeof(writer->lines), "%" PRIu64 " %" PRIu64, mark->lines_bytes[RUN_METRICS],
+    snprintf(steps, sizeof(steps), "%" PRIu64, mark->position.step);
+    snprintf(position, sizeof(position), "%" PRIu32 " %" PRIu64 " %" PRIu64, mark->position.epoch, mark->position.step,
+             mark->position.evaluated);
+    snprintf(towers, sizeof(towers), "%" PRIu32, writer->shape.is_same ? 1 : writer->shape.towers);
+    snprintf(lines, sizeof(lines), "%" PRIu64 " %" PRIu64, mark->lines_bytes[RUN_METRICS],
              mark->lines_bytes[RUN_QUARANTINE]);
-    return safetensors_header(&writer->header, writer->entries, writer->layout.count, writer->texts,
-                              own_count + about_count, FILE_DIRECT_ALIGNMENT);
+    return tensor_writer_head(&writer->file, texts, OWN_TEXTS, about, about_count);
 }
 
 static int make_longest_header(struct checkpoint_writer *writer)
@@ -185,12 +146,11 @@ int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct c
         writer->source = *source;
     writer->settings = settings;
     writer->about = about;
-    json_init(&writer->header, false);
     int rc = checkpoint_layout_open(&writer->layout, shape);
     if (rc == 0)
         rc = take_room(writer);
     if (rc == 0) {
-        place_texts(writer);
+        name_tensors(writer);
         rc = make_longest_header(writer);
     }
     if (rc != 0) {
@@ -205,34 +165,13 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
 {
     if (writer == NULL)
         return;
-    json_release(&writer->header);
+    tensor_writer_close(&writer->file);
     free(writer->data);
-    free(writer->parts);
-    free(writer->hashes);
-    free(writer->texts);
-    free(writer->entries);
     checkpoint_layout_close(&writer->layout);
     free(writer);
 }
 
 /* ---- saving ---- */
-
-static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
-{
-    const size_t count = tensor->bytes / sizeof(float);
-    const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
-    return !is_value || floats_find_nonfinite(data, count) == count;
-}
-
-/* Hashes a tensor and checks it for NaN, while it is in the caches. */
-static void check_tensor(struct checkpoint_writer *writer, uint32_t i, const void *data)
-{
-    const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-    if (writer->broken == NULL && !is_finite(tensor, data))
-        writer->broken = tensor->name;
-    snprintf(writer->hashes[i].text, sizeof(writer->hashes[i].text), "%016" PRIx64,
-             (uint64_t)XXH3_64bits(data, tensor->bytes));
-}
 
 static int take_tensor(const struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor,
                        struct snapshot *const *snapshots, void *out)
@@ -243,22 +182,27 @@ static int take_tensor(const struct checkpoint_writer *writer, const struct chec
                : source->take(source->arg, tensor->place.tower, out, tensor->bytes);
 }
 
+/* Averages and statistics are weights, too. */
+static bool is_weight(enum checkpoint_part part)
+{
+    return part == CHECKPOINT_VALUE || part == CHECKPOINT_RAW;
+}
+
 /* After an error it goes on, because other processes are sending what follows. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark)
 {
     char *next = writer->data;
     int rc = 0;
-    writer->broken = NULL;
+    writer->file.broken = NULL;
     for (uint32_t i = 0; i < writer->layout.count; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
         void *const room = checkpoint_room(&writer->shape, tensor->place, snapshots);
         void *const out = room != NULL ? room : next;
         next += room != NULL ? 0 : tensor->bytes;
-        writer->parts[FRONT_PARTS + i] = (struct file_part){ out, tensor->bytes };
         const int taken = take_tensor(writer, tensor, snapshots, out);
         if (taken == 0)
-            check_tensor(writer, i, out);
+            tensor_writer_put(&writer->file, i, out, is_weight(tensor->place.part));
         else if (rc == 0)
             rc = taken;
     }
@@ -266,47 +210,26 @@ int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *co
     return rc;
 }
 
-/* The hash of the header with zeros in place of the hash. */
-static void hash_header(struct json *header)
-{
-    char text[CHECKPOINT_HASH_DIGITS + 1];
-    char *const place = strstr(header->text, "\"" CHECKPOINT_KEY_HEADER "\":\"") + sizeof(CHECKPOINT_KEY_HEADER) + 3;
-    snprintf(text, sizeof(text), "%016" PRIx64, (uint64_t)XXH3_64bits(header->text, header->bytes));
-    memcpy(place, text, CHECKPOINT_HASH_DIGITS);
-}
-
 /* Makes the header of the copied state. The lines whose lengths it contains are synced first. 0 or a negative errno. */
 static int finish_header(struct checkpoint_writer *writer, struct run_directory *directory, const char **broken_out)
 {
-    *broken_out = writer->broken;
-    if (writer->broken != NULL)
+    struct tensor_writer *const file = &writer->file;
+    *broken_out = file->broken;
+    if (file->broken != NULL)
         return -EDOM;
     const int rc = make_header(writer);
     if (rc != 0)
         return rc;
-    hash_header(&writer->header);
-    safetensors_length(writer->header.bytes, writer->length);
-    writer->parts[0] = (struct file_part){ writer->length, sizeof(writer->length) };
-    writer->parts[1] = (struct file_part){ writer->header.text, writer->header.bytes };
+    checkpoint_header_seal(file->header.text, file->header.bytes);
+    tensor_writer_join(file);
     return run_directory_sync_lines(directory);
-}
-
-/* If all data is in one buffer it is one part, so that it is written at once. */
-static int write_parts(const struct checkpoint_writer *writer, struct run_directory *directory, const char *name,
-                       int (*write)(struct run_directory *directory, const char *file, const struct file_part *parts,
-                                    size_t count))
-{
-    const struct file_part whole[] = { writer->parts[0], writer->parts[1], { writer->data, writer->layout.bytes } };
-    if (!writer->shape.stays)
-        return write(directory, name, whole, sizeof(whole) / sizeof(whole[0]));
-    return write(directory, name, writer->parts, FRONT_PARTS + writer->layout.count);
 }
 
 static int prepare_newest(const struct checkpoint_writer *writer, struct run_directory *directory)
 {
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(writer->mark.position.step, name);
-    return write_parts(writer, directory, name, run_directory_prepare);
+    return run_directory_prepare(directory, name, writer->file.parts, writer->file.part_count);
 }
 
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
@@ -321,7 +244,8 @@ int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directo
     if (rc == 0 && (files & CHECKPOINT_NEWEST) != 0)
         rc = checkpoint_writer_appear(writer, directory, keep);
     const int best_rc = (files & CHECKPOINT_BEST) != 0
-                            ? write_parts(writer, directory, CHECKPOINT_BEST_FILE, run_directory_write) : 0;
+                            ? run_directory_write(directory, CHECKPOINT_BEST_FILE, writer->file.parts,
+                                                  writer->file.part_count) : 0;
     return rc != 0 ? rc : best_rc;
 }
 

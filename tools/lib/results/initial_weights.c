@@ -535,16 +535,6 @@ static void close_room(struct room *room)
     free(room->numbers);
 }
 
-/* Files of pipetrain have a hash of each tensor. */
-static bool is_intact(const struct tensor_file *file, const struct safetensors_tensor *tensor, const void *bytes)
-{
-    char key[256], found[24];
-    snprintf(key, sizeof(key), TENSOR_HASH_KEY "%s", tensor->name);
-    snprintf(found, sizeof(found), "%016" PRIx64, (uint64_t)XXH3_64bits(bytes, tensor->bytes));
-    const char *const written = safetensors_index_text(&file->index, key);
-    return written == NULL || strcmp(written, found) == 0;
-}
-
 /* The square root of a running variance is taken: one below 0 makes every output NaN. */
 static bool has_negative(const float *numbers, size_t count)
 {
@@ -566,7 +556,8 @@ static int read_parameter(const struct initial_weights *weights, uint32_t parame
         return -EDOM;
     if (weights->net->parameters[parameter].kind == PARAMETER_RUNNING_VARIANCE && has_negative(room->numbers, count))
         return -ERANGE;
-    return is_intact(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
+    const uint64_t hash = XXH3_64bits(room->read, tensor->bytes);
+    return tensor_file_has_hash(&weights->file, tensor, hash, true) ? 0 : -EILSEQ;
 }
 
 static int write_parameter(const struct initial_weights *weights, struct tower *tower, uint32_t parameter,

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +152,22 @@ int tensor_file_open(struct tensor_file *file_out, int directory_fd, const char 
 int tensor_file_read(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *bytes_out)
 {
     return file_read_at(file->fd, file->data_at + tensor->offset, bytes_out, tensor->bytes);
+}
+
+struct tensor_hash tensor_hash_of(const char *name, uint64_t hash)
+{
+    struct tensor_hash text;
+    snprintf(text.key, sizeof(text.key), TENSOR_HASH_KEY "%s", name);
+    snprintf(text.text, sizeof(text.text), "%016" PRIx64, hash);
+    return text;
+}
+
+bool tensor_file_has_hash(const struct tensor_file *file, const struct safetensors_tensor *tensor, uint64_t hash,
+                          bool if_none)
+{
+    const struct tensor_hash ours = tensor_hash_of(tensor->name, hash);
+    const char *const theirs = safetensors_index_text(&file->index, ours.key);
+    return theirs == NULL ? if_none : strcmp(theirs, ours.text) == 0;
 }
 
 void tensor_file_close(struct tensor_file *file)

@@ -8,17 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-#include "compute/floats.h"
 #include "compute/netfile/net_file.h"
-#include "formats/safetensors.h"
 #include "stage/text/text_stream.h"
-#include "tools/lib/results/tensor_file.h"
+#include "tools/lib/results/tensor_writer.h"
 
-#define FIXED_TEXTS 2u          /* metadata besides hashes and weights_about: format, steps */
-#define TENSOR_TEXT_BYTES 1024u /* upper limit in the header; usually some 200 */
-#define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
+#define OWN_TEXTS 2u            /* metadata besides hashes and weights_about: format, steps */
+#define OWN_TEXT_BYTES 1024u    /* upper limit of one, with the start of the buffer for the header */
 #define ABOUT_TEXT_BYTES 1024u  /* upper limit of a text of weights_about, except for the two below */
 #define LAYER_TEXT_BYTES 512u   /* upper limit of twice a line of the network's text; usually some 100 */
 
@@ -125,22 +121,12 @@ const struct safetensors_text *weights_about_texts(const struct weights_about *a
 
 /* ---- the tensors ---- */
 
-struct tensor {
-    uint32_t parameter;
-    float *data;                /* NULL: the tower's gradients are used as a buffer */
-    char hash_key[80], hash[24];
-};
-
 struct weights {
     struct weights_spec spec;
-    struct tensor *tensors;     /* parameter_count, sorted by name */
-    struct safetensors_entry *entries;  /* of the tensors */
-    struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
     struct weights_about *about;
+    struct tensor_writer file;
+    uint32_t *parameters;       /* of the tensors in the file */
     float *data;                /* buffer of the tensors that have no other, concatenated */
-    struct file_part *parts;    /* the file: FRONT_PARTS, then the tensors */
-    struct json header;
-    char steps[24];
 };
 
 static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
@@ -161,10 +147,9 @@ size_t weights_bytes(struct weights_spec spec)
 {
     if (spec.net == NULL)
         return 0;
-    const size_t per_tensor = sizeof(struct tensor) + sizeof(struct safetensors_entry) +
-                              sizeof(struct safetensors_text) + sizeof(struct file_part) + TENSOR_TEXT_BYTES;
-    const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + weights_about_bytes(spec.net);
-    return sizeof(struct weights) + texts + spec.net->parameter_count * per_tensor + float_count(spec) * sizeof(float);
+    const size_t count = spec.net->parameter_count;
+    return sizeof(struct weights) + OWN_TEXTS * OWN_TEXT_BYTES + weights_about_bytes(spec.net) +
+           tensor_writer_bytes(spec.net->parameter_count) + count * sizeof(uint32_t) + float_count(spec) * sizeof(float);
 }
 
 size_t weights_file_bytes(const struct net *net)
@@ -176,27 +161,14 @@ size_t weights_file_bytes(const struct net *net)
 
 static int take_room(struct weights *weights)
 {
-    const size_t count = weights->spec.net->parameter_count;
-    const size_t data_bytes = float_count(weights->spec) * sizeof(float);
-    weights->tensors = calloc(count + 1, sizeof(*weights->tensors));
-    weights->entries = calloc(count + 1, sizeof(*weights->entries));
-    weights->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*weights->texts));
-    weights->parts = calloc(count + FRONT_PARTS, sizeof(*weights->parts));
+    const size_t count = weights->spec.net->parameter_count, data_bytes = float_count(weights->spec) * sizeof(float);
+    weights->parameters = calloc(count + 1, sizeof(*weights->parameters));
     weights->data = malloc(data_bytes + sizeof(float));
-    if (weights->tensors == NULL || weights->entries == NULL || weights->texts == NULL || weights->parts == NULL ||
-        weights->data == NULL)
+    if (weights->parameters == NULL || weights->data == NULL)
         return -ENOMEM;
     memset(weights->data, 0, data_bytes);       /* the kernel provides memory at the first write */
-    return 0;
-}
-
-static struct safetensors_entry entry_of(const struct parameter *parameter)
-{
-    struct safetensors_entry entry = { .name = parameter->name, .dtype = "F32", .rank = parameter->rank,
-                                      .bytes = parameter->count * sizeof(float) };
-    for (uint32_t axis = 0; axis < parameter->rank; axis++)
-        entry.dims[axis] = parameter->dims[axis];
-    return entry;
+    return tensor_writer_open(&weights->file, weights->spec.net->parameter_count, OWN_TEXTS + WEIGHTS_ABOUT_TEXTS,
+                              SAFETENSORS_ALIGNMENT);
 }
 
 /* The rank of a parameter in the order of names. */
@@ -213,42 +185,19 @@ static void name_tensors(struct weights *weights)
     const struct net *const net = weights->spec.net;
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const uint32_t place = place_of(net, i);
-        struct tensor *const tensor = &weights->tensors[place];
-        tensor->parameter = i;
-        snprintf(tensor->hash_key, sizeof(tensor->hash_key), TENSOR_HASH_KEY "%s", net->parameters[i].name);
-        snprintf(tensor->hash, sizeof(tensor->hash), "%016x", 0u);
-        weights->entries[place] = entry_of(&net->parameters[i]);
-        weights->texts[FIXED_TEXTS + place] = (struct safetensors_text){ tensor->hash_key, tensor->hash };
+        weights->parameters[place] = i;
+        tensor_writer_name(&weights->file, place, net->parameters[i].name, &net->parameters[i], 0);
     }
 }
 
-static void place_fixed_texts(struct weights *weights)
+static int make_header(struct weights *weights, uint64_t count)
 {
-    weights->texts[0] = (struct safetensors_text){ "format", "pt" };
-    weights->texts[1] = (struct safetensors_text){ WEIGHTS_STEPS, weights->steps };
-}
-
-static void place_data(struct weights *weights)
-{
-    float *next = weights->data;
-    for (uint32_t i = 0; i < weights->spec.net->parameter_count; i++) {
-        struct tensor *const tensor = &weights->tensors[i];
-        if (is_borrowed(weights->spec, tensor->parameter))
-            continue;
-        tensor->data = next;
-        next += weights->spec.net->parameters[tensor->parameter].count;
-    }
-}
-
-static int make_header(struct weights *weights, uint64_t steps)
-{
-    const uint32_t count = weights->spec.net->parameter_count;
+    char steps[24];
+    const struct safetensors_text texts[OWN_TEXTS] = { { "format", "pt" }, { WEIGHTS_STEPS, steps } };
     uint32_t about_count;
     const struct safetensors_text *const about = weights_about_texts(weights->about, &about_count);
-    memcpy(weights->texts + FIXED_TEXTS + count, about, about_count * sizeof(*about));
-    snprintf(weights->steps, sizeof(weights->steps), "%" PRIu64, steps);
-    return safetensors_header(&weights->header, weights->entries, count, weights->texts,
-                              count + FIXED_TEXTS + about_count, SAFETENSORS_ALIGNMENT);
+    snprintf(steps, sizeof(steps), "%" PRIu64, count);
+    return tensor_writer_head(&weights->file, texts, OWN_TEXTS, about, about_count);
 }
 
 int weights_open(struct weights **weights_out, struct weights_spec spec, const struct pixels_text *pixels)
@@ -257,12 +206,9 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
     if (weights == NULL)
         return -ENOMEM;
     weights->spec = spec;
-    json_init(&weights->header, false);
     int rc = take_room(weights);
     if (rc == 0) {
         name_tensors(weights);
-        place_fixed_texts(weights);
-        place_data(weights);
         rc = weights_about_open(&weights->about, spec.net, pixels);
     }
     if (rc == 0 && spec.learned != NULL)
@@ -300,65 +246,56 @@ void weights_close(struct weights *weights)
 {
     if (weights == NULL)
         return;
-    json_release(&weights->header);
+    tensor_writer_close(&weights->file);
     weights_about_close(weights->about);
     free(weights->data);
-    free(weights->parts);
-    free(weights->texts);
-    free(weights->entries);
-    free(weights->tensors);
+    free(weights->parameters);
     free(weights);
 }
 
 /* ---- saving ---- */
 
 /* A tower stores gradients in the layout of its weights, which needs at least as much space as plain floats. */
-static float *room_of(const struct tensor *tensor, struct tower *tower)
+static float *gradients_of(uint32_t parameter, struct tower *tower)
 {
-    if (tensor->data != NULL)
-        return tensor->data;
-    const struct arena_range *const range = &tower_arena(tower)->ranges[tensor->parameter];
+    const struct arena_range *const range = &tower_arena(tower)->ranges[parameter];
     assert(tower_gradients(tower) != NULL && tower_spec(tower)->device->ops->host_memory);
-    assert(range->count >= tower_spec(tower)->net->parameters[tensor->parameter].count);
+    assert(range->count >= tower_spec(tower)->net->parameters[parameter].count);
     return tower_gradients(tower) + range->offset;
 }
 
-/* Reads a tensor into its buffer, which becomes a part of the file. */
-static int read_tensor(const struct weights *weights, struct tensor *tensor, struct tower *tower,
-                       struct file_part *part)
+/* The first tensor that is not finite ends it, because its name is reported. */
+static int read_tensors(struct weights *weights, struct tower *tower)
 {
-    const size_t count = weights->spec.net->parameters[tensor->parameter].count;
-    float *const data = room_of(tensor, tower);
-    const int read = tower_read(tower, tensor->parameter, data);
-    if (read != 0)
-        return read == -ENOMEM ? read : -EREMOTEIO;
-    *part = (struct file_part){ data, count * sizeof(float) };
-    snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64, (uint64_t)XXH3_64bits(data, part->bytes));
-    return floats_find_nonfinite(data, count) == count ? 0 : -EDOM;
-}
-
-static int read_tensors(const struct weights *weights, struct tower *tower, const char **broken_out)
-{
+    struct tensor_writer *const file = &weights->file;
+    float *next = weights->data;
     int rc = 0;
-    for (uint32_t i = 0; i < weights->spec.net->parameter_count && rc == 0; i++) {
-        rc = read_tensor(weights, &weights->tensors[i], tower, &weights->parts[FRONT_PARTS + i]);
-        if (rc == -EDOM)
-            *broken_out = weights->entries[i].name;
+    for (uint32_t i = 0; i < file->count && rc == 0 && file->broken == NULL; i++) {
+        const uint32_t parameter = weights->parameters[i];
+        const bool borrows = is_borrowed(weights->spec, parameter);
+        float *const data = borrows ? gradients_of(parameter, tower) : next;
+        next += borrows ? 0 : weights->spec.net->parameters[parameter].count;
+        rc = tower_read(tower, parameter, data);
+        if (rc == 0)
+            tensor_writer_put(file, i, data, true);
     }
-    return rc;
+    return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
 }
 
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
                  uint64_t steps, const char **broken_out)
 {
-    int rc = read_tensors(weights, tower, broken_out);
+    struct tensor_writer *const writer = &weights->file;
+    writer->broken = NULL;
+    int rc = read_tensors(weights, tower);
+    if (writer->broken != NULL) {
+        *broken_out = writer->broken;
+        return -EDOM;
+    }
     if (rc == 0)
         rc = make_header(weights, steps);
     if (rc != 0)
         return rc;
-    uint8_t length[SAFETENSORS_LENGTH_BYTES];
-    safetensors_length(weights->header.bytes, length);
-    weights->parts[0] = (struct file_part){ length, sizeof(length) };
-    weights->parts[1] = (struct file_part){ weights->header.text, weights->header.bytes };
-    return run_directory_write(directory, file, weights->parts, FRONT_PARTS + weights->spec.net->parameter_count);
+    tensor_writer_join(writer);
+    return run_directory_write(directory, file, writer->parts, writer->part_count);
 }

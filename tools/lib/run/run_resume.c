@@ -780,7 +780,7 @@ struct run_start {
     uint64_t first;             /* batch */
     struct run_progress progress;
     char path[PATH_MAX];        /* of the checkpoint; "": the run is new */
-    char hash[CHECKPOINT_HASH_DIGITS + 1];      /* of its header */
+    char hash[TENSOR_HASH_DIGITS + 1];      /* of its header */
 };
 
 /* An absolute path, where there is one: other hosts may start in another folder. */

@@ -4,14 +4,14 @@ sync_libsync_a_SOURCES = \
 	%D%/gate.c \
 	%D%/host_arena.c \
 	%D%/modes.c \
-	%D%/ranks/doorbells.c \
+	%D%/ranks/abort_notice.c \
 	%D%/ranks/launcher.c \
-	%D%/ranks/mail.c \
+	%D%/ranks/messages.c \
+	%D%/ranks/rank_heartbeat.c \
 	%D%/ranks/rank_memory.c \
-	%D%/ranks/rank_watch.c \
 	%D%/ranks/ranks.c \
 	%D%/ranks/reduce_ranks.c \
-	%D%/ranks/refusal.c \
+	%D%/ranks/wakeup.c \
 	%D%/reduce.c \
 	%D%/reduce_host.c \
 	%D%/reduce_server.c \

@@ -70,16 +70,16 @@ compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
 sync_tests = \
+	%D%/sync/ranks/test_abort_notice \
+	%D%/sync/ranks/test_launcher \
+	%D%/sync/ranks/test_ranks \
 	%D%/sync/test_averaging \
 	%D%/sync/test_bucket \
 	%D%/sync/test_failing_towers \
 	%D%/sync/test_frozen_towers \
 	%D%/sync/test_gate \
 	%D%/sync/test_halves \
-	%D%/sync/test_launcher \
-	%D%/sync/test_ranks \
 	%D%/sync/test_reduce \
-	%D%/sync/test_refusal \
 	%D%/sync/test_relaxed \
 	%D%/sync/test_server \
 	%D%/sync/test_servers \
@@ -99,6 +99,11 @@ tools_tests = \
 	%D%/tools/observe/test_event_file \
 	%D%/tools/observe/test_histogram \
 	%D%/tools/observe/test_trace_file \
+	%D%/tools/ranks/test_checkpoint_transfer \
+	%D%/tools/ranks/test_rank_share \
+	%D%/tools/ranks/test_remote_towers \
+	%D%/tools/ranks/test_shutdown \
+	%D%/tools/ranks/test_startup_check \
 	%D%/tools/report/test_report_input \
 	%D%/tools/results/test_checkpoint_sender \
 	%D%/tools/results/test_initial_weights \
@@ -111,20 +116,17 @@ tools_tests = \
 	%D%/tools/test_checkpoint \
 	%D%/tools/test_chunk_board \
 	%D%/tools/test_columns \
-	%D%/tools/test_conclusion \
 	%D%/tools/test_config \
 	%D%/tools/test_confusion \
 	%D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy \
 	%D%/tools/test_dali_index \
 	%D%/tools/test_device_plan \
-	%D%/tools/test_far_towers \
 	%D%/tools/test_found_sample \
 	%D%/tools/test_glyph \
 	%D%/tools/test_image_change \
 	%D%/tools/test_image_check \
 	%D%/tools/test_limits \
-	%D%/tools/test_meeting \
 	%D%/tools/test_memory_fit \
 	%D%/tools/test_memory_plan \
 	%D%/tools/test_options \
@@ -132,7 +134,6 @@ tools_tests = \
 	%D%/tools/test_pixels \
 	%D%/tools/test_progress \
 	%D%/tools/test_quantity \
-	%D%/tools/test_rank_share \
 	%D%/tools/test_recipes \
 	%D%/tools/test_report \
 	%D%/tools/test_resume \
@@ -143,7 +144,6 @@ tools_tests = \
 	%D%/tools/test_shards_statistics \
 	%D%/tools/test_siblings \
 	%D%/tools/test_splits \
-	%D%/tools/test_state_mail \
 	%D%/tools/test_step_stats \
 	%D%/tools/test_stop_rule \
 	%D%/tools/test_tower_plan \
@@ -169,11 +169,11 @@ wrap = -Wl,--wrap=
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
-%C%_sync_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create \
+%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create \
 	$(wrap)munmap $(wrap)pthread_cond_wait
-%C%_sync_test_refusal_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
+%C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
-%C%_tools_test_state_mail_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
+%C%_tools_ranks_test_checkpoint_transfer_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 

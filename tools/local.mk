@@ -84,17 +84,9 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/results/weights_agree.c \
 	%D%/lib/run/about.c \
 	%D%/lib/run/account.c \
-	%D%/lib/run/conclusion.c \
-	%D%/lib/run/core_share.c \
 	%D%/lib/run/device_plan.c \
-	%D%/lib/run/device_share.c \
 	%D%/lib/run/environment.c \
-	%D%/lib/run/far_towers.c \
 	%D%/lib/run/feed.c \
-	%D%/lib/run/launched.c \
-	%D%/lib/run/meeting.c \
-	%D%/lib/run/meeting_facts.c \
-	%D%/lib/run/meeting_report.c \
 	%D%/lib/run/memory_plan.c \
 	%D%/lib/run/observe/event_file.c \
 	%D%/lib/run/observe/histogram.c \
@@ -104,7 +96,16 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/pipeline.c \
 	%D%/lib/run/plan_doubts.c \
 	%D%/lib/run/progress_display.c \
-	%D%/lib/run/rank_share.c \
+	%D%/lib/run/ranks/checkpoint_transfer.c \
+	%D%/lib/run/ranks/core_share.c \
+	%D%/lib/run/ranks/device_share.c \
+	%D%/lib/run/ranks/rank_share.c \
+	%D%/lib/run/ranks/remote_towers.c \
+	%D%/lib/run/ranks/shutdown.c \
+	%D%/lib/run/ranks/startup_abort.c \
+	%D%/lib/run/ranks/startup_check.c \
+	%D%/lib/run/ranks/startup_facts.c \
+	%D%/lib/run/ranks/startup_report.c \
 	%D%/lib/run/report.c \
 	%D%/lib/run/run.c \
 	%D%/lib/run/run_data.c \
@@ -113,7 +114,6 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/run_resume.c \
 	%D%/lib/run/run_state.c \
 	%D%/lib/run/run_trace.c \
-	%D%/lib/run/state_mail.c \
 	%D%/lib/run/step_stats.c \
 	%D%/lib/run/stop_rule.c \
 	%D%/lib/run/summary.c \

@@ -31,10 +31,10 @@
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/limits.h"
 #include "tools/lib/phase.h"
-#include "tools/lib/run/core_share.h"
 #include "tools/lib/run/environment.h"
-#include "tools/lib/run/launched.h"
-#include "tools/lib/run/meeting.h"
+#include "tools/lib/run/ranks/core_share.h"
+#include "tools/lib/run/ranks/startup_abort.h"
+#include "tools/lib/run/ranks/startup_check.h"
 #include "tools/lib/run/run.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_plan.h"
@@ -301,7 +301,7 @@ static int describe(const struct arguments *arguments)
 static int doctor(const struct arguments *arguments)
 {
     struct settings settings;
-    int code = launched_refuse("--doctor");
+    int code = startup_refuse_command("--doctor");
     if (code != EXIT_CODE_OK)
         return code;
     if (arguments->config_path == NULL && arguments->assignment_count > 0) {
@@ -365,14 +365,14 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     if (launcher->mpi == MPI_LIBRARY_NONE)
         return code;
     if (launcher_load(launcher, &module, reason) != 0)
-        return launched_refuse_all(reason);         /* others may have the module */
+        return startup_abort(reason);         /* others may have the module */
     const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
     if (opened != 0 && !ranks_failed(*ranks_out)) {
-        meeting_end(*ranks_out);
-        return launched_end_all(opened);
+        startup_end(*ranks_out);
+        return startup_abort_others(opened);
     }
-    const struct meeting_facts facts = { .kind = kind, .settings = settings };
-    const int agreed = opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
+    const struct startup_facts facts = { .kind = kind, .settings = settings };
+    const int agreed = opened != 0 ? opened : startup_check_facts(*ranks_out, code, &facts);
     return agreed != 0 ? agreed : core_share_agree(*ranks_out, settings);
 }
 
@@ -385,7 +385,7 @@ static void leave_ranks(struct ranks *ranks, int code)
 {
     if (ranks != NULL)
         signals_ignore();
-    meeting_end(ranks);
+    startup_end(ranks);
     if (ranks_failed(ranks)) {
         (void)ranks_flush(ranks);       /* the others may wait to be told */
         (void)output_end();
@@ -436,7 +436,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     if (arguments->kind == RUN_CHECK)
         output_end_with_reader();       /* --check | head: nothing is lost but text */
     if (arguments->launcher_problem[0] != '\0')
-        return launched_refuse_all(arguments->launcher_problem);
+        return startup_abort(arguments->launcher_problem);
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
     settings.rank = launcher->rank;
@@ -454,7 +454,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
 {
     if (arguments->is_wrong || (!arguments->help && !arguments->version && !arguments->describe && !arguments->doctor))
         return run(arguments, process_start_ns);
-    meeting_end(NULL);
+    startup_end(NULL);
     output_end_with_reader();
     (void)output_start();       /* without it writing is direct */
     if (arguments->help)
@@ -494,7 +494,7 @@ static int find_launcher(struct arguments *arguments)
     if (launcher->mpi == MPI_LIBRARY_NONE)
         return EXIT_CODE_OK;
     signals_block();
-    return meeting_begin(launcher->rank);
+    return startup_begin(launcher->rank);
 }
 
 static int train(int argc, char **argv, uint64_t process_start_ns)
@@ -508,7 +508,7 @@ static int train(int argc, char **argv, uint64_t process_start_ns)
         code = arguments.is_wrong && arguments.launcher.size == 1 ? EXIT_CODE_USAGE
                                                                   : dispatch(&arguments, process_start_ns);
     }
-    meeting_end(NULL);
+    startup_end(NULL);
     free(arguments.assignments);
     return code;
 }

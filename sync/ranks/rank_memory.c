@@ -20,7 +20,7 @@
  * name space of processes; 0: not known. The token is also behind the memory's end. */
 struct offer { uint64_t bytes, token, place; int32_t process, descriptor; };        /* bytes: with the token */
 
-enum round { OFFERS, ANSWERS, LINKED };
+enum round { OFFERS, ANSWERS, CONNECTED };
 
 struct neighbour {
     struct offer offer;                 /* the other rank's */
@@ -122,10 +122,10 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 {
     if (is_rank(memory, rank))
         return memory->memory;
-    return memory->round == LINKED ? memory->neighbours[rank].memory : NULL;
+    return memory->round == CONNECTED ? memory->neighbours[rank].memory : NULL;
 }
 
-/* ---- linking ---- */
+/* ---- connecting ---- */
 
 /* A file in memory of this size that cannot change? A descriptor of another number space may be anything, such as a
  * device that acts when it is opened: so this is asked before that. */
@@ -238,9 +238,9 @@ static void end_round(struct rank_memory *memory)
     memory->is_begun = false;
 }
 
-int rank_memory_link(struct rank_memory *memory, int tag, struct rank_wait *wait_out)
+int rank_memory_connect(struct rank_memory *memory, int tag, struct rank_wait *wait_out)
 {
-    while (memory->round != LINKED) {
+    while (memory->round != CONNECTED) {
         int rc = memory->is_begun ? 0 : -begin_round(memory, tag);
         memory->is_begun = true;
         if (rc == 0)

@@ -19,8 +19,8 @@ void rank_memory_close(struct rank_memory *memory, bool is_kept);
 /* Exchange the messages by which ranks find out who shares. In the communication thread, until it returns 1: all is known.
  * 0: call it again; *wait_out, unless NULL, says which rank it waits for. Negative: an error of the library. Uses the tags
  * `tag` and `tag` + 1. */
-int rank_memory_link(struct rank_memory *memory, int tag, struct rank_wait *wait_out);
-/* This rank's memory, or that of another rank: NULL before linking, and where the two do not share. Then neither has the
+int rank_memory_connect(struct rank_memory *memory, int tag, struct rank_wait *wait_out);
+/* This rank's memory, or that of another rank: NULL before connecting, and where the two do not share. Then neither has the
  * other's. */
 void *rank_memory_of(const struct rank_memory *memory, uint32_t rank);
 

@@ -1,4 +1,4 @@
-/* The ranks of a run: opening and closing, and the thread that talks to MPI. It sleeps until others wake it (doorbells.h).
+/* The ranks of a run: opening and closing, and the thread that talks to MPI. It sleeps until others wake it (wakeup.h).
  * While messages are in flight it polls them, less and less often as long as none passes. */
 #include "sync/ranks/ranks.h"
 
@@ -12,8 +12,8 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
+#include "sync/ranks/abort_notice.h"
 #include "sync/ranks/ranks_private.h"
-#include "sync/ranks/refusal.h"
 
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
@@ -60,21 +60,21 @@ const struct mpi_module *ranks_module(const struct ranks *ranks)
     return ranks->module;
 }
 
-void ranks_at_phase(struct ranks *ranks, const char *phase)
+void ranks_set_phase(struct ranks *ranks, const char *phase)
 {
     if (ranks == NULL || atomic_exchange(&ranks->phase, phase) == phase)
         return;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        rank_watch_beat(ranks, rank);
+        rank_heartbeat_send(ranks, rank);
 }
 
-void ranks_at_step(struct ranks *ranks, uint64_t step)
+void ranks_set_step(struct ranks *ranks, uint64_t step)
 {
     if (ranks != NULL)
         atomic_store(&ranks->step, step);
 }
 
-void ranks_at_bucket(struct ranks *ranks, uint64_t bucket)
+void ranks_set_bucket(struct ranks *ranks, uint64_t bucket)
 {
     if (ranks != NULL)
         atomic_store(&ranks->bucket, bucket);
@@ -90,7 +90,7 @@ void ranks_submit(struct ranks *ranks, struct ranks_job *job)
     ranks->job_end = &job->next;
     ranks->job_count++;
     pthread_mutex_unlock(&ranks->lock);
-    doorbells_ring(ranks->doorbells, ranks->launcher.rank);
+    wakeup_send(ranks->wakeup, ranks->launcher.rank);
 }
 
 bool ranks_abandon_jobs(struct ranks *ranks)
@@ -98,7 +98,7 @@ bool ranks_abandon_jobs(struct ranks *ranks)
     pthread_mutex_lock(&ranks->lock);
     ranks->are_jobs_abandoned = ranks->are_jobs_abandoned || ranks->job_count > 0;
     while (ranks->are_jobs_abandoned) {
-        doorbells_ring(ranks->doorbells, ranks->launcher.rank);
+        wakeup_send(ranks->wakeup, ranks->launcher.rank);
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     }
     const bool was_abandoned = ranks->was_job_abandoned;
@@ -106,23 +106,23 @@ bool ranks_abandon_jobs(struct ranks *ranks)
     return was_abandoned;
 }
 
-bool ranks_reach(const struct ranks *ranks, uint32_t rank)
+bool ranks_can_wake(const struct ranks *ranks, uint32_t rank)
 {
-    return doorbells_reach(ranks->doorbells, rank);
+    return wakeup_reaches(ranks->wakeup, rank);
 }
 
 void ranks_wake(struct ranks *ranks, uint32_t rank)
 {
-    doorbells_ring(ranks->doorbells, rank);
+    wakeup_send(ranks->wakeup, rank);
 }
 
 /* ---- the communication thread ---- */
 
 struct talk {
-    struct outgoing *flying;            /* mail that is being sent */
+    struct outgoing *flying;            /* message that is being sent */
     struct ranks_job *jobs, **jobs_end; /* in work */
     uint64_t moved_ns;                  /* when something last came, was sent or was announced */
-    uint32_t announced;                 /* mail, by then */
+    uint32_t announced;                 /* message, by then */
 };
 
 static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
@@ -130,9 +130,9 @@ static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
     char text[MPI_MODULE_TEXT_BYTES];
     ranks->module->explain(error, text);
     if (peer < ranks->launcher.size)
-        rank_watch_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
+        rank_heartbeat_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
     else
-        rank_watch_fail(ranks, EXIT_CODE_RANK, "a message between ranks failed: %s", text);
+        rank_heartbeat_fail(ranks, EXIT_CODE_RANK, "a message between ranks failed: %s", text);
 }
 
 /* Take over the jobs that were submitted; forget all when they are abandoned. */
@@ -185,7 +185,7 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
 /* Is anything in flight that has to be tested? */
 static bool has_messages(const struct ranks *ranks, const struct talk *talk)
 {
-    bool has = talk->flying != NULL || !ranks->are_linked || doorbells_mail(ranks->doorbells) != ranks->mail_taken;
+    bool has = talk->flying != NULL || !ranks->are_connected || wakeup_announced(ranks->wakeup) != ranks->announced_received;
     for (const struct ranks_job *job = talk->jobs; job != NULL && !has; job = job->next)
         has = job->is_polled;
     return has;
@@ -196,7 +196,7 @@ static bool listens(const struct ranks *ranks)
 {
     bool listens = false;
     for (uint32_t rank = 0; rank < ranks->launcher.size && !listens; rank++)
-        listens = !doorbells_reach(ranks->doorbells, rank);
+        listens = !wakeup_reaches(ranks->wakeup, rank);
     return listens;
 }
 
@@ -211,26 +211,26 @@ static void nap(struct ranks *ranks, const struct talk *talk, uint32_t rung)
         length = (now - talk->moved_ns) / NAP_SHARE;
         length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
     }
-    doorbells_sleep(ranks->doorbells, rung, now + length);
+    wakeup_sleep(ranks->wakeup, rung, now + length);
 }
 
 /* Again and again, until it is known which ranks can ring. 0 or an error of the library. */
-static int link_doorbells(struct ranks *ranks)
+static int connect_wakeup(struct ranks *ranks)
 {
     struct rank_wait wait = { .rank = ranks->launcher.rank };
-    const int rc = doorbells_link(ranks->doorbells, DOORBELLS_TAG, &wait);
+    const int rc = wakeup_connect(ranks->wakeup, WAKEUP_TAG, &wait);
     if (rc < 0)
         return -rc;
-    atomic_store(&ranks->unlinked, wait.rank);
+    atomic_store(&ranks->unconnected, wait.rank);
     atomic_store(&ranks->lacks_answer, wait.for_answer);
     pthread_mutex_lock(&ranks->lock);
-    ranks->are_linked = rc == 1;
+    ranks->are_connected = rc == 1;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
     return 0;
 }
 
-/* False: the ranks are closed, and all mail is sent. */
+/* False: the ranks are closed, and all message is sent. */
 static bool goes_on(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -244,19 +244,19 @@ static void talk_until_closed(struct ranks *ranks)
     struct talk talk = { .moved_ns = clock_now_ns() };
     talk.jobs_end = &talk.jobs;
     uint32_t peer = UINT32_MAX;
-    int rc = mail_begin(ranks, &peer);
+    int rc = messages_begin(ranks, &peer);
     while (goes_on(ranks)) {
-        const uint32_t rung = doorbells_count(ranks->doorbells);
+        const uint32_t rung = wakeup_count(ranks->wakeup);
         bool has_moved = false;
-        if (rc == 0 && !ranks->are_linked) {
+        if (rc == 0 && !ranks->are_connected) {
             peer = UINT32_MAX;
-            rc = link_doorbells(ranks);
+            rc = connect_wakeup(ranks);
         }
         if (rc == 0)
-            rc = mail_advance(ranks, &talk.flying, &has_moved, &peer);
+            rc = messages_advance(ranks, &talk.flying, &has_moved, &peer);
         if (rc != 0)
             fail_by_library(ranks, peer, rc);
-        const uint32_t announced = doorbells_mail(ranks->doorbells);
+        const uint32_t announced = wakeup_announced(ranks->wakeup);
         has_moved = has_moved || announced != talk.announced;
         talk.announced = announced;
         take_jobs(ranks, &talk);
@@ -306,11 +306,11 @@ static void communication_loop(void *arg)
     if (code != 0)
         return;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        rank_watch_beat(ranks, rank);
+        rank_heartbeat_send(ranks, rank);
     talk_until_closed(ranks);
     if (ranks_failed(ranks) || ranks->was_job_abandoned)
         return;
-    mail_end(ranks);
+    messages_end(ranks);
     atomic_store(&ranks->call, "MPI_Finalize");
     (void)ranks->module->finalize();
     atomic_store(&ranks->call, NULL);
@@ -324,14 +324,14 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     ranks->out_end = &ranks->out_first;
     ranks->job_end = &ranks->job_first;
     atomic_init(&ranks->phase, "starting");
-    atomic_init(&ranks->step, RANKS_NOWHERE);
-    atomic_init(&ranks->bucket, RANKS_NOWHERE);
+    atomic_init(&ranks->step, RANKS_NONE);
+    atomic_init(&ranks->bucket, RANKS_NONE);
     ranks->deadline_s = deadline_s;
     if (gethostname(ranks->host, sizeof(ranks->host) - 1) != 0)
         snprintf(ranks->host, sizeof(ranks->host), "unknown host");
     pthread_mutex_init(&ranks->lock, NULL);
     pthread_cond_init(&ranks->changed, NULL);
-    clock_init_condition(&ranks->watch_changed);
+    clock_init_condition(&ranks->heartbeat_changed);
     ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
     if (ranks->peers == NULL)
         return -ENOMEM;
@@ -340,13 +340,13 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
         peer->end = &peer->first;
         snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank, ranks->host);
     }
-    return doorbells_open(&ranks->doorbells, ranks);
+    return wakeup_open(&ranks->wakeup, ranks);
 }
 
-/* Is MPI initialized, is this rank's doorbell linked with all others, and has every peer said who it is? */
+/* Is MPI initialized, is this rank's wakeup_flag linked with all others, and has every peer said who it is? */
 static bool have_all_come(const struct ranks *ranks)
 {
-    bool have_all = ranks->is_open && ranks->are_linked;
+    bool have_all = ranks->is_open && ranks->are_connected;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         have_all = have_all && ranks->peers[rank].is_known;
     return have_all;
@@ -369,8 +369,8 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
     int rc = ranks == NULL ? -ENOMEM : init(ranks, launcher, deadline_s);
     if (rc == 0) {
         ranks->module = module;
-        refusal_prepare();
-        rc = thread_start(&ranks->watch, "rank watch", rank_watch_loop, ranks);
+        abort_notice_prepare();
+        rc = thread_start(&ranks->watch, "rank watch", rank_heartbeat_loop, ranks);
     }
     if (rc == 0)
         rc = thread_start(&ranks->communication, "ranks", communication_loop, ranks);
@@ -386,25 +386,25 @@ static void set_flag(struct ranks *ranks, bool *flag)
 {
     pthread_mutex_lock(&ranks->lock);
     *flag = true;
-    pthread_cond_signal(&ranks->watch_changed);
+    pthread_cond_signal(&ranks->heartbeat_changed);
     pthread_mutex_unlock(&ranks->lock);
-    doorbells_ring(ranks->doorbells, ranks->launcher.rank);
+    wakeup_send(ranks->wakeup, ranks->launcher.rank);
 }
 
 static void release(struct ranks *ranks)
 {
     for (uint32_t rank = 0; rank < ranks->launcher.size; rank++)
-        for (struct mail *mail = ranks->peers[rank].first, *next; mail != NULL; mail = next) {
-            next = mail->next;
-            free(mail);
+        for (struct message *message = ranks->peers[rank].first, *next; message != NULL; message = next) {
+            next = message->next;
+            free(message);
         }
-    for (struct outgoing *out = ranks->out_first, *next; out != NULL; out = next) {     /* beats */
+    for (struct outgoing *out = ranks->out_first, *next; out != NULL; out = next) {     /* heartbeats */
         next = out->next;
         free(out);
     }
-    doorbells_close(ranks->doorbells);
+    wakeup_close(ranks->wakeup);
     free(ranks->peers);
-    pthread_cond_destroy(&ranks->watch_changed);
+    pthread_cond_destroy(&ranks->heartbeat_changed);
     pthread_cond_destroy(&ranks->changed);
     pthread_mutex_destroy(&ranks->lock);
     free(ranks);
@@ -427,7 +427,7 @@ void ranks_close(struct ranks *ranks)
         output_flush(FLUSH_MS);
         _exit(ranks->failure.code);
     }
-    set_flag(ranks, &ranks->watch_ends);
+    set_flag(ranks, &ranks->heartbeat_ends);
     thread_join(ranks->watch);
     release(ranks);
 }

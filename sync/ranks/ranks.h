@@ -5,10 +5,10 @@
  * are in flight; otherwise it sleeps until another thread, or a rank of its host, wakes it.
  *
  * A second thread watches that thread and the other ranks, from before MPI is initialized. At least once a second every
- * rank sends a beat to rank 0, and rank 0 to every rank. A beat says that its sender is alive, and what it is doing. A rank
+ * rank sends a heartbeat to rank 0, and rank 0 to every rank. A heartbeat says that its sender is alive, and what it is doing. A rank
  * that is silent for longer than the deadline ends the run (EXIT_CODE_STALL).
  *
- * Ranks send each other mail: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
+ * Ranks send each other message: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
  * is received in the order in which it was sent. Sums do not go through rank 0; they are jobs (ranks_job). */
 #ifndef PIPETRAIN_RANKS_H
 #define PIPETRAIN_RANKS_H
@@ -23,24 +23,24 @@
 
 struct ranks;
 
-/* What mail is about. The first kinds are the business of ranks.c. */
-enum mail_kind {
-    MAIL_BEAT,                  /* the sender is alive; its phase, step and bucket */
-    MAIL_FAILURE,               /* its sender's run has failed */
+/* What message is about. The first kinds are the business of ranks.c. */
+enum message_kind {
+    MESSAGE_HEARTBEAT,                  /* the sender is alive; its phase, step and bucket */
+    MESSAGE_FAILURE,               /* its sender's run has failed */
     /* Handled in the communication thread when they arrive (ranks_set_handler): */
-    MAIL_STOP,                  /* to rank 0: a signal has come, its number as int */
-    MAIL_LIMIT,                 /* to the others: batches below this uint64_t may begin */
-    MAIL_MARK,                  /* to the others: the batch after which all towers make a snapshot, uint64_t */
-    MAIL_END,                   /* to the others: the first batch that no longer begins, uint64_t */
+    MESSAGE_STOP,                  /* to rank 0: a signal has come, its number as int */
+    MESSAGE_LIMIT,                 /* to the others: batches below this uint64_t may begin */
+    MESSAGE_SNAPSHOT,                  /* to the others: the batch after which all towers make a snapshot, uint64_t */
+    MESSAGE_END,                   /* to the others: the first batch that no longer begins, uint64_t */
     /* Waited for (ranks_receive): */
-    MAIL_HANDLED,               /* the number of kinds before */
-    MAIL_MEETING = MAIL_HANDLED,        /* at the start and the end of a run */
-    MAIL_REPORT,                /* to rank 0: the reports of a batch */
-    MAIL_SNAPSHOT,              /* to the others: is the snapshot of this batch saved? */
-    MAIL_STATE,                 /* to rank 0: a part of a checkpoint; from it, empty: send the next part */
-    MAIL_DAMAGE,                /* to rank 0: a damaged record, or one with a warning */
-    MAIL_COUNTS,                /* to rank 0: what the loader counted, at the end */
-    MAIL_COUNT
+    MESSAGE_HANDLED,               /* the number of kinds before */
+    MESSAGE_COLLECTIVE = MESSAGE_HANDLED,        /* at the start and the end of a run */
+    MESSAGE_REPORT,                /* to rank 0: the reports of a batch */
+    MESSAGE_DECISION,              /* to the others: is the snapshot of this batch saved? */
+    MESSAGE_CHECKPOINT,                 /* to rank 0: a part of a checkpoint; from it, empty: send the next part */
+    MESSAGE_DAMAGE,                /* to rank 0: a damaged record, or one with a warning */
+    MESSAGE_COUNTS,                /* to rank 0: what the loader counted, at the end */
+    MESSAGE_KINDS
 };
 
 /* ---- opening and closing; main only ---- */
@@ -66,40 +66,40 @@ const char *ranks_host(const struct ranks *ranks, uint32_t rank);
 /* "Open MPI 4.1.4" */
 const char *ranks_library(const struct ranks *ranks);
 
-/* ---- mail; any thread ---- */
+/* ---- message; any thread ---- */
 
-/* Received mail; free it. */
-struct mail {
-    struct mail *next;
+/* Received message; free it. */
+struct message {
+    struct message *next;
     uint32_t from;
-    enum mail_kind kind;
+    enum message_kind kind;
     size_t bytes;
     _Alignas(16) unsigned char data[];
 };
 
 /* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0; -ECANCELED when the receiver is silent;
  * or -ENOMEM: then the run fails, and this process ends soon. */
-int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes);
+int ranks_send(struct ranks *ranks, uint32_t to, enum message_kind kind, const void *data, size_t bytes);
 /* The same to all others. Rank 0 only. */
-int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes);
-/* Wait until all mail of this process is sent, including the mail that tells others of its failure. Once a rank has failed,
+int ranks_send_all(struct ranks *ranks, enum message_kind kind, const void *data, size_t bytes);
+/* Wait until all message of this process is sent, including the message that tells others of its failure. Once a rank has failed,
  * it waits for one second at most. 0 or -ECANCELED. */
 int ranks_flush(struct ranks *ranks);
-/* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
- * MAIL_MEETING, which is also sent after a failure, is waited for until its sender is silent. */
-int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out);
-/* The same without waiting: NULL where no such mail has come yet. */
-struct mail *ranks_try_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind);
-/* Call handle for each mail of a kind below MAIL_HANDLED, in the communication thread; NULL: such mail is dropped. It
+/* Wait for the next message of this kind (MESSAGE_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
+ * MESSAGE_COLLECTIVE, which is also sent after a failure, is waited for until its sender is silent. */
+int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out);
+/* The same without waiting: NULL where no such message has come yet. */
+struct message *ranks_try_receive(struct ranks *ranks, uint32_t from, enum message_kind kind);
+/* Call handle for each message of a kind below MESSAGE_HANDLED, in the communication thread; NULL: such message is dropped. It
  * returns when no handler runs any more. */
-void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct mail *mail), void *arg);
+void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct message *message), void *arg);
 
 /* ---- failures ---- */
 
 /* From now on `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed (EXIT_CODE_RANK; with MPICH, the code of
  * that rank), and when `stop` fails, the other ranks fail with its message. EXIT_CODE_NONFINITE is not passed on: after it
  * main ends the run in an orderly way. NULL: no run is watched any more. 0 or -ENOMEM. Main only. */
-int ranks_watch(struct ranks *ranks, struct stop *stop);
+int ranks_set_stop(struct ranks *ranks, struct stop *stop);
 /* Pass that failure on after all: the run cannot end in an orderly way. Main only, while `stop` is watched. */
 void ranks_announce_failure(struct ranks *ranks);
 /* Has any rank failed or gone silent? */
@@ -107,12 +107,12 @@ bool ranks_failed(const struct ranks *ranks);
 /* The exit code of a process that cannot go on because one has: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own where it
  * is this one. */
 int ranks_failure_code(const struct ranks *ranks);
-/* What this process is doing, for beats: a phase (a constant, kept; the others hear of it at once), a step, the sum of a
+/* What this process is doing, for heartbeats: a phase (a constant, kept; the others hear of it at once), a step, the sum of a
  * bucket. */
-#define RANKS_NOWHERE UINT64_MAX
-void ranks_at_phase(struct ranks *ranks, const char *phase);
-void ranks_at_step(struct ranks *ranks, uint64_t step);
-void ranks_at_bucket(struct ranks *ranks, uint64_t bucket);
+#define RANKS_NONE UINT64_MAX
+void ranks_set_phase(struct ranks *ranks, const char *phase);
+void ranks_set_step(struct ranks *ranks, uint64_t step);
+void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
 
 /* ---- work for the communication thread ---- */
 
@@ -134,7 +134,7 @@ void ranks_submit(struct ranks *ranks, struct ranks_job *job);
 bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
 /* For jobs. Can this rank's communication thread wake that of another one, and be woken by it? */
-bool ranks_reach(const struct ranks *ranks, uint32_t rank);
+bool ranks_can_wake(const struct ranks *ranks, uint32_t rank);
 /* Wake it, so that it advances its jobs. */
 void ranks_wake(struct ranks *ranks, uint32_t rank);
 

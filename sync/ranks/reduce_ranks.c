@@ -25,8 +25,8 @@
 /* MPI libraries send a short message at once, and a long one after the receiver's consent, which waits behind all data
  * that is queued on the same connection: of two ranks that exchange long ones, one would send after the other. */
 #define MESSAGE_BYTES 16384u
-#define LINK_TAG RANKS_TAG_FREE
-#define FIRST_TAG (LINK_TAG + 2)
+#define CONNECT_TAG RANKS_TAG_FREE
+#define FIRST_TAG (CONNECT_TAG + 2)
 /* A rank has two copies of the memory in which others read a bucket, and uses them in turn. It writes to a copy again two
  * exchanges later; by then all others have ended the exchange in which they read it. */
 #define COPIES 2u
@@ -164,7 +164,7 @@ static size_t counters_bytes(const struct ranks_reduce *reduce)
 /* Does this rank read that one's memory? They wake each other when there is something to read. */
 static bool shares(const struct ranks_reduce *reduce, uint32_t rank)
 {
-    return rank_memory_of(reduce->memory, rank) != NULL && ranks_reach(reduce->ranks, rank);
+    return rank_memory_of(reduce->memory, rank) != NULL && ranks_can_wake(reduce->ranks, rank);
 }
 
 static struct counters *counters_of(const struct exchange *exchange, uint32_t rank)
@@ -395,7 +395,7 @@ static void finish(struct exchange *exchange)
     struct rendezvous *const rendezvous = &exchange->reduce->rendezvous;
     give_out(exchange);
     exchange->number++;
-    ranks_at_bucket(exchange->reduce->ranks, RANKS_NOWHERE);
+    ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
     pthread_mutex_lock(&rendezvous->lock);
     exchange->done++;
     pthread_cond_broadcast(&rendezvous->changed);
@@ -418,7 +418,7 @@ static int begin_stage(struct exchange *exchange)
 {
     exchange->is_begun = true;
     exchange->message_count = exchange->passed_count = 0;
-    ranks_at_bucket(exchange->reduce->ranks, exchange->bucket);
+    ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
     announce_stage(exchange);
     return exchange->stage == COLLECTS ? begin_collecting(exchange) : begin_spreading(exchange);
 }
@@ -427,8 +427,8 @@ static int begin_stage(struct exchange *exchange)
 static int advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
-    int rc = rank_memory_link(exchange->reduce->memory, LINK_TAG, NULL);
-    const bool is_linked = rc == 1;
+    int rc = rank_memory_connect(exchange->reduce->memory, CONNECT_TAG, NULL);
+    const bool is_connected = rc == 1;
     job->has_moved = false;
     while (rc == 1) {
         rc = exchange->is_begun ? 0 : -begin_stage(exchange);
@@ -445,7 +445,7 @@ static int advance(struct ranks_job *job)
         sum_part(exchange);
         exchange->stage = SPREADS;
     }
-    job->is_polled = !is_linked || exchange->passed_count < exchange->message_count;
+    job->is_polled = !is_connected || exchange->passed_count < exchange->message_count;
     return rc;
 }
 
@@ -723,8 +723,8 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
 static size_t ranks_host_bytes(const struct reduce *base, size_t floats, bool has_bf16_grads)
 {
     const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
-    const uint32_t ranks = ranks_size(reduce->ranks), far = ranks - ranks_local_size(reduce->ranks);
-    const size_t received = reduce->term_count * (floats / ranks + SHARE_ALIGN) * far / ranks;
+    const uint32_t ranks = ranks_size(reduce->ranks), remote = ranks - ranks_local_size(reduce->ranks);
+    const size_t received = reduce->term_count * (floats / ranks + SHARE_ALIGN) * remote / ranks;
     const size_t places = own_terms(reduce).count + has_bf16_grads;     /* places_of, when that is known */
     return (places * COPIES * floats + received) * sizeof(float) / reduce->here.count;
 }

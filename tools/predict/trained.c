@@ -26,7 +26,7 @@
 #include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/weights.h"
 #include "tools/lib/run/environment.h"
-#include "tools/lib/run/launched.h"
+#include "tools/lib/run/ranks/startup_abort.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/team_wait.h"
@@ -395,7 +395,7 @@ static int run_command(const struct network_command *command, const struct netwo
                        uint64_t process_start_ns)
 {
     struct settings settings;
-    int code = launched_refuse(argv[1]);
+    int code = startup_refuse_command(argv[1]);
     if (code != 0)
         return code;
     if (settings_init(&settings) != 0)

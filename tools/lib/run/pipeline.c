@@ -8,9 +8,9 @@
 #include "stage/clock.h"
 #include "stage/trace/range.h"
 #include "stage/watchdog.h"
-#include "tools/lib/run/far_towers.h"
 #include "tools/lib/run/memory_plan.h"
 #include "tools/lib/run/observe/observers.h"
+#include "tools/lib/run/ranks/remote_towers.h"
 #include "tools/lib/run/report.h"
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/run_trace.h"
@@ -27,7 +27,7 @@ struct pipeline {
     struct ring **rings;
     struct reduce *reduce;
     struct gate *gate;
-    struct far_towers *far;             /* NULL: all towers are here */
+    struct remote_towers *remote;       /* NULL: all towers are here */
     struct loader *loader;
     struct run_trace *trace;            /* NULL: none */
     struct step_report **reports;       /* [tower of the run], of the current batch; those here come first */
@@ -141,14 +141,14 @@ static int open_reduction(struct pipeline *pipeline)
 static int open_far(struct pipeline *pipeline)
 {
     const struct pipeline_parts *const parts = &pipeline->parts;
-    const struct far_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule, .net = parts->net,
+    const struct remote_towers_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule, .net = parts->net,
                                    .gate = pipeline->gate, .waits_for_main = parts->waits_for_main };
-    return parts->ranks == NULL ? 0 : far_open(&pipeline->far, &spec);
+    return parts->ranks == NULL ? 0 : remote_towers_open(&pipeline->remote, &spec);
 }
 
 static enum trainer_waits waits_of(const struct pipeline *pipeline)
 {
-    if (pipeline->far != NULL)
+    if (pipeline->remote != NULL)
         return WAITS_BEFORE_BATCH;
     return pipeline->parts.waits_for_main ? WAITS_AFTER_EVALUATION : WAITS_NEVER;
 }
@@ -228,8 +228,8 @@ static int start_loader(struct pipeline *pipeline)
     struct loader_spec spec = run_plan_loader(parts->plan, parts->settings, parts->datasets);
     spec.rings = pipeline->rings;
     spec.damage_sink = parts->damage_sink;
-    if (pipeline->far != NULL)
-        spec.relay = far_relay(pipeline->far);
+    if (pipeline->remote != NULL)
+        spec.relay = remote_towers_relay(pipeline->remote);
     spec.stop = parts->stop;
     spec.trace = run_trace_recorder(pipeline->trace);
     return loader_start(&pipeline->loader, &spec);
@@ -396,8 +396,8 @@ int pipeline_allocate(struct pipeline *pipeline)
 void pipeline_go(struct pipeline *pipeline)
 {
     pipeline->has_gone = true;
-    if (pipeline->far != NULL)
-        far_go(pipeline->far);
+    if (pipeline->remote != NULL)
+        remote_towers_go(pipeline->remote);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
         trainer_go(pipeline->towers[d].trainer);
 }
@@ -405,12 +405,12 @@ void pipeline_go(struct pipeline *pipeline)
 /* Reports of towers here are sent to rank 0, or those of the others received. */
 static int exchange_reports(struct pipeline *pipeline)
 {
-    if (pipeline->far == NULL)
+    if (pipeline->remote == NULL)
         return 0;
     if (ranks_rank(pipeline->parts.ranks) > 0)
-        return far_send(pipeline->far, pipeline->reports);
-    far_add_problems(pipeline->far, pipeline->loader);
-    return far_receive(pipeline->far, pipeline->reports[0]->slice.number, pipeline->reports);
+        return remote_towers_send(pipeline->remote, pipeline->reports);
+    remote_towers_add_problems(pipeline->remote, pipeline->loader);
+    return remote_towers_receive(pipeline->remote, pipeline->reports[0]->slice.number, pipeline->reports);
 }
 
 /* At the end of the run every tower returns -ENODATA. */
@@ -457,8 +457,8 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
 
 void pipeline_request_snapshot(struct pipeline *pipeline)
 {
-    if (pipeline->far != NULL)
-        far_mark(pipeline->far);
+    if (pipeline->remote != NULL)
+        remote_towers_mark(pipeline->remote);
     else
         gate_mark(pipeline->gate);
 }
@@ -470,8 +470,8 @@ bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number)
 
 void pipeline_allow(struct pipeline *pipeline, uint64_t number)
 {
-    if (pipeline->far != NULL)
-        far_allow(pipeline->far, number);
+    if (pipeline->remote != NULL)
+        remote_towers_allow(pipeline->remote, number);
     else
         gate_allow(pipeline->gate, number);
 }
@@ -486,8 +486,8 @@ void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts
 void pipeline_request_stop(void *arg)
 {
     struct pipeline *const pipeline = arg;
-    if (pipeline->far != NULL)
-        far_request_stop(pipeline->far);
+    if (pipeline->remote != NULL)
+        remote_towers_request_stop(pipeline->remote);
     else
         gate_request(pipeline->gate);
 }
@@ -519,8 +519,8 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     if (pipeline->loader != NULL)
         loader_end(pipeline->loader);
     loader_join(pipeline->loader, &counts->loader);
-    if (pipeline->has_gone && pipeline->far != NULL)
-        far_end_loader(pipeline->far, pipeline->loader, &counts->loader);
+    if (pipeline->has_gone && pipeline->remote != NULL)
+        remote_towers_end_loader(pipeline->remote, pipeline->loader, &counts->loader);
     if (pipeline->loader != NULL)
         counts->damage = loader_take_damage(pipeline->loader);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
@@ -551,7 +551,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
     pipeline->closes = true;
     if (pipeline->towers != NULL) {
         join_threads(pipeline, &counts);
-        far_close(pipeline->far);
+        remote_towers_close(pipeline->remote);
         stop_forget(pipeline->parts.stop);
         loader_close(pipeline->loader);
         if (pipeline->reduce != NULL)

@@ -21,11 +21,11 @@
 #include "tools/lib/results/weights_agree.h"
 #include "tools/lib/run/about.h"
 #include "tools/lib/run/account.h"
-#include "tools/lib/run/conclusion.h"
-#include "tools/lib/run/device_share.h"
-#include "tools/lib/run/meeting.h"
 #include "tools/lib/run/pipeline.h"
 #include "tools/lib/run/plan_doubts.h"
+#include "tools/lib/run/ranks/device_share.h"
+#include "tools/lib/run/ranks/shutdown.h"
+#include "tools/lib/run/ranks/startup_check.h"
 #include "tools/lib/run/report.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_plan.h"
@@ -75,7 +75,7 @@ static const struct dataset *const *datasets_of(const struct run *run)
 static void enter(const struct run *run, enum run_phase phase)
 {
     phase_enter(phase);
-    ranks_at_phase(run->ranks, phase_name(phase));
+    ranks_set_phase(run->ranks, phase_name(phase));
 }
 
 /* Does this process decide, print and write? */
@@ -134,17 +134,17 @@ static int open_weights(struct run *run)
 }
 
 /* The end of each part of the start: every rank has come so far, or all end with the same exit code. */
-static int meet(const struct run *run, int code)
+static int check_ranks(const struct run *run, int code)
 {
-    return meeting_agree(run->ranks, code == 0 ? signals_exit_code() : code, NULL);
+    return startup_check(run->ranks, code == 0 ? signals_exit_code() : code, NULL);
 }
 
 /* The same, if all ranks have the same settings, model and data. */
-static int meet_with_facts(const struct run *run, int code)
+static int check_facts(const struct run *run, int code)
 {
-    const struct meeting_facts facts = { .kind = run->kind, .settings = run->settings, .net = run->net,
+    const struct startup_facts facts = { .kind = run->kind, .settings = run->settings, .net = run->net,
                                          .datasets = datasets_of(run), .plan = &run->plan.devices };
-    return meeting_agree_on(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
+    return startup_check_facts(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
 }
 
 /* Each shard is indexed by one rank; all wait until they have index files. */
@@ -152,7 +152,7 @@ static int share_indexing(const struct run *run, int code)
 {
     if (run->ranks != NULL && code == 0 && run->settings->input.source != INPUT_SYNTHETIC)
         run_data_share_indexing(run->settings);
-    return meet(run, code);
+    return check_ranks(run, code);
 }
 
 /* Settings -> net, data, devices, plan, of this process. */
@@ -188,7 +188,7 @@ static int prepare_here(struct run *run)
 /* The same in all ranks: all that can fail before anything is started. */
 static int prepare(struct run *run)
 {
-    int code = meet_with_facts(run, prepare_here(run));
+    int code = check_facts(run, prepare_here(run));
     if (code == 0)
         code = device_share_agree(run->ranks, &run->plan.devices);
     if (code == 0 && run->kind != RUN_DRY)
@@ -197,7 +197,7 @@ static int prepare(struct run *run)
     learning_rate_halve(&run->plan.learning_rate, run->state.progress.rollbacks);
     if (code == 0)
         code = open_weights(run);
-    return meet(run, code);
+    return check_ranks(run, code);
 }
 
 static void print_start(const struct run *run, FILE *out)
@@ -513,32 +513,32 @@ static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
 }
 
 /* As meet, if all ranks begin with the same weights, stored alike. Where towers are models of their own, they may have others. */
-static int meet_with_weights(const struct run *run, int code)
+static int check_weights(const struct run *run, int code)
 {
-    char facts[MEETING_WEIGHTS_BYTES] = "";
+    char facts[STARTUP_WEIGHTS_BYTES] = "";
     const bool are_same = run->ranks != NULL && code == 0 && !run->plan.devices.mode->differs &&
                           run->plan.devices.backend->computes;
-    const int rc = are_same ? meeting_weights_facts(pipeline_tower(run->pipeline, 0), facts) : 0;
+    const int rc = are_same ? startup_weights_facts(pipeline_tower(run->pipeline, 0), facts) : 0;
     if (rc != 0)
         log_message(LOG_ERROR, "the first weights: %s", exit_cause(rc));
     if (rc != 0)
         code = (int)exit_code_of(rc, EXIT_CODE_DEVICE);
-    return meeting_agree(run->ranks, code == 0 ? signals_exit_code() : code, facts[0] != '\0' ? facts : NULL);
+    return startup_check(run->ranks, code == 0 ? signals_exit_code() : code, facts[0] != '\0' ? facts : NULL);
 }
 
 /* All checks come before the first output and the first large allocation. */
 static int begin(struct run *run)
 {
-    int code = meet(run, open_pipeline(run));
+    int code = check_ranks(run, open_pipeline(run));
     if (code == 0)
         code = open_outputs(run);
     if (code == 0 && limits_check_files(FILES_AT_ONCE) != 0)
         code = EXIT_CODE_MEMORY;
-    code = meet(run, code);
+    code = check_ranks(run, code);
     if (code != 0)
         return code;
     run->began_ns = clock_now_ns();
-    return meet_with_weights(run, start_pipeline(run));
+    return check_weights(run, start_pipeline(run));
 }
 
 /* Files, and what to do next. */
@@ -584,9 +584,9 @@ static int train(struct run *run)
         return code;
     print_doubts(run);
     print_plan(run);
-    code = ranks_watch(run->ranks, run->stop) == 0 ? 0 : out_of_memory("the ranks");
-    code = meeting_agree(run->ranks, code, NULL);       /* on the warnings of the plan, too */
-    meeting_end(run->ranks);
+    code = ranks_set_stop(run->ranks, run->stop) == 0 ? 0 : out_of_memory("the ranks");
+    code = startup_check(run->ranks, code, NULL);       /* on the warnings of the plan, too */
+    startup_end(run->ranks);
     if (code != 0)
         return code;
     run_steps(run);
@@ -613,13 +613,13 @@ static int train(struct run *run)
  * weights and the data. */
 static int check(struct run *run)
 {
-    int code = meet(run, open_pipeline(run));
+    int code = check_ranks(run, open_pipeline(run));
     if (code == 0 && leads(run) && !run->state.is_over)
         code = open_results(run);
     if (code == 0 && run->initial_weights != NULL)
         code = run_weights_check(run->initial_weights);
-    code = meet(run, code);
-    meeting_end(run->ranks);
+    code = check_ranks(run, code);
+    startup_end(run->ranks);
     if (code != 0 || !leads(run))
         return code;
     print_doubts(run);
@@ -638,7 +638,7 @@ static void release(struct run *run)
 {
     run_state_finish(&run->state, run->settings, &(struct run_last){ .next = 0 });
     close_pipeline(run, NULL);
-    (void)ranks_watch(run->ranks, NULL);
+    (void)ranks_set_stop(run->ranks, NULL);
     free(run->end.counts.damage);
     report_release(&run->report);
     report_damage_release(&run->quarantine);
@@ -670,7 +670,7 @@ static int execute(struct settings *settings, enum run_kind kind, uint64_t proce
     const bool has_failed = run.stop != NULL && stop_failed(run.stop);
     release(&run);
     *back = next;
-    return conclusion_reach(ranks, code, has_failed, back);
+    return shutdown_agree(ranks, code, has_failed, back);
 }
 
 int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks)

@@ -773,7 +773,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
 
 /* ---- the same start in all ranks ---- */
 
-/* What rank 0 has found, as mail. */
+/* What rank 0 has found, as a message. */
 struct run_start {
     int code;                   /* an exit code; 0: what follows is valid */
     bool is_over, keeps_best, saves, only_on_stop;
@@ -793,7 +793,7 @@ static void describe_checkpoint(const struct checkpoint_reader *reader, struct r
 }
 
 /* A rank that failed has reported the cause. */
-static int fail_to_meet(int rc)
+static int fail_without_ranks(int rc)
 {
     if (rc == -ECANCELED)
         return EXIT_CODE_RANK;
@@ -814,19 +814,19 @@ static int send_start(const struct run_state *state, const struct run_plan *plan
     start.progress = state->progress;
     if (code == 0 && state->reader != NULL)
         describe_checkpoint(state->reader, &start);
-    const int rc = ranks_send_all(state->ranks, MAIL_MEETING, &start, sizeof(start));
-    return code != 0 || rc == 0 ? code : fail_to_meet(rc);
+    const int rc = ranks_send_all(state->ranks, MESSAGE_COLLECTIVE, &start, sizeof(start));
+    return code != 0 || rc == 0 ? code : fail_without_ranks(rc);
 }
 
 static int receive_start(const struct run_state *state, struct run_start *start_out)
 {
-    struct mail *mail;
-    const int rc = ranks_receive(state->ranks, 0, MAIL_MEETING, &mail);
+    struct message *message;
+    const int rc = ranks_receive(state->ranks, 0, MESSAGE_COLLECTIVE, &message);
     if (rc != 0)
-        return fail_to_meet(rc);
-    assert(mail->bytes == sizeof(*start_out));
-    memcpy(start_out, mail->data, sizeof(*start_out));
-    free(mail);
+        return fail_without_ranks(rc);
+    assert(message->bytes == sizeof(*start_out));
+    memcpy(start_out, message->data, sizeof(*start_out));
+    free(message);
     return start_out->code;
 }
 

@@ -245,7 +245,7 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
                                        : checkpoint_sender_bytes(&shape);
     memory_share_add(&plan->memory.host, MEMORY_RESULTS, bytes);
     if (sends)
-        memory_share_add(&plan->memory.host, MEMORY_RESULTS, state_mail_bytes(checkpoint_sender_total(&shape)));
+        memory_share_add(&plan->memory.host, MEMORY_RESULTS, checkpoint_transfer_bytes(checkpoint_sender_total(&shape)));
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
@@ -267,12 +267,12 @@ static int open_taker(struct run_state *state, const struct checkpoint_shape *sh
 {
     int rc = 0;
     if (is_shared(state, shape))
-        rc = state_mail_open(&state->mail, state->ranks, shape->here.count, checkpoint_sender_total(shape));
+        rc = checkpoint_transfer_open(&state->transfer, state->ranks, shape->here.count, checkpoint_sender_total(shape));
     if (rc == 0 && writes(state)) {
-        const struct checkpoint_source source = state_mail_source(state->mail);
+        const struct checkpoint_source source = checkpoint_transfer_source(state->transfer);
         rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity, weights_about(results->weights));
-    } else if (rc == 0 && state->mail != NULL) {
-        const struct checkpoint_sink sink = state_mail_sink(state->mail);
+    } else if (rc == 0 && state->transfer != NULL) {
+        const struct checkpoint_sink sink = checkpoint_transfer_sink(state->transfer);
         rc = checkpoint_sender_open(&state->sender, shape, &sink);
     }
     return rc;
@@ -362,14 +362,14 @@ static void follow_and_send(struct run_state *state, struct step_report *const *
     const uint64_t next = reports[0]->slice.number + 1;
     const struct checkpoint_mark none = { .files = 0 };
     state->has_begun = true;
-    if (reports[0]->snapshot != NULL && state->mail != NULL && state_mail_await(state->mail, next))
+    if (reports[0]->snapshot != NULL && state->transfer != NULL && checkpoint_transfer_await(state->transfer, next))
         put_snapshots(state, reports, &none);
 }
 
 static void tell_decision(const struct run_state *state, uint64_t next, bool is_saved)
 {
-    if (state->mail != NULL)
-        state_mail_decide(state->mail, next, is_saved);
+    if (state->transfer != NULL)
+        checkpoint_transfer_decide(state->transfer, next, is_saved);
 }
 
 static void follow_and_write(struct run_state *state, struct step_report *const *reports)
@@ -404,8 +404,8 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
 
 void run_state_give_up(struct run_state *state)
 {
-    if (state->mail != NULL)
-        state_mail_give_up(state->mail);
+    if (state->transfer != NULL)
+        checkpoint_transfer_give_up(state->transfer);
 }
 
 /* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
@@ -454,7 +454,7 @@ static bool is_complete(const struct run_state *state, const struct settings *se
 static bool is_last_saved(const struct run_state *state, uint64_t next)
 {
     if (!writes(state))
-        return state->mail != NULL && state_mail_await(state->mail, next);
+        return state->transfer != NULL && checkpoint_transfer_await(state->transfer, next);
     tell_decision(state, next, !state->needs_none);
     return !state->needs_none;
 }
@@ -552,7 +552,7 @@ void run_state_release(struct run_state *state)
         checkpoint_writer_drop(state->writer, state->directory);
     checkpoint_writer_close(state->writer);
     checkpoint_sender_close(state->sender);
-    state_mail_close(state->mail);
+    checkpoint_transfer_close(state->transfer);
     checkpoint_reader_close(state->reader);
     free(state->snapshots);
     free(state->identity);

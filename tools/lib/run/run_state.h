@@ -2,7 +2,7 @@
  * starts with. Used by main only.
  *
  * In a run of several processes rank 0 finds the checkpoint and writes all; the others are told where the run starts,
- * and send it snapshots of their towers (state_mail.h). All of them call the same functions in the same order, as far
+ * and send it snapshots of their towers (checkpoint_transfer.h). All of them call the same functions in the same order, as far
  * as these are not of rank 0 only. */
 #ifndef PIPETRAIN_RUN_STATE_H
 #define PIPETRAIN_RUN_STATE_H
@@ -15,9 +15,9 @@
 #include "tools/lib/results/results.h"
 #include "tools/lib/run/account.h"
 #include "tools/lib/run/pipeline.h"
+#include "tools/lib/run/ranks/checkpoint_transfer.h"
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/run_progress.h"
-#include "tools/lib/run/state_mail.h"
 
 /* A rollback: the same process returns to a checkpoint of the run (train.on_nan = rollback). May be sent as bytes. */
 struct run_back {
@@ -55,7 +55,7 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     bool needs_none;            /* and it has done its last step */
     struct checkpoint_writer *writer;   /* NULL: this process does not write */
     struct checkpoint_sender *sender;   /* NULL: nor does it send */
-    struct state_mail *mail;            /* NULL: checkpoints contain nothing of other ranks */
+    struct checkpoint_transfer *transfer;           /* NULL: checkpoints contain nothing of other ranks */
     struct checkpoint_saver *saver;     /* NULL: only the last checkpoint may be saved, by main */
     struct checkpoint_counts counts;    /* of this process, as of the last batch followed or later */
     uint64_t period_ns, saved_ns;       /* time between two checkpoints (0 = not by time), and of the last one */

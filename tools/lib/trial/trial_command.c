@@ -13,7 +13,7 @@
 #include "stage/text/program_folder.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/program_option.h"
-#include "tools/lib/run/launched.h"
+#include "tools/lib/run/ranks/startup_abort.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/quantity.h"
 
@@ -145,7 +145,7 @@ static int run_command(const struct arguments *arguments)
 {
     struct settings settings;
     struct problems problems;
-    int code = launched_refuse(arguments->command->name);
+    int code = startup_refuse_command(arguments->command->name);
     if (code != EXIT_CODE_OK)
         return code;
     if (settings_init(&settings) != 0) {

@@ -1,5 +1,5 @@
 /* The end of a run of several ranks. */
-#include "tools/lib/run/conclusion.h"
+#include "tools/lib/run/ranks/shutdown.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define FLUSH_MS 2000u          /* as long as output_end */
 
-struct conclusion { int32_t code; struct run_back back; };
+struct shutdown { int32_t code; struct run_back back; };
 
 /* Codes that say how the run as a whole ended. */
 static bool is_common(int code)
@@ -22,49 +22,49 @@ static bool is_common(int code)
 static void await_others(struct ranks *ranks)
 {
     for (uint32_t rank = 1; rank < ranks_size(ranks); rank++) {
-        struct mail *mail = NULL;
-        if (ranks_receive(ranks, rank, MAIL_MEETING, &mail) == 0)
-            free(mail);
+        struct message *message = NULL;
+        if (ranks_receive(ranks, rank, MESSAGE_COLLECTIVE, &message) == 0)
+            free(message);
     }
 }
 
 /* After a failure of a rank there is no way back. */
 static int lead(struct ranks *ranks, int code, struct run_back *back)
 {
-    struct conclusion conclusion;
-    memset(&conclusion, 0, sizeof(conclusion));
+    struct shutdown shutdown;
+    memset(&shutdown, 0, sizeof(shutdown));
     await_others(ranks);
     const bool has_failed = ranks_failed(ranks);
     if (has_failed)
         back->folder[0] = '\0';
-    conclusion.code = code == 0 && has_failed ? ranks_failure_code(ranks) : code;
-    conclusion.back = *back;
-    (void)ranks_send_all(ranks, MAIL_MEETING, &conclusion, sizeof(conclusion));
+    shutdown.code = code == 0 && has_failed ? ranks_failure_code(ranks) : code;
+    shutdown.back = *back;
+    (void)ranks_send_all(ranks, MESSAGE_COLLECTIVE, &shutdown, sizeof(shutdown));
     (void)ranks_flush(ranks);
-    return conclusion.code;
+    return shutdown.code;
 }
 
 static int follow(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
 {
-    struct conclusion conclusion;
-    struct mail *mail;
-    (void)ranks_send(ranks, 0, MAIL_MEETING, &code, sizeof(code));
-    if (ranks_receive(ranks, 0, MAIL_MEETING, &mail) != 0)
+    struct shutdown shutdown;
+    struct message *message;
+    (void)ranks_send(ranks, 0, MESSAGE_COLLECTIVE, &code, sizeof(code));
+    if (ranks_receive(ranks, 0, MESSAGE_COLLECTIVE, &message) != 0)
         return code != 0 ? code : ranks_failure_code(ranks);
-    assert(mail->bytes == sizeof(conclusion));
-    memcpy(&conclusion, mail->data, sizeof(conclusion));
-    free(mail);
-    *back = conclusion.back;
-    if (has_failed || code == conclusion.code)
+    assert(message->bytes == sizeof(shutdown));
+    memcpy(&shutdown, message->data, sizeof(shutdown));
+    free(message);
+    *back = shutdown.back;
+    if (has_failed || code == shutdown.code)
         return code;
-    return is_common(conclusion.code) ? conclusion.code : ranks_failure_code(ranks);
+    return is_common(shutdown.code) ? shutdown.code : ranks_failure_code(ranks);
 }
 
-int conclusion_reach(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
+int shutdown_agree(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
 {
     if (ranks == NULL)
         return code;
-    ranks_at_phase(ranks, "ending");
+    ranks_set_phase(ranks, "ending");
     output_flush(FLUSH_MS);     /* launchers kill all others when the first process ends with a failure */
     return ranks_rank(ranks) == 0 ? lead(ranks, code, back) : follow(ranks, code, has_failed, back);
 }

@@ -7,10 +7,10 @@
 #include "tests/helpers/test.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/training.h"
-#include "tools/lib/run/core_share.h"
 #include "tools/lib/run/device_plan.h"
-#include "tools/lib/run/device_share.h"
 #include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/ranks/core_share.h"
+#include "tools/lib/run/ranks/device_share.h"
 #include "tools/lib/run/run_plan.h"
 
 /* The settings of these assignments for one rank of `ranks`, and the first problem, until the next call. */

@@ -8,8 +8,8 @@
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/lib/config/config.h"
-#include "tools/lib/run/meeting.h"
-#include "tools/lib/run/meeting_report.h"
+#include "tools/lib/run/ranks/startup_check.h"
+#include "tools/lib/run/ranks/startup_report.h"
 
 #define RANKS_MAX 64u
 
@@ -17,22 +17,22 @@ static char said[1 << 16];
 static char names[RANKS_MAX][40];
 
 /* Ranks that can start, with no messages: two on a host. */
-static void make_parts(struct meeting_part *parts, uint32_t count)
+static void make_parts(struct rank_status *parts, uint32_t count)
 {
     for (uint32_t rank = 0; rank < count; rank++) {
         snprintf(names[rank], sizeof(names[rank]), "rank %u (node%u)", rank, rank / 2);
-        parts[rank] = (struct meeting_part){ .name = names[rank], .messages = "" };
+        parts[rank] = (struct rank_status){ .name = names[rank], .messages = "" };
     }
 }
 
-static int report(const struct meeting_part *parts, uint32_t count)
+static int report(const struct rank_status *parts, uint32_t count)
 {
-    return CAPTURE(said, meeting_report(parts, count));
+    return CAPTURE(said, startup_report(parts, count));
 }
 
 TEST(ranks_that_agree_say_nothing)
 {
-    struct meeting_part parts[4];
+    struct rank_status parts[4];
     make_parts(parts, 4);
     for (int rank = 0; rank < 4; rank++)
         parts[rank].facts = "train.batch\t128\n";
@@ -42,7 +42,7 @@ TEST(ranks_that_agree_say_nothing)
 
 TEST(a_message_of_all_ranks_is_printed_once_as_by_one_process)
 {
-    struct meeting_part parts[4];
+    struct rank_status parts[4];
     make_parts(parts, 4);
     for (int rank = 0; rank < 4; rank++) {
         parts[rank].code = EXIT_CODE_USAGE;
@@ -54,7 +54,7 @@ TEST(a_message_of_all_ranks_is_printed_once_as_by_one_process)
 
 TEST(messages_of_other_ranks_name_them_and_their_hosts)
 {
-    struct meeting_part parts[8];
+    struct rank_status parts[8];
     make_parts(parts, 8);
     parts[0].messages = "Aours\n";
     parts[2].messages = "Atheirs alone\nAtheirs\n";
@@ -72,7 +72,7 @@ TEST(messages_of_other_ranks_name_them_and_their_hosts)
 
 TEST(all_end_with_the_code_of_the_lowest_rank_that_has_one)
 {
-    struct meeting_part parts[4];
+    struct rank_status parts[4];
     make_parts(parts, 4);
     parts[1].code = EXIT_CODE_DATA;
     parts[3].code = EXIT_CODE_OUTPUT;
@@ -83,7 +83,7 @@ TEST(all_end_with_the_code_of_the_lowest_rank_that_has_one)
 
 TEST(a_difference_names_key_ranks_hosts_and_both_values)
 {
-    struct meeting_part parts[4];
+    struct rank_status parts[4];
     make_parts(parts, 4);
     for (int rank = 0; rank < 4; rank++)
         parts[rank].facts = "train.batch\t128\ntrain.epochs\t3\nmodel.skip\t\n";
@@ -98,7 +98,7 @@ TEST(a_difference_names_key_ranks_hosts_and_both_values)
 
 TEST(data_that_differ_have_their_own_code_and_notes_have_none)
 {
-    struct meeting_part parts[2];
+    struct rank_status parts[2];
     make_parts(parts, 2);
     parts[0].facts = "data number of train records\t100\nnote version of oneDNN\t3.1\n";
     parts[1].facts = "data number of train records\t90\nnote version of oneDNN\t3.1\n";
@@ -114,7 +114,7 @@ TEST(data_that_differ_have_their_own_code_and_notes_have_none)
 
 TEST(a_hash_of_data_is_named_only_where_nothing_else_differs)
 {
-    struct meeting_part parts[2];
+    struct rank_status parts[2];
     make_parts(parts, 2);
     parts[0].facts = "data hash of all train shards\t12\ndata train shard a\t100 bytes\n";
     parts[1].facts = "data hash of all train shards\t13\n";
@@ -129,7 +129,7 @@ TEST(a_hash_of_data_is_named_only_where_nothing_else_differs)
 
 TEST(facts_of_a_rank_that_cannot_start_are_not_compared)
 {
-    struct meeting_part parts[3];
+    struct rank_status parts[3];
     make_parts(parts, 3);
     parts[0].facts = parts[2].facts = "a\t1\n";
     parts[1].facts = "a\t2\n";
@@ -144,7 +144,7 @@ TEST(facts_of_a_rank_that_cannot_start_are_not_compared)
 TEST(many_messages_and_differences_end_in_a_count)
 {
     static char text[RANKS_MAX][32], facts[2][4096];
-    struct meeting_part parts[RANKS_MAX];
+    struct rank_status parts[RANKS_MAX];
     make_parts(parts, RANKS_MAX);
     for (uint32_t rank = 1; rank < RANKS_MAX; rank++) {
         snprintf(text[rank], sizeof(text[rank]), "Amessage %u\n", rank);
@@ -171,7 +171,7 @@ TEST(cut_text_is_read_to_its_end)
 {
     static const char messages[] = "Aone\nBtwo", facts[] = "a\t1\nb\nc";
     for (size_t bytes = 0; bytes <= sizeof(messages); bytes++) {
-        struct meeting_part parts[2];
+        struct rank_status parts[2];
         char *const cut_messages = strndup(messages, bytes), *const cut_facts = strndup(facts, bytes);
         make_parts(parts, 2);
         parts[0].facts = facts;
@@ -193,8 +193,8 @@ static char *facts_of(const char *const *assignments)
     assert_int_equal(settings_init(&settings), 0);
     for (; *assignments != NULL; assignments++)
         assert_int_equal(config_set(&settings, *assignments, &problems), 0);
-    const struct meeting_facts facts = { .kind = RUN_TRAIN, .settings = &settings };
-    assert_int_equal(meeting_facts_write(&facts, &text), 0);
+    const struct startup_facts facts = { .kind = RUN_TRAIN, .settings = &settings };
+    assert_int_equal(startup_facts_write(&facts, &text), 0);
     settings_release(&settings);
     problems_release(&problems);
     return text;
@@ -215,7 +215,7 @@ TEST(settings_are_facts_but_for_the_places_of_input)
     };
     char *const ours = facts_of((const char *const[]){ NULL });
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct meeting_part parts[2];
+        struct rank_status parts[2];
         char *const theirs = facts_of((const char *const[]){ rows[i].assignment, NULL });
         make_parts(parts, 2);
         parts[0].facts = ours;
@@ -228,7 +228,7 @@ TEST(settings_are_facts_but_for_the_places_of_input)
 
 /* The two facts, each behind its key and cut from the other. */
 struct weights_facts {
-    char text[MEETING_WEIGHTS_BYTES];
+    char text[STARTUP_WEIGHTS_BYTES];
     const char *layout, *first;
 };
 
@@ -240,7 +240,7 @@ static void weights_facts(struct weights_facts *facts, const struct net *net, en
     spec.backend_spec.layout = layout;
     spec.seed = seed;
     tower_fixture_open_tower(&fixture, &spec);
-    assert_int_equal(meeting_weights_facts(fixture.tower, facts->text), 0);
+    assert_int_equal(startup_weights_facts(fixture.tower, facts->text), 0);
     tower_fixture_close(&fixture);
     assert_int_equal(strncmp(facts->text, "hash of the layout of weights\t", 30), 0);
     facts->layout = facts->text + 30;

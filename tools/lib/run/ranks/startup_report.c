@@ -1,5 +1,5 @@
 /* The messages and facts of all ranks, merged: what several of them say is printed once, with their numbers. */
-#include "tools/lib/run/meeting_report.h"
+#include "tools/lib/run/ranks/startup_report.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ struct entry {
 };
 
 struct entries {
-    const struct meeting_part *parts;
+    const struct rank_status *parts;
     uint32_t rank_count;
     size_t count, room;
     struct entry *entry;
@@ -234,7 +234,7 @@ static void compare_keys(struct entries *entries, uint32_t rank, const char *key
 
 static void collect_differences(struct entries *entries)
 {
-    const struct meeting_part *const parts = entries->parts;
+    const struct rank_status *const parts = entries->parts;
     for (uint32_t rank = 1; rank < entries->rank_count && parts[0].facts != NULL; rank++)
         if (parts[rank].code == 0 && parts[rank].facts != NULL && strcmp(parts[rank].facts, parts[0].facts) != 0) {
             compare_keys(entries, rank, parts[0].facts);
@@ -303,7 +303,7 @@ static int print_differences(const struct entries *entries)
 
 /* ---- all together ---- */
 
-int meeting_report(const struct meeting_part *parts, uint32_t count)
+int startup_report(const struct rank_status *parts, uint32_t count)
 {
     struct entries messages = { .parts = parts, .rank_count = count };
     struct entries differences = { .parts = parts, .rank_count = count };

@@ -10,48 +10,48 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
+#include "sync/ranks/abort_notice.h"
 #include "sync/ranks/ranks_private.h"
-#include "sync/ranks/refusal.h"
 
 #define POLLS_PER_SECOND 4u
-#define BEATS_IN_DEADLINE 4u    /* at least: beats come once a second, or at every poll where that is too rare */
+#define HEARTBEATS_IN_DEADLINE 4u    /* at least: heartbeats come once a second, or at every poll where that is too rare */
 #define GRACE_POLLS 7u          /* for a run to end by itself after a rank fell silent */
 #define FLUSH_MS 200u
 
-/* ---- beats ---- */
+/* ---- heartbeats ---- */
 
-static struct beat own_beat(struct ranks *ranks)
+static struct rank_heartbeat own_heartbeat(struct ranks *ranks)
 {
-    struct beat beat = { .step = atomic_load(&ranks->step), .bucket = atomic_load(&ranks->bucket) };
-    snprintf(beat.phase, sizeof(beat.phase), "%s", atomic_load(&ranks->phase));
-    memcpy(beat.host, ranks->host, sizeof(beat.host));
-    return beat;
+    struct rank_heartbeat heartbeat = { .step = atomic_load(&ranks->step), .bucket = atomic_load(&ranks->bucket) };
+    snprintf(heartbeat.phase, sizeof(heartbeat.phase), "%s", atomic_load(&ranks->phase));
+    memcpy(heartbeat.host, ranks->host, sizeof(heartbeat.host));
+    return heartbeat;
 }
 
-void rank_watch_beat(struct ranks *ranks, uint32_t to)
+void rank_heartbeat_send(struct ranks *ranks, uint32_t to)
 {
-    const struct beat beat = own_beat(ranks);
+    const struct rank_heartbeat heartbeat = own_heartbeat(ranks);
     pthread_mutex_lock(&ranks->lock);
-    const bool is_queued = ranks->peers[to].has_beat_queued;
-    ranks->peers[to].has_beat_queued = true;
+    const bool is_queued = ranks->peers[to].has_heartbeat_queued;
+    ranks->peers[to].has_heartbeat_queued = true;
     pthread_mutex_unlock(&ranks->lock);
-    if (is_queued || ranks_send(ranks, to, MAIL_BEAT, &beat, sizeof(beat)) == 0)
+    if (is_queued || ranks_send(ranks, to, MESSAGE_HEARTBEAT, &heartbeat, sizeof(heartbeat)) == 0)
         return;
     pthread_mutex_lock(&ranks->lock);
-    ranks->peers[to].has_beat_queued = false;   /* the next one may be sent */
+    ranks->peers[to].has_heartbeat_queued = false;   /* the next one may be sent */
     pthread_mutex_unlock(&ranks->lock);
 }
 
-void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat *beat)
+void rank_heartbeat_receive(struct ranks *ranks, uint32_t from, const struct rank_heartbeat *heartbeat)
 {
     struct peer *const peer = &ranks->peers[from];
     pthread_mutex_lock(&ranks->lock);
-    peer->beat = *beat;
+    peer->heartbeat = *heartbeat;
     peer->age = 0;
     if (!peer->is_known) {
         const size_t used = strlen(peer->name);
-        snprintf(peer->name + used, sizeof(peer->name) - used, " (%s)", beat->host);
-        snprintf(peer->host, sizeof(peer->host), "%s", beat->host);
+        snprintf(peer->name + used, sizeof(peer->name) - used, " (%s)", heartbeat->host);
+        snprintf(peer->host, sizeof(peer->host), "%s", heartbeat->host);
         peer->is_known = true;
         pthread_cond_broadcast(&ranks->changed);
     }
@@ -67,7 +67,7 @@ static int code_elsewhere(const struct ranks *ranks, int code)
     return code == EXIT_CODE_STALL || ranks->launcher.mpi == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
 }
 
-/* Only the first failure counts. True: it is this one, and the caller has to call spread_failure. */
+/* Only the first failure counts. True: it is this one, and the caller has to call broadcast_failure. */
 static bool note_failure(struct ranks *ranks, const struct failure *failure)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -82,7 +82,7 @@ static bool note_failure(struct ranks *ranks, const struct failure *failure)
 }
 
 /* End the run of this process, and tell all peers but one. Until that is done main closes nothing, and does not leave. */
-static void spread_failure(struct ranks *ranks, const struct failure *failure, uint32_t except)
+static void broadcast_failure(struct ranks *ranks, const struct failure *failure, uint32_t except)
 {
     struct failure told = *failure;
     told.code = code_elsewhere(ranks, failure->code);
@@ -90,14 +90,14 @@ static void spread_failure(struct ranks *ranks, const struct failure *failure, u
         stop_fail_silently(ranks->stop, (enum exit_code)failure->code, failure->text);
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         if (rank != except)
-            (void)ranks_send(ranks, rank, MAIL_FAILURE, &told, sizeof(told));
+            (void)ranks_send(ranks, rank, MESSAGE_FAILURE, &told, sizeof(told));
     pthread_mutex_lock(&ranks->lock);
     ranks->is_failing = false;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
 }
 
-void rank_watch_take_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
+void rank_heartbeat_receive_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
 {
     struct failure told = *failure;
     if (ranks->launcher.rank == 0) {
@@ -105,10 +105,10 @@ void rank_watch_take_failure(struct ranks *ranks, uint32_t from, const struct fa
         snprintf(told.text + length, sizeof(told.text) - (size_t)length, "%s", failure->text);
     }
     if (note_failure(ranks, &told))
-        spread_failure(ranks, &told, from);
+        broadcast_failure(ranks, &told, from);
 }
 
-void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
+void rank_heartbeat_fail(struct ranks *ranks, int code, const char *format, ...)
 {
     struct failure failure = { .code = code };
     va_list arguments;
@@ -118,7 +118,7 @@ void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
     if (!note_failure(ranks, &failure))
         return;
     log_message(LOG_ERROR, "%s", failure.text);
-    spread_failure(ranks, &failure, ranks->launcher.rank);
+    broadcast_failure(ranks, &failure, ranks->launcher.rank);
 }
 
 void ranks_announce_failure(struct ranks *ranks)
@@ -126,7 +126,7 @@ void ranks_announce_failure(struct ranks *ranks)
     struct failure failure = { .code = stop_code(ranks->stop) };
     snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
     if (note_failure(ranks, &failure))
-        spread_failure(ranks, &failure, ranks->launcher.rank);
+        broadcast_failure(ranks, &failure, ranks->launcher.rank);
 }
 
 /* The run of this process has failed by itself, which its `stop` has printed. */
@@ -137,7 +137,7 @@ static void announce(void *arg)
         ranks_announce_failure(ranks);
 }
 
-int ranks_watch(struct ranks *ranks, struct stop *stop)
+int ranks_set_stop(struct ranks *ranks, struct stop *stop)
 {
     if (ranks == NULL)
         return 0;
@@ -179,37 +179,37 @@ static double polls_in_seconds(uint32_t polls)
     return (double)polls / POLLS_PER_SECOND;
 }
 
-static void describe_place(const struct beat *beat, char *text, size_t text_size)
+static void describe_place(const struct rank_heartbeat *heartbeat, char *text, size_t text_size)
 {
-    int length = snprintf(text, text_size, "%s", beat->phase);
-    if (beat->step != RANKS_NOWHERE && length > 0 && (size_t)length < text_size)
-        length += snprintf(text + length, text_size - (size_t)length, ", step %llu", (unsigned long long)beat->step);
-    if (beat->bucket != RANKS_NOWHERE && length > 0 && (size_t)length < text_size)
+    int length = snprintf(text, text_size, "%s", heartbeat->phase);
+    if (heartbeat->step != RANKS_NONE && length > 0 && (size_t)length < text_size)
+        length += snprintf(text + length, text_size - (size_t)length, ", step %llu", (unsigned long long)heartbeat->step);
+    if (heartbeat->bucket != RANKS_NONE && length > 0 && (size_t)length < text_size)
         snprintf(text + length, text_size - (size_t)length, ", in the sum of bucket %llu",
-                 (unsigned long long)beat->bucket);
+                 (unsigned long long)heartbeat->bucket);
 }
 
-static void name_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
+static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
     char place[160], here[160];
-    const struct beat own = own_beat(ranks);
+    const struct rank_heartbeat own = own_heartbeat(ranks);
     pthread_mutex_lock(&ranks->lock);
-    const struct beat last = ranks->peers[rank].beat;
+    const struct rank_heartbeat last = ranks->peers[rank].heartbeat;
     const bool is_known = ranks->peers[rank].is_known;
     pthread_mutex_unlock(&ranks->lock);
     describe_place(&own, here, sizeof(here));
     describe_place(&last, place, sizeof(place));
     if (!is_known)
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): did it start?",
+        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): did it start?",
                         ranks->peers[rank].name, polls_in_seconds(deadline));
     else
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has been silent for %.0f s (sync.deadline): the last that was heard "
+        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "%s has been silent for %.0f s (sync.deadline): the last that was heard "
                         "of it: %s (here: %s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
 }
 
-/* Once a poll. A rank that has become silent is named first: whoever waits for its mail, which ends then, finds the
+/* Once a poll. A rank that has become silent is named first: whoever waits for its message, which ends then, finds the
  * failure. */
-static void look_at_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
+static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
     struct peer *const peer = &ranks->peers[rank];
     pthread_mutex_lock(&ranks->lock);
@@ -217,7 +217,7 @@ static void look_at_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
         return;
-    name_silent(ranks, rank, deadline);
+    report_silent(ranks, rank, deadline);
     pthread_mutex_lock(&ranks->lock);
     peer->is_silent = true;
     pthread_cond_broadcast(&ranks->changed);
@@ -225,7 +225,7 @@ static void look_at_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 }
 
 /* Does the communication thread go on? `*still` counts the polls since it last did. */
-static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t *still, uint32_t deadline)
+static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *still, uint32_t deadline)
 {
     const uint64_t now = atomic_load(&ranks->turns);
     *still = now == *turns ? *still + 1 : 0;
@@ -234,20 +234,20 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
         return;
     const char *const call = atomic_load(&ranks->call);
     if (call != NULL && strcmp(call, "MPI_Init") == 0)
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "MPI_Init has not returned for %.0f s (sync.deadline): another rank did "
+        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "MPI_Init has not returned for %.0f s (sync.deadline): another rank did "
                         "not start, or ended before it", polls_in_seconds(deadline));
     else
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "the MPI library has not returned%s%s for %.0f s (sync.deadline)",
+        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "the MPI library has not returned%s%s for %.0f s (sync.deadline)",
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
 /* While MPI_Init waits for all ranks: one on this host may have refused to start. It has said why. */
-static void look_at_refusals(struct ranks *ranks)
+static void check_abort_notices(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
     const bool waits = !ranks->is_open && !ranks->has_failed;
     pthread_mutex_unlock(&ranks->lock);
-    const int code = waits ? refusal_heard() : 0;
+    const int code = waits ? abort_notice_receive() : 0;
     if (code == 0)
         return;
     pthread_mutex_lock(&ranks->lock);
@@ -257,31 +257,31 @@ static void look_at_refusals(struct ranks *ranks)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-/* At the start every rank gets a message of every other one (rank_memory_link). `*waited` counts the polls until it has all.
+/* At the start every rank gets a message of every other one (rank_memory_connect). `*waited` counts the polls until it has all.
  * Where two cannot reach each other, all ranks wait. Only the lower one of the two is to report it: the higher one waits a
- * second longer, and ranks that lack only an answer two. A rank that nobody hears of is reported before, by look_at_peer. */
-static void look_at_links(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
+ * second longer, and ranks that lack only an answer two. A rank that nobody hears of is reported before, by check_peer. */
+static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
     char name[sizeof(ranks->peers->name)];
-    const uint32_t other = atomic_load(&ranks->unlinked);
+    const uint32_t other = atomic_load(&ranks->unconnected);
     const uint32_t more_s = atomic_load(&ranks->lacks_answer) ? 4 : other < ranks->launcher.rank ? 3 : 2;
     pthread_mutex_lock(&ranks->lock);
-    const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_linked;
+    const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_connected;
     memcpy(name, ranks->peers[other].name, sizeof(name));
     pthread_mutex_unlock(&ranks->lock);
     *waited = waits ? *waited + 1 : 0;
     if (*waited > deadline + more_s * POLLS_PER_SECOND)
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): do the two use the "
+        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): do the two use the "
                         "same network?", name, polls_in_seconds(deadline));
 }
 
-/* A process that cannot end by itself is ended: a rank is silent, the MPI library hangs, or mail was lost that others wait
+/* A process that cannot end by itself is ended: a rank is silent, the MPI library hangs, or message was lost that others wait
  * for. */
 static void end_stalled(struct ranks *ranks, bool is_hanging)
 {
     pthread_mutex_lock(&ranks->lock);
     const bool is_stalled = ranks->has_failed &&
-                            (is_hanging || ranks->lacks_mail || ranks->failure.code == EXIT_CODE_STALL);
+                            (is_hanging || ranks->has_lost_message || ranks->failure.code == EXIT_CODE_STALL);
     const bool is_late = is_stalled && ++ranks->failed_polls > GRACE_POLLS;
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
@@ -294,34 +294,34 @@ static void end_stalled(struct ranks *ranks, bool is_hanging)
 }
 
 /* Sleep until the next poll. False: the watch ends. */
-static bool await_poll(struct ranks *ranks)
+static bool sleep_until_poll(struct ranks *ranks)
 {
     const uint64_t due_ns = clock_now_ns() + 1000000000u / POLLS_PER_SECOND;
     const struct timespec due = clock_timespec(due_ns);
     int rc = 0;
     pthread_mutex_lock(&ranks->lock);
-    while (rc == 0 && !ranks->watch_ends)
-        rc = pthread_cond_timedwait(&ranks->watch_changed, &ranks->lock, &due);
-    const bool goes_on = !ranks->watch_ends;
+    while (rc == 0 && !ranks->heartbeat_ends)
+        rc = pthread_cond_timedwait(&ranks->heartbeat_changed, &ranks->lock, &due);
+    const bool goes_on = !ranks->heartbeat_ends;
     pthread_mutex_unlock(&ranks->lock);
     return goes_on;
 }
 
-void rank_watch_loop(void *arg)
+void rank_heartbeat_loop(void *arg)
 {
     struct ranks *const ranks = arg;
     uint64_t turns = 0;
-    uint32_t still = 0, unlinked = 0;
+    uint32_t still = 0, unconnected = 0;
     const uint32_t deadline = ranks->deadline_s * POLLS_PER_SECOND;
-    const uint32_t period = deadline < BEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
-    for (uint32_t poll = 0; await_poll(ranks); poll++) {
-        look_at_refusals(ranks);
-        look_at_communication(ranks, &turns, &still, deadline);
+    const uint32_t period = deadline < HEARTBEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
+    for (uint32_t poll = 0; sleep_until_poll(ranks); poll++) {
+        check_abort_notices(ranks);
+        check_communication(ranks, &turns, &still, deadline);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
-            rank_watch_beat(ranks, rank);
+            rank_heartbeat_send(ranks, rank);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-            look_at_peer(ranks, rank, deadline);
-        look_at_links(ranks, &unlinked, deadline);
+            check_peer(ranks, rank, deadline);
+        check_connections(ranks, &unconnected, deadline);
         end_stalled(ranks, still >= deadline);
     }
 }

@@ -1,5 +1,5 @@
 /* Rank 0 compares what all ranks use. */
-#include "tools/lib/run/rank_share.h"
+#include "tools/lib/run/ranks/rank_share.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,20 +16,20 @@ static void *user_at(const struct rank_share_rule *rule, void *users, uint32_t r
 /* Receive what has the size of `to`, else leave it as it is: another version sent it. */
 static int receive(struct ranks *ranks, uint32_t from, void *to, size_t bytes)
 {
-    struct mail *mail;
-    const int rc = ranks_receive(ranks, from, MAIL_MEETING, &mail);
+    struct message *message;
+    const int rc = ranks_receive(ranks, from, MESSAGE_COLLECTIVE, &message);
     if (rc != 0)
         return rc;
-    if (mail->bytes == bytes)
-        memcpy(to, mail->data, bytes);
-    free(mail);
+    if (message->bytes == bytes)
+        memcpy(to, message->data, bytes);
+    free(message);
     return 0;
 }
 
 static int tell(struct ranks *ranks, const struct rank_share_rule *rule, const void *users, uint32_t rank, void *share)
 {
     rule->share_of(users, ranks_size(ranks), rank, share);
-    return ranks_send(ranks, rank, MAIL_MEETING, share, rule->share_bytes);
+    return ranks_send(ranks, rank, MESSAGE_COLLECTIVE, share, rule->share_bytes);
 }
 
 static int lead(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out)
@@ -54,7 +54,7 @@ static int lead(struct ranks *ranks, const struct rank_share_rule *rule, const v
 
 static int follow(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out)
 {
-    const int rc = ranks_send(ranks, 0, MAIL_MEETING, user, rule->user_bytes);
+    const int rc = ranks_send(ranks, 0, MESSAGE_COLLECTIVE, user, rule->user_bytes);
     return rc == 0 ? receive(ranks, 0, share_out, rule->share_bytes) : rc;
 }
 

@@ -1,7 +1,7 @@
 /* How a run of several ranks ends: together, after rank 0 has written all results, with one exit code unless a rank
  * failed. */
-#ifndef PIPETRAIN_CONCLUSION_H
-#define PIPETRAIN_CONCLUSION_H
+#ifndef PIPETRAIN_SHUTDOWN_H
+#define PIPETRAIN_SHUTDOWN_H
 
 #include "sync/ranks/ranks.h"
 #include "tools/lib/run/run_state.h"
@@ -11,6 +11,6 @@
  * output of this process is written. The exit code of this rank: its own if its run failed; else that of rank 0, or
  * ranks_failure_code where that is a failure of that process alone, which this rank does not have. `ranks` NULL: the
  * code. Main only. */
-int conclusion_reach(struct ranks *ranks, int code, bool has_failed, struct run_back *back);
+int shutdown_agree(struct ranks *ranks, int code, bool has_failed, struct run_back *back);
 
 #endif

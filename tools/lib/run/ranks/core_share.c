@@ -1,12 +1,12 @@
 /* The cores of all ranks. */
-#include "tools/lib/run/core_share.h"
+#include "tools/lib/run/ranks/core_share.h"
 
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/lib/limits.h"
-#include "tools/lib/run/rank_share.h"
+#include "tools/lib/run/ranks/rank_share.h"
 
 static bool share_cores(const struct core_user *a, const struct core_user *b)
 {

@@ -7,7 +7,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/fake_mpi.h"
 #include "tests/helpers/test.h"
-#include "tools/lib/run/conclusion.h"
+#include "tools/lib/run/ranks/shutdown.h"
 
 enum { RANKS = 3, WAITS_MAX = 100000 };         /* waits of 0.1 ms each */
 
@@ -24,7 +24,7 @@ static struct end {
 static void reach(void *arg)
 {
     struct end *const end = arg;
-    end->code = conclusion_reach(ranks[end->rank], end->code, end->has_failed, &end->back);
+    end->code = shutdown_agree(ranks[end->rank], end->code, end->has_failed, &end->back);
 }
 
 static void open_ranks(void)
@@ -88,14 +88,14 @@ static void fail_rank_1(void)
     struct stop *stop;
     open_ranks();
     assert_int_equal(stop_open(&stop), 0);
-    assert_int_equal(ranks_watch(ranks[1], stop), 0);
+    assert_int_equal(ranks_set_stop(ranks[1], stop), 0);
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_DATA, "shard 7 is damaged");
     for (uint32_t rank = 0; rank < RANKS; rank++)
         for (int waits = 0; waits < WAITS_MAX && !ranks_failed(ranks[rank]); waits++)
             usleep(100);
     capture_end(&capture, text, sizeof(text));
-    assert_int_equal(ranks_watch(ranks[1], NULL), 0);
+    assert_int_equal(ranks_set_stop(ranks[1], NULL), 0);
     stop_close(stop);
 }
 

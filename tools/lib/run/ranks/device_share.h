@@ -4,8 +4,8 @@
 #define PIPETRAIN_DEVICE_SHARE_H
 
 #include "sync/ranks/ranks.h"
-#include "tools/lib/run/core_share.h"
 #include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/ranks/core_share.h"
 
 #define BUS_BYTES 16u
 

@@ -1,4 +1,4 @@
-/* Tests of ranks that are all in this process (tests/helpers/fake_mpi.h): mail, failures, silence, and sums. */
+/* Tests of ranks that are all in this process (tests/helpers/fake_mpi.h): message, failures, silence, and sums. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,11 +27,11 @@ static struct stop *stops[FAKE_RANKS_MAX];
 static struct capture capture;
 static char captured[16384];
 
-/* How many of the ranks that next open a doorbell, or the memory of sums, can share it. */
+/* How many of the ranks that next open a wakeup_flag, or the memory of sums, can share it. */
 static atomic_int sharing;
 
-/* How many can share the doorbells that open_ranks opens. */
-static int doorbells = FAKE_RANKS_MAX;
+/* How many can share the wakeup that open_ranks opens. */
+static int wakeup = FAKE_RANKS_MAX;
 
 /* As with vm.memfd_noexec = 1: files cannot be executed, and a seal says so. */
 static atomic_bool are_never_executed;
@@ -98,24 +98,24 @@ int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
 
 static void open_ranks(uint32_t size, uint32_t tests, uint32_t deadline_s)
 {
-    atomic_store(&sharing, doorbells);
+    atomic_store(&sharing, wakeup);
     fake_mpi_reset(size, tests, 1);
     fake_ranks_open(ranks, size, deadline_s);
 }
 
-static void watch_all(void)
+static void set_stops(void)
 {
     for (uint32_t rank = 0; rank < SIZE; rank++) {
         assert_int_equal(stop_open(&stops[rank]), 0);
-        assert_int_equal(ranks_watch(ranks[rank], stops[rank]), 0);
+        assert_int_equal(ranks_set_stop(ranks[rank], stops[rank]), 0);
     }
 }
 
 /* Ranks that have failed cannot be closed: their threads stay until the process ends, as in a run. */
-static void unwatch_all(void)
+static void remove_stops(void)
 {
     for (uint32_t rank = 0; rank < SIZE; rank++) {
-        assert_int_equal(ranks_watch(ranks[rank], NULL), 0);
+        assert_int_equal(ranks_set_stop(ranks[rank], NULL), 0);
         stop_close(stops[rank]);
     }
 }
@@ -135,7 +135,7 @@ TEST(a_process_without_a_launcher_is_rank_0_of_1)
     assert_int_equal(ranks_size(NULL), 1);
     assert_int_equal(ranks_local_size(NULL), 1);
     assert_false(ranks_failed(NULL));
-    ranks_at_step(NULL, 1);
+    ranks_set_step(NULL, 1);
     ranks_close(NULL);
 }
 
@@ -160,8 +160,8 @@ TEST(ranks_know_each_other_and_the_library)
 static bool two_ranks_share(void)
 {
     open_ranks(2, 1, 60);
-    const bool share = ranks_reach(ranks[0], 1);
-    assert_true(ranks_reach(ranks[1], 0) == share);
+    const bool share = ranks_can_wake(ranks[0], 1);
+    assert_true(ranks_can_wake(ranks[1], 0) == share);
     fake_ranks_close(ranks, 2);
     return share;
 }
@@ -181,13 +181,13 @@ TEST(memory_is_shared_where_the_kernel_adds_a_seal)
     atomic_store(&are_never_executed, false);
 }
 
-/* As the memory of a doorbell with its token. */
-enum { DOORBELL_BYTES = 24, DESCRIPTORS = 64 };
+/* As the memory of a wakeup_flag with its token. */
+enum { FLAG_BYTES = 24, DESCRIPTORS = 64 };
 
 static int sealed_file(int seals)
 {
     const int file = __real_memfd_create("test", MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(file, DOORBELL_BYTES), 0);
+    assert_int_equal(ftruncate(file, FLAG_BYTES), 0);
     assert_int_equal(fcntl(file, F_ADD_SEALS, seals), 0);
     return file;
 }
@@ -196,7 +196,7 @@ static int named_file(void)
 {
     char name[] = "/tmp/pipetrain-ranks.XXXXXX";
     const int file = mkstemp(name);
-    assert_int_equal(ftruncate(file, DOORBELL_BYTES), 0);
+    assert_int_equal(ftruncate(file, FLAG_BYTES), 0);
     assert_int_equal(unlink(name), 0);
     return file;
 }
@@ -246,37 +246,37 @@ TEST(ranks_map_nothing_but_the_memory_of_a_rank)
 }
 
 /* Links a rank's memory, in its communication thread. */
-struct linking {
+struct connecting {
     struct ranks_job job;
     struct rank_memory *memory;
     atomic_int rc;
 };
 
-static int advance_linking(struct ranks_job *job)
+static int advance_connecting(struct ranks_job *job)
 {
-    struct linking *const linking = (struct linking *)(void *)job;
-    const int rc = rank_memory_link(linking->memory, RANKS_TAG_FREE, NULL);
+    struct connecting *const connecting = (struct connecting *)(void *)job;
+    const int rc = rank_memory_connect(connecting->memory, RANKS_TAG_FREE, NULL);
     job->is_polled = rc == 0;
-    atomic_store(&linking->rc, rc);
+    atomic_store(&connecting->rc, rc);
     return rc;
 }
 
 /* `is_hidden`: no other rank finds the memory of this one. */
-static void open_memory(struct linking linkings[2], const bool is_hidden[2])
+static void open_memory(struct connecting connectings[2], const bool is_hidden[2])
 {
     enum { BYTES = 100, NO_PROCESS = INT32_MAX };
     open_ranks(2, 3, 60);
     atomic_store(&sharing, 2);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        linkings[rank] = (struct linking){ .job = { .advance = advance_linking } };
+        connectings[rank] = (struct connecting){ .job = { .advance = advance_connecting } };
         atomic_store(&impostor, is_hidden[rank] ? NO_PROCESS : 0);
-        assert_int_equal(rank_memory_open(&linkings[rank].memory, ranks[rank], BYTES), 0);
+        assert_int_equal(rank_memory_open(&connectings[rank].memory, ranks[rank], BYTES), 0);
     }
     atomic_store(&impostor, 0);
     for (uint32_t rank = 0; rank < 2; rank++)
-        ranks_submit(ranks[rank], &linkings[rank].job);
+        ranks_submit(ranks[rank], &connectings[rank].job);
     for (uint32_t rank = 0; rank < 2; rank++)
-        for (int waits = 0; waits < WAITS_MAX && atomic_load(&linkings[rank].rc) == 0; waits++)
+        for (int waits = 0; waits < WAITS_MAX && atomic_load(&connectings[rank].rc) == 0; waits++)
             usleep(100);
 }
 
@@ -285,24 +285,24 @@ TEST(two_ranks_have_each_others_memory_or_neither_has)
     static const bool cases[][2] = { { false, false }, { false, true }, { true, false }, { true, true } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const bool is_shared = !cases[i][0] && !cases[i][1];
-        struct linking linkings[2];
-        open_memory(linkings, cases[i]);
+        struct connecting connectings[2];
+        open_memory(connectings, cases[i]);
         for (uint32_t rank = 0; rank < 2; rank++) {
-            uint32_t *const own = rank_memory_of(linkings[rank].memory, rank);
-            const uint32_t *const seen = rank_memory_of(linkings[1 - rank].memory, rank);
-            assert_int_equal(atomic_load(&linkings[rank].rc), 1);
+            uint32_t *const own = rank_memory_of(connectings[rank].memory, rank);
+            const uint32_t *const seen = rank_memory_of(connectings[1 - rank].memory, rank);
+            assert_int_equal(atomic_load(&connectings[rank].rc), 1);
             *own = 7 + rank;
             assert_true((seen != NULL) == is_shared);
             assert_true(seen == NULL || *seen == 7 + rank);
         }
         for (uint32_t rank = 0; rank < 2; rank++)
-            rank_memory_close(linkings[rank].memory, false);
+            rank_memory_close(connectings[rank].memory, false);
         fake_ranks_close(ranks, 2);
     }
     assert_int_equal(atomic_load(&unmapped_nothing), 0);
 }
 
-/* ---- doorbells ---- */
+/* ---- wakeup ---- */
 
 static int compare_times(const void *a, const void *b)
 {
@@ -310,44 +310,44 @@ static int compare_times(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* How long a mail to a rank that has slept for a while takes, the median of some. */
-static uint64_t time_mail(void)
+/* How long a message to a rank that has slept for a while takes, the median of some. */
+static uint64_t time_message(void)
 {
-    enum { MAILS = 15, PAUSE_US = 20000 };
-    uint64_t took_ns[MAILS];
-    for (uint32_t i = 0; i < MAILS; i++) {
-        struct mail *mail;
+    enum { MESSAGES = 15, PAUSE_US = 20000 };
+    uint64_t took_ns[MESSAGES];
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        struct message *message;
         usleep(PAUSE_US);
         const uint64_t begun_ns = clock_now_ns();
-        assert_int_equal(ranks_send(ranks[0], 1, MAIL_MEETING, &i, sizeof(i)), 0);
-        assert_int_equal(ranks_receive(ranks[1], 0, MAIL_MEETING, &mail), 0);
+        assert_int_equal(ranks_send(ranks[0], 1, MESSAGE_COLLECTIVE, &i, sizeof(i)), 0);
+        assert_int_equal(ranks_receive(ranks[1], 0, MESSAGE_COLLECTIVE, &message), 0);
         took_ns[i] = clock_now_ns() - begun_ns;
-        free(mail);
+        free(message);
     }
-    qsort(took_ns, MAILS, sizeof(took_ns[0]), compare_times);
-    return took_ns[MAILS / 2];
+    qsort(took_ns, MESSAGES, sizeof(took_ns[0]), compare_times);
+    return took_ns[MESSAGES / 2];
 }
 
-/* Without doorbells it would take half of a nap, which is a fifth of the pause. A busy machine may need some tries. */
-TEST(mail_wakes_a_rank_that_shares_its_doorbell)
+/* Without wakeup it would take half of a nap, which is a fifth of the pause. A busy machine may need some tries. */
+TEST(a_message_wakes_a_rank_that_shares_memory)
 {
     enum { TRIES = 20, WANTED_NS = 500000 };
     bool is_fast = false;
     open_ranks(SIZE, 0, 60);
     for (int try = 0; try < TRIES && !is_fast; try++)
-        is_fast = time_mail() < WANTED_NS;
+        is_fast = time_message() < WANTED_NS;
     assert_true(is_fast);
     fake_ranks_close(ranks, SIZE);
 }
 
-/* ---- mail ---- */
+/* ---- message ---- */
 
 static unsigned char byte_of(size_t number, size_t at)
 {
     return (unsigned char)(number * 37 + at * 11 + (at >> 8));
 }
 
-static void send_numbered(struct ranks *from, uint32_t to, enum mail_kind kind, size_t number, size_t bytes)
+static void send_numbered(struct ranks *from, uint32_t to, enum message_kind kind, size_t number, size_t bytes)
 {
     unsigned char *const data = malloc(bytes + 1);
     assert_non_null(data);
@@ -357,80 +357,80 @@ static void send_numbered(struct ranks *from, uint32_t to, enum mail_kind kind, 
     free(data);
 }
 
-static void receive_numbered(struct ranks *at, uint32_t from, enum mail_kind kind, size_t number, size_t bytes)
+static void receive_numbered(struct ranks *at, uint32_t from, enum message_kind kind, size_t number, size_t bytes)
 {
-    struct mail *mail;
-    assert_int_equal(ranks_receive(at, from, kind, &mail), 0);
-    assert_int_equal(mail->from, from);
-    assert_int_equal(mail->kind, kind);
-    assert_int_equal(mail->bytes, bytes);
+    struct message *message;
+    assert_int_equal(ranks_receive(at, from, kind, &message), 0);
+    assert_int_equal(message->from, from);
+    assert_int_equal(message->kind, kind);
+    assert_int_equal(message->bytes, bytes);
     for (size_t i = 0; i < bytes; i++)
-        assert_int_equal(mail->data[i], byte_of(number, i));
-    free(mail);
+        assert_int_equal(message->data[i], byte_of(number, i));
+    free(message);
 }
 
 /* Around the size from which data is a message of its own. */
-static const size_t mail_sizes[] = { 0, 1, 495, 496, 497, 100000, 7, 496, 3000 };
-enum { MAIL_SIZES = sizeof(mail_sizes) / sizeof(mail_sizes[0]) };
+static const size_t message_sizes[] = { 0, 1, 495, 496, 497, 100000, 7, 496, 3000 };
+enum { MESSAGE_SIZES = sizeof(message_sizes) / sizeof(message_sizes[0]) };
 
-static void check_mail(void)
+static void check_messages(void)
 {
     open_ranks(SIZE, 5, 60);
-    for (size_t i = 0; i < MAIL_SIZES; i++)
+    for (size_t i = 0; i < MESSAGE_SIZES; i++)
         for (uint32_t rank = 1; rank < SIZE; rank++) {
-            send_numbered(ranks[rank], 0, i % 2 ? MAIL_REPORT : MAIL_STATE, i, mail_sizes[i]);
-            send_numbered(ranks[0], rank, MAIL_MEETING, i, mail_sizes[i]);
+            send_numbered(ranks[rank], 0, i % 2 ? MESSAGE_REPORT : MESSAGE_CHECKPOINT, i, message_sizes[i]);
+            send_numbered(ranks[0], rank, MESSAGE_COLLECTIVE, i, message_sizes[i]);
         }
     for (uint32_t rank = 1; rank < SIZE; rank++) {
-        for (size_t i = 1; i < MAIL_SIZES; i += 2)
-            receive_numbered(ranks[0], rank, MAIL_REPORT, i, mail_sizes[i]);
-        for (size_t i = 0; i < MAIL_SIZES; i += 2)
-            receive_numbered(ranks[0], rank, MAIL_STATE, i, mail_sizes[i]);
-        for (size_t i = 0; i < MAIL_SIZES; i++)
-            receive_numbered(ranks[rank], 0, MAIL_MEETING, i, mail_sizes[i]);
-        assert_null(ranks_try_receive(ranks[rank], 0, MAIL_MEETING));
+        for (size_t i = 1; i < MESSAGE_SIZES; i += 2)
+            receive_numbered(ranks[0], rank, MESSAGE_REPORT, i, message_sizes[i]);
+        for (size_t i = 0; i < MESSAGE_SIZES; i += 2)
+            receive_numbered(ranks[0], rank, MESSAGE_CHECKPOINT, i, message_sizes[i]);
+        for (size_t i = 0; i < MESSAGE_SIZES; i++)
+            receive_numbered(ranks[rank], 0, MESSAGE_COLLECTIVE, i, message_sizes[i]);
+        assert_null(ranks_try_receive(ranks[rank], 0, MESSAGE_COLLECTIVE));
     }
     assert_int_equal(ranks_flush(ranks[0]), 0);
     fake_ranks_close(ranks, SIZE);
 }
 
-TEST(mail_of_one_kind_comes_in_order_whatever_its_size)
+TEST(messages_of_one_kind_arrive_in_order_whatever_their_size)
 {
-    for (doorbells = 0; doorbells <= SIZE; doorbells++)
-        check_mail();
-    doorbells = FAKE_RANKS_MAX;
+    for (wakeup = 0; wakeup <= SIZE; wakeup++)
+        check_messages();
+    wakeup = FAKE_RANKS_MAX;
 }
 
 static atomic_uint handled;
 
-static void handle(void *arg, const struct mail *mail)
+static void handle(void *arg, const struct message *message)
 {
     uint64_t number;
-    assert_int_equal(mail->bytes, sizeof(number));
-    memcpy(&number, mail->data, sizeof(number));
+    assert_int_equal(message->bytes, sizeof(number));
+    memcpy(&number, message->data, sizeof(number));
     assert_int_equal(number, *(const uint64_t *)arg);
-    assert_int_equal(mail->kind, MAIL_LIMIT);
+    assert_int_equal(message->kind, MESSAGE_LIMIT);
     atomic_fetch_add(&handled, 1);
 }
 
-TEST(a_handler_gets_mail_at_once_and_none_after_it_was_removed)
+TEST(a_handler_gets_messages_at_once_and_none_after_it_was_removed)
 {
     uint64_t number = 12345;
     open_ranks(SIZE, 2, 60);
     for (uint32_t rank = 1; rank < SIZE; rank++)
         ranks_set_handler(ranks[rank], handle, &number);
-    assert_int_equal(ranks_send_all(ranks[0], MAIL_LIMIT, &number, sizeof(number)), 0);
+    assert_int_equal(ranks_send_all(ranks[0], MESSAGE_LIMIT, &number, sizeof(number)), 0);
     for (int waits = 0; waits < WAITS_MAX && atomic_load(&handled) < SIZE - 1; waits++)
         usleep(100);
     assert_int_equal(atomic_load(&handled), SIZE - 1);
     for (uint32_t rank = 1; rank < SIZE; rank++)
         ranks_set_handler(ranks[rank], NULL, NULL);
-    assert_int_equal(ranks_send_all(ranks[0], MAIL_LIMIT, &number, sizeof(number)), 0);
-    assert_int_equal(ranks_send_all(ranks[0], MAIL_MEETING, &number, sizeof(number)), 0);
+    assert_int_equal(ranks_send_all(ranks[0], MESSAGE_LIMIT, &number, sizeof(number)), 0);
+    assert_int_equal(ranks_send_all(ranks[0], MESSAGE_COLLECTIVE, &number, sizeof(number)), 0);
     for (uint32_t rank = 1; rank < SIZE; rank++) {
-        struct mail *mail;
-        assert_int_equal(ranks_receive(ranks[rank], 0, MAIL_MEETING, &mail), 0);
-        free(mail);
+        struct message *message;
+        assert_int_equal(ranks_receive(ranks[rank], 0, MESSAGE_COLLECTIVE, &message), 0);
+        free(message);
     }
     assert_int_equal(atomic_load(&handled), SIZE - 1);
     fake_ranks_close(ranks, SIZE);
@@ -440,14 +440,14 @@ TEST(a_handler_gets_mail_at_once_and_none_after_it_was_removed)
 
 static struct bench benches[FAKE_RANKS_MAX];
 
-/* How many ranks can share doorbells, and the memory of sums: the first ones that open them. */
-struct shares { int doorbells, memory; };
+/* How many ranks can share wakeup, and the memory of sums: the first ones that open them. */
+struct shares { int wakeup, memory; };
 
 static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, struct shares shares)
 {
-    doorbells = shares.doorbells;
+    wakeup = shares.wakeup;
     open_ranks(size, 3, 60);
-    doorbells = FAKE_RANKS_MAX;
+    wakeup = FAKE_RANKS_MAX;
     atomic_store(&sharing, shares.memory);
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
@@ -568,10 +568,10 @@ TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
 static void fall_silent(void)
 {
     open_ranks(SIZE, 2, 1);
-    watch_all();
-    ranks_at_phase(ranks[2], "training");
-    ranks_at_step(ranks[2], 41);
-    ranks_at_bucket(ranks[2], 3);
+    set_stops();
+    ranks_set_phase(ranks[2], "training");
+    ranks_set_step(ranks[2], 41);
+    ranks_set_bucket(ranks[2], 3);
     usleep(1500000);
     assert_false(ranks_failed(ranks[0]));
     capture_begin(&capture);
@@ -588,9 +588,9 @@ static void fall_silent(void)
     assert_non_null(strstr(stop_message(stops[0]), "training, step 41, in the sum of bucket 3"));
     assert_non_null(strstr(stop_message(stops[1]), "rank 2 ("));
     assert_non_null(strstr(stop_message(stops[2]), "rank 0 ("));
-    struct mail *mail;
-    assert_int_equal(ranks_receive(ranks[0], 2, MAIL_MEETING, &mail), -ECANCELED);
-    unwatch_all();
+    struct message *message;
+    assert_int_equal(ranks_receive(ranks[0], 2, MESSAGE_COLLECTIVE, &message), -ECANCELED);
+    remove_stops();
     _exit(0);
 }
 
@@ -629,14 +629,14 @@ static void start_without_one(void)
 static void hang(void)
 {
     open_ranks(SIZE, 2, 1);
-    watch_all();
+    set_stops();
     capture_begin(&capture);
     fake_mpi_hang(1);
     await_failure(1);
     capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(stop_code(stops[1]), EXIT_CODE_STALL);
     assert_non_null(strstr(stop_message(stops[1]), "the MPI library has not returned for 1 s (sync.deadline)"));
-    unwatch_all();
+    remove_stops();
     _exit(0);
 }
 
@@ -653,17 +653,17 @@ void *__wrap_calloc(size_t count, size_t bytes)
 }
 
 /* The main of this rank would go on, or wait for an answer; so the watch ends the process. */
-static void lose_mail(void)
+static void lose_message(void)
 {
     open_ranks(SIZE, 2, 60);
-    watch_all();
+    set_stops();
     capture_begin(&capture);
     is_short_of_memory = true;
-    assert_int_equal(ranks_send(ranks[1], 0, MAIL_REPORT, "lost", 4), -ENOMEM);
+    assert_int_equal(ranks_send(ranks[1], 0, MESSAGE_REPORT, "lost", 4), -ENOMEM);
     for (uint32_t rank = 0; rank < SIZE; rank++)
         await_failure(rank);
     capture_end(&capture, captured, sizeof(captured));
-    assert_non_null(strstr(captured, "mail to rank 0 ("));
+    assert_non_null(strstr(captured, "message to rank 0 ("));
     for (uint32_t rank = 0; rank < SIZE; rank++)
         assert_int_equal(stop_code(stops[rank]), rank == 1 ? EXIT_CODE_MEMORY : EXIT_CODE_RANK);
     sleep(10);
@@ -709,16 +709,16 @@ TEST(a_library_that_hangs_ends_the_run)
     check_in_child(hang, 0);
 }
 
-TEST(mail_that_is_lost_for_lack_of_memory_ends_the_run)
+TEST(a_message_that_is_lost_for_lack_of_memory_ends_the_run)
 {
-    check_in_child(lose_mail, EXIT_CODE_MEMORY);
+    check_in_child(lose_message, EXIT_CODE_MEMORY);
 }
 
-TEST(a_beat_that_is_lost_is_sent_later)
+TEST(a_heartbeat_that_is_lost_is_sent_later)
 {
     open_ranks(SIZE, 2, 2);
     is_short_of_memory = true;
-    ranks_at_phase(ranks[1], "planning");
+    ranks_set_phase(ranks[1], "planning");
     assert_false(is_short_of_memory);
     usleep(3000000);
     for (uint32_t rank = 0; rank < SIZE; rank++)
@@ -737,7 +737,7 @@ TEST(a_job_that_fails_ends_the_run_and_counts_as_abandoned)
 {
     struct ranks_job job = { .advance = advance_to_error };
     open_ranks(SIZE, 2, 60);
-    watch_all();
+    set_stops();
     assert_false(ranks_abandon_jobs(ranks[1]));
     capture_begin(&capture);
     ranks_submit(ranks[1], &job);
@@ -746,7 +746,7 @@ TEST(a_job_that_fails_ends_the_run_and_counts_as_abandoned)
     capture_end(&capture, captured, sizeof(captured));
     assert_non_null(strstr(captured, "a message between ranks failed: error 77 of the fake"));
     assert_true(ranks_abandon_jobs(ranks[1]));
-    unwatch_all();
+    remove_stops();
 }
 
 static int advance_until_abandoned(struct ranks_job *job)
@@ -777,7 +777,7 @@ TEST(all_ranks_fail_when_one_does_and_say_which)
 {
     for (uint32_t failing = 0; failing < SIZE; failing++) {
         open_ranks(SIZE, 2, 60);
-        watch_all();
+        set_stops();
         capture_begin(&capture);
         stop_fail(stops[failing], EXIT_CODE_DATA, "shard 7 is damaged");
         for (uint32_t rank = 0; rank < SIZE; rank++)
@@ -790,11 +790,11 @@ TEST(all_ranks_fail_when_one_does_and_say_which)
             assert_non_null(strstr(stop_message(stops[rank]), "shard 7 is damaged"));
             assert_true(ranks_failed(ranks[rank]));
         }
-        struct mail *mail;
-        assert_int_equal(ranks_receive(ranks[0], 1, MAIL_REPORT, &mail), -ECANCELED);
-        send_numbered(ranks[1], 0, MAIL_MEETING, 3, 10);        /* they still meet */
-        receive_numbered(ranks[0], 1, MAIL_MEETING, 3, 10);
-        unwatch_all();
+        struct message *message;
+        assert_int_equal(ranks_receive(ranks[0], 1, MESSAGE_REPORT, &message), -ECANCELED);
+        send_numbered(ranks[1], 0, MESSAGE_COLLECTIVE, 3, 10);        /* they still meet */
+        receive_numbered(ranks[0], 1, MESSAGE_COLLECTIVE, 3, 10);
+        remove_stops();
     }
 }
 
@@ -802,7 +802,7 @@ TEST(all_ranks_fail_when_one_does_and_say_which)
 TEST(numbers_that_are_not_finite_are_passed_on_only_when_asked_to)
 {
     open_ranks(SIZE, 2, 60);
-    watch_all();
+    set_stops();
     capture_begin(&capture);
     stop_fail(stops[0], EXIT_CODE_NONFINITE, "the loss is not finite");
     usleep(200000);
@@ -816,13 +816,13 @@ TEST(numbers_that_are_not_finite_are_passed_on_only_when_asked_to)
     }
     capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(ranks_failure_code(ranks[0]), EXIT_CODE_NONFINITE);
-    unwatch_all();
+    remove_stops();
 }
 
 TEST(an_error_of_the_library_ends_the_run)
 {
     open_ranks(SIZE, 2, 60);
-    watch_all();
+    set_stops();
     capture_begin(&capture);
     fake_mpi_break(1);
     await_failure(1);
@@ -830,23 +830,23 @@ TEST(an_error_of_the_library_ends_the_run)
     assert_int_equal(stop_code(stops[1]), EXIT_CODE_RANK);
     assert_non_null(strstr(captured, "the connection to rank 0 ("));
     assert_non_null(strstr(captured, "error 77 of the fake"));
-    unwatch_all();
+    remove_stops();
 }
 
 TEST(a_run_that_begins_after_a_failure_fails_at_once)
 {
     struct stop *late;
     open_ranks(SIZE, 2, 60);
-    watch_all();
+    set_stops();
     capture_begin(&capture);
     stop_fail(stops[1], EXIT_CODE_MEMORY, "no memory");
     await_failure(0);
     capture_end(&capture, captured, sizeof(captured));
-    unwatch_all();
+    remove_stops();
     assert_int_equal(stop_open(&late), 0);
-    assert_int_equal(ranks_watch(ranks[0], late), 0);
+    assert_int_equal(ranks_set_stop(ranks[0], late), 0);
     assert_int_equal(stop_code(late), EXIT_CODE_RANK);
-    assert_int_equal(ranks_watch(ranks[0], NULL), 0);
+    assert_int_equal(ranks_set_stop(ranks[0], NULL), 0);
     stop_close(late);
 }
 

@@ -1,5 +1,5 @@
 /* Names of sockets as flags: who has bound one has raised it, and who connects to it sees that. */
-#include "sync/ranks/refusal.h"
+#include "sync/ranks/abort_notice.h"
 
 #include <poll.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static const char *value_of(const char *variable)
  * parent. */
 static uint64_t run_hash;
 
-void refusal_prepare(void)
+void abort_notice_prepare(void)
 {
     char key[KEY_BYTES];
     const int mpich = launcher_mpich_process();
@@ -52,7 +52,7 @@ static socklen_t name_flag(const char *reason, struct sockaddr_un *address)
 {
     const uint64_t flag = reason == NULL ? 0 : XXH3_64bits(reason, strlen(reason));
     *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    const int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "pipetrain-refusal-%016llx-%016llx",
+    const int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "pipetrain-abort-%016llx-%016llx",
                                 (unsigned long long)run_hash, (unsigned long long)flag);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
@@ -101,7 +101,7 @@ static void leave_out_numbers(const char *reason, char *words_out)
     words_out[length] = '\0';
 }
 
-bool refusal_is_first(const char *reason)
+bool abort_notice_is_first(const char *reason)
 {
     char words[KEY_BYTES];
     leave_out_numbers(reason, words);
@@ -156,7 +156,7 @@ static bool has_ended(int other)
 }
 
 /* The first one counts the others, and all end when it does. */
-void refusal_tell(int code, uint32_t processes)
+void abort_notice_send(int code, uint32_t processes)
 {
     const uint64_t end_ns = clock_now_ns() + TELL_NS;
     const int flag = raise_flag(NULL), first = flag < 0 ? find_flag(NULL) : -1;
@@ -169,7 +169,7 @@ void refusal_tell(int code, uint32_t processes)
         launcher_abort(code);
 }
 
-int refusal_heard(void)
+int abort_notice_receive(void)
 {
     unsigned char code = 0;
     const int flag = find_flag(NULL);

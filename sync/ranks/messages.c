@@ -8,13 +8,13 @@
 
 #include "sync/ranks/ranks_private.h"
 
-#define FLUSH_FAILED_S 1        /* a rank that has failed may take no mail any more */
+#define FLUSH_FAILED_S 1        /* a rank that has failed may take no message any more */
 
 /* ---- sending ---- */
 
-static struct outgoing *outgoing_new(uint32_t to, enum mail_kind kind, const void *data, size_t bytes)
+static struct outgoing *outgoing_new(uint32_t to, enum message_kind kind, const void *data, size_t bytes)
 {
-    const bool is_long = bytes > MAIL_SHORT_BYTES;
+    const bool is_long = bytes > EAGER_BYTES;
     struct outgoing *const out = calloc(1, sizeof(*out) + (is_long ? bytes : 0));
     if (out == NULL)
         return NULL;
@@ -27,22 +27,22 @@ static struct outgoing *outgoing_new(uint32_t to, enum mail_kind kind, const voi
     return out;
 }
 
-/* There is no memory for mail to or from a peer. The receiver may wait for it without end, so the run has to end. */
-static void lose_mail(struct ranks *ranks, const char *preposition, uint32_t peer)
+/* There is no memory for message to or from a peer. The receiver may wait for it without end, so the run has to end. */
+static void lose_message(struct ranks *ranks, const char *preposition, uint32_t peer)
 {
-    rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));
+    rank_heartbeat_fail(ranks, EXIT_CODE_MEMORY, "message %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));
     pthread_mutex_lock(&ranks->lock);
-    ranks->lacks_mail = true;
+    ranks->has_lost_message = true;
     pthread_mutex_unlock(&ranks->lock);
 }
 
-int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes)
+int ranks_send(struct ranks *ranks, uint32_t to, enum message_kind kind, const void *data, size_t bytes)
 {
     assert(bytes <= MPI_MODULE_MESSAGE_MAX && to >= peers_first(ranks) && to < peers_end(ranks));
     struct outgoing *const out = outgoing_new(to, kind, data, bytes);
     if (out == NULL) {
-        if (kind != MAIL_BEAT)
-            lose_mail(ranks, "to", to);
+        if (kind != MESSAGE_HEARTBEAT)
+            lose_message(ranks, "to", to);
         return -ENOMEM;
     }
     pthread_mutex_lock(&ranks->lock);
@@ -56,11 +56,11 @@ int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void
     if (is_lost)
         free(out);
     else
-        doorbells_ring(ranks->doorbells, ranks->launcher.rank);
+        wakeup_send(ranks->wakeup, ranks->launcher.rank);
     return is_lost ? -ECANCELED : 0;
 }
 
-int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes)
+int ranks_send_all(struct ranks *ranks, enum message_kind kind, const void *data, size_t bytes)
 {
     int rc = 0;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++) {
@@ -90,14 +90,14 @@ int ranks_flush(struct ranks *ranks)
 static int begin_outgoing(struct ranks *ranks, struct outgoing *out)
 {
     const struct mpi_module *const module = ranks->module;
-    out->envelope.is_announced = doorbells_reach(ranks->doorbells, out->to);
+    out->envelope.is_announced = wakeup_reaches(ranks->wakeup, out->to);
     if (out->envelope.is_announced)
-        doorbells_announce_mail(ranks->doorbells, out->to);
-    int rc = module->send(&out->envelope, sizeof(out->envelope), out->to, MAIL_TAG, &out->requests[0]);
+        wakeup_announce(ranks->wakeup, out->to);
+    int rc = module->send(&out->envelope, sizeof(out->envelope), out->to, ENVELOPE_TAG, &out->requests[0]);
     if (rc == 0 && !out->has_passed[1])
-        rc = module->send(out->data, out->envelope.bytes, out->to, MAIL_DATA_TAG, &out->requests[1]);
+        rc = module->send(out->data, out->envelope.bytes, out->to, PAYLOAD_TAG, &out->requests[1]);
     if (rc == 0 && out->envelope.is_announced)
-        doorbells_ring(ranks->doorbells, out->to);
+        wakeup_send(ranks->wakeup, out->to);
     return rc;
 }
 
@@ -130,8 +130,8 @@ static int begin_queued(struct ranks *ranks, struct outgoing **flying, bool *mov
 static void forget_outgoing(struct ranks *ranks, struct outgoing *out)
 {
     pthread_mutex_lock(&ranks->lock);
-    if (out->envelope.kind == MAIL_BEAT)
-        ranks->peers[out->to].has_beat_queued = false;
+    if (out->envelope.kind == MESSAGE_HEARTBEAT)
+        ranks->peers[out->to].has_heartbeat_queued = false;
     ranks->out_count--;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
@@ -162,69 +162,69 @@ static int test_flying(struct ranks *ranks, struct outgoing **flying, bool *move
 
 /* ---- receiving ---- */
 
-static struct mail *mail_new(uint32_t from, const struct envelope *envelope)
+static struct message *message_new(uint32_t from, const struct envelope *envelope)
 {
-    struct mail *const mail = malloc(sizeof(*mail) + envelope->bytes);
-    if (mail == NULL)
+    struct message *const message = malloc(sizeof(*message) + envelope->bytes);
+    if (message == NULL)
         return NULL;
-    mail->next = NULL;
-    mail->from = from;
-    mail->kind = envelope->kind;
-    mail->bytes = envelope->bytes;
-    if (envelope->bytes <= MAIL_SHORT_BYTES)
-        memcpy(mail->data, envelope->data, envelope->bytes);
-    return mail;
+    message->next = NULL;
+    message->from = from;
+    message->kind = envelope->kind;
+    message->bytes = envelope->bytes;
+    if (envelope->bytes <= EAGER_BYTES)
+        memcpy(message->data, envelope->data, envelope->bytes);
+    return message;
 }
 
-static void call_handler(struct ranks *ranks, struct mail *mail)
+static void call_handler(struct ranks *ranks, struct message *message)
 {
     pthread_mutex_lock(&ranks->lock);
-    void (*const handle)(void *arg, const struct mail *mail) = ranks->handle;
+    void (*const handle)(void *arg, const struct message *message) = ranks->handle;
     void *const arg = ranks->handle_arg;
     ranks->is_handling = handle != NULL;
     pthread_mutex_unlock(&ranks->lock);
     if (handle == NULL)
         return;
-    handle(arg, mail);
+    handle(arg, message);
     pthread_mutex_lock(&ranks->lock);
     ranks->is_handling = false;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
 }
 
-static void keep(struct ranks *ranks, struct mail *mail)
+static void keep(struct ranks *ranks, struct message *message)
 {
-    struct peer *const peer = &ranks->peers[mail->from];
+    struct peer *const peer = &ranks->peers[message->from];
     pthread_mutex_lock(&ranks->lock);
-    *peer->end = mail;
-    peer->end = &mail->next;
+    *peer->end = message;
+    peer->end = &message->next;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
 }
 
-static void deliver(struct ranks *ranks, struct mail *mail)
+static void deliver(struct ranks *ranks, struct message *message)
 {
-    if (mail->kind >= MAIL_HANDLED) {
-        keep(ranks, mail);
+    if (message->kind >= MESSAGE_HANDLED) {
+        keep(ranks, message);
         return;
     }
-    if (mail->kind == MAIL_BEAT)
-        rank_watch_take_beat(ranks, mail->from, (const struct beat *)(const void *)mail->data);
-    else if (mail->kind == MAIL_FAILURE)
-        rank_watch_take_failure(ranks, mail->from, (const struct failure *)(const void *)mail->data);
+    if (message->kind == MESSAGE_HEARTBEAT)
+        rank_heartbeat_receive(ranks, message->from, (const struct rank_heartbeat *)(const void *)message->data);
+    else if (message->kind == MESSAGE_FAILURE)
+        rank_heartbeat_receive_failure(ranks, message->from, (const struct failure *)(const void *)message->data);
     else
-        call_handler(ranks, mail);
-    free(mail);
+        call_handler(ranks, message);
+    free(message);
 }
 
 static int await_envelope(struct ranks *ranks, uint32_t rank)
 {
     struct peer *const peer = &ranks->peers[rank];
     peer->incoming = NULL;
-    return ranks->module->receive(&peer->envelope, sizeof(peer->envelope), rank, MAIL_TAG, &peer->request);
+    return ranks->module->receive(&peer->envelope, sizeof(peer->envelope), rank, ENVELOPE_TAG, &peer->request);
 }
 
-int mail_begin(struct ranks *ranks, uint32_t *peer_out)
+int messages_begin(struct ranks *ranks, uint32_t *peer_out)
 {
     int rc = 0;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && rc == 0; rank++) {
@@ -234,31 +234,31 @@ int mail_begin(struct ranks *ranks, uint32_t *peer_out)
     return rc;
 }
 
-static int deliver_and_await(struct ranks *ranks, uint32_t rank, struct mail *mail)
+static int deliver_and_await(struct ranks *ranks, uint32_t rank, struct message *message)
 {
-    ranks->mail_taken += ranks->peers[rank].envelope.is_announced;
-    deliver(ranks, mail);
+    ranks->announced_received += ranks->peers[rank].envelope.is_announced;
+    deliver(ranks, message);
     return await_envelope(ranks, rank);
 }
 
-/* The message that was awaited has come: deliver the mail, or begin to receive its data. */
+/* The message that was awaited has come: deliver the message, or begin to receive its data. */
 static int take_message(struct ranks *ranks, uint32_t rank)
 {
     struct peer *const peer = &ranks->peers[rank];
     if (peer->incoming != NULL)
         return deliver_and_await(ranks, rank, peer->incoming);
-    struct mail *const mail = mail_new(rank, &peer->envelope);
-    if (mail == NULL) {
-        lose_mail(ranks, "from", rank);
+    struct message *const message = message_new(rank, &peer->envelope);
+    if (message == NULL) {
+        lose_message(ranks, "from", rank);
         return 0;       /* the request has passed, so the next test tries again */
     }
-    if (mail->bytes <= MAIL_SHORT_BYTES)
-        return deliver_and_await(ranks, rank, mail);
-    peer->incoming = mail;
-    return ranks->module->receive(mail->data, mail->bytes, rank, MAIL_DATA_TAG, &peer->request);
+    if (message->bytes <= EAGER_BYTES)
+        return deliver_and_await(ranks, rank, message);
+    peer->incoming = message;
+    return ranks->module->receive(message->data, message->bytes, rank, PAYLOAD_TAG, &peer->request);
 }
 
-int mail_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
+int messages_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
 {
     int rc = begin_queued(ranks, flying, moved_out, peer_out);
     if (rc == 0)
@@ -275,56 +275,56 @@ int mail_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out,
     return rc;
 }
 
-void mail_end(struct ranks *ranks)
+void messages_end(struct ranks *ranks)
 {
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         ranks->module->cancel(&ranks->peers[rank].request);
 }
 
-/* The first mail of that kind, taken out of the list; NULL: there is none. Lock held. */
-static struct mail *find_mail(struct peer *peer, enum mail_kind kind)
+/* The first message of that kind, taken out of the list; NULL: there is none. Lock held. */
+static struct message *find_message(struct peer *peer, enum message_kind kind)
 {
-    struct mail **link = &peer->first;
+    struct message **link = &peer->first;
     while (*link != NULL && (*link)->kind != kind)
         link = &(*link)->next;
-    struct mail *const mail = *link;
-    if (mail == NULL)
+    struct message *const message = *link;
+    if (message == NULL)
         return NULL;
-    *link = mail->next;
-    if (peer->end == &mail->next)
+    *link = message->next;
+    if (peer->end == &message->next)
         peer->end = link;
-    mail->next = NULL;
-    return mail;
+    message->next = NULL;
+    return message;
 }
 
 /* After a failure ranks still meet, so that none leaves before rank 0 has written. */
-static bool is_hopeless(const struct ranks *ranks, const struct peer *peer, enum mail_kind kind)
+static bool is_hopeless(const struct ranks *ranks, const struct peer *peer, enum message_kind kind)
 {
-    return peer->is_silent || (ranks->has_failed && kind != MAIL_MEETING);
+    return peer->is_silent || (ranks->has_failed && kind != MESSAGE_COLLECTIVE);
 }
 
-int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out)
+int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out)
 {
     struct peer *const peer = &ranks->peers[from];
-    assert(kind >= MAIL_HANDLED && from >= peers_first(ranks) && from < peers_end(ranks));
+    assert(kind >= MESSAGE_HANDLED && from >= peers_first(ranks) && from < peers_end(ranks));
     pthread_mutex_lock(&ranks->lock);
-    struct mail *mail;
-    while ((mail = find_mail(peer, kind)) == NULL && !is_hopeless(ranks, peer, kind))
+    struct message *message;
+    while ((message = find_message(peer, kind)) == NULL && !is_hopeless(ranks, peer, kind))
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     pthread_mutex_unlock(&ranks->lock);
-    *mail_out = mail;
-    return mail != NULL ? 0 : -ECANCELED;
+    *message_out = message;
+    return message != NULL ? 0 : -ECANCELED;
 }
 
-struct mail *ranks_try_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind)
+struct message *ranks_try_receive(struct ranks *ranks, uint32_t from, enum message_kind kind)
 {
     pthread_mutex_lock(&ranks->lock);
-    struct mail *const mail = find_mail(&ranks->peers[from], kind);
+    struct message *const message = find_message(&ranks->peers[from], kind);
     pthread_mutex_unlock(&ranks->lock);
-    return mail;
+    return message;
 }
 
-void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct mail *mail), void *arg)
+void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct message *message), void *arg)
 {
     pthread_mutex_lock(&ranks->lock);
     while (ranks->is_handling)

@@ -1,11 +1,11 @@
-/* What the ranks of a run bring to a meeting (meeting.h), compared and printed by rank 0. */
-#ifndef PIPETRAIN_MEETING_REPORT_H
-#define PIPETRAIN_MEETING_REPORT_H
+/* The messages and facts of the ranks of a run (startup_check.h), compared and printed by rank 0. */
+#ifndef PIPETRAIN_STARTUP_REPORT_H
+#define PIPETRAIN_STARTUP_REPORT_H
 
 #include <stdint.h>
 
 /* All lent. */
-struct meeting_part {
+struct rank_status {
     const char *name;           /* "rank 2 (node7)" */
     int code;                   /* the exit code that the rank would end with; 0: it can start */
     const char *messages;       /* as log_take_held gives them */
@@ -19,6 +19,6 @@ struct meeting_part {
  * differs; those that begin with "note " may differ, which is only mentioned. Returns the code of the lowest rank that
  * has one, else EXIT_CODE_USAGE or, where only input differs, EXIT_CODE_DATA; 0: all can start. Not while messages are
  * held. */
-int meeting_report(const struct meeting_part *parts, uint32_t count);
+int startup_report(const struct rank_status *parts, uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /* Several processes would do the same work, or write the same files. Main thread only. */
-#include "tools/lib/run/launched.h"
+#include "tools/lib/run/ranks/startup_abort.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "sync/ranks/abort_notice.h"
 #include "sync/ranks/launcher.h"
-#include "sync/ranks/refusal.h"
 #include "tools/lib/signals.h"
 
 #define FIRST_RANK_NS 300000000
@@ -46,29 +46,29 @@ static void name_sender(int64_t rank)
     log_sender(name);
 }
 
-int launched_refuse_all(const char *reason)
+int startup_abort(const char *reason)
 {
     const int64_t rank = launcher_rank();
     end_in_time();
     drop_held();
-    refusal_prepare();
+    abort_notice_prepare();
     let_rank_0_print(rank);
-    if (refusal_is_first(reason)) {
+    if (abort_notice_is_first(reason)) {
         name_sender(rank);
         log_message(LOG_ERROR, "%s", reason);
         (void)log_release();
     }
-    return rank < 0 ? EXIT_CODE_USAGE : launched_end_all(EXIT_CODE_USAGE);
+    return rank < 0 ? EXIT_CODE_USAGE : startup_abort_others(EXIT_CODE_USAGE);
 }
 
-int launched_end_all(int code)
+int startup_abort_others(int code)
 {
     end_in_time();
-    refusal_tell(code, launcher_processes());
+    abort_notice_send(code, launcher_processes());
     return code;
 }
 
-int launched_refuse(const char *command)
+int startup_refuse_command(const char *command)
 {
     struct launcher launcher;
     char reason[LAUNCHER_REASON_BYTES], text[LAUNCHER_REASON_BYTES + 64];
@@ -79,5 +79,5 @@ int launched_refuse(const char *command)
                  "launcher, or with -n 1", command, launcher.name, launcher.size);
     else
         return 0;
-    return launched_refuse_all(text);
+    return startup_abort(text);
 }

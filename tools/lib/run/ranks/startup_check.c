@@ -1,5 +1,5 @@
 /* Rank 0 receives the parts of all, reports, and sends the code that all end with. */
-#include "tools/lib/run/meeting.h"
+#include "tools/lib/run/ranks/startup_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +10,9 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/lib/run/meeting_report.h"
+#include "tools/lib/run/ranks/startup_report.h"
 
-/* The mail of a part: this, the messages and the facts, both terminated. */
+/* The message of a part: this, the messages and the facts, both terminated. */
 struct part_header {
     int32_t code;
     uint32_t dropped;
@@ -25,7 +25,7 @@ static int out_of_memory(void)
     return EXIT_CODE_MEMORY;
 }
 
-int meeting_begin(uint32_t rank)
+int startup_begin(uint32_t rank)
 {
     log_hold();
     if (rank == 0)
@@ -39,9 +39,9 @@ int meeting_begin(uint32_t rank)
     return 0;
 }
 
-/* ---- parts as mail ---- */
+/* ---- parts as message ---- */
 
-static int send_part(struct ranks *ranks, const struct meeting_part *part)
+static int send_part(struct ranks *ranks, const struct rank_status *part)
 {
     const struct part_header header = {
         .code = part->code,
@@ -57,84 +57,84 @@ static int send_part(struct ranks *ranks, const struct meeting_part *part)
     memcpy(data + sizeof(header), part->messages, header.messages_bytes);
     if (part->facts != NULL)
         memcpy(data + sizeof(header) + header.messages_bytes, part->facts, header.facts_bytes);
-    const int rc = ranks_send(ranks, 0, MAIL_MEETING, data, bytes);
+    const int rc = ranks_send(ranks, 0, MESSAGE_COLLECTIVE, data, bytes);
     free(data);
     return rc;
 }
 
-/* Another version of this program may send other mail, but the facts would not say so. */
-static struct meeting_part read_part(const struct mail *mail, const char *name)
+/* Another version of this program may send other message, but the facts would not say so. */
+static struct rank_status read_part(const struct message *message, const char *name)
 {
-    const struct meeting_part other = { .name = name, .code = EXIT_CODE_USAGE,
+    const struct rank_status other = { .name = name, .code = EXIT_CODE_USAGE,
                                         .messages = "Ais another version of pipetrain than rank 0\n" };
     struct part_header header;
-    if (mail->bytes < sizeof(header))
+    if (message->bytes < sizeof(header))
         return other;
-    memcpy(&header, mail->data, sizeof(header));
-    const char *const messages = (const char *)mail->data + sizeof(header), *const end = (const char *)mail->data + mail->bytes;
-    const size_t rest = mail->bytes - sizeof(header);
+    memcpy(&header, message->data, sizeof(header));
+    const char *const messages = (const char *)message->data + sizeof(header), *const end = (const char *)message->data + message->bytes;
+    const size_t rest = message->bytes - sizeof(header);
     if (header.messages_bytes == 0 || header.messages_bytes > rest || header.facts_bytes != rest - header.messages_bytes ||
         messages[header.messages_bytes - 1] != '\0' || end[-1] != '\0')
         return other;
-    return (struct meeting_part){ .name = name, .code = header.code, .messages = messages, .dropped = header.dropped,
+    return (struct rank_status){ .name = name, .code = header.code, .messages = messages, .dropped = header.dropped,
                                   .facts = header.facts_bytes > 0 ? messages + header.messages_bytes : NULL };
 }
 
 /* ---- rank 0 ---- */
 
 /* Report with the parts of all ranks, of which parts[0] is complete. 0 with the code of all, or a negative errno. */
-static int gather(struct ranks *ranks, struct meeting_part *parts, struct mail **mails, int *code_out)
+static int gather(struct ranks *ranks, struct rank_status *parts, struct message **messages, int *code_out)
 {
     const uint32_t count = ranks_size(ranks);
     for (uint32_t rank = 1; rank < count; rank++) {
-        const int rc = ranks_receive(ranks, rank, MAIL_MEETING, &mails[rank]);
+        const int rc = ranks_receive(ranks, rank, MESSAGE_COLLECTIVE, &messages[rank]);
         if (rc != 0)
             return rc;
-        parts[rank] = read_part(mails[rank], ranks_name(ranks, rank));
+        parts[rank] = read_part(messages[rank], ranks_name(ranks, rank));
     }
     const bool holds = log_release();
-    *code_out = meeting_report(parts, count);
+    *code_out = startup_report(parts, count);
     if (holds)
         log_hold();
-    return ranks_send_all(ranks, MAIL_MEETING, code_out, sizeof(*code_out));
+    return ranks_send_all(ranks, MESSAGE_COLLECTIVE, code_out, sizeof(*code_out));
 }
 
-static int lead(struct ranks *ranks, const struct meeting_part *own, int *code_out)
+static int lead(struct ranks *ranks, const struct rank_status *own, int *code_out)
 {
     const uint32_t count = ranks_size(ranks);
-    struct meeting_part *const parts = calloc(count, sizeof(*parts));
-    struct mail **const mails = calloc(count, sizeof(*mails));
-    int rc = parts != NULL && mails != NULL ? 0 : -ENOMEM;
+    struct rank_status *const parts = calloc(count, sizeof(*parts));
+    struct message **const messages = calloc(count, sizeof(*messages));
+    int rc = parts != NULL && messages != NULL ? 0 : -ENOMEM;
     if (rc == 0) {
         parts[0] = *own;
-        rc = gather(ranks, parts, mails, code_out);
+        rc = gather(ranks, parts, messages, code_out);
     }
-    for (uint32_t rank = 1; mails != NULL && rank < count; rank++)
-        free(mails[rank]);
-    free(mails);
+    for (uint32_t rank = 1; messages != NULL && rank < count; rank++)
+        free(messages[rank]);
+    free(messages);
     free(parts);
     return rc;
 }
 
 /* ---- the others ---- */
 
-static int follow(struct ranks *ranks, const struct meeting_part *own, int *code_out)
+static int follow(struct ranks *ranks, const struct rank_status *own, int *code_out)
 {
-    struct mail *mail = NULL;
+    struct message *message = NULL;
     int rc = send_part(ranks, own);
     if (rc == 0)
-        rc = ranks_receive(ranks, 0, MAIL_MEETING, &mail);
+        rc = ranks_receive(ranks, 0, MESSAGE_COLLECTIVE, &message);
     if (rc == 0)
-        memcpy(code_out, mail->data, sizeof(*code_out));
-    free(mail);
+        memcpy(code_out, message->data, sizeof(*code_out));
+    free(message);
     return rc;
 }
 
 /* ---- all ---- */
 
-int meeting_agree(struct ranks *ranks, int code, const char *facts)
+int startup_check(struct ranks *ranks, int code, const char *facts)
 {
-    struct meeting_part own = { .code = code, .facts = facts };
+    struct rank_status own = { .code = code, .facts = facts };
     if (ranks == NULL)
         return code;
     char *const messages = log_take_held(&own.dropped);
@@ -145,26 +145,26 @@ int meeting_agree(struct ranks *ranks, int code, const char *facts)
     if (rc == 0)
         rc = ranks_rank(ranks) == 0 ? lead(ranks, &own, &agreed) : follow(ranks, &own, &agreed);
     if (rc != 0 && messages != NULL)
-        (void)meeting_report(&own, 1);          /* held again, until meeting_end */
+        (void)startup_report(&own, 1);          /* held again, until startup_end */
     free(messages);
     if (rc == -ENOMEM)
         return out_of_memory();
     return rc != 0 ? ranks_failure_code(ranks) : agreed;
 }
 
-int meeting_agree_on(struct ranks *ranks, int code, const struct meeting_facts *facts)
+int startup_check_facts(struct ranks *ranks, int code, const struct startup_facts *facts)
 {
     char *text = NULL;
     if (ranks == NULL)
         return code;
-    if (code == 0 && meeting_facts_write(facts, &text) != 0)
+    if (code == 0 && startup_facts_write(facts, &text) != 0)
         code = out_of_memory();
-    const int agreed = meeting_agree(ranks, code, text);
+    const int agreed = startup_check(ranks, code, text);
     free(text);
     return agreed;
 }
 
-void meeting_end(const struct ranks *ranks)
+void startup_end(const struct ranks *ranks)
 {
     static char name[LOG_SENDER_MAX + 1];       /* log_sender keeps it */
     if (ranks_rank(ranks) > 0) {

@@ -10,35 +10,35 @@
  *   neither waits for a main or a tower;
  * - towers for their snapshots, which saving threads return.
  * All these waits end when a rank fails. */
-#ifndef PIPETRAIN_STATE_MAIL_H
-#define PIPETRAIN_STATE_MAIL_H
+#ifndef PIPETRAIN_CHECKPOINT_TRANSFER_H
+#define PIPETRAIN_CHECKPOINT_TRANSFER_H
 
 #include "sync/ranks/ranks.h"
 #include "tools/lib/results/checkpoint_sender.h"
 #include "tools/lib/results/checkpoint_writer.h"
 
-/* The mail of one rank. */
-struct state_mail;
+/* The message of one rank. */
+struct checkpoint_transfer;
 
 /* From main of rank 0: are the snapshots after the batch before `next` saved? That it cannot be sent means that the run
  * has failed. */
-void state_mail_decide(struct state_mail *mail, uint64_t next, bool is_saved);
+void checkpoint_transfer_decide(struct checkpoint_transfer *transfer, uint64_t next, bool is_saved);
 /* From main of rank 0: none are from now on, and no other rank waits for a decision any more. */
-void state_mail_give_up(struct state_mail *mail);
+void checkpoint_transfer_give_up(struct checkpoint_transfer *transfer);
 /* Wait for the decision, from main of another rank, for each of the same batches. False also when a rank failed. */
-bool state_mail_await(struct state_mail *mail, uint64_t next);
+bool checkpoint_transfer_await(struct checkpoint_transfer *transfer, uint64_t next);
 
-#define STATE_MAIL_PART_BYTES ((size_t)16 << 20)        /* of a part, at most */
+#define CHECKPOINT_TRANSFER_PART_BYTES ((size_t)16 << 20)        /* of a part, at most */
 
 /* An upper limit of the memory that a rank needs, where no rank sends more than `total` bytes of a checkpoint. */
-size_t state_mail_bytes(size_t total);
+size_t checkpoint_transfer_bytes(size_t total);
 /* Every rank has `towers` towers. 0 or -ENOMEM. */
-int state_mail_open(struct state_mail **mail_out, struct ranks *ranks, uint32_t towers, size_t total);
+int checkpoint_transfer_open(struct checkpoint_transfer **transfer_out, struct ranks *ranks, uint32_t towers, size_t total);
 /* Accepts NULL. */
-void state_mail_close(struct state_mail *mail);
+void checkpoint_transfer_close(struct checkpoint_transfer *transfer);
 /* Where rank 0 takes parts from; by one thread at a time, which need not be main. */
-struct checkpoint_source state_mail_source(struct state_mail *mail);
+struct checkpoint_source checkpoint_transfer_source(struct checkpoint_transfer *transfer);
 /* Where another rank puts its parts; the same. */
-struct checkpoint_sink state_mail_sink(struct state_mail *mail);
+struct checkpoint_sink checkpoint_transfer_sink(struct checkpoint_transfer *transfer);
 
 #endif

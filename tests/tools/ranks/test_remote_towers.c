@@ -4,7 +4,7 @@
 
 #include "tests/helpers/fake_mpi.h"
 #include "tests/helpers/test.h"
-#include "tools/lib/run/far_towers.h"
+#include "tools/lib/run/ranks/remote_towers.h"
 
 /* An epoch is 4 batches of training and 2 of evaluation. */
 enum { RANKS = 2, EPOCH = 6, WAITS_MAX = 100000 };      /* waits of 0.1 ms each */
@@ -12,7 +12,7 @@ enum { RANKS = 2, EPOCH = 6, WAITS_MAX = 100000 };      /* waits of 0.1 ms each 
 static struct ranks *ranks[FAKE_RANKS_MAX];
 static struct schedule schedules[RANKS];
 static struct gate *gates[RANKS];
-static struct far_towers *far[RANKS];
+static struct remote_towers *remote[RANKS];
 
 static void open_run(uint64_t first, bool waits_for_main)
 {
@@ -22,18 +22,18 @@ static void open_run(uint64_t first, bool waits_for_main)
         schedules[rank] = (struct schedule){ .records = { 40, 20 }, .batch = 10, .towers = RANKS, .epochs = 3,
                                              .here = { rank, 1 }, .first = first };
         assert_int_equal(gate_open(&gates[rank]), 0);
-        const struct far_spec spec = { .ranks = ranks[rank], .schedule = &schedules[rank], .gate = gates[rank],
+        const struct remote_towers_spec spec = { .ranks = ranks[rank], .schedule = &schedules[rank], .gate = gates[rank],
                                        .waits_for_main = waits_for_main };
-        assert_int_equal(far_open(&far[rank], &spec), 0);
+        assert_int_equal(remote_towers_open(&remote[rank], &spec), 0);
     }
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        far_go(far[rank]);
+        remote_towers_go(remote[rank]);
 }
 
 static void close_run(void)
 {
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        far_close(far[rank]);
+        remote_towers_close(remote[rank]);
         gate_close(gates[rank]);
     }
     fake_ranks_close(ranks, RANKS);
@@ -54,8 +54,8 @@ static void report(uint64_t number)
 {
     struct step_report own = { .ids = NULL }, *reports[RANKS] = { &own };
     assert_int_equal(schedule_find(&schedules[1], number, 1, &own.slice), 0);
-    assert_int_equal(far_send(far[1], reports), 0);
-    assert_int_equal(far_receive(far[0], number, reports), 0);
+    assert_int_equal(remote_towers_send(remote[1], reports), 0);
+    assert_int_equal(remote_towers_receive(remote[0], number, reports), 0);
     assert_int_equal(reports[1]->slice.number, number);
 }
 
@@ -78,7 +78,7 @@ TEST(no_batch_after_an_evaluation_is_allowed_before_main_has_decided)
     }
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_false(gate_is_open(gates[rank], EPOCH));
-    far_allow(far[0], EPOCH);
+    remote_towers_allow(remote[0], EPOCH);
     check_open(EPOCH);
     close_run();
 }
@@ -88,7 +88,7 @@ TEST(all_ranks_end_before_the_same_batch)
     open_run(0, false);
     check_open(0);
     report(0);
-    far_request_stop(far[0]);
+    remote_towers_request_stop(remote[0]);
     uint64_t end = 0;
     while (gate_pass(gates[0], end))
         end++;

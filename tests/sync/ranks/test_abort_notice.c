@@ -4,8 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sync/ranks/abort_notice.h"
 #include "sync/ranks/launcher.h"
-#include "sync/ranks/refusal.h"
 #include "tests/helpers/test.h"
 
 enum { CODE = 7, ABORTED = 1 };
@@ -41,7 +41,7 @@ static pid_t refuse(uint32_t processes)
     }
     close(second[1]);
     is_waiting = true;
-    refusal_tell(CODE, processes);
+    abort_notice_send(CODE, processes);
     _exit(0);
 }
 
@@ -50,7 +50,7 @@ static void hear(void)
 {
     int code = 0;
     while (code == 0)
-        code = refusal_heard();
+        code = abort_notice_receive();
     assert_int_equal(code, CODE);
 }
 
@@ -107,22 +107,22 @@ TEST(processes_of_one_run_hear_each_other)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         clearenv();
         assert_int_equal(setenv(rows[i].name, "one", 1), 0);
-        refusal_prepare();
+        abort_notice_prepare();
         const pid_t process = refuse(0);
         hear();
         const pid_t child = fork();
         if (child == 0) {
-            refusal_prepare();
-            _exit(refusal_heard());
+            abort_notice_prepare();
+            _exit(abort_notice_receive());
         }
         assert_int_equal(end_of(child), rows[i].names_run ? CODE : 0);
         assert_int_equal(setenv(rows[i].name, "another", 1), 0);
-        refusal_prepare();
-        assert_int_equal(refusal_heard(), 0);
+        abort_notice_prepare();
+        assert_int_equal(abort_notice_receive(), 0);
         close(second[1]);
         assert_int_equal(end_of(process), 0);
     }
-    refusal_prepare();
+    abort_notice_prepare();
 }
 
 TEST(processes_of_an_unknown_number_are_told_for_a_second_and_not_aborted)
@@ -135,22 +135,22 @@ TEST(processes_of_an_unknown_number_are_told_for_a_second_and_not_aborted)
 
 TEST(nothing_is_heard_where_nobody_refuses)
 {
-    assert_int_equal(refusal_heard(), 0);
+    assert_int_equal(abort_notice_receive(), 0);
 }
 
 TEST(a_reason_is_first_once_while_its_process_lasts)
 {
-    assert_true(refusal_is_first("the first reason"));
-    assert_false(refusal_is_first("the first reason"));
-    assert_true(refusal_is_first("another reason"));
-    assert_true(refusal_is_first("rank 3 of 16 is twice"));
-    assert_false(refusal_is_first("rank 12 of 16 is twice"));
+    assert_true(abort_notice_is_first("the first reason"));
+    assert_false(abort_notice_is_first("the first reason"));
+    assert_true(abort_notice_is_first("another reason"));
+    assert_true(abort_notice_is_first("rank 3 of 16 is twice"));
+    assert_false(abort_notice_is_first("rank 12 of 16 is twice"));
 }
 
 static int prepare(void **state)
 {
     (void)state;
-    refusal_prepare();
+    abort_notice_prepare();
     return 0;
 }
 

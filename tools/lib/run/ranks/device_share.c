@@ -1,5 +1,5 @@
 /* The GPUs of all ranks. */
-#include "tools/lib/run/device_share.h"
+#include "tools/lib/run/ranks/device_share.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "stage/log.h"
-#include "tools/lib/run/rank_share.h"
+#include "tools/lib/run/ranks/rank_share.h"
 
 static bool has_bus(const struct device_user *user, const char *bus)
 {

@@ -11,7 +11,7 @@
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/options.h"
-#include "tools/lib/run/meeting.h"
+#include "tools/lib/run/ranks/startup_check.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/version.h"
 
@@ -165,7 +165,7 @@ static int add_weights(struct tower *tower, uint32_t parameter, const struct par
     return rc;
 }
 
-int meeting_weights_facts(struct tower *tower, char text[MEETING_WEIGHTS_BYTES])
+int startup_weights_facts(struct tower *tower, char text[STARTUP_WEIGHTS_BYTES])
 {
     const struct net *const net = tower_spec(tower)->net;
     struct parameter_room room;
@@ -179,7 +179,7 @@ int meeting_weights_facts(struct tower *tower, char text[MEETING_WEIGHTS_BYTES])
             rc = add_weights(tower, i, &room, &weights);
     }
     room_close(&room);
-    snprintf(text, MEETING_WEIGHTS_BYTES,
+    snprintf(text, STARTUP_WEIGHTS_BYTES,
              "hash of the layout of weights\t%016" PRIx64 "\nhash of the first weights\t%016" PRIx64 "\n", layout,
              weights);
     return rc;
@@ -187,7 +187,7 @@ int meeting_weights_facts(struct tower *tower, char text[MEETING_WEIGHTS_BYTES])
 
 /* ---- all together ---- */
 
-int meeting_facts_write(const struct meeting_facts *facts, char **text_out)
+int startup_facts_write(const struct startup_facts *facts, char **text_out)
 {
     static const char *const kinds[] = { [RUN_CHECK] = "--check", [RUN_DRY] = "--dry-run", [RUN_TRAIN] = "train" };
     char *text = NULL;

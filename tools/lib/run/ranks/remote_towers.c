@@ -1,0 +1,349 @@
+/* The towers of other ranks. Rank 0 allows some batches more than all ranks have reported: enough that no tower waits
+ * for its permission, and few enough that the run ends soon after it was asked to. */
+#include "tools/lib/run/ranks/remote_towers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/clock.h"
+#include "tools/lib/run/account.h"
+#include "tools/lib/signals.h"
+
+#define AHEAD_LEAST 2u                  /* batches that are allowed beyond those reported */
+#define AHEAD_MOST 64u
+#define AHEAD_NS 150000000u             /* otherwise as many as take this long */
+
+/* A report on its way: what main needs of struct step_report. Times of the host are counted from remote_towers_go. */
+struct remote_report {
+    struct backend_result result;
+    struct step_times times;
+    uint64_t ended_ns, seen_ns, order;
+    double gradient_norm;
+    uint32_t staleness, batches_found, slots_found;
+    int32_t broken;                     /* a parameter of the net; -1: none */
+};
+
+struct remote_towers {
+    struct remote_towers_spec spec;
+    uint64_t begun_ns;                  /* remote_towers_go */
+    struct step_report *reports;        /* [other tower of the run], of the latest batch */
+    struct remote_report *packed;          /* [tower of this process] */
+    uint64_t followed_ns;               /* when the latest batch was reported */
+    double step_ns;                     /* a moving average; 0: not known yet */
+    pthread_mutex_t lock;               /* of what follows */
+    uint64_t limit;                     /* batches below it are allowed */
+    uint64_t allowed;                   /* by main, of those that begin after an evaluation */
+    bool has_end;
+};
+
+static struct tower_range here_of(const struct remote_towers *remote)
+{
+    return schedule_here(remote->spec.schedule);
+}
+
+static bool is_lead(const struct remote_towers *remote)
+{
+    return ranks_rank(remote->spec.ranks) == 0;
+}
+
+/* ---- what rank 0 says ---- */
+
+static void say(struct remote_towers *remote, enum message_kind kind, uint64_t number)
+{
+    (void)ranks_send_all(remote->spec.ranks, kind, &number, sizeof(number));
+}
+
+/* The least of `limit` and the batch that follows an evaluation after which main has not decided yet. Lock held. */
+static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t limit)
+{
+    struct batch_slice slice;
+    for (uint64_t number = remote->limit; number < limit && remote->spec.waits_for_main; number++)
+        if (number > remote->allowed && number > 0 && schedule_find(remote->spec.schedule, number - 1, 0, &slice) == 0 &&
+            slice.phase == PHASE_EVALUATE && slice.last_of_phase)
+            return number;
+    return limit;
+}
+
+/* Allow batches below `limit`, if that are at least `least` more; those up to an evaluation that main has to decide on
+ * in any case. */
+static void raise_limit(struct remote_towers *remote, uint64_t limit, uint64_t least)
+{
+    pthread_mutex_lock(&remote->lock);
+    const uint64_t bound = bound_by_evaluation(remote, limit);
+    const bool is_worth_it = bound >= remote->limit + (bound < limit ? 1 : least);
+    if (!remote->has_end && is_worth_it) {
+        remote->limit = bound;
+        say(remote, MESSAGE_LIMIT, bound);
+        gate_allow(remote->spec.gate, bound - 1);
+    }
+    pthread_mutex_unlock(&remote->lock);
+}
+
+void remote_towers_allow(struct remote_towers *remote, uint64_t number)
+{
+    pthread_mutex_lock(&remote->lock);
+    remote->allowed = number;
+    const bool has_reached = remote->limit == number;
+    pthread_mutex_unlock(&remote->lock);
+    if (has_reached)
+        raise_limit(remote, number + 1, 1);
+}
+
+void remote_towers_mark(struct remote_towers *remote)
+{
+    pthread_mutex_lock(&remote->lock);
+    say(remote, MESSAGE_SNAPSHOT, remote->limit);
+    gate_mark_batch(remote->spec.gate, remote->limit);
+    pthread_mutex_unlock(&remote->lock);
+}
+
+static void end_run(struct remote_towers *remote)
+{
+    pthread_mutex_lock(&remote->lock);
+    if (!remote->has_end) {
+        remote->has_end = true;
+        say(remote, MESSAGE_END, remote->limit);
+        gate_end_before(remote->spec.gate, remote->limit);
+    }
+    pthread_mutex_unlock(&remote->lock);
+}
+
+void remote_towers_request_stop(struct remote_towers *remote)
+{
+    const int number = signals_number();
+    if (is_lead(remote))
+        end_run(remote);
+    else
+        (void)ranks_send(remote->spec.ranks, 0, MESSAGE_STOP, &number, sizeof(number));
+}
+
+/* ---- what the others hear; in the communication thread ---- */
+
+static void handle(void *arg, const struct message *message)
+{
+    struct remote_towers *const remote = arg;
+    uint64_t number = 0;
+    if (message->kind == MESSAGE_STOP) {
+        int signal;
+        memcpy(&signal, message->data, sizeof(signal));
+        signals_request(signal);
+        return;
+    }
+    memcpy(&number, message->data, sizeof(number));
+    switch (message->kind) {
+    case MESSAGE_LIMIT: gate_allow(remote->spec.gate, number - 1); break;
+    case MESSAGE_SNAPSHOT: gate_mark_batch(remote->spec.gate, number); break;
+    case MESSAGE_END: gate_end_before(remote->spec.gate, number); break;
+    default: assert(!"no other message is handled");
+    }
+}
+
+/* ---- reports ---- */
+
+static int32_t parameter_of(const struct net *net, const char *name)
+{
+    for (uint32_t i = 0; name != NULL && i < net->parameter_count; i++)
+        if (strcmp(net->parameters[i].name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+static struct remote_report pack(const struct remote_towers *remote, const struct step_report *report)
+{
+    return (struct remote_report){
+        .result = report->result,
+        .times = report->times,
+        .ended_ns = report->ended_ns - remote->begun_ns,
+        .seen_ns = report->seen_ns - remote->begun_ns,
+        .order = report->slice.phase == PHASE_TRAIN ? account_order(report) : 0,
+        .gradient_norm = report->gradient_norm,
+        .staleness = report->staleness,
+        .batches_found = report->batches_found,
+        .slots_found = report->slots_found,
+        .broken = parameter_of(remote->spec.net, report->broken),
+    };
+}
+
+static void unpack(const struct remote_towers *remote, const struct remote_report *packed, struct step_report *report)
+{
+    const struct net *const net = remote->spec.net;
+    report->result = packed->result;
+    report->times = packed->times;
+    report->ended_ns = packed->ended_ns + remote->begun_ns;
+    report->seen_ns = packed->seen_ns + remote->begun_ns;
+    report->order = packed->order;
+    report->gradient_norm = packed->gradient_norm;
+    report->staleness = packed->staleness;
+    report->batches_found = packed->batches_found;
+    report->slots_found = packed->slots_found;
+    report->broken = packed->broken >= 0 ? net->parameters[packed->broken].name : NULL;
+}
+
+/* The step of training; in an evaluation, the one before it. */
+static void note_step(const struct remote_towers *remote, const struct batch_slice *slice)
+{
+    if (slice->phase == PHASE_TRAIN)
+        ranks_set_step(remote->spec.ranks, slice->step + 1);
+}
+
+int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports)
+{
+    const uint32_t towers = here_of(remote).count;
+    for (uint32_t d = 0; d < towers; d++)
+        remote->packed[d] = pack(remote, reports[d]);
+    note_step(remote, &reports[0]->slice);
+    return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, towers * sizeof(*remote->packed));
+}
+
+/* The reports of one rank: those of this batch, as all ranks report all batches in order. */
+static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t number)
+{
+    const uint32_t towers = here_of(remote).count;
+    struct message *message;
+    const int rc = ranks_receive(remote->spec.ranks, rank, MESSAGE_REPORT, &message);
+    if (rc != 0)
+        return rc;
+    assert(message->bytes == towers * sizeof(struct remote_report));
+    const struct remote_report *const packed = (const struct remote_report *)(const void *)message->data;
+    for (uint32_t d = 0; d < towers; d++) {
+        struct step_report *const report = &remote->reports[(rank - 1) * towers + d];
+        (void)schedule_find(remote->spec.schedule, number, rank * towers + d, &report->slice);
+        unpack(remote, &packed[d], report);
+    }
+    free(message);
+    return 0;
+}
+
+/* How many batches beyond those reported? */
+static uint64_t batches_ahead(const struct remote_towers *remote)
+{
+    const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
+    return ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
+}
+
+static void follow(struct remote_towers *remote, uint64_t next)
+{
+    const uint64_t now = clock_now_ns();
+    const double took = (double)(now - remote->followed_ns);
+    remote->step_ns = remote->step_ns > 0 ? remote->step_ns + (took - remote->step_ns) / 8 : took;
+    remote->followed_ns = now;
+    const uint64_t ahead = batches_ahead(remote);
+    raise_limit(remote, next + ahead, (ahead + 1) / 2);
+}
+
+int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct step_report **reports)
+{
+    const uint32_t here = here_of(remote).count;
+    int rc = 0;
+    for (uint32_t rank = 1; rank < ranks_size(remote->spec.ranks) && rc == 0; rank++)
+        rc = receive_from(remote, rank, number);
+    if (rc != 0)
+        return rc;
+    for (uint32_t d = here; d < remote->spec.schedule->towers; d++)
+        reports[d] = &remote->reports[d - here];
+    note_step(remote, &remote->reports[0].slice);
+    follow(remote, number + 1);
+    return 0;
+}
+
+/* ---- damaged records, and what the loaders counted ---- */
+
+static void pass_problem(void *arg, const struct found_problem *found)
+{
+    struct remote_towers *const remote = arg;
+    (void)ranks_send(remote->spec.ranks, 0, MESSAGE_DAMAGE, found, sizeof(*found));
+}
+
+struct problem_relay remote_towers_relay(struct remote_towers *remote)
+{
+    return (struct problem_relay){ .pass = is_lead(remote) ? NULL : pass_problem, .arg = remote };
+}
+
+static void add_problems_of(struct remote_towers *remote, uint32_t rank, struct loader *loader)
+{
+    struct message *message;
+    while ((message = ranks_try_receive(remote->spec.ranks, rank, MESSAGE_DAMAGE)) != NULL) {
+        assert(message->bytes == sizeof(struct found_problem));
+        loader_add_problem(loader, (const struct found_problem *)(const void *)message->data);
+        free(message);
+    }
+}
+
+void remote_towers_add_problems(struct remote_towers *remote, struct loader *loader)
+{
+    for (uint32_t rank = 1; rank < ranks_size(remote->spec.ranks) && loader != NULL; rank++)
+        add_problems_of(remote, rank, loader);
+}
+
+/* Its message about damage came before. False: a rank has failed. */
+static bool add_counts_of(struct remote_towers *remote, uint32_t rank, struct loader_counts *sum)
+{
+    struct message *message;
+    if (ranks_receive(remote->spec.ranks, rank, MESSAGE_COUNTS, &message) != 0)
+        return false;
+    const struct loader_counts *const counts = (const struct loader_counts *)(const void *)message->data;
+    assert(message->bytes == sizeof(*counts));
+    sum->records += counts->records;
+    sum->bytes += counts->bytes;
+    free(message);
+    return true;
+}
+
+void remote_towers_end_loader(struct remote_towers *remote, struct loader *loader, struct loader_counts *counts)
+{
+    struct loader_counts now;
+    if (!is_lead(remote)) {
+        (void)ranks_send(remote->spec.ranks, 0, MESSAGE_COUNTS, counts, sizeof(*counts));
+        return;
+    }
+    for (uint32_t rank = 1; rank < ranks_size(remote->spec.ranks) && add_counts_of(remote, rank, counts); rank++)
+        continue;
+    if (loader == NULL)
+        return;
+    remote_towers_add_problems(remote, loader);
+    loader_count(loader, &now);
+    counts->corrupt_records = now.corrupt_records;
+    counts->decoder_warnings = now.decoder_warnings;
+}
+
+/* ---- opening and closing ---- */
+
+void remote_towers_go(struct remote_towers *remote)
+{
+    remote->begun_ns = remote->followed_ns = clock_now_ns();
+    if (is_lead(remote))
+        raise_limit(remote, remote->spec.schedule->first + AHEAD_LEAST, 1);
+}
+
+int remote_towers_open(struct remote_towers **remote_out, const struct remote_towers_spec *spec)
+{
+    struct remote_towers *const remote = calloc(1, sizeof(*remote));
+    if (remote == NULL)
+        return -ENOMEM;
+    remote->spec = *spec;
+    remote->limit = remote->allowed = spec->schedule->first;      /* an evaluation before it was decided on */
+    pthread_mutex_init(&remote->lock, NULL);
+    remote->packed = calloc(here_of(remote).count, sizeof(*remote->packed));
+    remote->reports = calloc(spec->schedule->towers, sizeof(*remote->reports));
+    if (remote->packed == NULL || remote->reports == NULL) {
+        remote_towers_close(remote);
+        return -ENOMEM;
+    }
+    ranks_set_handler(spec->ranks, handle, remote);
+    *remote_out = remote;
+    return 0;
+}
+
+void remote_towers_close(struct remote_towers *remote)
+{
+    if (remote == NULL)
+        return;
+    ranks_set_handler(remote->spec.ranks, NULL, NULL);
+    pthread_mutex_destroy(&remote->lock);
+    free(remote->reports);
+    free(remote->packed);
+    free(remote);
+}

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "compute/model.h"
+#include "compute/netfile/net_file.h"
 #include "compute/tower.h"
 #include "stage/log.h"
+#include "tools/lib/config/options.h"
 #include "tools/lib/config/recipes.h"
 #include "tools/lib/run/memory_plan.h"
 #include "tools/lib/run/run_plan.h"
@@ -353,5 +355,31 @@ int describe_net(const struct net *net, struct settings *settings, FILE *out)
     if (is_on_gpu)
         print_step(&step.counts, out);
     print_recipe(net, out);
+    return 0;
+}
+
+/* The rows of a section. Comments in the file, without which they can be copied into a configuration. */
+static void print_recipe_section(const struct recipe_value *recipe, enum section section, FILE *out)
+{
+    bool is_first_of_section = true;
+    for (; recipe->key != NULL; recipe++) {
+        if (recipe_section(recipe) != section)
+            continue;
+        if (is_first_of_section)
+            fprintf(out, "# [%s]\n", section_name(section));
+        fprintf(out, "# %s = %s\n", recipe->key, recipe->value);
+        is_first_of_section = false;
+    }
+}
+
+int describe_as_file(const struct net *net, const struct settings *settings, FILE *out)
+{
+    const struct recipe_value *const recipe = recipe_find(net->model);
+    const int rc = net_file_write(net, out);
+    if (rc != 0 || recipe == NULL || *settings->model.file != '\0')
+        return rc;
+    fprintf(out, "\n# A file has no recipe. That of %s, for the configuration that names this file:\n", net->model);
+    print_recipe_section(recipe, SECTION_TRAIN, out);
+    print_recipe_section(recipe, SECTION_AUGMENT, out);
     return 0;
 }

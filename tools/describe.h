@@ -14,5 +14,8 @@ void describe_models(FILE *out);
  * support the precision. With devices.kind = cuda for a GPU, which need not be there, also the calls of a step. 0 or a
  * negative errno. */
 int describe_net(const struct net *net, struct settings *settings, FILE *out);
+/* Print the network as a model file (compute/netfile/net_file.h). If the settings name the model, its recipe follows in
+ * comments, as sections of a configuration, because a file has no recipe. 0 or a negative errno. */
+int describe_as_file(const struct net *net, const struct settings *settings, FILE *out);
 
 #endif

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compute/netfile/net_file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
@@ -272,7 +271,7 @@ static int describe_model(struct settings *settings, bool as_file)
     struct net *net = NULL;
     int rc = settings_open_net(settings, &net);
     if (rc == 0)
-        rc = as_file ? net_file_write(net, stdout) : describe_layers(settings, net);
+        rc = as_file ? describe_as_file(net, settings, stdout) : describe_layers(settings, net);
     net_close(net);
     if (rc == -ENODEV)
         return EXIT_CODE_DEVICE;        /* reported already */

@@ -96,6 +96,18 @@ run "$pipetrain" --describe=printed.net
 sed 1d out >described
 run "$pipetrain" --describe=mnist_cnn
 sed 1d out | cmp - described || fail 'the printed model is another'
+# Its recipe is not in the file, but below it as the settings that it consists of.
+"$pipetrain" --describe=resnet20_v1 --net >printed.net
+printf '[model]\nname = resnet20_v1\n' >named.conf
+{ printf '[model]\nfile = printed.net\n' && sed -n 's/^# \(\[.*\]\|[a-z_]* = .*\)$/\1/p' printed.net; } >printed.conf
+for conf in named printed; do
+    run "$pipetrain" -c $conf.conf --set input.source=synthetic --set devices.kind=$kind --check
+    expect_code 0 "the plan of $conf.conf"
+    awk '/^[a-z]/ { is_of_file = $1 == "settings" || $1 == "defaults" } ! is_of_file' out >plan.$conf
+done
+grep -q '^optimizer momentum, momentum 0.9, weight decay' plan.named || fail 'the recipe is not in the plan'
+expect_same_file plan.named plan.printed 'the plan by the printed recipe'
+grep -q '^crop = pad$' printed.conf || fail 'the augmentation is not printed'
 
 # The list and the descriptions fit a terminal; counts are told as tables of others have them.
 run "$pipetrain" --describe

@@ -143,15 +143,15 @@ static void add_wait(struct waits *waits, uint64_t waited_ns)
 static void count_batch(struct feed *feed, const struct wish *wish, const struct batch *batch, uint64_t asked_ns)
 {
     feed->last_ns = clock_now_ns();
-    feed->taken += batch->slice.count;
-    if (batch->slice.number == 0)
+    feed->taken += batch->local.count;
+    if (batch->local.number == 0)
         feed->first_ns = feed->last_ns;
     else
-        add_wait(batch->slice.first_of_phase ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
-    if (batch->slice.first_of_phase && batch->slice.epoch == wish->warming)
+        add_wait(batch->local.first_of_phase ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
+    if (batch->local.first_of_phase && batch->local.epoch == wish->warming)
         feed->counted_ns = feed->last_ns;
-    else if (batch->slice.epoch >= wish->warming)
-        feed->images += batch->slice.count;
+    else if (batch->local.epoch >= wish->warming)
+        feed->images += batch->local.count;
 }
 
 static void take_all(struct feed *feed, const struct wish *wish, struct ring *ring)

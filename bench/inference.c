@@ -32,7 +32,7 @@ static int open_tower(struct bench *bench, const struct net *net, uint32_t threa
 {
     const struct tower_spec spec = {
         .net = net, .device = bench->device, .compute = bench->compute, .backend = backend_choose(NULL, "cpu"),
-        .backend_spec = { .threads = threads, .slice_max = bench->batch, .precision = precision }, .seed = 1,
+        .backend_spec = { .threads = threads, .local_max = bench->batch, .precision = precision }, .seed = 1,
         .optimizer = { .kind = OPTIMIZER_SGD }, .evaluate_counts = { bench->batch },
     };
     const int rc = tower_open(&bench->tower, &spec);
@@ -44,7 +44,7 @@ static int open_slot(struct bench *bench, const struct net *net)
     const size_t bytes = bench->batch * shape_count(net->input);
     bench->slot.pixels = malloc(bytes);
     bench->slot.labels = calloc(bench->batch, sizeof(*bench->slot.labels));
-    bench->slot.slice.count = bench->batch;
+    bench->slot.local.count = bench->batch;
     if (bench->slot.pixels == NULL || bench->slot.labels == NULL)
         return -1;
     for (size_t i = 0; i < bytes; i++)

@@ -39,7 +39,7 @@ struct backend_spec {
     struct device *device;      /* lent; memory comes from here */
     struct stream *compute;     /* lent; everything is queued on it */
     uint32_t threads;           /* CPU threads this tower may use, >= 1 */
-    uint32_t slice_max;         /* largest slice of any tower of the run: layouts are chosen for this shape, so that
+    uint32_t local_max;         /* largest local batch of the run: layouts are chosen for this shape, so that
                                  * all towers store parameters alike */
     enum layout layout;
     enum convolution convolution;

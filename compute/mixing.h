@@ -21,7 +21,7 @@ struct mixed_label {
     float share;                /* 1: other is label */
 };
 
-/* The partner of sample i in a slice of `count` samples; itself when the count is odd and it is the last. */
+/* The partner of sample i in a local batch of `count` samples; itself when the count is odd and it is the last. */
 MIXING_RULE uint32_t mixing_partner(uint32_t i, uint32_t count)
 {
     return (i ^ 1) < count ? i ^ 1 : i;

@@ -45,7 +45,7 @@ struct optimizer {
 
 /* One training step of the run. */
 struct optimizer_step {
-    uint64_t number;            /* counted from 0 over all epochs (slice.step): t of a rule is number + 1 */
+    uint64_t number;            /* counted from 0 over all epochs (local.step): t of a rule is number + 1 */
     float learning_rate;
     float gradient_scale;       /* 1 / number of samples in the sums of gradients */
 };

@@ -18,7 +18,7 @@ struct tower {
     struct backend *backend;
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
-    float *zeros;               /* ZERO_FLOATS zeros, from which the gradients of an empty slice are copied */
+    float *zeros;               /* ZERO_FLOATS zeros, from which the gradients of an empty local batch are copied */
     uint16_t *bf16_grads;       /* NULL: not wanted */
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average has changed places with what is trained */
@@ -44,7 +44,7 @@ struct tower {
     void *squares;              /* memory of their sums, NULL where updates need none */
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
-    struct plan *last;          /* plan of the last forward, NULL when its slice was empty */
+    struct plan *last;          /* plan of the last forward, NULL when its local batch was empty */
     struct plan *ran;           /* of the last one of this batch that was not empty */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
@@ -442,12 +442,12 @@ uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
     return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
 }
 
-struct batch_part tower_microbatch(const struct tower *tower, const struct batch_slice *slice, uint32_t microbatch)
+struct batch_part tower_microbatch(const struct tower *tower, const struct local_batch *local, uint32_t microbatch)
 {
     const struct tower_slices *const slices = &tower->spec.slices;
-    const uint32_t most = tower->spec.microbatch_max, batch = slice->global_count;
+    const uint32_t most = tower->spec.microbatch_max, batch = local->global_count;
     if (!tower_has_slices(tower)) {
-        const uint32_t first = microbatch * most, left = slice->count - first;
+        const uint32_t first = microbatch * most, left = local->count - first;
         return (struct batch_part){ first, most > 0 && left > most ? most : left };
     }
     const struct batch_part begin = batch_part_find(batch, slices->pairs, slices->all, slices->first);
@@ -499,7 +499,7 @@ static int run_forward(struct tower *tower, const struct slot *slot, const struc
         .pixels = slot->pixels + part->first * shape_count(tower->spec.net->input),
         .labels = slot->labels + part->first,
         .mixes = training && slot->mixes != NULL ? slot->mixes + part->first : NULL,
-        .first_position = slot->slice.first_position + part->first, .epoch = slot->slice.epoch,
+        .first_position = slot->local.first_position + part->first, .epoch = slot->local.epoch,
     };
     begin_work(tower, "converting its input");
     int rc = end_work(tower, tower->spec.backend->input(plan, &input));
@@ -514,8 +514,8 @@ static int run_forward(struct tower *tower, const struct slot *slot, const struc
 
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
 {
-    const struct batch_part part = tower_microbatch(tower, &slot->slice, microbatch);
-    const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->slice.count);
+    const struct batch_part part = tower_microbatch(tower, &slot->local, microbatch);
+    const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->local.count);
     tower->last = NULL;
     if (microbatch == 0)
         tower->ran = NULL;

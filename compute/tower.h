@@ -37,8 +37,8 @@ struct tower_spec {
     bool defers;                        /* updates apply the gradients of the step before */
     bool has_bf16_grads;                /* gradients travel between towers as bf16 (sync.wire = bf16) */
     uint64_t seed;                      /* of the initial weights */
-    /* A slice of more samples than this is computed in microbatches, whose gradients are added up. 0: slices of any
-     * size are computed at once. */
+    /* A local batch of more samples than this is computed in microbatches, whose gradients are added up. 0: local
+     * batches of any size are computed at once. */
     uint32_t microbatch_max;
     struct tower_slices slices; /* instead of microbatch_max, which is 0 then */
     /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
@@ -70,11 +70,11 @@ int tower_allocate(struct tower *tower);
 
 /* ---- a step: each function queues work on the compute stream and returns 0 or a negative errno ---- */
 
-/* The number of microbatches of `count` samples of this tower: of an empty slice 1, and always slices.count where there
- * are slices, some of which may be empty. */
+/* The number of microbatches of `count` samples of this tower: 1 of an empty local batch, and always slices.count where
+ * there are slices, some of which may be empty. */
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
 /* The samples of one of them, counted from the tower's first one. */
-struct batch_part tower_microbatch(const struct tower *tower, const struct batch_slice *slice, uint32_t microbatch);
+struct batch_part tower_microbatch(const struct tower *tower, const struct local_batch *local, uint32_t microbatch);
 /* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The
  * caller has made the compute stream wait for slot->ready. The last microbatch records slot->free as soon as the
  * slot is no longer read; a microbatch of 0 samples computes nothing. `training` selects the plan. */

@@ -16,10 +16,10 @@ void cursor_release(struct cursor *cursor)
     pthread_mutex_destroy(&cursor->lock);
 }
 
-static void order_begin(struct cursor *cursor, const struct batch_slice *slice)
+static void order_begin(struct cursor *cursor, const struct local_batch *local)
 {
-    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = cursor->schedule->records[slice->phase] };
-    order_init(&cursor->order, slice->phase == PHASE_TRAIN ? &cursor->shape : &stored, cursor->seed, slice->epoch);
+    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = cursor->schedule->records[local->phase] };
+    order_init(&cursor->order, local->phase == PHASE_TRAIN ? &cursor->shape : &stored, cursor->seed, local->epoch);
 }
 
 /* Enter the window that contains `position`. */
@@ -31,21 +31,21 @@ static void order_follow(struct cursor *cursor, enum phase phase, uint64_t posit
     cursor->windows += phase == PHASE_TRAIN;
 }
 
-/* The size of the next chunk: at most what is left of the slice and of the window. */
-static uint32_t count_places(const struct cursor *cursor, const struct batch_slice *slice)
+/* The size of the next chunk: at most what is left of the local batch and of the window. */
+static uint32_t count_places(const struct cursor *cursor, const struct local_batch *local)
 {
-    const uint32_t left = slice->count - cursor->first;
-    const uint64_t position = slice->first_position + cursor->first;
+    const uint32_t left = local->count - cursor->first;
+    const uint64_t position = local->first_position + cursor->first;
     const uint64_t in_window = cursor->order.window.first + cursor->order.window.count - position;
     const uint32_t wanted = left < cursor->chunk_records ? left : cursor->chunk_records;
     return wanted < in_window ? wanted : (uint32_t)in_window;
 }
 
-/* Move past `chunk`: within the slice, then to the next tower, then to the next batch. */
+/* Move past `chunk`: within the local batch, then to the next tower, then to the next batch. */
 static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
 {
     cursor->first += chunk->count;
-    if (cursor->first < chunk->slice.count)
+    if (cursor->first < chunk->local.count)
         return;
     cursor->first = 0;
     if (++cursor->tower < schedule_here(cursor->schedule).count)
@@ -54,15 +54,15 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
     cursor->number++;
 }
 
-/* Fill in the chunk; its slice is set already. */
+/* Fill in the chunk; its local batch is set already. */
 static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
 {
     chunk->tower = cursor->tower;
     chunk->first = cursor->first;
     chunk->count = 0;
-    if (chunk->slice.count > 0) {
-        order_follow(cursor, chunk->slice.phase, chunk->slice.first_position + cursor->first);
-        chunk->count = count_places(cursor, &chunk->slice);
+    if (chunk->local.count > 0) {
+        order_follow(cursor, chunk->local.phase, chunk->local.first_position + cursor->first);
+        chunk->count = count_places(cursor, &chunk->local);
     }
     chunk->order = cursor->order;
     chunk->window = cursor->windows - 1;
@@ -71,15 +71,15 @@ static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
 static int next_locked(struct cursor *cursor, struct chunk *chunk)
 {
     const uint32_t tower = schedule_here(cursor->schedule).first + cursor->tower;
-    const int rc = schedule_find(cursor->schedule, cursor->number, tower, &chunk->slice);
+    const int rc = schedule_find(cursor->schedule, cursor->number, tower, &chunk->local);
     if (rc < 0)
         return rc;
     const bool begins_batch = cursor->tower == 0 && cursor->first == 0;
-    if (begins_batch && (chunk->slice.first_of_phase || cursor->number == cursor->schedule->first))
-        order_begin(cursor, &chunk->slice);
+    if (begins_batch && (chunk->local.first_of_phase || cursor->number == cursor->schedule->first))
+        order_begin(cursor, &chunk->local);
     fill_chunk(cursor, chunk);
     cursor_advance(cursor, chunk);
-    chunk->last_of_phase = chunk->slice.last_of_phase && cursor->tower == 0 && cursor->first == 0;
+    chunk->last_of_phase = chunk->local.last_of_phase && cursor->tower == 0 && cursor->first == 0;
     return 0;
 }
 

@@ -8,11 +8,11 @@
 #include "loader/order.h"
 #include "stage/schedule.h"
 
-/* Consecutive places of one tower's slice of a batch. */
+/* Consecutive places of a local batch. */
 struct chunk {
-    struct batch_slice slice;
+    struct local_batch local;
     uint32_t tower;             /* index among those of this process */
-    uint32_t first, count;      /* places of the slice; count 0 only when the slice is empty */
+    uint32_t first, count;      /* places of the local batch; 0 only when that is empty */
     bool last_of_phase;          /* the last chunk of its phase */
     struct order order;         /* of the phase and epoch; its window contains all these places */
     uint64_t window;            /* training: the window's number, counted from the first that this process needs */
@@ -39,10 +39,10 @@ void cursor_init(struct cursor *cursor, const struct schedule *schedule, const s
 void cursor_release(struct cursor *cursor);
 /* The next chunk. 0, or -ENODATA after the last one. Any thread. */
 int cursor_next(struct cursor *cursor, struct chunk *chunk_out);
-/* The order_offset of the record for place chunk->first + i of the slice. */
+/* The order_offset of the record for place chunk->first + i of the local batch. */
 static inline uint64_t chunk_offset(const struct chunk *chunk, uint32_t i)
 {
-    return order_offset(&chunk->order, chunk->slice.first_position + chunk->first + i);
+    return order_offset(&chunk->order, chunk->local.first_position + chunk->first + i);
 }
 
 #endif

@@ -170,13 +170,13 @@ static void prefetch(const struct chunk_buffer *buffer, uint32_t i)
 static struct place_target find_target(const struct loader *loader, const struct chunk_buffer *buffer, uint32_t place)
 {
     const struct batch *const batch = buffer->batch;
-    const struct batch_slice *const slice = &buffer->chunk.slice;
+    const struct local_batch *const local = &buffer->chunk.local;
     return (struct place_target){
         .sample.request = {
             .augment = loader->spec.augment,
-            .phase = slice->phase,
-            .epoch = slice->epoch,
-            .position = slice->first_position + place,
+            .phase = local->phase,
+            .epoch = local->epoch,
+            .position = local->first_position + place,
             .shape = loader->shape,
         },
         .sample.pixels = batch->pixels + place * loader->spec.layout->sample_bytes,

@@ -17,11 +17,11 @@
  * cache. */
 #define CHUNK_RECORDS 64u
 #define CHUNK_BYTES ((size_t)1 << 20)
-/* Chunks of small records may be larger, as long as a slice is still shared among threads. Chunks that are read from
- * files should fit into the cache. */
+/* Chunks of small records may be larger, as long as a local batch is still shared among threads. Chunks that are read
+ * from files should fit into the cache. */
 #define CHUNK_RECORDS_MAX 256u
 #define CHUNK_READ_BYTES ((size_t)256 << 10)
-#define CHUNKS_OF_SLICE 4u
+#define CHUNKS_OF_BATCH 4u
 /* Chunk buffers between readers and decoders. */
 #define BUFFERS_BETWEEN 4u
 
@@ -73,7 +73,7 @@ static size_t least(size_t a, size_t b)
 
 static size_t records_wanted(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)
 {
-    const size_t share = schedule_slice_max(spec->schedule) / CHUNKS_OF_SLICE;
+    const size_t share = schedule_local_max(spec->schedule) / CHUNKS_OF_BATCH;
     const size_t bytes = is_stored ? CHUNK_BYTES : CHUNK_READ_BYTES;
     const size_t more = least(least(bytes / frame_bytes, CHUNK_RECORDS_MAX), share);
     return more < CHUNK_RECORDS ? CHUNK_RECORDS : more;
@@ -84,7 +84,7 @@ static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t fram
     size_t records = spec->chunk_records ? spec->chunk_records : records_wanted(spec, frame_bytes, is_stored);
     if (!spec->chunk_records && records * frame_bytes > CHUNK_BYTES)
         records = CHUNK_BYTES / frame_bytes + (CHUNK_BYTES < frame_bytes);
-    return (uint32_t)least(records, schedule_slice_max(spec->schedule));
+    return (uint32_t)least(records, schedule_local_max(spec->schedule));
 }
 
 static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PHASE_COUNT])
@@ -204,7 +204,7 @@ void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer)
 struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer)
 {
     const struct chunk *const chunk = &buffer->chunk;
-    return (struct trace_batch){ chunk->slice.number, schedule_here(loader->spec.schedule).first + chunk->tower };
+    return (struct trace_batch){ chunk->local.number, schedule_here(loader->spec.schedule).first + chunk->tower };
 }
 
 /* ---- start ---- */
@@ -349,7 +349,7 @@ static void check_spec(const struct loader_spec *spec)
         assert(dataset == NULL || spec->schedule->records[phase] <= dataset->record_count);
         assert(dataset == NULL || dataset->sample_bytes == spec->layout->sample_bytes);
     }
-    assert(schedule_slice_max(spec->schedule) <= spec->layout->capacity);
+    assert(schedule_local_max(spec->schedule) <= spec->layout->capacity);
 }
 
 static int open_parts(struct loader *loader)

@@ -1,6 +1,6 @@
 /* The loader: reader threads read the bytes of records, decoder threads write samples in place into the rings' batches.
  * The cursor decides which record goes to which place of which batch when it hands out a chunk (consecutive places of
- * one slice), so the numbers of threads and buffers never change the content of a batch.
+ * one local batch), so the numbers of threads and buffers never change the content of a batch.
  *
  *   cursor_next -> reader: claim the batch, read bytes -> full queue -> decoder: verify, parse, decode, ring_fill */
 #ifndef PIPETRAIN_LOADER_H

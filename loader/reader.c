@@ -19,7 +19,7 @@ static size_t frame_bytes(const struct chunk_record *record)
 static const uint8_t *find_frame(struct loader *loader, const struct chunk_buffer *buffer, uint64_t offset,
                                  const struct dataset_place *place, size_t *read_bytes)
 {
-    const enum phase phase = buffer->chunk.slice.phase;
+    const enum phase phase = buffer->chunk.local.phase;
     if (loader->plan.is_stored[phase])
         return shard_store_find(&loader->stores[phase], place, read_bytes);
     return buffer->window != NULL ? buffer->window->frames[offset] : NULL;
@@ -28,7 +28,7 @@ static const uint8_t *find_frame(struct loader *loader, const struct chunk_buffe
 static void find_record(struct loader *loader, const struct chunk_buffer *buffer, struct chunk_record *record,
                         size_t *read_bytes)
 {
-    dataset_complete(loader->spec.datasets[buffer->chunk.slice.phase], &record->read.place);
+    dataset_complete(loader->spec.datasets[buffer->chunk.local.phase], &record->read.place);
     const uint8_t *const frame = find_frame(loader, buffer, record->offset, &record->read.place, read_bytes);
     record->is_stored = frame != NULL;
     if (frame != NULL) {
@@ -40,7 +40,7 @@ static void find_record(struct loader *loader, const struct chunk_buffer *buffer
 /* Find the records of the chunk, in memory if they are there. Returns how many bytes were read for it. */
 static size_t find_records(struct loader *loader, struct chunk_buffer *buffer)
 {
-    const struct dataset *const dataset = loader->spec.datasets[buffer->chunk.slice.phase];
+    const struct dataset *const dataset = loader->spec.datasets[buffer->chunk.local.phase];
     size_t read_bytes = 0;
     for (uint32_t i = 0; i < buffer->chunk.count; i++) {
         struct chunk_record *const record = &buffer->records[i];
@@ -101,7 +101,7 @@ static uint32_t skip_stored(const struct chunk_buffer *buffer, uint32_t i)
 /* Request the run of records from `first` on, to be read to *at. Returns the index after the run. */
 static uint32_t add_run(struct worker *reader, struct chunk_buffer *buffer, uint32_t first, uint8_t **at)
 {
-    const struct dataset *const dataset = reader->loader->spec.datasets[buffer->chunk.slice.phase];
+    const struct dataset *const dataset = reader->loader->spec.datasets[buffer->chunk.local.phase];
     struct chunk_record *const record = &buffer->records[first];
     const struct dataset_place *const place = &record->read.place;
     size_t bytes;
@@ -146,7 +146,7 @@ static void fill_buffer(struct worker *reader, struct chunk_buffer *buffer)
     size_t bytes = find_records(loader, buffer);
     bytes += read_records(reader, buffer);
     if (buffer->chunk.last_of_phase)
-        report_changes(loader, loader->spec.datasets[buffer->chunk.slice.phase]);
+        report_changes(loader, loader->spec.datasets[buffer->chunk.local.phase]);
     tally_add(&reader->tally.bytes, bytes);
     tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns);
 }
@@ -154,7 +154,7 @@ static void fill_buffer(struct worker *reader, struct chunk_buffer *buffer)
 static int claim_batch(struct worker *reader, struct chunk_buffer *buffer)
 {
     const uint64_t begun_ns = clock_now_ns();
-    const int rc = ring_claim(reader->loader->spec.rings[buffer->chunk.tower], &buffer->chunk.slice, &buffer->batch);
+    const int rc = ring_claim(reader->loader->spec.rings[buffer->chunk.tower], &buffer->chunk.local, &buffer->batch);
     tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
     return rc;
 }
@@ -180,7 +180,7 @@ static int take_window(struct worker *reader, struct chunk_buffer *buffer)
     struct loader *const loader = reader->loader;
     const struct chunk *const chunk = &buffer->chunk;
     buffer->window = NULL;
-    if (!loader->plan.is_windowed || chunk->slice.phase != PHASE_TRAIN || chunk->count == 0)
+    if (!loader->plan.is_windowed || chunk->local.phase != PHASE_TRAIN || chunk->count == 0)
         return 0;
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };

@@ -90,7 +90,7 @@ static void scout_advance(struct window_store *store)
     int rc;
     do
         rc = cursor_next(&store->scout, &store->next);
-    while (rc == 0 && (store->next.slice.phase != PHASE_TRAIN || store->next.count == 0));
+    while (rc == 0 && (store->next.local.phase != PHASE_TRAIN || store->next.count == 0));
     if (rc < 0)
         store->next.count = 0;
 }

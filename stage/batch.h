@@ -39,16 +39,16 @@ struct mix {
     uint32_t top, left, bottom, right;      /* the box: rows top <= y < bottom, columns left <= x < right */
 };
 
-/* Invariant: between ring_claim and the moment the last of slice.count places is filled, only decoders write, each
+/* Invariant: between ring_claim and the moment the last of local.count places is filled, only decoders write, each
  * its own places; then nobody writes until ring_give_back. */
 struct batch {
-    struct batch_slice slice;
+    struct local_batch local;
     uint32_t full_found;        /* full batches in the ring when the feeder asked for this one; 0: it may have waited */
     uint8_t *pixels;            /* in the block */
     int32_t *labels;            /* in the block */
     struct mix *mixes;          /* in the block, of training batches; NULL: samples are not mixed */
     void *block;                /* pinned, owned by whoever opened the ring */
-    uint64_t *ids;              /* record id of every place, in the order of the slice */
+    uint64_t *ids;              /* record id of every place, in the order of the local batch */
 };
 
 #endif

@@ -49,9 +49,9 @@ static int copy_queue(struct feeder *feeder, struct slot *slot, const void *bloc
     return rc ? rc : stream_record(feeder->copy, slot->ready);
 }
 
-static struct trace_batch traced(const struct feeder *feeder, const struct batch_slice *slice)
+static struct trace_batch traced(const struct feeder *feeder, const struct local_batch *local)
 {
-    return (struct trace_batch){ slice->number, feeder->spec.tower };
+    return (struct trace_batch){ local->number, feeder->spec.tower };
 }
 
 /* The start time of a copy that was queued at queued_ns, has just finished and took copy_ns: the end of the previous
@@ -68,16 +68,16 @@ static uint64_t copy_begin(const struct feeder *feeder, uint64_t queued_ns, uint
     return begun_ns > earliest_ns ? begun_ns : earliest_ns;
 }
 
-static void record_copy(struct feeder *feeder, const struct batch_slice *slice, uint64_t queued_ns, uint64_t copy_ns)
+static void record_copy(struct feeder *feeder, const struct local_batch *local, uint64_t queued_ns, uint64_t copy_ns)
 {
     if (feeder->spec.copy_track == NULL)
         return;
     const uint64_t begun_ns = copy_begin(feeder, queued_ns, copy_ns);
-    const struct trace_entry copy = { begun_ns, begun_ns + copy_ns, slice->number, slice->count,
+    const struct trace_entry copy = { begun_ns, begun_ns + copy_ns, local->number, local->count,
                                       (uint16_t)feeder->spec.tower, TRACE_COPY };
     struct event *const ended = feeder->ended;
     trace_put(feeder->spec.copy_track, &copy);
-    trace_span(feeder->spec.track, TRACE_FEED, traced(feeder, slice), queued_ns, slice->count);
+    trace_span(feeder->spec.track, TRACE_FEED, traced(feeder, local), queued_ns, local->count);
     feeder->previous_ended_ns = copy.end_ns;
     feeder->ended = feeder->previous_ended;
     feeder->previous_ended = ended;
@@ -95,8 +95,8 @@ static int await_copy(struct feeder *feeder, struct slot *slot)
     return rc;
 }
 
-/* Wait for the copy of a slice that was queued at queued_ns. */
-static int copy_wait(struct feeder *feeder, struct slot *slot, const struct batch_slice *slice, uint64_t queued_ns)
+/* Wait for the copy of a batch that was queued at queued_ns. */
+static int copy_wait(struct feeder *feeder, struct slot *slot, const struct local_batch *local, uint64_t queued_ns)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
     uint64_t copy_ns = 0;
@@ -105,7 +105,7 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, const struct batc
         rc = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
     feeder->counts.copy_ns += copy_ns;
     if (!rc)
-        record_copy(feeder, slice, queued_ns, copy_ns);
+        record_copy(feeder, local, queued_ns, copy_ns);
     return rc;
 }
 
@@ -113,12 +113,12 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, const struct batc
  * batch back when the copy has finished. */
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
-    const uint32_t count = batch->slice.count;
+    const uint32_t count = batch->local.count;
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     int rc = 0;
-    range_begin(TRACE_FEED, batch->slice.number);
-    heartbeat_at("batch", batch->slice.number + 1);
-    slot->slice = batch->slice;
+    range_begin(TRACE_FEED, batch->local.number);
+    heartbeat_at("batch", batch->local.number + 1);
+    slot->local = batch->local;
     slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
     if (count > 0)
@@ -126,9 +126,9 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     if (!rc)
         slots_publish(feeder->spec.slots, slot);
     if (!rc && count > 0)
-        rc = copy_wait(feeder, slot, &batch->slice, begun_ns);
+        rc = copy_wait(feeder, slot, &batch->local, begun_ns);
     range_end();
-    return rc ? feeder_fail(feeder, batch->slice.number, rc) : 0;
+    return rc ? feeder_fail(feeder, batch->local.number, rc) : 0;
 }
 
 /* Returns 0 while there may be more. */
@@ -143,11 +143,11 @@ static int feed_from_ring(struct feeder *feeder)
     range_end();
     if (rc)
         return rc;
-    trace_span(track, TRACE_WAIT_BATCH, traced(feeder, &batch->slice), begun_ns, 0);
+    trace_span(track, TRACE_WAIT_BATCH, traced(feeder, &batch->local), begun_ns, 0);
     const uint64_t taken_ns = trace_now(track);
-    trace_count(track, TRACE_FULL_BATCHES, traced(feeder, &batch->slice), taken_ns, batch->full_found);
+    trace_count(track, TRACE_FULL_BATCHES, traced(feeder, &batch->local), taken_ns, batch->full_found);
     rc = slots_empty(feeder->spec.slots, &slot);
-    trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->slice), taken_ns, 0);
+    trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->local), taken_ns, 0);
     if (!rc) {
         rc = feed_batch(feeder, batch, slot);
         if (rc)         /* the copy may still read the batch: nobody may fill it again */
@@ -179,19 +179,19 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
 
 /* A slot is filled the first time and keeps its values. They depend on the batch number, so a resumed run sees the same
  * values. */
-static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct batch_slice *slice)
+static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct local_batch *local)
 {
     const uint32_t depth = slots_depth(feeder->spec.slots);
     if (feeder->filled == depth)
         return 0;
     feeder->filled++;
-    heartbeat_at("batch", slice->number + 1);
+    heartbeat_at("batch", local->number + 1);
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
-    range_begin(TRACE_FEED, slice->number);
+    range_begin(TRACE_FEED, local->number);
     int rc = copy_queue(feeder, slot, feeder->block);
     if (!rc)
-        rc = copy_wait(feeder, slot, slice, begun_ns);
+        rc = copy_wait(feeder, slot, local, begun_ns);
     range_end();
     return rc;
 }
@@ -200,21 +200,21 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
 static int feed_synthetic(struct feeder *feeder)
 {
     const uint64_t number = feeder->number;
-    struct batch_slice slice;
+    struct local_batch local;
     struct slot *slot;
     const uint64_t begun_ns = trace_now(feeder->spec.track);
-    int rc = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &slice);
+    int rc = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &local);
     if (!rc)
         rc = slots_empty(feeder->spec.slots, &slot);
     if (rc)
         return rc;
-    trace_span(feeder->spec.track, TRACE_WAIT_SLOT, traced(feeder, &slice), begun_ns, 0);
-    rc = synthetic_fill(feeder, slot, &slice);
+    trace_span(feeder->spec.track, TRACE_WAIT_SLOT, traced(feeder, &local), begun_ns, 0);
+    rc = synthetic_fill(feeder, slot, &local);
     if (rc)
         return feeder_fail(feeder, number, rc);
-    slot->slice = slice;
-    for (uint32_t i = 0; i < slice.count; i++)
-        slot->ids[i] = slice.first_position + i;
+    slot->local = local;
+    for (uint32_t i = 0; i < local.count; i++)
+        slot->ids[i] = local.first_position + i;
     slots_publish(feeder->spec.slots, slot);
     feeder->number++;
     feeder->counts.batches++;

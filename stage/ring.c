@@ -97,29 +97,29 @@ static void place_publish(struct ring *ring, struct place *place)
 }
 
 /* Called with the lock held, by the first claim of the batch. */
-static void place_begin(struct ring *ring, struct place *place, const struct batch_slice *slice)
+static void place_begin(struct ring *ring, struct place *place, const struct local_batch *local)
 {
-    assert(slice->count <= ring->capacity);
-    place->batch.slice = *slice;
+    assert(local->count <= ring->capacity);
+    place->batch.local = *local;
     place->state = BATCH_FILLING;
-    atomic_store_explicit(&place->missing, slice->count, memory_order_relaxed);
-    if (slice->count == 0)
+    atomic_store_explicit(&place->missing, local->count, memory_order_relaxed);
+    if (local->count == 0)
         place_publish(ring, place);
 }
 
-int ring_claim(struct ring *ring, const struct batch_slice *slice, struct batch **batch_out)
+int ring_claim(struct ring *ring, const struct local_batch *local, struct batch **batch_out)
 {
-    struct place *place = &ring->places[slice->number % ring->depth];
+    struct place *place = &ring->places[local->number % ring->depth];
     pthread_mutex_lock(&ring->lock);
-    while (place->number != slice->number && !ring->cancelled) {
-        assert(place->number < slice->number);
+    while (place->number != local->number && !ring->cancelled) {
+        assert(place->number < local->number);
         wait_timed(&ring->has_room, &ring->lock, &ring->counts.claim_waited_ns);
     }
     const bool cancelled = ring->cancelled;
     if (!cancelled) {
         assert(place->state == BATCH_FREE || place->state == BATCH_FILLING);
         if (place->state == BATCH_FREE)
-            place_begin(ring, place, slice);
+            place_begin(ring, place, local);
     }
     pthread_mutex_unlock(&ring->lock);
     if (cancelled)

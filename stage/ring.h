@@ -20,13 +20,13 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
  * (asserted). Accepts NULL. */
 void ring_close(struct ring *ring);
 
-/* For readers. The batch that `slice` names, waiting until its place is free, that is
+/* For readers. The batch that `local` names, waiting until its place is free, that is
  * until batch number - depth was given back; numbers may be claimed out of order. The
- * first call for a number marks it as being filled (missing = slice->count) and
- * copies the slice; later calls with the same number return the same batch. Several
- * readers may claim parts of one batch. An empty slice publishes the batch at once.
+ * first call for a number marks it as being filled (missing = local->count) and
+ * copies `local`; later calls with the same number return the same batch. Several
+ * readers may claim parts of one batch. An empty local batch is published at once.
  * 0 or -ECANCELED. */
-int ring_claim(struct ring *ring, const struct batch_slice *slice, struct batch **batch_out);
+int ring_claim(struct ring *ring, const struct local_batch *local, struct batch **batch_out);
 /* For decoders: `count` more places of this batch are written. The call that
  * completes the batch publishes it. Never blocks. */
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count);

@@ -71,7 +71,7 @@ static struct batch_part tower_part(const struct schedule *schedule, uint32_t sa
     return (struct batch_part){ (uint32_t)first, (uint32_t)count };
 }
 
-uint32_t schedule_slice_max(const struct schedule *schedule)
+uint32_t schedule_local_max(const struct schedule *schedule)
 {
     return tower_part(schedule, schedule->batch, 0).count;
 }
@@ -89,9 +89,9 @@ static uint64_t steps_of(const struct schedule *schedule, uint64_t epoch)
     return smaller(per_epoch, schedule_step_count(schedule) - epoch * per_epoch);
 }
 
-/* Fill in everything but the slice: which batch of which pass `number` is. Returns the
+/* Fill in everything but its samples: which batch of which phase `number` is. Returns the
  * batch in the phase. */
-static uint64_t slice_locate(const struct schedule *schedule, uint64_t number, struct batch_slice *slice)
+static uint64_t local_batch_locate(const struct schedule *schedule, uint64_t number, struct local_batch *local)
 {
     const uint64_t epoch = number / batches_per_epoch(schedule);
     const uint64_t in_epoch = number % batches_per_epoch(schedule);
@@ -99,31 +99,32 @@ static uint64_t slice_locate(const struct schedule *schedule, uint64_t number, s
     const bool is_training = in_epoch < steps;
     const uint64_t in_phase = is_training ? in_epoch : in_epoch - steps;
 
-    slice->number = number;
-    slice->phase = is_training ? PHASE_TRAIN : PHASE_EVALUATE;
-    slice->epoch = (uint32_t)epoch;
-    slice->step = is_training ? epoch * schedule_steps_per_epoch(schedule) + in_phase : in_phase;
-    slice->first_of_phase = in_phase == 0;
-    slice->last_of_phase = in_phase + 1 == (is_training ? steps : schedule_batches_per_evaluation(schedule));
+    local->number = number;
+    local->phase = is_training ? PHASE_TRAIN : PHASE_EVALUATE;
+    local->epoch = (uint32_t)epoch;
+    local->step = is_training ? epoch * schedule_steps_per_epoch(schedule) + in_phase : in_phase;
+    local->first_of_phase = in_phase == 0;
+    local->last_of_phase = in_phase + 1 == (is_training ? steps : schedule_batches_per_evaluation(schedule));
     return in_phase;
 }
 
-static void slice_divide(const struct schedule *schedule, uint64_t in_phase, uint32_t tower, struct batch_slice *slice)
+static void local_batch_divide(const struct schedule *schedule, uint64_t in_phase, uint32_t tower,
+                               struct local_batch *local)
 {
     const uint64_t first = in_phase * schedule->batch;
-    const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[slice->phase] - first);
+    const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[local->phase] - first);
     const struct batch_part part = tower_part(schedule, count, tower);
-    slice->global_count = count;
-    slice->count = part.count;
-    slice->first_position = first + part.first;
+    local->global_count = count;
+    local->count = part.count;
+    local->first_position = first + part.first;
 }
 
-int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct batch_slice *slice_out)
+int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct local_batch *local_out)
 {
     if (number >= schedule_batch_count(schedule))
         return -ENODATA;
-    const uint64_t in_phase = slice_locate(schedule, number, slice_out);
-    slice_divide(schedule, in_phase, tower, slice_out);
+    const uint64_t in_phase = local_batch_locate(schedule, number, local_out);
+    local_batch_divide(schedule, in_phase, tower, local_out);
     return 0;
 }
 

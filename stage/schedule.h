@@ -1,6 +1,6 @@
 /* Which samples every batch of a run holds: pure arithmetic over batch numbers.
  * A run is one sequence of global batches: for each epoch its training phase, then its evaluation phase. Batch t of a
- * phase covers positions [t*batch, min((t+1)*batch, records)) of the phase, divided into one contiguous slice per
+ * phase covers positions [t*batch, min((t+1)*batch, records)) of the phase, divided into one contiguous local batch per
  * tower. Their sizes differ by at most one, counted in pairs of samples where those are mixed; they may be empty.
  * Numbers of threads, depths and towers change who does the work, never which samples a step sees.
  *
@@ -28,7 +28,7 @@ struct schedule {
     uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
                                      * The evaluation after the last (partial) epoch still runs. */
     bool drop_last;                 /* training: leave out the last batch of an epoch when it is partial */
-    bool pairs;                 /* samples 2k and 2k + 1 of a batch are in one slice (struct mix) */
+    bool pairs;                 /* samples 2k and 2k + 1 of a batch are in one local batch (struct mix) */
     uint64_t first;                 /* the batch this process begins with, of schedule_seek; 0 = the run's first */
 };
 
@@ -37,14 +37,14 @@ struct schedule {
  * done; after the whole evaluation it is the next epoch. */
 struct position { uint32_t epoch; uint64_t step, evaluated; };
 
-/* One tower's slice of one global batch. */
-struct batch_slice {
+/* The local batch of a tower: its share of a global batch. */
+struct local_batch {
     uint64_t number;            /* of the global batch in the run, from 0, all phases counted */
     enum phase phase;
     uint32_t epoch;             /* from 0 */
     uint64_t step;              /* training: global step from 0; evaluation: batch in the phase from 0 */
-    uint64_t first_position;    /* of this slice in the phase */
-    uint32_t count;             /* samples in this slice, may be 0 */
+    uint64_t first_position;    /* of this local batch in the phase */
+    uint32_t count;             /* its samples, may be 0 */
     uint32_t global_count;      /* samples in the global batch, >= 1 */
     bool first_of_phase, last_of_phase;
 };
@@ -56,9 +56,9 @@ static inline struct tower_range schedule_here(const struct schedule *schedule)
     return schedule->here.count > 0 ? schedule->here : all;
 }
 
-/* The slice of the run's tower `tower` in global batch `number`, which may be before `first`. 0, or -ENODATA
+/* The local batch of the run's tower `tower` in global batch `number`, which may be before `first`. 0, or -ENODATA
  * past the end of the run. O(1). */
-int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct batch_slice *slice_out);
+int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct local_batch *local_out);
 
 /* The next batch at `position`; the number of batches in the run when that is its end. A longer run has the same
  * batch at that position, though it evaluates later. 0, or -EINVAL when the run has no such position. O(1). */
@@ -75,7 +75,7 @@ uint64_t schedule_batch_count(const struct schedule *schedule);
 /* Steps of the run from `first` on. */
 uint64_t schedule_steps_left(const struct schedule *schedule);
 /* The most samples of a batch that any tower gets, tower 0: ceil(batch / towers), or the next even number. */
-uint32_t schedule_slice_max(const struct schedule *schedule);
+uint32_t schedule_local_max(const struct schedule *schedule);
 
 /* ---- slices whose number does not depend on the towers (train.slices) ----
  * Sums over the slices of a batch are added in pairs (stage/pairwise.h). A tower has to compute whole subtrees of that

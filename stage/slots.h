@@ -10,10 +10,10 @@
 /* Owned by the feeder between slots_empty and slots_publish, by the tower's thread
  * between slots_take and slots_give_back. */
 struct slot {
-    struct batch_slice slice;   /* which samples the slot holds */
+    struct local_batch local;   /* which samples the slot holds */
     uint32_t batches_found;     /* batch.full_found of that batch; 0 without a ring */
     uint32_t slots_found;       /* slots with a batch when the tower asked for this one; 0: it may have waited */
-    uint64_t *ids;              /* host copy, slice.count record ids (capacity places) */
+    uint64_t *ids;              /* host copy, local.count record ids (capacity places) */
     uint8_t *pixels;            /* device memory */
     int32_t *labels;            /* device memory */
     struct mix *mixes;          /* device memory, of training batches; NULL: samples are not mixed */

@@ -11,16 +11,16 @@
 
 /* ---- what several modes do ---- */
 
-static int start_gradients(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
+static int start_gradients(struct sync *sync, const struct local_batch *local, uint32_t bucket)
 {
-    return sync_start_gradients(sync, bucket, slice->number);
+    return sync_start_gradients(sync, bucket, local->number);
 }
 
 /* Batch statistics are each tower's own in training, except with slices. Their mean, weighted by samples, replaces them
  * before an evaluation and at the end of the run. */
-static int average_statistics(struct sync *sync, const struct batch_slice *slice)
+static int average_statistics(struct sync *sync, const struct local_batch *local)
 {
-    return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before_evaluation(sync, slice, 0);
+    return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before_evaluation(sync, local, 0);
 }
 
 static int finish_statistics(struct sync *sync, uint64_t next)
@@ -28,19 +28,19 @@ static int finish_statistics(struct sync *sync, uint64_t next)
     return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before(sync, next, 0);
 }
 
-static int update_alone(struct sync *sync, const struct batch_slice *slice)
+static int update_alone(struct sync *sync, const struct local_batch *local)
 {
-    const int rc = sync_update(sync, slice, slice->count);
+    const int rc = sync_update(sync, local, local->count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-static int await_and_update(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
+static int await_and_update(struct sync *sync, const struct local_batch *local, uint32_t bucket)
 {
-    int rc = sync_await_gradients(sync, bucket, slice->number);
+    int rc = sync_await_gradients(sync, bucket, local->number);
     if (rc == 0 && sync->spec.reduce->ops != &reduce_none_ops)
         rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
     if (rc == 0)
-        rc = sync_update_bucket(sync, slice, bucket, slice->global_count);
+        rc = sync_update_bucket(sync, local, bucket, local->global_count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
@@ -48,11 +48,11 @@ static int await_and_update(struct sync *sync, const struct batch_slice *slice, 
 
 /* Gradients are summed over the towers, bucket by bucket while backward continues. Each bucket is updated as soon as its
  * sum is there, in every tower alike: the towers stay equal. */
-static int replicated_apply(struct sync *sync, const struct batch_slice *slice)
+static int replicated_apply(struct sync *sync, const struct local_batch *local)
 {
     int rc = 0;
     for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++)
-        rc = await_and_update(sync, slice, b);
+        rc = await_and_update(sync, local, b);
     return rc;
 }
 
@@ -71,7 +71,7 @@ static const struct sync_ops replicated_ops = {
 
 /* ---- independent ---- */
 
-/* Every tower learns from its own slices and never waits for another: the speed that the other modes cannot pass. */
+/* Every tower learns from its own samples and never waits for another: the speed that the other modes cannot pass. */
 static const struct sync_ops independent_ops = {
     .name = "independent",
     .differs = true,
@@ -80,21 +80,21 @@ static const struct sync_ops independent_ops = {
 
 /* ---- averaging ---- */
 
-/* Every tower learns from its own slices. Every sync.every steps all towers continue with their mean, weighted by the
+/* Every tower learns from its own samples. Every sync.every steps all towers continue with their mean, weighted by the
  * samples that each has learned from: of weights, batch statistics and the optimizer's buffers. Buffers are averaged
  * with the weights because else the mean model would keep the momentum of one tower, and a tower without samples would
  * have none; and because a mean at every step then is, for the rules that are linear in the gradient (sgd, momentum,
  * nesterov), what mode replicated does. With spec.keeps_buffers they are not averaged, which halves the sum with
  * momentum. Means are also taken before every evaluation and at the end of the run. */
-static int averaging_before_forward(struct sync *sync, const struct batch_slice *slice)
+static int averaging_before_forward(struct sync *sync, const struct local_batch *local)
 {
-    return sync_mean_before_evaluation(sync, slice, sync->spec.every);
+    return sync_mean_before_evaluation(sync, local, sync->spec.every);
 }
 
-static int averaging_after_step(struct sync *sync, const struct batch_slice *slice)
+static int averaging_after_step(struct sync *sync, const struct local_batch *local)
 {
     const uint64_t every = sync->spec.every;
-    return mean_is_due_after(slice, every) ? sync_mean(sync, slice->number, slice->number, every) : 0;
+    return mean_is_due_after(local, every) ? sync_mean(sync, local->number, local->number, every) : 0;
 }
 
 static int averaging_finish(struct sync *sync, uint64_t next)
@@ -121,7 +121,7 @@ static const struct sync_ops averaging_ops = {
 /* Every bucket of parameters is owned by a tower, in equal shares. Gradients are reduced to the owner, which alone has
  * the optimizer's buffers, updates, and broadcasts the weights. An update that needs a norm of all gradients is made by
  * tower 0; then all weights are broadcast after it. */
-static int server_device_apply(struct sync *sync, const struct batch_slice *slice)
+static int server_device_apply(struct sync *sync, const struct local_batch *local)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const uint32_t count = sync->buckets.of[REGION_GRADIENTS].count;
@@ -130,12 +130,12 @@ static int server_device_apply(struct sync *sync, const struct batch_slice *slic
     int rc = 0;
     for (uint32_t b = 0; b < count && rc == 0; b++) {
         if (sync->buckets.bucket[b].owner == sync->spec.index)
-            rc = await_and_update(sync, slice, b);
+            rc = await_and_update(sync, local, b);
         if (rc == 0 && !is_one_update)
-            rc = reduce->ops->start(reduce, sync->spec.index, weights + b, slice->number);
+            rc = reduce->ops->start(reduce, sync->spec.index, weights + b, local->number);
     }
     for (uint32_t b = 0; b < count && rc == 0 && is_one_update; b++)
-        rc = reduce->ops->start(reduce, sync->spec.index, weights + b, slice->number);
+        rc = reduce->ops->start(reduce, sync->spec.index, weights + b, local->number);
     if (rc == 0)
         rc = sync_await_region(sync, REGION_WEIGHTS);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
@@ -159,26 +159,26 @@ static const struct sync_ops server_device_ops = {
 /* ---- parameter server in host memory ---- */
 
 /* Tower 0 fills the server before the first batch of the process. */
-static int fill_server(struct sync *sync, const struct batch_slice *slice)
+static int fill_server(struct sync *sync, const struct local_batch *local)
 {
     const struct sync_spec *const spec = &sync->spec;
-    const bool is_due = spec->index == 0 && slice->number == spec->schedule->first;
+    const bool is_due = spec->index == 0 && local->number == spec->schedule->first;
     return is_due ? reduce_server_fill(spec->reduce, spec->index) : 0;
 }
 
-static int server_host_before_forward(struct sync *sync, const struct batch_slice *slice)
+static int server_host_before_forward(struct sync *sync, const struct local_batch *local)
 {
-    const int rc = fill_server(sync, slice);
-    return rc == 0 ? average_statistics(sync, slice) : rc;
+    const int rc = fill_server(sync, local);
+    return rc == 0 ? average_statistics(sync, local) : rc;
 }
 
 /* Wait for each bucket's sum at the server. Where the server updates bucket by bucket, get its weights at once. */
-static int fetch_updates(struct sync *sync, const struct batch_slice *slice)
+static int fetch_updates(struct sync *sync, const struct local_batch *local)
 {
     struct reduce *const reduce = sync->spec.reduce;
     int rc = 0;
     for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++) {
-        rc = sync_await_gradients(sync, b, slice->number);
+        rc = sync_await_gradients(sync, b, local->number);
         if (rc == 0 && !sync_updates_apart(sync))
             rc = reduce_server_fetch_bucket(reduce, sync->spec.index, b);
     }
@@ -186,13 +186,13 @@ static int fetch_updates(struct sync *sync, const struct batch_slice *slice)
 }
 
 /* Where the server updates after all sums: let it compute the norms, then update. There are no such buckets else. */
-static int update_apart(struct sync *sync, const struct batch_slice *slice)
+static int update_apart(struct sync *sync, const struct local_batch *local)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[REGION_WEIGHTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = reduce->ops->start(reduce, sync->spec.index, b, slice->number);
+        rc = reduce->ops->start(reduce, sync->spec.index, b, local->number);
         if (rc == 0)
             rc = reduce->ops->wait(reduce, sync->spec.index, b);
     }
@@ -202,11 +202,11 @@ static int update_apart(struct sync *sync, const struct batch_slice *slice)
 /* One copy of the parameters and of the optimizer's buffers. Gradients are sent there bucket by bucket while backward
  * goes on, summed and applied, and the weights come back. The time of a tower's wait is that of the reduction and of
  * the update. */
-static int server_host_apply(struct sync *sync, const struct batch_slice *slice)
+static int server_host_apply(struct sync *sync, const struct local_batch *local)
 {
-    int rc = fetch_updates(sync, slice);
+    int rc = fetch_updates(sync, local);
     if (rc == 0)
-        rc = update_apart(sync, slice);
+        rc = update_apart(sync, local);
     if (rc == 0)
         rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
@@ -233,10 +233,10 @@ static const struct sync_ops server_host_ops = {
  * The first step of a run updates nothing, and the gradients of the last one are never applied: the weights that are
  * saved are those that were evaluated. Sums that are not applied yet are part of a checkpoint. */
 
-/* The training batch before `slice`, which is not the first one. */
-static int find_before(const struct sync *sync, const struct batch_slice *slice, struct batch_slice *before_out)
+/* The training batch before `local`, which is not the first one. */
+static int find_before(const struct sync *sync, const struct local_batch *local, struct local_batch *before_out)
 {
-    uint64_t number = slice->number;
+    uint64_t number = local->number;
     int rc;
     do
         rc = schedule_find(sync->spec.schedule, --number, sync->spec.index, before_out);
@@ -244,27 +244,27 @@ static int find_before(const struct sync *sync, const struct batch_slice *slice,
     return rc;
 }
 
-static int apply_before(struct sync *sync, const struct batch_slice *slice)
+static int apply_before(struct sync *sync, const struct local_batch *local)
 {
-    struct batch_slice before;
-    const int rc = slice->step == 0 ? 0 : find_before(sync, slice, &before);
-    return rc == 0 && slice->step > 0 ? sync->spec.ops->applied->apply(sync, &before) : rc;
+    struct local_batch before;
+    const int rc = local->step == 0 ? 0 : find_before(sync, local, &before);
+    return rc == 0 && local->step > 0 ? sync->spec.ops->applied->apply(sync, &before) : rc;
 }
 
-static int relaxed_apply(struct sync *sync, const struct batch_slice *slice)
+static int relaxed_apply(struct sync *sync, const struct local_batch *local)
 {
-    int rc = apply_before(sync, slice);
+    int rc = apply_before(sync, local);
     if (rc == 0)
         rc = tower_defer(sync->spec.tower);
     if (rc == 0)
-        rc = sync_start_region(sync, REGION_GRADIENTS, slice->number);
+        rc = sync_start_region(sync, REGION_GRADIENTS, local->number);
     sync->is_deferred = rc == 0;
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-static int relaxed_before_forward(struct sync *sync, const struct batch_slice *slice)
+static int relaxed_before_forward(struct sync *sync, const struct local_batch *local)
 {
-    return sync->spec.ops->applied->before_forward(sync, slice);
+    return sync->spec.ops->applied->before_forward(sync, local);
 }
 
 /* Nothing is left to wait for afterwards. */
@@ -349,23 +349,23 @@ static int synchronise(struct sync *sync, uint64_t batch)
     return rc == 0 ? sync_await_region(sync, REGION_WEIGHTS) : rc;
 }
 
-static int async_fetch(struct sync *sync, const struct batch_slice *slice)
+static int async_fetch(struct sync *sync, const struct local_batch *local)
 {
-    int rc = reduce_server_fetch(sync->spec.reduce, sync->spec.index, slice->step, sync->spec.max_staleness,
+    int rc = reduce_server_fetch(sync->spec.reduce, sync->spec.index, local->step, sync->spec.max_staleness,
                                  &sync->staleness);
     if (rc == 0)
         rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
-static int async_before_forward(struct sync *sync, const struct batch_slice *slice)
+static int async_before_forward(struct sync *sync, const struct local_batch *local)
 {
-    int rc = fill_server(sync, slice);
-    if (rc == 0 && slice->phase == PHASE_TRAIN)
-        return async_fetch(sync, slice);
-    if (rc == 0 && slice->first_of_phase)
-        rc = synchronise(sync, slice->number);
-    return rc == 0 ? average_statistics(sync, slice) : rc;
+    int rc = fill_server(sync, local);
+    if (rc == 0 && local->phase == PHASE_TRAIN)
+        return async_fetch(sync, local);
+    if (rc == 0 && local->first_of_phase)
+        rc = synchronise(sync, local->number);
+    return rc == 0 ? average_statistics(sync, local) : rc;
 }
 
 /* Where norms of all gradients are needed, one push for all buckets follows the last one. */
@@ -375,22 +375,22 @@ static bool is_pushed(const struct sync *sync, uint32_t bucket)
            bucket + 1 == sync->buckets.of[REGION_GRADIENTS].count;
 }
 
-static int async_push(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
+static int async_push(struct sync *sync, const struct local_batch *local, uint32_t bucket)
 {
     const uint32_t delay = sync->spec.divides_rate && sync->staleness > 1 ? sync->staleness : 1;
-    return reduce_server_push(sync->spec.reduce, sync->spec.index, bucket, slice->number, delay);
+    return reduce_server_push(sync->spec.reduce, sync->spec.index, bucket, local->number, delay);
 }
 
-static int async_bucket_ready(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
+static int async_bucket_ready(struct sync *sync, const struct local_batch *local, uint32_t bucket)
 {
     const struct bucket *const range = &sync->buckets.bucket[bucket];
-    const int rc = slice->count > 0 ? tower_grads_to_bf16(sync->spec.tower, range->offset, range->count) : 0;
-    return rc == 0 && slice->count > 0 && is_pushed(sync, bucket) ? async_push(sync, slice, bucket) : rc;
+    const int rc = local->count > 0 ? tower_grads_to_bf16(sync->spec.tower, range->offset, range->count) : 0;
+    return rc == 0 && local->count > 0 && is_pushed(sync, bucket) ? async_push(sync, local, bucket) : rc;
 }
 
-static int async_apply(struct sync *sync, const struct batch_slice *slice)
+static int async_apply(struct sync *sync, const struct local_batch *local)
 {
-    return reduce_server_pushed(sync->spec.reduce, sync->spec.index, slice->step + 1);
+    return reduce_server_pushed(sync->spec.reduce, sync->spec.index, local->step + 1);
 }
 
 static int async_before_snapshot(struct sync *sync, uint64_t batch)

@@ -72,7 +72,7 @@ struct reduce_ops {
      * another negative errno; its cause is logged, but for -ENOMEM. */
     int (*join)(struct reduce *reduce, uint32_t tower, const struct reduce_member *member,
                 const struct buckets *buckets);
-    /* The bucket of global batch `batch` (slice.number) is queued on the tower's compute stream: reduce it. Every tower
+    /* The bucket of global batch `batch` (local.number) is queued on the tower's compute stream: reduce it. Every tower
      * starts the same buckets of the same batches in the same order, a bucket at most once a batch, with at most the
      * device's steps_ahead + 1 batches queued. The arena's range must not be written before a wait for this bucket, or,
      * where another tower is the owner, for the owner's broadcast that follows. Never waits for other towers. */

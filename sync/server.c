@@ -121,19 +121,19 @@ float *server_floats(struct server *server, enum region region)
 
 /* ---- the update ---- */
 
-static struct batch_slice slice_of(const struct server *server, uint32_t tower, uint64_t batch)
+static struct local_batch local_batch_of(const struct server *server, uint32_t tower, uint64_t batch)
 {
-    struct batch_slice slice = { 0 };
-    const int rc = schedule_find(server->rules.schedule, batch, tower, &slice);
-    assert(rc == 0 && slice.phase == PHASE_TRAIN);
+    struct local_batch local = { 0 };
+    const int rc = schedule_find(server->rules.schedule, batch, tower, &local);
+    assert(rc == 0 && local.phase == PHASE_TRAIN);
     (void)rc;
-    return slice;
+    return local;
 }
 
-static struct optimizer_step step_of(const struct server *server, const struct batch_slice *slice, uint32_t samples)
+static struct optimizer_step step_of(const struct server *server, const struct local_batch *local, uint32_t samples)
 {
-    return (struct optimizer_step){ .number = slice->step,
-                                    .learning_rate = (float)learning_rate_at(server->rules.learning_rate, slice->step),
+    return (struct optimizer_step){ .number = local->step,
+                                    .learning_rate = (float)learning_rate_at(server->rules.learning_rate, local->step),
                                     .gradient_scale = 1.0f / (float)samples };
 }
 
@@ -185,7 +185,7 @@ static void update(struct server *server, const struct param_groups *groups, siz
 
 void server_clip_value(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
-    clip_sums(server, server->gradients + begin, end - begin, slice_of(server, tower, batch).global_count);
+    clip_sums(server, server->gradients + begin, end - begin, local_batch_of(server, tower, batch).global_count);
 }
 
 /* The offset of these sums, the same in all arrays of sums. */
@@ -220,8 +220,8 @@ static void gather_squares(struct server *server, uint32_t tower, const struct p
 void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
     const struct param_groups *const groups = group_arena(server, tower, server->gradients);
-    const struct batch_slice slice = slice_of(server, tower, batch);
-    const struct optimizer_step step = step_of(server, &slice, slice.global_count);
+    const struct local_batch local = local_batch_of(server, tower, batch);
+    const struct optimizer_step step = step_of(server, &local, local.global_count);
     gather_squares(server, tower, groups);
     update(server, groups, begin, end, &step);
 }
@@ -255,10 +255,10 @@ void server_push(struct server *server, uint32_t tower, float *gradients, uint32
     const uint32_t first = is_all ? 0 : bucket, count = is_all ? server->count : 1;
     const size_t begin = server->buckets[first].offset;
     const size_t end = server->buckets[first + count - 1].offset + server->buckets[first + count - 1].count;
-    const struct batch_slice slice = slice_of(server, tower, batch);
-    struct optimizer_step step = step_of(server, &slice, slice.count);
-    step.learning_rate *= (float)slice.count / (float)slice.global_count / (float)delay;
-    clip_sums(server, gradients + begin, end - begin, slice.count);
+    const struct local_batch local = local_batch_of(server, tower, batch);
+    struct optimizer_step step = step_of(server, &local, local.count);
+    step.learning_rate *= (float)local.count / (float)local.global_count / (float)delay;
+    clip_sums(server, gradients + begin, end - begin, local.count);
     lock_buckets(server, first, count);
     const struct param_groups *const groups = group_arena(server, tower, gradients);
     sum_squares(groups);

@@ -48,8 +48,8 @@ void server_clip_value(struct server *server, uint32_t tower, size_t begin, size
 void server_square(struct server *server, uint32_t tower);
 void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch);
 
-/* An update of one tower's gradients: sums over its slice of batch `batch`, which has samples, in an arena of host
- * memory that is overwritten. The rate is the schedule's, times the slice's share of the batch, so that all towers'
+/* An update of one tower's gradients: sums over its share of batch `batch`, which has samples, in an arena of host
+ * memory that is overwritten. The rate is the schedule's, times its share of the batch, so that all towers'
  * updates of a batch together have the effect of one, divided by `delay` >= 1. For bucket `bucket` of gradients; where
  * norms of all gradients are needed, for all buckets, called with the first one. Pushes and fetches lock each bucket.
  * */

@@ -3,18 +3,18 @@
 
 #include <assert.h>
 
-bool snapshot_due(const struct snapshot_rule *rule, const struct batch_slice *slice)
+bool snapshot_due(const struct snapshot_rule *rule, const struct local_batch *local)
 {
     if (rule->count == 0)
         return false;
-    if (slice->phase != PHASE_TRAIN)
-        return rule->each_evaluation && slice->last_of_phase;
-    return (rule->every > 0 && (slice->step + 1) % rule->every == 0) || (rule->each_epoch && slice->last_of_phase);
+    if (local->phase != PHASE_TRAIN)
+        return rule->each_evaluation && local->last_of_phase;
+    return (rule->every > 0 && (local->step + 1) % rule->every == 0) || (rule->each_epoch && local->last_of_phase);
 }
 
-bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct batch_slice *slice)
+bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct local_batch *local)
 {
-    return (rule->count > 0 && gate_is_marked(gate, slice->number)) || snapshot_due(rule, slice);
+    return (rule->count > 0 && gate_is_marked(gate, local->number)) || snapshot_due(rule, local);
 }
 
 int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule)

@@ -24,9 +24,9 @@ struct snapshot_rule {
 };
 
 /* Does the rule name this batch, whether it is the last one or not? */
-bool snapshot_due(const struct snapshot_rule *rule, const struct batch_slice *slice);
+bool snapshot_due(const struct snapshot_rule *rule, const struct local_batch *local);
 /* That, or was a snapshot requested after it (gate_mark)? */
-bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct batch_slice *slice);
+bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct local_batch *local);
 
 struct snapshot_pool {
     struct snapshot_rule rule;

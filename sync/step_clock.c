@@ -182,7 +182,7 @@ int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint
 }
 
 /* One trace entry for each interval between marks, and one for the whole step. */
-void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct batch_slice *slice,
+void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct local_batch *local,
                        uint32_t tower)
 {
     static const enum trace_name names[SPENT_COUNT] = {
@@ -199,8 +199,8 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
     const uint64_t number = clock->read - 1;
     const struct dial *const dial = dial_of(clock, number);
     struct event *at = number > 0 ? end_of(clock, number - 1) : clock->origin;
-    struct trace_entry entry = { .end_ns = clock->begun_ns, .batch = slice->number, .tower = (uint16_t)tower,
-                                 .argument = slice->count };
+    struct trace_entry entry = { .end_ns = clock->begun_ns, .batch = local->number, .tower = (uint16_t)tower,
+                                 .argument = local->count };
     for (uint32_t i = 0; i < dial->count; i++) {
         const struct mark *const mark = &dial->marks[i];
         uint64_t elapsed_ns = 0;
@@ -214,6 +214,6 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
         at = mark->event;
     }
     entry.begin_ns = clock->begun_ns;
-    entry.name = slice->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION;
+    entry.name = local->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION;
     trace_put(track, &entry);
 }

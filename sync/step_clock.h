@@ -49,9 +49,9 @@ struct event *step_clock_oldest(const struct step_clock *clock);
  * them are a microsecond or two apart on a GPU, so a wait of less than 2 us for a copy or a reduction counts as other
  * time. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
-/* Write the step that was read last, the batch `slice` of tower `tower`, to the tower's trace, mark by mark (track NULL:
+/* Write the step that was read last, batch `local` of tower `tower`, to the tower's trace, mark by mark (track NULL:
  * does nothing). Times are those of the device's clock, counted from the first step. Before the next mark. */
-void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct batch_slice *slice,
+void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct local_batch *local,
                        uint32_t tower);
 
 #endif

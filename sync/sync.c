@@ -193,7 +193,7 @@ static void note_ready(void *arg, size_t floats)
         const struct bucket *const bucket = &sync->buckets.bucket[sync->ready];
         if (bucket->offset + bucket->count > floats)
             return;
-        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->slice, sync->ready);
+        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->local, sync->ready);
         sync->ready++;
     }
 }
@@ -205,34 +205,34 @@ static int show_average(struct sync *sync, bool is_shown)
 }
 
 /* A mean is taken of the trained weights and of their averages, so the trained ones are in place before it. */
-int sync_before_forward(struct sync *sync, const struct batch_slice *slice)
+int sync_before_forward(struct sync *sync, const struct local_batch *local)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    const bool evaluates = slice->phase == PHASE_EVALUATE;
-    int rc = evaluates && !slice->first_of_phase ? 0 : show_average(sync, false);
+    const bool evaluates = local->phase == PHASE_EVALUATE;
+    int rc = evaluates && !local->first_of_phase ? 0 : show_average(sync, false);
     if (rc == 0 && ops->before_forward != NULL)
-        rc = ops->before_forward(sync, slice);
+        rc = ops->before_forward(sync, local);
     return rc == 0 && evaluates ? show_average(sync, true) : rc;
 }
 
-static int step_average(struct sync *sync, const struct batch_slice *slice)
+static int step_average(struct sync *sync, const struct local_batch *local)
 {
     struct tower *const tower = sync->spec.tower;
     if (tower_spec(tower)->average_decay == 0)
         return 0;
-    const int rc = tower_update_average(tower, slice->step);
+    const int rc = tower_update_average(tower, local->step);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-int sync_backward(struct sync *sync, const struct batch_slice *slice)
+int sync_backward(struct sync *sync, const struct local_batch *local)
 {
-    sync->slice = slice;
+    sync->local = local;
     sync->ready = 0;
     sync->ready_result = 0;
-    int rc = tower_has_slices(sync->spec.tower) ? sync_start_region(sync, REGION_STATISTICS, slice->number) : 0;
+    int rc = tower_has_slices(sync->spec.tower) ? sync_start_region(sync, REGION_STATISTICS, local->number) : 0;
     if (rc != 0)
         return rc;
-    range_begin(TRACE_BACKWARD, slice->number);
+    range_begin(TRACE_BACKWARD, local->number);
     rc = tower_backward(sync->spec.tower, note_ready, sync);
     range_end();
     if (rc != 0 || sync->ready_result != 0)
@@ -241,25 +241,25 @@ int sync_backward(struct sync *sync, const struct batch_slice *slice)
 }
 
 /* With slices the statistics of all towers are one mean after every step. */
-static int await_statistics(struct sync *sync, const struct batch_slice *slice)
+static int await_statistics(struct sync *sync, const struct local_batch *local)
 {
     if (!tower_has_slices(sync->spec.tower))
         return 0;
     int rc = sync_await_region(sync, REGION_STATISTICS);
     if (rc == 0)
-        rc = tower_divide_statistics(sync->spec.tower, slice->global_count);
+        rc = tower_divide_statistics(sync->spec.tower, local->global_count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
-int sync_reduce_and_update(struct sync *sync, const struct batch_slice *slice)
+int sync_reduce_and_update(struct sync *sync, const struct local_batch *local)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    int rc = await_statistics(sync, slice);
+    int rc = await_statistics(sync, local);
     if (rc == 0)
-        rc = ops->apply(sync, slice);
+        rc = ops->apply(sync, local);
     if (rc == 0)
-        rc = step_average(sync, slice);
-    return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, slice) : rc;
+        rc = step_average(sync, local);
+    return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, local) : rc;
 }
 
 int sync_before_snapshot(struct sync *sync, uint64_t batch)
@@ -277,7 +277,7 @@ int sync_finish(struct sync *sync, uint64_t next)
     return rc == 0 ? show_average(sync, true) : rc;
 }
 
-uint32_t sync_gradient_samples(const struct sync *sync, const struct batch_slice *slice, size_t offset)
+uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset)
 {
     bool is_summed = false;
     for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count; b++) {
@@ -286,7 +286,7 @@ uint32_t sync_gradient_samples(const struct sync *sync, const struct batch_slice
                              (bucket->use == BUCKET_REDUCE && bucket->owner == sync->spec.index);
         is_summed = is_summed || (is_here && offset >= bucket->offset && offset - bucket->offset < bucket->count);
     }
-    return is_summed && sync->spec.ops->bucket_ready != NULL ? slice->global_count : slice->count;
+    return is_summed && sync->spec.ops->bucket_ready != NULL ? local->global_count : local->count;
 }
 
 void sync_record(struct sync *sync)
@@ -308,39 +308,39 @@ int sync_poll(struct sync *sync)
 
 /* ---- for the modes ---- */
 
-static int update(struct sync *sync, const struct batch_slice *slice, size_t offset, size_t count, uint32_t samples)
+static int update(struct sync *sync, const struct local_batch *local, size_t offset, size_t count, uint32_t samples)
 {
     const struct optimizer_step step = {
-        .number = slice->step,
-        .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, slice->step),
+        .number = local->step,
+        .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, local->step),
         .gradient_scale = 1.0f / (float)samples,
     };
-    range_begin(TRACE_UPDATE, slice->number);
+    range_begin(TRACE_UPDATE, local->number);
     const int rc = tower_update(sync->spec.tower, offset, count, &step);
     range_end();
     return rc;
 }
 
-int sync_update(struct sync *sync, const struct batch_slice *slice, uint32_t samples)
+int sync_update(struct sync *sync, const struct local_batch *local, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
     const size_t count = tower_arena(tower)->updated;
     if (samples == 0)
         return 0;
     const int rc = tower_updates_at_once(tower) ? tower_check(tower, 0, count) : 0;
-    return rc == 0 ? update(sync, slice, 0, count, samples) : rc;
+    return rc == 0 ? update(sync, local, 0, count, samples) : rc;
 }
 
-int sync_update_bucket(struct sync *sync, const struct batch_slice *slice, uint32_t b, uint32_t samples)
+int sync_update_bucket(struct sync *sync, const struct local_batch *local, uint32_t b, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
     if (!tower_updates_at_once(tower))
-        return update(sync, slice, bucket->offset, bucket->count, samples);
+        return update(sync, local, bucket->offset, bucket->count, samples);
     const int rc = tower_check(tower, bucket->offset, bucket->count);
     if (rc != 0 || b + 1 < sync->buckets.of[REGION_GRADIENTS].count)
         return rc;
-    return update(sync, slice, 0, tower_arena(tower)->updated, samples);
+    return update(sync, local, 0, tower_arena(tower)->updated, samples);
 }
 
 int sync_start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
@@ -425,20 +425,20 @@ bool sync_updates_apart(const struct sync *sync)
 
 /* ---- means ---- */
 
-bool mean_is_due_after(const struct batch_slice *slice, uint64_t every)
+bool mean_is_due_after(const struct local_batch *local, uint64_t every)
 {
-    return slice->phase == PHASE_EVALUATE || (every > 0 && (slice->step + 1) % every == 0);
+    return local->phase == PHASE_EVALUATE || (every > 0 && (local->step + 1) % every == 0);
 }
 
 struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every)
 {
     struct mean_share share = { 0 };
-    struct batch_slice slice;
-    for (uint64_t number = last; schedule_find(schedule, number, tower, &slice) == 0; number--) {
-        if (slice.phase == PHASE_EVALUATE || (number < last && mean_is_due_after(&slice, every)))
+    struct local_batch local;
+    for (uint64_t number = last; schedule_find(schedule, number, tower, &local) == 0; number--) {
+        if (local.phase == PHASE_EVALUATE || (number < last && mean_is_due_after(&local, every)))
             break;
-        share.own += slice.count;
-        share.all += slice.global_count;
+        share.own += local.count;
+        share.all += local.global_count;
         if (number == 0)
             break;
     }
@@ -496,17 +496,17 @@ int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every)
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
-int sync_mean_before_evaluation(struct sync *sync, const struct batch_slice *slice, uint64_t every)
+int sync_mean_before_evaluation(struct sync *sync, const struct local_batch *local, uint64_t every)
 {
-    const bool is_first = slice->phase == PHASE_EVALUATE && slice->first_of_phase;
-    return is_first ? sync_mean_before(sync, slice->number, every) : 0;
+    const bool is_first = local->phase == PHASE_EVALUATE && local->first_of_phase;
+    return is_first ? sync_mean_before(sync, local->number, every) : 0;
 }
 
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every)
 {
-    struct batch_slice slice;
-    if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &slice) != 0 ||
-        mean_is_due_after(&slice, every))
+    struct local_batch local;
+    if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &local) != 0 ||
+        mean_is_due_after(&local, every))
         return 0;
     return sync_mean(sync, number, number - 1, every);
 }

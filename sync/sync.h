@@ -52,7 +52,7 @@ struct sync {
     struct sync_spec spec;
     struct step_clock *clock;
     struct buckets buckets;                     /* all that is reduced across towers */
-    const struct batch_slice *slice;                    /* the batch, during sync_backward */
+    const struct local_batch *local;                    /* the batch, during sync_backward */
     uint32_t ready;                             /* buckets of this step's gradients that are complete */
     int ready_result;                           /* of the first bucket_ready that failed in this step */
     bool joined;                                /* sync_join was called */
@@ -77,13 +77,13 @@ struct sync_ops {
     enum serves serves;
     bool sums[REGION_COUNT];    /* the arenas that are summed over towers */
     /* The slot of a batch, training or evaluation, was taken; its forward is queued next. */
-    int (*before_forward)(struct sync *sync, const struct batch_slice *slice);
+    int (*before_forward)(struct sync *sync, const struct local_batch *local);
     /* The gradients of a bucket of a training batch are queued on the compute stream. */
-    int (*bucket_ready)(struct sync *sync, const struct batch_slice *slice, uint32_t bucket);
+    int (*bucket_ready)(struct sync *sync, const struct local_batch *local, uint32_t bucket);
     /* All of backward is queued, so bucket_ready was called for every bucket: update the weights. */
-    int (*apply)(struct sync *sync, const struct batch_slice *slice);
+    int (*apply)(struct sync *sync, const struct local_batch *local);
     /* The update of a training batch is queued. */
-    int (*after_step)(struct sync *sync, const struct batch_slice *slice);
+    int (*after_step)(struct sync *sync, const struct local_batch *local);
     /* All towers copy their states next, as they are after batch `batch`: complete them in the towers' arenas. Called
      * for all towers or none. */
     int (*before_snapshot)(struct sync *sync, uint64_t batch);
@@ -112,21 +112,21 @@ int sync_join(struct sync *sync, struct step_clock *clock);
 /* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);
 /* A batch's forward is queued next. An evaluation uses the averages of the weights where the tower keeps some. */
-int sync_before_forward(struct sync *sync, const struct batch_slice *slice);
+int sync_before_forward(struct sync *sync, const struct local_batch *local);
 /* Queue backward of a training batch whose forward is queued; in most modes this starts to reduce each bucket of
  * gradients as soon as it is complete. */
-int sync_backward(struct sync *sync, const struct batch_slice *slice);
+int sync_backward(struct sync *sync, const struct local_batch *local);
 /* After sync_backward: queue waits for the sums, and the update of the weights. */
-int sync_reduce_and_update(struct sync *sync, const struct batch_slice *slice);
+int sync_reduce_and_update(struct sync *sync, const struct local_batch *local);
 /* All towers' states are copied next, as they are after batch `batch`; at the end of the run, after the one before
  * it. */
 int sync_before_snapshot(struct sync *sync, uint64_t batch);
 /* Queue what is left to do after the last batch of the run, the one before `next`. The tower's weights then are those
  * that evaluation uses. */
 int sync_finish(struct sync *sync, uint64_t next);
-/* Over how many samples is the gradient at this offset of the arena summed, after training batch `slice`? All of the
+/* Over how many samples is the gradient at this offset of the arena summed, after training batch `local`? All of the
  * batch where this tower's gradients hold the sum over towers, else the tower's own. Any thread. */
-uint32_t sync_gradient_samples(const struct sync *sync, const struct batch_slice *slice, size_t offset);
+uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset);
 /* A batch has ended: write its reductions to the trace, if they are not there yet. */
 void sync_record(struct sync *sync);
 /* While the tower's thread waits for its device: must it call sync_poll, and has the reduction failed (a negative
@@ -137,10 +137,10 @@ int sync_poll(struct sync *sync);
 /* ---- for the modes ---- */
 
 /* Update all weights with gradients that are sums over `samples` samples; does nothing with 0. */
-int sync_update(struct sync *sync, const struct batch_slice *slice, uint32_t samples);
+int sync_update(struct sync *sync, const struct local_batch *local, uint32_t samples);
 /* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from the first to the
  * last. */
-int sync_update_bucket(struct sync *sync, const struct batch_slice *slice, uint32_t bucket, uint32_t samples);
+int sync_update_bucket(struct sync *sync, const struct local_batch *local, uint32_t bucket, uint32_t samples);
 /* A bucket of gradients is queued: start its reduction, of a bf16 copy with sync.wire = bf16. */
 int sync_start_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
 /* What is queued next waits for the sum of a bucket: in this tower's gradients, in its owner's, or at the server. Does
@@ -162,12 +162,12 @@ bool sync_updates_apart(const struct sync *sync);
 int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
 /* The same before batch `number`, unless the towers are one model there anyhow. */
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
-/* The same where `slice` is the first batch of an evaluation. */
-int sync_mean_before_evaluation(struct sync *sync, const struct batch_slice *slice, uint64_t every);
+/* The same where `local` is the first batch of an evaluation. */
+int sync_mean_before_evaluation(struct sync *sync, const struct local_batch *local, uint64_t every);
 
 /* Are the towers one model after this batch? Means are taken before every evaluation, and with every > 0 after training
  * steps every, 2 * every, ... of the run. */
-bool mean_is_due_after(const struct batch_slice *slice, uint64_t every);
+bool mean_is_due_after(const struct local_batch *local, uint64_t every);
 /* Samples that one tower and all towers have trained on since they were one model, up to and with batch `last`. */
 struct mean_share { uint64_t own, all; };
 struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every);

@@ -117,7 +117,7 @@ static int open_inflight(struct trainer *trainer)
     struct device *const device = trainer->spec.tower.device;
     struct inflight_steps *const inflight = &trainer->inflight;
     inflight->depth = device->ops->steps_ahead + 1;
-    inflight->microbatches_max = tower_microbatches(trainer->tower, trainer->spec.slice_max);
+    inflight->microbatches_max = tower_microbatches(trainer->tower, trainer->spec.local_max);
     inflight->reports = calloc(inflight->depth, sizeof(struct step_report *));
     if (inflight->reports == NULL)
         return -ENOMEM;
@@ -143,16 +143,16 @@ static void close_inflight(struct trainer *trainer)
 
 /* Losses are added in pairs, as main adds those of the towers. Counters that run over all steps are those that the last
  * microbatch saw. */
-static struct backend_result sum_microbatches(const struct tower *tower, const struct batch_slice *slice,
+static struct backend_result sum_microbatches(const struct tower *tower, const struct local_batch *local,
                                               const struct step_result *result)
 {
-    const uint32_t microbatches = tower_microbatches(tower, slice->count);
+    const uint32_t microbatches = tower_microbatches(tower, local->count);
     struct backend_result sum = result->microbatches[microbatches - 1];
     struct pairwise_sum losses = { .count = 0 };
     sum.correct = sum.counted = 0;
     for (uint32_t i = 0; i < microbatches; i++) {
         const struct backend_result *const one = &result->microbatches[i];
-        const bool is_empty = tower_microbatch(tower, slice, i).count == 0;
+        const bool is_empty = tower_microbatch(tower, local, i).count == 0;
         pairwise_add(&losses, is_empty ? 0 : one->loss_sum);
         sum.correct += is_empty ? 0 : one->correct;
         sum.counted += is_empty ? 0 : one->counted;
@@ -162,25 +162,25 @@ static struct backend_result sum_microbatches(const struct tower *tower, const s
 }
 
 /* Are weights and gradients checked after this batch? */
-static bool is_inspected(const struct trainer *trainer, const struct batch_slice *slice)
+static bool is_inspected(const struct trainer *trainer, const struct local_batch *local)
 {
-    const uint64_t every = slice->phase == PHASE_TRAIN ? trainer->spec.inspect_every : 0;
-    return every > 0 && ((slice->step + 1) % every == 0 || slice->last_of_phase);
+    const uint64_t every = local->phase == PHASE_TRAIN ? trainer->spec.inspect_every : 0;
+    return every > 0 && ((local->step + 1) % every == 0 || local->last_of_phase);
 }
 
 static void read_result(const struct trainer *trainer, const struct step_result *result, struct step_report *report)
 {
-    const struct health *const health = is_inspected(trainer, &report->slice) ? &result->health : NULL;
-    report->result = sum_microbatches(trainer->tower, &report->slice, result);
+    const struct health *const health = is_inspected(trainer, &report->local) ? &result->health : NULL;
+    report->result = sum_microbatches(trainer->tower, &report->local, result);
     report->gradient_norm = health != NULL && report->result.is_skipped == 0
                                 ? health_gradient_norm(health, report->result.loss_scale) : NAN;
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
 }
 
 /* For the watchdog's message. Steps, and the batches of an evaluation, count from 1 there. */
-static void note_step(const struct batch_slice *slice)
+static void note_step(const struct local_batch *local)
 {
-    heartbeat_at(slice->phase == PHASE_TRAIN ? "step" : "evaluation batch", slice->step + 1);
+    heartbeat_at(local->phase == PHASE_TRAIN ? "step" : "evaluation batch", local->step + 1);
 }
 
 /* Wait for an event of the tower's device, polling a reduction that can fail on its own: 0, why that failed, or
@@ -206,14 +206,14 @@ static int report_step(struct trainer *trainer)
 {
     const uint64_t place = trainer->inflight.reported % trainer->inflight.depth;
     struct step_report *const report = trainer->inflight.reports[place];
-    note_step(&report->slice);
+    note_step(&report->local);
     int rc = wait_for_device(trainer, step_clock_oldest(trainer->clock));
     if (rc == 0)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
     report->seen_ns = clock_now_ns();
-    step_clock_record(trainer->clock, trainer->spec.track, &report->slice, trainer->spec.tower.index);
+    step_clock_record(trainer->clock, trainer->spec.track, &report->local, trainer->spec.tower.index);
     sync_record(&trainer->sync);
     read_result(trainer, &trainer->inflight.results[place], report);
     trainer->inflight.reported++;
@@ -250,7 +250,7 @@ static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, st
 /* The weights and gradients that observers get (TensorBoard). */
 static int queue_shown(struct trainer *trainer, struct step_report *report)
 {
-    if (report->slice.phase != PHASE_TRAIN || !snapshot_due(&trainer->spec.shown, &report->slice))
+    if (report->local.phase != PHASE_TRAIN || !snapshot_due(&trainer->spec.shown, &report->local))
         return 0;
     return queue_or_wait(trainer, &trainer->shown, &report->shown);
 }
@@ -262,9 +262,9 @@ static int queue_snapshots(struct trainer *trainer, struct step_report *report)
     report->snapshot = report->shown = NULL;
     report->sync = &trainer->sync;
     int rc = queue_shown(trainer, report);
-    if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->slice))
+    if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->local))
         return rc;
-    rc = sync_before_snapshot(&trainer->sync, report->slice.number);
+    rc = sync_before_snapshot(&trainer->sync, report->local.number);
     return rc == 0 ? queue_or_wait(trainer, &trainer->snapshots, &report->snapshot) : rc;
 }
 
@@ -282,7 +282,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
         rc = slots_take(trainer->slots, &slot);
     if (rc != 0)
         return rc;
-    if (!gate_pass(trainer->spec.gate, slot->slice.number)) {
+    if (!gate_pass(trainer->spec.gate, slot->local.number)) {
         slots_give_back(trainer->slots, slot);
         return -ENODATA;
     }
@@ -300,7 +300,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
 
 static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t microbatch, bool is_training)
 {
-    range_begin(TRACE_FORWARD, slot->slice.number);
+    range_begin(TRACE_FORWARD, slot->local.number);
     const int rc = tower_forward(trainer->tower, slot, microbatch, is_training);
     range_end();
     return rc == 0 ? step_clock_mark(trainer->clock, SPENT_FORWARD) : rc;
@@ -318,17 +318,17 @@ static int queue_accumulate(struct trainer *trainer, uint64_t batch)
 /* Forward, backward, reduce and update of the slot's batch, queued on the device. With train.accumulate a batch has
  * several microbatches; the last one's backward ends with the gradients of all. Evaluation is forward only. The feeder
  * may fill the slot again as soon as all that reads it is queued. */
-static int queue_compute(struct trainer *trainer, struct slot *slot, const struct batch_slice *slice,
+static int queue_compute(struct trainer *trainer, struct slot *slot, const struct local_batch *local,
                          struct backend_result *results)
 {
     struct sync *const sync = &trainer->sync;
-    const uint32_t last = tower_microbatches(trainer->tower, slice->count) - 1;
-    const bool is_training = slice->phase == PHASE_TRAIN;
-    int rc = sync_before_forward(sync, slice);           /* some modes fetch or average weights here */
+    const uint32_t last = tower_microbatches(trainer->tower, local->count) - 1;
+    const bool is_training = local->phase == PHASE_TRAIN;
+    int rc = sync_before_forward(sync, local);           /* some modes fetch or average weights here */
     for (uint32_t i = 0; i < last && rc == 0; i++) {
         rc = queue_forward(trainer, slot, i, is_training);
         if (rc == 0 && is_training)
-            rc = queue_accumulate(trainer, slice->number);
+            rc = queue_accumulate(trainer, local->number);
         if (rc == 0)
             rc = tower_result(trainer->tower, &results[i]);
     }
@@ -336,33 +336,33 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, const struc
         rc = queue_forward(trainer, slot, last, is_training);
     slots_give_back(trainer->slots, slot);
     if (rc == 0 && is_training)
-        rc = sync_backward(sync, slice);                 /* starts to reduce each bucket as soon as it is complete */
+        rc = sync_backward(sync, local);                 /* starts to reduce each bucket as soon as it is complete */
     if (rc == 0 && is_training)
-        rc = sync_reduce_and_update(sync, slice);        /* waits for the sums, updates the weights */
+        rc = sync_reduce_and_update(sync, local);        /* waits for the sums, updates the weights */
     return rc == 0 ? tower_result(trainer->tower, &results[last]) : rc;
 }
 
 static void begin_report(struct step_report *report, const struct slot *slot)
 {
-    report->slice = slot->slice;
+    report->local = slot->local;
     report->batches_found = slot->batches_found;
     report->slots_found = slot->slots_found;
-    memcpy(report->ids, slot->ids, slot->slice.count * sizeof(*slot->ids));
+    memcpy(report->ids, slot->ids, slot->local.count * sizeof(*slot->ids));
 }
 
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
     const uint64_t place = trainer->inflight.queued % trainer->inflight.depth;
     struct step_result *const result = &trainer->inflight.results[place];
-    const struct batch_slice *const slice = &report->slice;
+    const struct local_batch *const local = &report->local;
     begin_report(report, slot);
-    note_step(slice);
+    note_step(local);
     trainer->inflight.reports[place] = report;
-    range_begin(slice->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, slice->number);
-    int rc = queue_compute(trainer, slot, slice, result->microbatches);
+    range_begin(local->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, local->number);
+    int rc = queue_compute(trainer, slot, local, result->microbatches);
     range_end();
-    report->staleness = slice->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
-    if (rc == 0 && is_inspected(trainer, slice))
+    report->staleness = local->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
+    if (rc == 0 && is_inspected(trainer, local))
         rc = health_queue(trainer->tower, &result->health);
     if (rc == 0)
         rc = queue_snapshots(trainer, report);
@@ -371,9 +371,9 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     if (rc != 0)
         return rc;
     trainer->inflight.queued++;
-    trainer->next = slice->number + 1;
-    trainer->waits_for_main = trainer->spec.waits == WAITS_AFTER_EVALUATION && slice->phase == PHASE_EVALUATE &&
-                              slice->last_of_phase;
+    trainer->next = local->number + 1;
+    trainer->waits_for_main = trainer->spec.waits == WAITS_AFTER_EVALUATION && local->phase == PHASE_EVALUATE &&
+                              local->last_of_phase;
     return 0;
 }
 
@@ -578,7 +578,7 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     pthread_cond_init(&trainer->changed, NULL);
     const struct snapshot_rule none = { .count = 0 };
     const bool is_first = spec->tower.index == 0;
-    int rc = open_reports(trainer, spec->report_depth, spec->slice_max);
+    int rc = open_reports(trainer, spec->report_depth, spec->local_max);
     if (rc == 0)
         rc = snapshot_pool_init(&trainer->snapshots, is_first || !spec->shares_snapshots ? &spec->snapshots : &none);
     if (rc == 0)

@@ -17,7 +17,7 @@
 
 /* The report of one tower about one global batch; lent to main. */
 struct step_report {
-    struct batch_slice slice;
+    struct local_batch local;
     struct backend_result result;
     struct step_times times;
     uint32_t staleness;         /* async: of the weights that the training batch used (sync.h) */
@@ -27,7 +27,7 @@ struct step_report {
     const char *broken;         /* a parameter with a number that is not finite; NULL: none was found. Checked after
                                  * the steps that inspect_every names, and where the loss is not finite, unless
                                  * the step was skipped */
-    uint64_t *ids;              /* slice.count, copied from the slot; NULL: the tower is in another process, */
+    uint64_t *ids;              /* local.count, copied from the slot; NULL: the tower is in another process, */
     uint64_t order;             /* which gives this sum instead (account_order) */
     double gradient_norm;       /* of the mean gradients, with train.clip_norm after the steps that inspect_every
                                  * names; else NAN */
@@ -54,7 +54,7 @@ struct trainer_spec {
                                  * and after the last one of an epoch; 0: never */
     enum trainer_waits waits;
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
-    uint32_t slice_max;         /* samples of a report at most */
+    uint32_t local_max;         /* samples of a report at most */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
     uint32_t cpu_count;
     struct trace_track *track;  /* the tower's trace; NULL: not recorded */

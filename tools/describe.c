@@ -271,7 +271,7 @@ static int find_values(const struct net *net, const struct backend_ops *ops, con
                        size_t *bytes_out)
 {
     struct tower_spec spec = { .net = net, .backend = ops, .backend_spec = *backend_spec,
-                               .train_counts = { backend_spec->slice_max } };
+                               .train_counts = { backend_spec->local_max } };
     struct tower_needs needs;
     const int rc = memory_plan_tower(&spec, &device_host_ops, &needs);
     if (rc == 0)
@@ -280,7 +280,7 @@ static int find_values(const struct net *net, const struct backend_ops *ops, con
 }
 
 /* The largest microbatch of a tower. */
-static uint32_t find_slice(struct settings *settings, int64_t towers)
+static uint32_t find_local_max(struct settings *settings, int64_t towers)
 {
     const struct train_settings *const train = &settings->train;
     const int64_t batch = train->batch > 0 ? train->batch : train->batch_per_tower * towers;
@@ -294,7 +294,7 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
     const int64_t towers = devices->towers > 0 ? devices->towers : 1;
     const int rc = recipe_apply(settings);
     *spec_out = (struct backend_spec){
-        .threads = run_plan_threads(settings, (uint32_t)towers), .slice_max = find_slice(settings, towers),
+        .threads = run_plan_threads(settings, (uint32_t)towers), .local_max = find_local_max(settings, towers),
         .layout = devices->layout, .convolution = devices->convolution, .allow_ref = devices->allow_ref,
         .precision = devices->precision, .graph = devices->graph, .workspace_max = (size_t)devices->workspace,
     };
@@ -320,7 +320,7 @@ static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, st
         return -ENODEV;
     }
     spec->net = net;
-    const int rc = ops->count_step(spec, spec->slice_max, &step_out->counts);
+    const int rc = ops->count_step(spec, spec->local_max, &step_out->counts);
     step_out->place = "a GPU";
     step_out->value_bytes = step_out->counts.value_bytes;
     return rc;
@@ -351,7 +351,7 @@ int describe_net(const struct net *net, struct settings *settings, FILE *out)
     print_layers(net, out);
     print_counts(net, out);
     fprintf(out, "activations  %s with gradients, training at batch %u on %s in %s\n",
-            number_bytes(step.value_bytes).text, spec.slice_max, step.place, precision_name(spec.precision));
+            number_bytes(step.value_bytes).text, spec.local_max, step.place, precision_name(spec.precision));
     if (is_on_gpu)
         print_step(&step.counts, out);
     print_recipe(net, out);

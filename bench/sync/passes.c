@@ -132,7 +132,7 @@ static void lane_open(struct lane *lane, const struct net *net)
     const struct tower_spec tower = {
         .index = lane->index, .net = net, .device = lane->device, .compute = lane->compute,
         .backend = backend_find("onednn"),
-        .backend_spec = { .threads = 1, .slice_max = 1 },
+        .backend_spec = { .threads = 1, .local_max = 1 },
         .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .train_counts = { 1 },
     };
     must(tower_open(&lane->tower, &tower), "a tower");

@@ -286,7 +286,7 @@ static int choice_mds_open(const struct choice *choice, uint32_t count, nn_md we
 /* The samples per call for which layouts are compared. */
 static uint32_t samples_per_call(const struct choice *choice)
 {
-    const uint32_t count = choice->backend->spec.slice_max;
+    const uint32_t count = choice->backend->spec.local_max;
     const uint32_t samples = winograd_samples(choice->backend, choice->layer, &choice->in, &choice->out, count,
                                               choice->has_data);
     return samples != 0 ? samples : count;
@@ -297,7 +297,7 @@ static struct weighted_options options_of(const struct choice *choice, enum nn_d
     const struct backend *const backend = choice->backend;
     return (struct weighted_options){
         .direction = direction, .training = true, .with_relu = direction == NN_FORWARD && choice->with_relu,
-        .winograd = winograd_workspace(backend, choice->layer, backend->spec.slice_max, NULL) };
+        .winograd = winograd_workspace(backend, choice->layer, backend->spec.local_max, NULL) };
 }
 
 /* The layout that oneDNN prefers for the weights in one direction, given the layouts of src and dst; NULL when it
@@ -365,8 +365,8 @@ static uint32_t choice_score(const struct choice *choice, nn_md weights)
 static enum pd_class preferred_blocks(const struct backend *backend, const struct layer *layer, bool with_relu,
                                       uint32_t *src_out, uint32_t *dst_out)
 {
-    const uint32_t samples = winograd_samples(backend, layer, NULL, NULL, backend->spec.slice_max, true);
-    const uint32_t count = samples != 0 ? samples : backend->spec.slice_max;
+    const uint32_t samples = winograd_samples(backend, layer, NULL, NULL, backend->spec.local_max, true);
+    const uint32_t count = samples != 0 ? samples : backend->spec.local_max;
     nn_md bias = bias_any(layer);
     struct weighted_mds mds;
     dnnl_primitive_desc_t pd = NULL;
@@ -630,7 +630,7 @@ static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
     dnnl_primitive_desc_t pd = NULL;
     struct choice_mds of;
     struct nn_op op;
-    if (choice_mds_open(&choice, layouts->backend->spec.slice_max, NULL, &of) != 0)
+    if (choice_mds_open(&choice, layouts->backend->spec.local_max, NULL, &of) != 0)
         return false;
     weighted_op(&op, choice.layer, &of.mds, (struct weighted_options){ .direction = NN_FORWARD, .training = true,
                                                                        .with_relu = choice.with_relu });
@@ -668,7 +668,7 @@ static bool has_fast_nhwc(const struct layouts *layouts, uint32_t layer)
 static bool copies_are_small(const struct layouts *layouts, uint32_t layer)
 {
     const struct backend *const backend = layouts->backend;
-    const uint32_t count = backend->spec.slice_max;
+    const uint32_t count = backend->spec.local_max;
     return !has_growing_concats(layouts->net) ||
            winograd_samples(backend, &layouts->net->layers[layer], NULL, NULL, count, true) == count;
 }
@@ -681,8 +681,8 @@ static uint32_t find_winograd(const struct layouts *layouts)
     double all = 0, saved = 0, one, most = 0;
     uint32_t best = net->layer_count, source, result;
     for (uint32_t i = 0; i < net->layer_count; i++) {
-        all += (double)net->layers[i].macs * backend->spec.slice_max;
-        if (winograd_workspace(backend, &net->layers[i], backend->spec.slice_max, &one) == 0)
+        all += (double)net->layers[i].macs * backend->spec.local_max;
+        if (winograd_workspace(backend, &net->layers[i], backend->spec.local_max, &one) == 0)
             continue;
         saved += one;
         best = one > most ? i : best;

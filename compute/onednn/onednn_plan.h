@@ -208,7 +208,7 @@ uint32_t winograd_samples(const struct backend *backend, const struct layer *lay
 /* Resolves `auto` where it depends on instructions and type: with AMX, oneDNN's bf16 convolutions want nhwc, without
  * it blocks. */
 enum layout layout_for_auto(enum layout layout, enum value_type type, enum instructions instructions);
-/* Fills in backend->blocks and backend->stored for slices of spec.slice_max samples, by rules that depend only on
+/* Fills in backend->blocks and backend->stored for slices of spec.local_max samples, by rules that depend only on
  * shapes and machine, so that all towers and runs decide alike. */
 int layouts_choose(struct backend *backend);
 

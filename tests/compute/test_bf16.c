@@ -21,10 +21,10 @@ static void need_bf16(void)
     skip();
 }
 
-static void open_in(struct network *network, const struct net *net, uint32_t slice_max, enum precision precision)
+static void open_in(struct network *network, const struct net *net, uint32_t local_max, enum precision precision)
 {
     network_open_settings(network, "onednn", net,
-                          (struct backend_spec){ .slice_max = slice_max, .poison = true, .precision = precision });
+                          (struct backend_spec){ .local_max = local_max, .poison = true, .precision = precision });
 }
 
 static void open_bf16(struct network *network, const struct net *net, uint64_t seed)

@@ -41,7 +41,7 @@ static void compare_with_all_trained(const char *backend, uint32_t seed)
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
     if (freeze_some(net, seed)) {
-        network_open_settings(&network, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
+        network_open_settings(&network, backend, net, (struct backend_spec){ .local_max = COUNT, .poison = true });
         network_open(&reference, "reference", trained, COUNT, 1);
         network_draw_weights(&network, seed);
         network_draw_weights(&reference, seed);
@@ -99,7 +99,7 @@ static size_t bytes_of_values(const struct network *network)
 static size_t run_step(struct network *network, const char *backend, const struct net *net)
 {
     struct backend_input input = network_input(net, COUNT, 1);
-    network_open_settings(network, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
+    network_open_settings(network, backend, net, (struct backend_spec){ .local_max = COUNT, .poison = true });
     network_draw_weights(network, 1);
     network_run(network, &input, 0, COUNT, true);
     network_input_release(&input);

@@ -79,7 +79,7 @@ static void twins_open(struct twins *twins, const char *backend, struct net *net
     twins->net = net;
     twins->input = network_input(net, COUNT, seed);
     network_open(&twins->network, backend, net, COUNT, 1);
-    network_open_settings(&twins->poisoned, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
+    network_open_settings(&twins->poisoned, backend, net, (struct backend_spec){ .local_max = COUNT, .poison = true });
     network_draw_weights(&twins->network, seed);
     network_draw_weights(&twins->poisoned, seed);
     network_compare_bits(&twins->poisoned, &twins->network, &twins->input, COUNT);
@@ -137,7 +137,7 @@ TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
     for (uint32_t seed = 0; seed < 2 * net_count(); seed++)
         network_check_net(backend, network_random_graph(1000 + seed, rate_of(seed)),
-                          (struct backend_spec){ .slice_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
+                          (struct backend_spec){ .local_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
 }
 
 /* Layouts are the CPU's to choose: on CUDA and in the reference there is one. */
@@ -148,7 +148,7 @@ TEST_ON_EACH_BACKEND(every_layout_gives_what_the_reference_gives)
         return;
     for (uint32_t seed = 0; seed < net_count(); seed++)
         network_check_net(backend, network_random_graph(3000 + seed, rate_of(seed)),
-                          (struct backend_spec){ .slice_max = COUNT, .layout = layouts[seed / 2 % 2] }, seed);
+                          (struct backend_spec){ .local_max = COUNT, .layout = layouts[seed / 2 % 2] }, seed);
 }
 
 /* Values of one pixel are both rows, as of a dense layer, and maps: what is added and what is normalised may lie in
@@ -172,7 +172,7 @@ TEST_ON_EACH_BACKEND(rows_and_maps_of_one_pixel_are_added)
     const uint32_t cases = strcmp(backend, "onednn") == 0 ? 12 : 4;     /* elsewhere there is one layout */
     for (uint32_t seed = 0; seed < cases; seed++)
         network_check_net(backend, net_of_one_pixel(seed % 2 != 0),
-                          (struct backend_spec){ .slice_max = COUNT, .threads = 1 + seed / 2 % 2,
+                          (struct backend_spec){ .local_max = COUNT, .threads = 1 + seed / 2 % 2,
                                                  .layout = layouts[seed / 4] }, seed);
 }
 

@@ -78,7 +78,7 @@ static struct net *net_of_a_block(uint32_t growth, enum extra extra, uint32_t wh
 
 static void open_laid_out(struct network *network, const char *backend, const struct net *net, enum layout layout)
 {
-    network_open_settings(network, backend, net, (struct backend_spec){ .slice_max = COUNT, .layout = layout });
+    network_open_settings(network, backend, net, (struct backend_spec){ .local_max = COUNT, .layout = layout });
 }
 
 static void for_each_block(void (*check)(const char *backend, struct net *net, uint32_t seed), const char *backend)
@@ -91,12 +91,12 @@ static void for_each_block(void (*check)(const char *backend, struct net *net, u
 
 static void check_block(const char *backend, struct net *net, uint32_t seed)
 {
-    network_check_net(backend, net, (struct backend_spec){ .slice_max = COUNT, .threads = 1 + seed % 3 }, seed);
+    network_check_net(backend, net, (struct backend_spec){ .local_max = COUNT, .threads = 1 + seed % 3 }, seed);
 }
 
 static void check_block_together(const char *backend, struct net *net, uint32_t seed)
 {
-    network_check_net(backend, net, (struct backend_spec){ .slice_max = COUNT, .layout = LAYOUT_NHWC }, seed);
+    network_check_net(backend, net, (struct backend_spec){ .local_max = COUNT, .layout = LAYOUT_NHWC }, seed);
 }
 
 TEST_ON_EACH_BACKEND(blocks_match_the_reference)
@@ -141,7 +141,7 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
     for (uint32_t p = 0; p < 1 + seed % (net->parameter_count - 2); p++)
         if (net->parameters[p].is_trained)
             net_freeze(net, p);
-    network_open_settings(&network, backend, net, (struct backend_spec){ .slice_max = SAMPLES, .poison = true });
+    network_open_settings(&network, backend, net, (struct backend_spec){ .local_max = SAMPLES, .poison = true });
     network.backend->slice_bytes = 1;
     network_compare_with_reference(&network, SAMPLES, seed);
     network_close(&network);
@@ -158,7 +158,7 @@ static void compare_poisoned(const char *backend, struct net *net, uint32_t seed
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, poisoned;
     network_open(&network, backend, net, COUNT, 1);
-    network_open_settings(&poisoned, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
+    network_open_settings(&poisoned, backend, net, (struct backend_spec){ .local_max = COUNT, .poison = true });
     if (in_slices)
         network.backend->slice_bytes = poisoned.backend->slice_bytes = 1;
     network_draw_weights(&network, seed);

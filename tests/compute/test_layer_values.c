@@ -74,7 +74,7 @@ TEST_ON_EACH_BACKEND(a_convolution_of_shifted_pixels_is_padded_with_zeros)
         net_transform(net, 127.5f, mean, NULL);
         net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1 + seed % 2, PADDING_SAME), seed < 2);
         net_end(net);
-        network_check_net(backend, net, (struct backend_spec){ .slice_max = 4 }, seed);
+        network_check_net(backend, net, (struct backend_spec){ .local_max = 4 }, seed);
     }
 }
 

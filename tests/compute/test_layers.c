@@ -57,7 +57,7 @@ TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
     for (uint32_t seed = 0; seed < 2 * NETS; seed++)
         network_check_net(backend, network_random_net(1000 + seed, seed % 2 ? 0.4f : 0.0f),
-                          (struct backend_spec){ .slice_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
+                          (struct backend_spec){ .local_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
 }
 
 /* ---- slices ---- */

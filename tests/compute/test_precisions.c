@@ -24,7 +24,7 @@ static void compare_with_reference(const char *backend, struct net *net, uint32_
 {
     struct network network;
     network_open_settings(&network, backend, net,
-                          (struct backend_spec){ .slice_max = COUNT, .poison = true, .precision = precision });
+                          (struct backend_spec){ .local_max = COUNT, .poison = true, .precision = precision });
     network_add_distances(&network, COUNT, seed, precision, distances);
     network_close(&network);
     net_close(net);

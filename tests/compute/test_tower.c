@@ -119,8 +119,8 @@ static void open_towers(struct tower_fixture *stands, uint32_t towers, const cha
         tower_fixture_open_device(&stands[t], backend);
         struct tower_spec spec = tower_fixture_spec(&stands[t], backend, net);
         spec.index = t;
-        spec.backend_spec.slice_max = (FIXTURE_BATCH + towers - 1) / towers;
-        spec.train_counts[0] = spec.backend_spec.slice_max;
+        spec.backend_spec.local_max = (FIXTURE_BATCH + towers - 1) / towers;
+        spec.train_counts[0] = spec.backend_spec.local_max;
         spec.train_counts[1] = FIXTURE_BATCH / towers;
         tower_fixture_open_tower(&stands[t], &spec);
     }
@@ -178,7 +178,7 @@ static void open_in_pieces(struct tower_fixture *fixture, const char *backend, c
 {
     tower_fixture_open_device(fixture, backend);
     struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
-    spec.microbatch_max = spec.backend_spec.slice_max = spec.train_counts[0] = microbatch_max;
+    spec.microbatch_max = spec.backend_spec.local_max = spec.train_counts[0] = microbatch_max;
     spec.train_counts[1] = FIXTURE_BATCH % microbatch_max;
     tower_fixture_open_tower(fixture, &spec);
     assert_int_equal(tower_microbatches(fixture->tower, FIXTURE_BATCH),
@@ -291,7 +291,7 @@ static struct sliced train_slices(const char *backend, const struct net *net, co
         assert_int_equal(i + 1 < slices.count ? tower_accumulate(fixture.tower)
                                               : tower_backward(fixture.tower, tower_fixture_note_ready, &fixture), 0);
         const double loss_sum = tower_fixture_result(&fixture).loss_sum;
-        const bool is_empty = tower_microbatch(fixture.tower, &fixture.slot.slice, i).count == 0;
+        const bool is_empty = tower_microbatch(fixture.tower, &fixture.slot.local, i).count == 0;
         pairwise_add(&losses, is_empty ? 0 : loss_sum);
     }
     check_ready_gradients(&fixture);
@@ -399,7 +399,7 @@ TEST_ON_EACH_BACKEND(a_tower_that_never_gets_a_sample_takes_part)
     memset(spec.train_counts, 0, sizeof(spec.train_counts));
     memset(spec.evaluate_counts, 0, sizeof(spec.evaluate_counts));
     tower_fixture_open_tower(&fixture, &spec);
-    fixture.slot.slice = (struct batch_slice){ .count = 0, .global_count = 1 };
+    fixture.slot.local = (struct local_batch){ .count = 0, .global_count = 1 };
     assert_int_equal(tower_fixture_train(&fixture).counted, 0);
     assert_int_equal(tower_fixture_evaluate(&fixture).counted, 0);
     tower_fixture_close(&fixture);
@@ -530,10 +530,10 @@ TEST_ON_EACH_BACKEND(dropout_follows_position_and_epoch_of_the_slot)
     tower_fixture_open(&fixture, backend, net);
     tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
     const double first = tower_fixture_train(&fixture).loss_sum, again = tower_fixture_train(&fixture).loss_sum;
-    fixture.slot.slice.first_position++;
+    fixture.slot.local.first_position++;
     const double moved = tower_fixture_train(&fixture).loss_sum;
-    fixture.slot.slice.first_position--;
-    fixture.slot.slice.epoch++;
+    fixture.slot.local.first_position--;
+    fixture.slot.local.epoch++;
     const double later = tower_fixture_train(&fixture).loss_sum;
     assert_true(first == again);
     assert_true(first != moved && first != later && moved != later);
@@ -661,7 +661,7 @@ TEST_ON_EACH_BACKEND(sizes_that_overflow_are_refused)
     struct tower_fixture fixture;
     tower_fixture_open_device(&fixture, backend);
     struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
-    spec.train_counts[0] = spec.backend_spec.slice_max = UINT32_MAX;
+    spec.train_counts[0] = spec.backend_spec.local_max = UINT32_MAX;
     assert_int_equal(tower_open(&fixture.tower, &spec), -EOVERFLOW);
     fixture.tower = NULL;
     tower_fixture_close(&fixture);

@@ -18,10 +18,10 @@ static struct net *net_begin(struct shape shape)
 }
 
 /* Convolutions as asked for, in so many bytes of scratch memory at most; 0: as a run has. */
-static void open_convolving(struct network *network, const struct net *net, uint32_t slice_max, uint32_t threads,
+static void open_convolving(struct network *network, const struct net *net, uint32_t local_max, uint32_t threads,
                             enum convolution convolution, size_t workspace)
 {
-    const struct backend_spec spec = { .slice_max = slice_max, .threads = threads, .convolution = convolution,
+    const struct backend_spec spec = { .local_max = local_max, .threads = threads, .convolution = convolution,
                                        .workspace_max = workspace };
     network_open_settings(network, "onednn", net, spec);
 }

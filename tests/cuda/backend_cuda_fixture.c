@@ -18,7 +18,7 @@ struct backend_spec cuda_fixture_spec(const struct net *net, enum precision prec
     return (struct backend_spec){
         .net = net,
         .threads = 1,
-        .slice_max = SAMPLES,
+        .local_max = SAMPLES,
         .seed = 9,
         .precision = precision,
         .graph = GRAPH_OFF,

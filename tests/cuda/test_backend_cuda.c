@@ -1,5 +1,5 @@
 /* Tests of the CUDA backend's results on the simulated CUDA: losses, gradients and updates equal those of the
- * reference backend in every precision and slice size; and how parameters are stored. */
+ * reference backend in every precision and batch size; and how parameters are stored. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

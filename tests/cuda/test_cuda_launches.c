@@ -64,7 +64,7 @@ static void open_slot(struct bench *bench, uint32_t batch)
     assert_int_equal(ops->alloc(stand->device, batch * sizeof(int32_t), &labels), 0);
     stand->slot.pixels = pixels;
     stand->slot.labels = labels;
-    stand->slot.slice = (struct batch_slice){ .count = batch, .global_count = batch };
+    stand->slot.local = (struct local_batch){ .count = batch, .global_count = batch };
 }
 
 static void cut(struct bench *bench)
@@ -86,7 +86,7 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     struct tower_spec spec = tower_fixture_spec(&bench->stand, "cuda", bench->net);
     spec.backend_spec.precision = precision;
     spec.backend_spec.graph = graph;
-    spec.backend_spec.slice_max = spec.train_counts[0] = batch;
+    spec.backend_spec.local_max = spec.train_counts[0] = batch;
     spec.evaluate_counts[0] = batch;
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .weight_decay = 1e-4f };
     tower_fixture_open_tower(&bench->stand, &spec);

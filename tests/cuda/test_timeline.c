@@ -192,21 +192,21 @@ static void batch_fill(const struct timeline *timeline, struct batch *batch)
 
 static int source_batch(const struct timeline *timeline, uint64_t number)
 {
-    struct batch_slice slice;
+    struct local_batch local;
     struct batch *batch;
-    int rc = schedule_find(&timeline->schedule, number, 0, &slice);
+    int rc = schedule_find(&timeline->schedule, number, 0, &local);
     if (rc)
         return rc;
     if (timeline->spec.holds_batches)
         await_number(&timeline->fed, (uint32_t)number);
-    rc = ring_claim(timeline->ring, &slice, &batch);
+    rc = ring_claim(timeline->ring, &local, &batch);
     if (rc)
         return rc;
     if (number < PREFETCH)
         batch_fill(timeline, batch);
-    for (uint32_t i = 0; i < slice.count; i++)
-        batch->ids[i] = slice.first_position + i;
-    ring_fill(timeline->ring, batch, slice.count);
+    for (uint32_t i = 0; i < local.count; i++)
+        batch->ids[i] = local.first_position + i;
+    ring_fill(timeline->ring, batch, local.count);
     return 0;
 }
 
@@ -265,12 +265,12 @@ static void trainer_open(struct timeline *timeline)
         .name = "tower",
         .tower = { .net = timeline->net, .device = timeline->device, .compute = timeline->compute,
                    .backend = &timeline->backend_ops,
-                   .backend_spec = { .threads = 1, .slice_max = batch, .graph = timeline->spec.graph },
+                   .backend_spec = { .threads = 1, .local_max = batch, .graph = timeline->spec.graph },
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .train_counts = { batch, 0 } },
         .sync = { .ops = sync_table[SYNC_REPLICATED], .schedule = &timeline->schedule, .reduce = timeline->reduce,
                   .communication = timeline->communication, .learning_rate = &rate, .bucket_bytes = SIZE_MAX },
         .gate = timeline->gate, .stop = timeline->stop,
-        .report_depth = timeline->spec.report_depth, .slice_max = batch,
+        .report_depth = timeline->spec.report_depth, .local_max = batch,
     };
     assert_int_equal(trainer_start(&timeline->trainer, &spec), 0);
     assert_int_equal(stop_on_failure(timeline->stop, trainer_cancel, timeline->trainer), 0);

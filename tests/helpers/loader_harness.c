@@ -26,11 +26,11 @@ struct consumer {
 
 static void keep(struct harness *harness, const struct batch *batch)
 {
-    const struct batch_slice *slice = &batch->slice;
+    const struct local_batch *local = &batch->local;
     const size_t sample_bytes = harness->spec.layout->sample_bytes;
-    struct delivery *global = harness->deliveries + slice->number * harness->schedule.batch;
-    for (uint32_t i = 0; i < slice->count; i++) {
-        struct delivery *delivery = &global[slice->first_position % harness->schedule.batch + i];
+    struct delivery *global = harness->deliveries + local->number * harness->schedule.batch;
+    for (uint32_t i = 0; i < local->count; i++) {
+        struct delivery *delivery = &global[local->first_position % harness->schedule.batch + i];
         delivery->id = batch->ids[i];
         delivery->label = batch->labels[i];
         delivery->pixels_hash = XXH3_64bits(batch->pixels + i * sample_bytes, sample_bytes);
@@ -42,10 +42,10 @@ static void keep(struct harness *harness, const struct batch *batch)
 
 static bool is_expected(const struct consumer *consumer, const struct batch *batch, uint64_t number)
 {
-    struct batch_slice slice;
-    return schedule_find(&consumer->harness->schedule, number, consumer->tower, &slice) == 0
-        && slice.number == batch->slice.number && slice.phase == batch->slice.phase && slice.epoch == batch->slice.epoch
-        && slice.first_position == batch->slice.first_position && slice.count == batch->slice.count;
+    struct local_batch local;
+    return schedule_find(&consumer->harness->schedule, number, consumer->tower, &local) == 0
+        && local.number == batch->local.number && local.phase == batch->local.phase && local.epoch == batch->local.epoch
+        && local.first_position == batch->local.first_position && local.count == batch->local.count;
 }
 
 static void consume(void *arg)
@@ -144,7 +144,7 @@ void harness_run(struct harness *harness)
     fill_in(harness);
     const struct image_shape *const shape = &harness->spec.datasets[PHASE_TRAIN]->options.shape;
     assert_int_equal(batch_layout_init(&layout, shape->height, shape->width, shape->channels,
-                                       schedule_slice_max(&harness->schedule)), 0);
+                                       schedule_local_max(&harness->schedule)), 0);
     if (harness->spec.augment != NULL && mixing_is_on(harness->spec.augment))
         assert_int_equal(batch_layout_add_mixes(&layout), 0);
     open_consumers(harness, consumers, rings, &layout);
@@ -186,13 +186,13 @@ struct delivery harness_expected(uint64_t id)
                               .pixels_hash = XXH3_64bits(pixels, sizeof(pixels)) };
 }
 
-struct batch_slice harness_span(const struct harness *harness, uint64_t number)
+struct local_batch harness_span(const struct harness *harness, uint64_t number)
 {
     struct schedule whole = harness->schedule;
-    struct batch_slice slice;
+    struct local_batch local;
     whole.towers = 1;
-    assert_int_equal(schedule_find(&whole, number, 0, &slice), 0);
-    return slice;
+    assert_int_equal(schedule_find(&whole, number, 0, &local), 0);
+    return local;
 }
 
 void harness_assert_delivered(const struct delivery *delivery, uint64_t id)
@@ -210,11 +210,11 @@ void harness_assert_complete(const struct harness *harness)
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         assert_non_null(times[phase] = calloc(harness->schedule.records[phase] + 1, sizeof(*times[phase])));
     for (uint64_t number = 0; number < harness->batch_count; number++) {
-        const struct batch_slice slice = harness_span(harness, number);
-        for (uint32_t i = 0; i < slice.count; i++) {
+        const struct local_batch local = harness_span(harness, number);
+        for (uint32_t i = 0; i < local.count; i++) {
             const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
             harness_assert_delivered(delivery, delivery->id);
-            assert_int_equal(times[slice.phase][delivery->id]++, slice.epoch);
+            assert_int_equal(times[local.phase][delivery->id]++, local.epoch);
         }
     }
     for (int phase = 0; phase < PHASE_COUNT; phase++) {

@@ -39,7 +39,7 @@ void harness_assert_delivered(const struct delivery *delivery, uint64_t id);
 void harness_assert_complete(const struct harness *harness);
 /* The same deliveries at the same positions. */
 void harness_assert_same(const struct harness *a, const struct harness *b);
-/* The slice of global batch `number` for a single tower. */
-struct batch_slice harness_span(const struct harness *harness, uint64_t number);
+/* The local batch of global batch `number` for a single tower. */
+struct local_batch harness_span(const struct harness *harness, uint64_t number);
 
 #endif

@@ -260,9 +260,9 @@ static void begin(struct part *part)
 
 static void print_line(FILE *out, struct step_report *const *reports, uint32_t towers, uint64_t order_hash)
 {
-    const struct batch_slice *slice = &reports[0]->slice;
-    fprintf(out, "%" PRIu64 " epoch %" PRIu32 " step %" PRIu64 " order %016" PRIx64, slice->number, slice->epoch,
-            slice->step, order_hash);
+    const struct local_batch *local = &reports[0]->local;
+    fprintf(out, "%" PRIu64 " epoch %" PRIu32 " step %" PRIu64 " order %016" PRIx64, local->number, local->epoch,
+            local->step, order_hash);
     for (uint32_t d = 0; d < towers; d++)
         fprintf(out, ", %a %" PRIu32 "/%" PRIu32 " skipped %" PRIu32 " scale %a", reports[d]->result.loss_sum,
                 reports[d]->result.correct, reports[d]->result.counted, reports[d]->result.skipped_steps,
@@ -272,11 +272,11 @@ static void print_line(FILE *out, struct step_report *const *reports, uint32_t t
 
 static void add(struct part *part, struct step_report *const *reports)
 {
-    const struct batch_slice *slice = &reports[0]->slice;
+    const struct local_batch *local = &reports[0]->local;
     const uint32_t towers = part->plan.schedule.towers;
     account_add(part->account, reports, towers);
-    print_line(part->lines[slice->phase], reports, towers, part->account->state.order_hash);
-    if (slice->phase == PHASE_TRAIN && (slice->step + 1) % REPORT_EVERY == 0)
+    print_line(part->lines[local->phase], reports, towers, part->account->state.order_hash);
+    if (local->phase == PHASE_TRAIN && (local->step + 1) % REPORT_EVERY == 0)
         account_interval_reset(part->account);
 }
 
@@ -300,17 +300,17 @@ static void keep_snapshots(struct part *part, struct step_report *const *reports
 
 static void follow(struct part *part, struct step_report *const *reports)
 {
-    const struct batch_slice *slice = &reports[0]->slice;
-    must(part->number == slice->number, "batch %" PRIu64 " is not the next one", slice->number);
+    const struct local_batch *local = &reports[0]->local;
+    must(part->number == local->number, "batch %" PRIu64 " is not the next one", local->number);
     part->number++;
     if (part->has_state) {
         part->lag++;
     } else {
         add(part, reports);
-        if (part->save > 0 && slice->phase == PHASE_TRAIN && slice->step + 1 == part->save)
+        if (part->save > 0 && local->phase == PHASE_TRAIN && local->step + 1 == part->save)
             keep_snapshots(part, reports);
     }
-    if (slice->number == part->asked)
+    if (local->number == part->asked)
         pipeline_request_stop(part->pipeline);
     /* The towers go on for some batches before the snapshots are read and given back, unless they
      * want them again before. */

@@ -29,31 +29,31 @@ static struct net *net_make(bool normalizes)
     return net;
 }
 
-static uint8_t pixel_at(const struct batch_slice *slice, uint32_t sample, size_t i)
+static uint8_t pixel_at(const struct local_batch *local, uint32_t sample, size_t i)
 {
-    const uint64_t position = slice->first_position + sample + slice->epoch * 1000u;
-    return (uint8_t)random_u64(random_key(position, RANDOM_DRAW, slice->phase), i);
+    const uint64_t position = local->first_position + sample + local->epoch * 1000u;
+    return (uint8_t)random_u64(random_key(position, RANDOM_DRAW, local->phase), i);
 }
 
-static void block_fill(const struct fixture_tower *own, const struct batch_slice *slice)
+static void block_fill(const struct fixture_tower *own, const struct local_batch *local)
 {
     const struct batch_layout *layout = &own->fixture->layout;
     int32_t *labels = (int32_t *)(void *)(own->block + layout->labels_offset);
-    for (uint32_t s = 0; s < slice->count; s++) {
+    for (uint32_t s = 0; s < local->count; s++) {
         for (size_t i = 0; i < layout->sample_bytes; i++)
-            own->block[s * layout->sample_bytes + i] = pixel_at(slice, s, i);
-        labels[s] = (int32_t)((slice->first_position + s) % CLASSES);
+            own->block[s * layout->sample_bytes + i] = pixel_at(local, s, i);
+        labels[s] = (int32_t)((local->first_position + s) % CLASSES);
     }
 }
 
 /* What a tower computes of a batch. */
 static int find_span(const struct trainer_fixture *fixture, uint64_t number, uint32_t tower,
-                     struct batch_slice *slice_out)
+                     struct local_batch *local_out)
 {
     const bool is_same = fixture->spec.has_same_slices;
-    const int rc = schedule_find(&fixture->schedule, number, is_same ? 0 : tower, slice_out);
+    const int rc = schedule_find(&fixture->schedule, number, is_same ? 0 : tower, local_out);
     if (rc == 0 && is_same)
-        slice_out->first_position /= fixture->schedule.towers;
+        local_out->first_position /= fixture->schedule.towers;
     return rc;
 }
 
@@ -61,24 +61,24 @@ static int find_span(const struct trainer_fixture *fixture, uint64_t number, uin
 static int feed(struct fixture_tower *own, uint64_t number)
 {
     const struct device_ops *ops = own->device->ops;
-    struct batch_slice slice;
+    struct local_batch local;
     struct slot *slot;
-    int rc = find_span(own->fixture, number, own->tower, &slice);
+    int rc = find_span(own->fixture, number, own->tower, &local);
     if (!rc)
         rc = slots_empty(own->slots, &slot);
     if (rc)
         return rc;
-    slot->slice = slice;
-    for (uint32_t i = 0; i < slice.count; i++)
-        slot->ids[i] = slice.first_position + i;
-    block_fill(own, &slice);
-    if (slice.count > 0) {
+    slot->local = local;
+    for (uint32_t i = 0; i < local.count; i++)
+        slot->ids[i] = local.first_position + i;
+    block_fill(own, &local);
+    if (local.count > 0) {
         stream_wait(own->copy, slot->free);
         ops->copy(own->copy, slot->block, own->block, own->fixture->layout.block_bytes, COPY_TO_DEVICE);
         stream_record(own->copy, slot->ready);
     }
     slots_publish(own->slots, slot);
-    return slice.count > 0 ? ops->event_wait(slot->ready) : 0;
+    return local.count > 0 ? ops->event_wait(slot->ready) : 0;
 }
 
 /* Wait until the other towers wait for the last one: each has computed a batch for the current step and for every step
@@ -177,7 +177,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
         .name = "tower",
         .tower = { .index = tower, .net = fixture->net, .device = own->device, .compute = own->compute,
                    .backend = fixture_backend(),
-                   .backend_spec = { .threads = 1, .slice_max = fixture->layout.capacity, .seed = 11 },
+                   .backend_spec = { .threads = 1, .local_max = fixture->layout.capacity, .seed = 11 },
                    .optimizer = fixture->spec.optimizer, .seed = 11, .microbatch_max = fixture->spec.microbatch_max,
                    .average_decay = fixture->spec.average_decay, .defers = mode->defers,
                    .has_bf16_grads = fixture->spec.has_bf16_grads },
@@ -188,13 +188,13 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
                   .max_staleness = fixture->spec.max_staleness, .divides_rate = fixture->spec.divides_rate },
         .gate = fixture->gate, .stop = fixture->stop, .report_depth = 3 + fixture->spec.max_staleness,
         .snapshots = { .count = fixture->spec.saves ? 2 : 0, .each_epoch = true, .last = true },
-        .slice_max = fixture->layout.capacity,
+        .local_max = fixture->layout.capacity,
     };
     struct schedule epoch = fixture->schedule;
-    struct batch_slice slice;
+    struct local_batch local;
     epoch.epochs = 1;
-    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &slice) == 0; number++)
-        add_pieces(slice.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, slice.count,
+    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &local) == 0; number++)
+        add_pieces(local.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, local.count,
                    spec.tower.microbatch_max);
     return spec;
 }
@@ -212,7 +212,7 @@ void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_
     *fixture = (struct trainer_fixture){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes) };
     freeze(fixture->net, spec->freezes);
     assert_in_range(fixture_floats(fixture), 1, FIXTURE_FLOATS_MAX);
-    assert_int_equal(batch_layout_init(&fixture->layout, SIDE, SIDE, 1, schedule_slice_max(schedule)), 0);
+    assert_int_equal(batch_layout_init(&fixture->layout, SIDE, SIDE, 1, schedule_local_max(schedule)), 0);
     assert_int_equal(stop_open(&fixture->stop), 0);
     assert_int_equal(gate_open(&fixture->gate), 0);
     const struct sync_ops *mode = sync_choose(spec->mode, schedule->towers, spec->max_staleness);
@@ -269,15 +269,15 @@ static void check_report(struct trainer_fixture *fixture, const struct fixture_t
 {
     const struct step_report *report = own->report;
     const struct step_times *t = &report->times;
-    struct batch_slice slice;
-    assert_int_equal(find_span(fixture, fixture->batches, own->tower, &slice), 0);
-    assert_int_equal(report->slice.number, slice.number);
-    assert_int_equal(report->slice.step, slice.step);
-    assert_int_equal(report->slice.first_position, slice.first_position);
-    assert_int_equal(report->slice.count, slice.count);
-    assert_int_equal(report->result.counted, slice.count);
-    for (uint32_t i = 0; i < slice.count; i++)
-        assert_int_equal(report->ids[i], slice.first_position + i);
+    struct local_batch local;
+    assert_int_equal(find_span(fixture, fixture->batches, own->tower, &local), 0);
+    assert_int_equal(report->local.number, local.number);
+    assert_int_equal(report->local.step, local.step);
+    assert_int_equal(report->local.first_position, local.first_position);
+    assert_int_equal(report->local.count, local.count);
+    assert_int_equal(report->result.counted, local.count);
+    for (uint32_t i = 0; i < local.count; i++)
+        assert_int_equal(report->ids[i], local.first_position + i);
     assert_true(t->total > 0);
     assert_true(t->other <= t->total);
     assert_int_equal(t->input_wait + t->exposed_copy + t->forward + t->backward + t->exposed_reduction + t->update +
@@ -308,10 +308,10 @@ int fixture_next_batch(struct trainer_fixture *fixture)
     for (uint32_t d = 0; d < fixture->schedule.towers; d++) {
         struct fixture_tower *own = &fixture->towers[d];
         check_report(fixture, own);
-        fixture->images += own->report->slice.count;
-        if (own->report->slice.phase == PHASE_TRAIN)
+        fixture->images += own->report->local.count;
+        if (own->report->local.phase == PHASE_TRAIN)
             own->stalest = own->report->staleness > own->stalest ? own->report->staleness : own->stalest;
-        fixture->loss_sum += own->report->slice.phase == PHASE_TRAIN ? own->report->result.loss_sum : 0;
+        fixture->loss_sum += own->report->local.phase == PHASE_TRAIN ? own->report->result.loss_sum : 0;
     }
     give_back_all(fixture);
     fixture->batches++;

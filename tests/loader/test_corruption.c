@@ -64,13 +64,13 @@ static struct harness make_harness(const struct dataset *train, const struct dat
 /* The order a record has without damage, at each place. */
 static uint64_t wanted_record(const struct harness *harness, uint64_t number, uint32_t i)
 {
-    const struct batch_slice slice = harness_span(harness, number);
+    const struct local_batch local = harness_span(harness, number);
     struct order order;
-    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = harness->schedule.records[slice.phase] };
-    const struct order_shape shape = slice.phase == PHASE_TRAIN ? loader_order(&harness->spec) : stored;
-    order_init(&order, &shape, harness->spec.seed, slice.epoch);
-    order_enter(&order, slice.first_position + i);
-    return order_record(&order, slice.first_position + i);
+    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = harness->schedule.records[local.phase] };
+    const struct order_shape shape = local.phase == PHASE_TRAIN ? loader_order(&harness->spec) : stored;
+    order_init(&order, &shape, harness->spec.seed, local.epoch);
+    order_enter(&order, local.first_position + i);
+    return order_record(&order, local.first_position + i);
 }
 
 static void assert_hole(const struct delivery *delivery, uint64_t id)
@@ -88,16 +88,16 @@ static void assert_skipped(const struct harness *harness, const bool *bad)
 {
     assert_string_equal(harness->message, "");
     for (uint64_t number = 0; number < harness->batch_count; number++) {
-        const struct batch_slice slice = harness_span(harness, number);
-        for (uint32_t i = 0; i < slice.count; i++) {
+        const struct local_batch local = harness_span(harness, number);
+        for (uint32_t i = 0; i < local.count; i++) {
             const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
             uint64_t id = wanted_record(harness, number, i);
-            if (slice.phase == PHASE_EVALUATE && bad[id]) {
+            if (local.phase == PHASE_EVALUATE && bad[id]) {
                 assert_hole(delivery, id);
                 continue;
             }
             while (bad[id])
-                id = (id + 1) % harness->schedule.records[slice.phase];
+                id = (id + 1) % harness->schedule.records[local.phase];
             assert_int_equal(delivery->id, id);
             harness_assert_delivered(delivery, id);
         }

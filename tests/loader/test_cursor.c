@@ -26,49 +26,49 @@ static struct schedule schedule_of(uint32_t towers, uint64_t first)
                               .first = first };
 }
 
-static void begin_phase(struct walk *walk, const struct batch_slice *slice)
+static void begin_phase(struct walk *walk, const struct local_batch *local)
 {
     const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = VALIDATION };
-    order_init(&walk->order, slice->phase == PHASE_TRAIN ? &walk->shape : &stored, SEED, slice->epoch);
-    walk->phase = slice->phase;
-    walk->epoch = slice->epoch;
+    order_init(&walk->order, local->phase == PHASE_TRAIN ? &walk->shape : &stored, SEED, local->epoch);
+    walk->phase = local->phase;
+    walk->epoch = local->epoch;
 }
 
-static void check_places(struct walk *walk, const struct chunk *chunk, const struct batch_slice *slice)
+static void check_places(struct walk *walk, const struct chunk *chunk, const struct local_batch *local)
 {
     for (uint32_t i = 0; i < chunk->count; i++) {
-        const uint64_t position = slice->first_position + walk->first + i;
+        const uint64_t position = local->first_position + walk->first + i;
         if (!order_holds(&walk->order, position)) {
             order_enter(&walk->order, position);
-            walk->windows += slice->phase == PHASE_TRAIN;
+            walk->windows += local->phase == PHASE_TRAIN;
         }
         assert_int_equal(order_record_at(&chunk->order, chunk_offset(chunk, i)),
                          order_record(&walk->order, position));
-        if (slice->phase == PHASE_TRAIN)
+        if (local->phase == PHASE_TRAIN)
             assert_int_equal(chunk->window, walk->windows - 1);
     }
 }
 
 static void check_chunk(struct walk *walk, const struct chunk *chunk)
 {
-    struct batch_slice slice;
-    assert_int_equal(schedule_find(&walk->schedule, walk->number, walk->tower, &slice), 0);
-    if (walk->number == walk->schedule.first || slice.phase != walk->phase || slice.epoch != walk->epoch)
+    struct local_batch local;
+    assert_int_equal(schedule_find(&walk->schedule, walk->number, walk->tower, &local), 0);
+    if (walk->number == walk->schedule.first || local.phase != walk->phase || local.epoch != walk->epoch)
         if (walk->tower == 0 && walk->first == 0)
-            begin_phase(walk, &slice);
-    assert_int_equal(chunk->slice.number, walk->number);
-    assert_int_equal(chunk->slice.first_position, slice.first_position);
+            begin_phase(walk, &local);
+    assert_int_equal(chunk->local.number, walk->number);
+    assert_int_equal(chunk->local.first_position, local.first_position);
     assert_int_equal(chunk->tower, walk->tower);
     assert_int_equal(chunk->first, walk->first);
-    assert_true(chunk->count > 0 || slice.count == 0);
-    check_places(walk, chunk, &slice);
+    assert_true(chunk->count > 0 || local.count == 0);
+    check_places(walk, chunk, &local);
     walk->first += chunk->count;
-    if (walk->first == slice.count) {
+    if (walk->first == local.count) {
         walk->first = 0;
         walk->tower = (walk->tower + 1) % walk->schedule.towers;
         walk->number += walk->tower == 0;
     }
-    assert_int_equal(chunk->last_of_phase, slice.last_of_phase && walk->tower == 0 && walk->first == 0);
+    assert_int_equal(chunk->last_of_phase, local.last_of_phase && walk->tower == 0 && walk->first == 0);
 }
 
 static void check_run(const struct order_shape *shape, uint32_t towers, uint32_t chunk_records, uint64_t first)

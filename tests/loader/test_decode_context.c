@@ -162,8 +162,8 @@ TEST(pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread)
 static const struct delivery *find_delivery(const struct harness *harness, uint32_t epoch, uint64_t id)
 {
     for (uint64_t number = 0; number < harness->batch_count; number++) {
-        const struct batch_slice slice = harness_span(harness, number);
-        for (uint32_t i = 0; i < slice.count && slice.phase == PHASE_TRAIN && slice.epoch == epoch; i++)
+        const struct local_batch local = harness_span(harness, number);
+        for (uint32_t i = 0; i < local.count && local.phase == PHASE_TRAIN && local.epoch == epoch; i++)
             if (harness->deliveries[number * BATCH + i].id == id)
                 return &harness->deliveries[number * BATCH + i];
     }

@@ -252,13 +252,13 @@ TEST(evaluation_is_in_file_order_and_training_is_not)
     struct harness harness = run_reference(EVALUATION_RECORDS, SHUFFLE_FULL);
     uint32_t in_place = 0;
     for (uint64_t number = 0; number < harness.batch_count; number++) {
-        const struct batch_slice slice = harness_span(&harness, number);
-        for (uint32_t i = 0; i < slice.count; i++) {
+        const struct local_batch local = harness_span(&harness, number);
+        for (uint32_t i = 0; i < local.count; i++) {
             const uint64_t id = harness.deliveries[number * EVALUATION_RECORDS + i].id;
-            if (slice.phase == PHASE_EVALUATE)
-                assert_int_equal(id, slice.first_position + i);
+            if (local.phase == PHASE_EVALUATE)
+                assert_int_equal(id, local.first_position + i);
             else
-                in_place += id == slice.first_position + i;
+                in_place += id == local.first_position + i;
         }
     }
     assert_true(in_place < 15);

@@ -181,10 +181,10 @@ TEST(batches_carry_what_is_drawn)
         harness_run(&harness);
         assert_string_equal(harness.message, "");
         for (uint64_t i = 0; i < harness.batch_count * 7; i++) {
-            const struct batch_slice slice = harness_span(&harness, i / 7);
-            const struct mix expected = mixing_draw(&augment, slice.epoch, slice.first_position + i % 7, FIXTURE_HEIGHT,
+            const struct local_batch local = harness_span(&harness, i / 7);
+            const struct mix expected = mixing_draw(&augment, local.epoch, local.first_position + i % 7, FIXTURE_HEIGHT,
                                                     FIXTURE_WIDTH);
-            if (i % 7 < slice.global_count && slice.phase == PHASE_TRAIN)
+            if (i % 7 < local.global_count && local.phase == PHASE_TRAIN)
                 assert_memory_equal(&harness.deliveries[i].mix, &expected, sizeof(expected));
         }
         harness_release(&harness);

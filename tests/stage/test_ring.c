@@ -39,9 +39,9 @@ static void ring_drop(struct blocks *blocks, struct ring *ring, uint32_t depth)
         free(blocks->block[i]);
 }
 
-static struct batch_slice slice_make(uint64_t number, uint32_t count)
+static struct local_batch local_batch_make(uint64_t number, uint32_t count)
 {
-    return (struct batch_slice){ .number = number, .step = number, .count = count, .global_count = CAPACITY };
+    return (struct local_batch){ .number = number, .step = number, .count = count, .global_count = CAPACITY };
 }
 
 /* What place `i` of batch `number` holds. */
@@ -62,7 +62,7 @@ static void write_places(struct batch *batch, uint64_t number, uint32_t first, u
 
 static bool places_hold(const struct batch *batch, uint64_t number)
 {
-    for (uint32_t i = 0; i < batch->slice.count; i++) {
+    for (uint32_t i = 0; i < batch->local.count; i++) {
         const uint64_t id = id_of(number, i);
         for (size_t p = 0; p < HEIGHT * WIDTH * CHANNELS; p++)
             if (batch->pixels[i * HEIGHT * WIDTH * CHANNELS + p] != id % 251)
@@ -97,11 +97,11 @@ TEST(a_batch_is_taken_when_its_last_place_is_written)
 {
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 2);
-    const struct batch_slice slice = slice_make(0, 5);
+    const struct local_batch local = local_batch_make(0, 5);
     struct batch *batch, *again, *taken;
     struct ring_counts counts;
-    assert_int_equal(ring_claim(ring, &slice, &batch), 0);
-    assert_int_equal(ring_claim(ring, &slice, &again), 0);
+    assert_int_equal(ring_claim(ring, &local, &batch), 0);
+    assert_int_equal(ring_claim(ring, &local, &again), 0);
     assert_ptr_equal(batch, again);
     ring_fill(ring, batch, 2);
     ring_fill(ring, batch, 0);
@@ -112,7 +112,7 @@ TEST(a_batch_is_taken_when_its_last_place_is_written)
     assert_int_equal(counts.published, 1);
     assert_int_equal(ring_take(ring, &taken), 0);
     assert_ptr_equal(taken, batch);
-    assert_int_equal(taken->slice.count, 5);
+    assert_int_equal(taken->local.count, 5);
     assert_int_equal(taken->full_found, 1);
     ring_give_back(ring, taken);
     ring_count(ring, &counts);
@@ -129,14 +129,14 @@ TEST(batches_claimed_in_any_order_are_taken_in_theirs)
     struct ring *ring = ring_make(&blocks, 4);
     struct batch *batches[4], *taken;
     for (size_t i = 0; i < 4; i++) {
-        const struct batch_slice slice = slice_make(order[i], 1);
-        assert_int_equal(ring_claim(ring, &slice, &batches[order[i]]), 0);
+        const struct local_batch local = local_batch_make(order[i], 1);
+        assert_int_equal(ring_claim(ring, &local, &batches[order[i]]), 0);
         ring_fill(ring, batches[order[i]], 1);
     }
     for (uint64_t number = 0; number < 4; number++) {
         assert_int_equal(ring_take(ring, &taken), 0);
         assert_ptr_equal(taken, batches[number]);
-        assert_int_equal(taken->slice.number, number);
+        assert_int_equal(taken->local.number, number);
         assert_int_equal(taken->full_found, 4 - number);
         ring_give_back(ring, taken);
     }
@@ -149,8 +149,8 @@ TEST(an_empty_span_is_published_at_once)
     struct ring *ring = ring_make(&blocks, 1);
     struct batch *batch, *taken;
     for (uint64_t number = 0; number < 3; number++) {
-        const struct batch_slice slice = slice_make(number, 0);
-        assert_int_equal(ring_claim(ring, &slice, &batch), 0);
+        const struct local_batch local = local_batch_make(number, 0);
+        assert_int_equal(ring_claim(ring, &local, &batch), 0);
         assert_int_equal(ring_take(ring, &taken), 0);
         assert_ptr_equal(taken, batch);
         ring_give_back(ring, taken);
@@ -165,8 +165,8 @@ TEST(taking_ends_after_as_many_batches_as_the_run_has)
     struct batch *batch;
     ring_range(ring, 0, 2);
     for (uint64_t number = 0; number < 2; number++) {
-        const struct batch_slice slice = slice_make(number, 0);
-        assert_int_equal(ring_claim(ring, &slice, &batch), 0);
+        const struct local_batch local = local_batch_make(number, 0);
+        assert_int_equal(ring_claim(ring, &local, &batch), 0);
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ring_take(ring, &batch), 0);
@@ -186,14 +186,14 @@ TEST(a_ring_may_begin_with_any_batch)
             struct batch *batches[DEPTH_MAX], *taken;
             ring_range(ring, first, first + depth + 1);
             for (uint64_t i = depth; i-- > 0;) {        /* all places, the last number first */
-                const struct batch_slice slice = slice_make(first + i, 1);
-                assert_int_equal(ring_claim(ring, &slice, &batches[i]), 0);
+                const struct local_batch local = local_batch_make(first + i, 1);
+                assert_int_equal(ring_claim(ring, &local, &batches[i]), 0);
                 ring_fill(ring, batches[i], 1);
             }
             for (uint64_t i = 0; i <= depth; i++) {
-                const struct batch_slice last = slice_make(first + depth, 0);
+                const struct local_batch last = local_batch_make(first + depth, 0);
                 assert_int_equal(ring_take(ring, &taken), 0);
-                assert_int_equal(taken->slice.number, first + i);
+                assert_int_equal(taken->local.number, first + i);
                 assert_true(i == depth || taken == batches[i]);
                 ring_give_back(ring, taken);
                 if (i == 0)
@@ -206,7 +206,7 @@ TEST(a_ring_may_begin_with_any_batch)
 
 struct waiter {
     struct ring *ring;
-    struct batch_slice slice;
+    struct local_batch local;
     struct batch *batch;
     int result;
 };
@@ -214,7 +214,7 @@ struct waiter {
 static void claim_loop(void *arg)
 {
     struct waiter *waiter = arg;
-    waiter->result = ring_claim(waiter->ring, &waiter->slice, &waiter->batch);
+    waiter->result = ring_claim(waiter->ring, &waiter->local, &waiter->batch);
 }
 
 static void take_loop(void *arg)
@@ -229,8 +229,8 @@ static bool check_cancel(useconds_t delay_us)
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 2);
     struct waiter waiters[4] = {
-        { .ring = ring }, { ring, slice_make(2, 1), NULL, 0 }, { ring, slice_make(3, 1), NULL, 0 },
-        { ring, slice_make(9, 1), NULL, 0 },
+        { .ring = ring }, { ring, local_batch_make(2, 1), NULL, 0 }, { ring, local_batch_make(3, 1), NULL, 0 },
+        { ring, local_batch_make(9, 1), NULL, 0 },
     };
     struct thread *threads[4];
     struct batch *batch;
@@ -243,7 +243,7 @@ static bool check_cancel(useconds_t delay_us)
         assert_int_equal(waiters[i].result, -ECANCELED);
     }
     assert_int_equal(ring_take(ring, &batch), -ECANCELED);
-    const struct batch_slice first = slice_make(0, 1);
+    const struct local_batch first = local_batch_make(0, 1);
     assert_int_equal(ring_claim(ring, &first, &batch), -ECANCELED);
     struct ring_counts counts;
     ring_count(ring, &counts);
@@ -264,21 +264,21 @@ TEST(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back)
 {
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 1);
-    struct waiter waiter = { ring, slice_make(1, 1), NULL, 1 };
+    struct waiter waiter = { ring, local_batch_make(1, 1), NULL, 1 };
     struct thread *thread;
     struct batch *batch;
-    const struct batch_slice first = slice_make(0, 1);
+    const struct local_batch first = local_batch_make(0, 1);
     assert_int_equal(ring_claim(ring, &first, &batch), 0);
     assert_int_equal(thread_start(&thread, "waiter", claim_loop, &waiter), 0);
     ring_fill(ring, batch, 1);
     assert_int_equal(ring_take(ring, &batch), 0);
     usleep(3000);
-    assert_int_equal(batch->slice.number, 0);        /* not touched by the waiting claim */
+    assert_int_equal(batch->local.number, 0);        /* not touched by the waiting claim */
     ring_give_back(ring, batch);
     thread_join(thread);
     assert_int_equal(waiter.result, 0);
     assert_ptr_equal(waiter.batch, batch);
-    assert_int_equal(batch->slice.number, 1);
+    assert_int_equal(batch->local.number, 1);
     ring_drop(&blocks, ring, 1);
 }
 
@@ -288,10 +288,10 @@ static void lose_a_batch(void)
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 2);
     struct batch *batch;
-    const struct batch_slice slice = slice_make(0, 0);
+    const struct local_batch local = local_batch_make(0, 0);
     signal(SIGABRT, SIG_DFL);
     close(STDERR_FILENO);
-    if (ring_claim(ring, &slice, &batch) == 0 && ring_take(ring, &batch) == 0) {
+    if (ring_claim(ring, &local, &batch) == 0 && ring_take(ring, &batch) == 0) {
         ring_cancel(ring);
         ring_close(ring);
     }
@@ -313,7 +313,7 @@ TEST(a_batch_that_never_came_back_is_noticed_even_after_a_cancel)
 
 struct chunk {
     struct batch *batch;
-    struct batch_slice slice;
+    struct local_batch local;
     uint32_t first, count;
 };
 
@@ -339,7 +339,7 @@ static bool cursor_next(struct mill *mill, struct chunk *chunk)
     const bool has_chunk = mill->number < mill->batch_count;
     if (has_chunk) {
         const uint32_t count = count_of(mill->number), left = count - mill->first;
-        chunk->slice = slice_make(mill->number, count);
+        chunk->local = local_batch_make(mill->number, count);
         chunk->first = mill->first;
         chunk->count = left < 6 ? left : 6;
         mill->first += chunk->count;
@@ -362,9 +362,9 @@ static void read_loop(void *arg)
             queue_put(mill->spare, chunk);
             return;
         }
-        if (chunk->slice.number % 3 == 0)
+        if (chunk->local.number % 3 == 0)
             sched_yield();      /* let others claim later batches first */
-        ring_claim(mill->ring, &chunk->slice, &chunk->batch);
+        ring_claim(mill->ring, &chunk->local, &chunk->batch);
         queue_put(chunk->count ? mill->work : mill->spare, chunk);
     }
 }
@@ -375,7 +375,7 @@ static void decode_loop(void *arg)
     void *work;
     while (queue_get(mill->work, &work) == 0) {
         struct chunk *chunk = work;
-        write_places(chunk->batch, chunk->slice.number, chunk->first, chunk->count);
+        write_places(chunk->batch, chunk->local.number, chunk->first, chunk->count);
         ring_fill(mill->ring, chunk->batch, chunk->count);
         queue_put(mill->spare, chunk);
     }
@@ -386,8 +386,8 @@ static void check_taken(struct mill *mill, const struct blocks *blocks)
     struct batch *batch;
     uint64_t number = 0;
     while (ring_take(mill->ring, &batch) == 0) {
-        assert_int_equal(batch->slice.number, number);
-        assert_int_equal(batch->slice.count, count_of(number));
+        assert_int_equal(batch->local.number, number);
+        assert_int_equal(batch->local.count, count_of(number));
         assert_true(places_hold(batch, number));
         memset(batch->block, 0xEE, blocks->layout.block_bytes);
         memset(batch->ids, 0xEE, CAPACITY * sizeof(batch->ids[0]));

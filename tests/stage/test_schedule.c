@@ -72,40 +72,40 @@ static void check_batch(const struct schedule *schedule, uint64_t number, const 
     uint64_t position = expected->first;
     uint32_t smallest = UINT32_MAX, largest = 0;
     for (uint32_t tower = 0; tower < schedule->towers; tower++) {
-        struct batch_slice slice;
-        assert_int_equal(schedule_find(schedule, number, tower, &slice), 0);
-        assert_int_equal(slice.number, number);
-        assert_int_equal(slice.phase, expected->phase);
-        assert_int_equal(slice.epoch, expected->epoch);
-        assert_int_equal(slice.step, expected->step);
-        assert_int_equal(slice.global_count, expected->count);
-        assert_int_equal(slice.first_of_phase, expected->first_of_phase);
-        assert_int_equal(slice.last_of_phase, expected->last_of_phase);
-        assert_int_equal(slice.first_position, position);
-        assert_true(tower == 0 || slice.count <= smallest);      /* larger slices first */
-        position += slice.count;
-        assert_true(!schedule->pairs || (slice.first_position - expected->first) % 2 == 0 || slice.count == 0);
-        smallest = slice.count < smallest ? slice.count : smallest;
-        largest = slice.count > largest ? slice.count : largest;
+        struct local_batch local;
+        assert_int_equal(schedule_find(schedule, number, tower, &local), 0);
+        assert_int_equal(local.number, number);
+        assert_int_equal(local.phase, expected->phase);
+        assert_int_equal(local.epoch, expected->epoch);
+        assert_int_equal(local.step, expected->step);
+        assert_int_equal(local.global_count, expected->count);
+        assert_int_equal(local.first_of_phase, expected->first_of_phase);
+        assert_int_equal(local.last_of_phase, expected->last_of_phase);
+        assert_int_equal(local.first_position, position);
+        assert_true(tower == 0 || local.count <= smallest);      /* larger slices first */
+        position += local.count;
+        assert_true(!schedule->pairs || (local.first_position - expected->first) % 2 == 0 || local.count == 0);
+        smallest = local.count < smallest ? local.count : smallest;
+        largest = local.count > largest ? local.count : largest;
     }
     assert_int_equal(position, expected->first + expected->count);
     assert_true(largest - smallest <= (schedule->pairs ? 3 : 1));     /* a pair, and what a last one lacks */
-    assert_true(largest <= schedule_slice_max(schedule));
+    assert_true(largest <= schedule_local_max(schedule));
 }
 
 /* Whatever the first batch is, numbers are the run's. */
 static void check_late(const struct schedule *schedule, const struct schedule *late)
 {
-    struct batch_slice slice, expected;
+    struct local_batch local, expected;
     assert_int_equal(schedule_batch_count(late), schedule_batch_count(schedule));
     assert_int_equal(schedule_step_count(late), schedule_step_count(schedule));
     const int rc = schedule_find(schedule, late->first, schedule->towers - 1, &expected);
-    assert_int_equal(schedule_find(late, late->first, schedule->towers - 1, &slice), rc);
+    assert_int_equal(schedule_find(late, late->first, schedule->towers - 1, &local), rc);
     if (rc != 0)
         return;
-    assert_int_equal(slice.number, expected.number);
-    assert_int_equal(slice.step, expected.step);
-    assert_int_equal(slice.first_position, expected.first_position);
+    assert_int_equal(local.number, expected.number);
+    assert_int_equal(local.step, expected.step);
+    assert_int_equal(local.first_position, expected.first_position);
 }
 
 /* A place leads back to its batch. */
@@ -140,9 +140,9 @@ static void check_schedule(const struct schedule *schedule)
     for (size_t i = 0; i < list_count; i++)
         check_batch(schedule, i, &list[i]);
     check_places(schedule);
-    struct batch_slice slice;
-    assert_int_equal(schedule_find(schedule, list_count, 0, &slice), -ENODATA);
-    assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &slice), -ENODATA);
+    struct local_batch local;
+    assert_int_equal(schedule_find(schedule, list_count, 0, &local), -ENODATA);
+    assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &local), -ENODATA);
 }
 
 TEST(every_batch_is_the_one_a_walk_over_the_samples_finds)
@@ -177,41 +177,41 @@ TEST(counts_of_a_well_known_run)
     assert_int_equal(schedule_batches_per_evaluation(&schedule), 79);
     assert_int_equal(schedule_step_count(&schedule), 5628);
     assert_int_equal(schedule_batch_count(&schedule), 12 * (469 + 79));
-    assert_int_equal(schedule_slice_max(&schedule), 43);
-    struct batch_slice slice;
-    assert_int_equal(schedule_find(&schedule, 468, 2, &slice), 0);      /* the partial batch */
-    assert_int_equal(slice.global_count, 96);
-    assert_int_equal(slice.count, 32);
-    assert_int_equal(slice.first_position, 60000 - 32);
-    assert_true(slice.last_of_phase);
+    assert_int_equal(schedule_local_max(&schedule), 43);
+    struct local_batch local;
+    assert_int_equal(schedule_find(&schedule, 468, 2, &local), 0);      /* the partial batch */
+    assert_int_equal(local.global_count, 96);
+    assert_int_equal(local.count, 32);
+    assert_int_equal(local.first_position, 60000 - 32);
+    assert_true(local.last_of_phase);
 }
 
 TEST(pairs_are_never_parted)
 {
     const struct schedule schedule = { .records = { 107, 0 }, .batch = 100, .towers = 3, .epochs = 1, .pairs = true };
     static const uint32_t counts[2][3] = { { 34, 34, 32 }, { 4, 2, 1 } };
-    struct batch_slice slice;
-    assert_int_equal(schedule_slice_max(&schedule), 34);
+    struct local_batch local;
+    assert_int_equal(schedule_local_max(&schedule), 34);
     for (uint64_t number = 0; number < 2; number++)
         for (uint32_t tower = 0; tower < 3; tower++) {
-            assert_int_equal(schedule_find(&schedule, number, tower, &slice), 0);
-            assert_int_equal(slice.count, counts[number][tower]);
+            assert_int_equal(schedule_find(&schedule, number, tower, &local), 0);
+            assert_int_equal(local.count, counts[number][tower]);
         }
 }
 
 TEST(steps_ending_inside_an_epoch_end_with_an_evaluation)
 {
     const struct schedule schedule = { .records = { 100, 10 }, .batch = 10, .towers = 1, .epochs = 5, .steps = 13 };
-    struct batch_slice slice;
+    struct local_batch local;
     assert_int_equal(schedule_batch_count(&schedule), 13 + 2);
-    assert_int_equal(schedule_find(&schedule, 13, 0, &slice), 0);
-    assert_int_equal(slice.phase, PHASE_TRAIN);
-    assert_int_equal(slice.step, 12);
-    assert_true(slice.last_of_phase);
-    assert_int_equal(schedule_find(&schedule, 14, 0, &slice), 0);
-    assert_int_equal(slice.phase, PHASE_EVALUATE);
-    assert_int_equal(slice.epoch, 1);
-    assert_int_equal(schedule_find(&schedule, 15, 0, &slice), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, 13, 0, &local), 0);
+    assert_int_equal(local.phase, PHASE_TRAIN);
+    assert_int_equal(local.step, 12);
+    assert_true(local.last_of_phase);
+    assert_int_equal(schedule_find(&schedule, 14, 0, &local), 0);
+    assert_int_equal(local.phase, PHASE_EVALUATE);
+    assert_int_equal(local.epoch, 1);
+    assert_int_equal(schedule_find(&schedule, 15, 0, &local), -ENODATA);
 }
 
 TEST(behind_the_last_step_of_an_epoch_are_two_places)
@@ -251,12 +251,12 @@ TEST(a_shorter_and_a_longer_run_agree_on_the_places_they_both_have)
     struct schedule longer = shorter;
     longer.steps = 30;
     uint64_t number;
-    struct batch_slice slice;
+    struct local_batch local;
     const struct position end = schedule_position(&shorter, schedule_batch_count(&shorter));
     assert_int_equal(schedule_seek(&longer, end, &number), 0);
-    assert_int_equal(schedule_find(&longer, number, 0, &slice), 0);
-    assert_int_equal(slice.phase, PHASE_TRAIN);
-    assert_int_equal(slice.step, 17);
+    assert_int_equal(schedule_find(&longer, number, 0, &local), 0);
+    assert_int_equal(local.phase, PHASE_TRAIN);
+    assert_int_equal(local.step, 17);
 }
 
 TEST(a_run_without_a_full_batch_has_no_batches)
@@ -264,32 +264,32 @@ TEST(a_run_without_a_full_batch_has_no_batches)
     const struct schedule schedule = {
         .records = { 9, 5 }, .batch = 10, .towers = 2, .epochs = 3, .drop_last = true
     };
-    struct batch_slice slice;
+    struct local_batch local;
     assert_int_equal(schedule_steps_per_epoch(&schedule), 0);
     assert_int_equal(schedule_step_count(&schedule), 0);
     assert_int_equal(schedule_batch_count(&schedule), 0);
-    assert_int_equal(schedule_find(&schedule, 0, 0, &slice), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, 0, 0, &local), -ENODATA);
 }
 
 TEST(without_training_records_there_is_one_evaluation)
 {
     const struct schedule schedule = { .records = { 0, 25 }, .batch = 10, .towers = 2, .epochs = 3 };
     static const uint32_t counts[3][2] = { { 5, 5 }, { 5, 5 }, { 3, 2 } };
-    struct batch_slice slice;
+    struct local_batch local;
     assert_int_equal(schedule_step_count(&schedule), 0);
     assert_int_equal(schedule_batch_count(&schedule), 3);
     for (uint64_t number = 0; number < 3; number++)
         for (uint32_t tower = 0; tower < 2; tower++) {
-            assert_int_equal(schedule_find(&schedule, number, tower, &slice), 0);
-            assert_int_equal(slice.phase, PHASE_EVALUATE);
-            assert_int_equal(slice.epoch, 0);
-            assert_int_equal(slice.step, number);
-            assert_int_equal(slice.count, counts[number][tower]);
-            assert_int_equal(slice.first_position, number * 10 + tower * counts[number][0]);
-            assert_int_equal(slice.first_of_phase, number == 0);
-            assert_int_equal(slice.last_of_phase, number == 2);
+            assert_int_equal(schedule_find(&schedule, number, tower, &local), 0);
+            assert_int_equal(local.phase, PHASE_EVALUATE);
+            assert_int_equal(local.epoch, 0);
+            assert_int_equal(local.step, number);
+            assert_int_equal(local.count, counts[number][tower]);
+            assert_int_equal(local.first_position, number * 10 + tower * counts[number][0]);
+            assert_int_equal(local.first_of_phase, number == 0);
+            assert_int_equal(local.last_of_phase, number == 2);
         }
-    assert_int_equal(schedule_find(&schedule, 3, 0, &slice), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, 3, 0, &local), -ENODATA);
 }
 
 TEST(numbers_may_be_large)
@@ -299,12 +299,12 @@ TEST(numbers_may_be_large)
         .records = { records, 0 }, .batch = UINT32_MAX, .towers = 1000, .epochs = 100000
     };
     const uint64_t steps = schedule_steps_per_epoch(&schedule);
-    struct batch_slice slice;
+    struct local_batch local;
     assert_int_equal(steps, 257);
-    assert_int_equal(schedule_find(&schedule, steps * 99999 + 256, 999, &slice), 0);
-    assert_int_equal(slice.epoch, 99999);
-    assert_int_equal(slice.first_position + slice.count, records);
-    assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &slice), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, steps * 99999 + 256, 999, &local), 0);
+    assert_int_equal(local.epoch, 99999);
+    assert_int_equal(local.first_position + local.count, records);
+    assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &local), -ENODATA);
 }
 
 /* ---- slices ---- */
@@ -332,16 +332,16 @@ TEST(slices_do_not_depend_on_the_towers)
                 const struct schedule schedule = { .records = { samples }, .batch = samples, .towers = towers,
                                                    .slices = 8, .epochs = 1, .pairs = pairs };
                 uint32_t next = 0;
-                for (uint32_t slice = 0; slice < 8; slice++) {
-                    struct batch_slice own;
-                    const struct batch_part part = batch_part_find(samples, pairs, 8, slice);
+                for (uint32_t local = 0; local < 8; local++) {
+                    struct local_batch own;
+                    const struct batch_part part = batch_part_find(samples, pairs, 8, local);
                     assert_int_equal(part.first, next);
                     assert_true(part.count <= batch_part_find(samples, pairs, 8, 0).count);
                     assert_true(!pairs || part.count % 2 == 0 || part.first + part.count == samples);
-                    assert_int_equal(schedule_find(&schedule, 0, slice * towers / 8, &own), 0);
+                    assert_int_equal(schedule_find(&schedule, 0, local * towers / 8, &own), 0);
                     assert_true(own.first_position <= part.first);
                     assert_true(own.first_position + own.count >= part.first + part.count);
-                    const uint32_t unit = pairs ? 2 : 1, most = schedule_slice_max(&schedule);
+                    const uint32_t unit = pairs ? 2 : 1, most = schedule_local_max(&schedule);
                     assert_true(own.count <= most);
                     assert_true(own.count + unit >= most || own.first_position + own.count == samples);
                     next += part.count;

@@ -53,13 +53,13 @@ TEST(slots_come_round_in_one_cycle_on_both_sides)
                 if (round == 0)
                     seen[i] = slot;
                 assert_ptr_equal(slot, seen[i]);
-                slot->slice.number = round * depth + i;
+                slot->local.number = round * depth + i;
                 slots_publish(slots, slot);
             }
             for (uint32_t i = 0; i < depth; i++) {
                 assert_int_equal(slots_take(slots, &slot), 0);
                 assert_ptr_equal(slot, seen[i]);
-                assert_int_equal(slot->slice.number, round * depth + i);
+                assert_int_equal(slot->local.number, round * depth + i);
                 assert_int_equal(slot->slots_found, depth - i);
                 slots_give_back(slots, slot);
             }
@@ -245,18 +245,18 @@ struct lane {
     struct feeder_counts counts;
 };
 
-static uint8_t pixel_of(const struct batch_slice *slice, uint32_t sample, size_t p)
+static uint8_t pixel_of(const struct local_batch *local, uint32_t sample, size_t p)
 {
-    return (uint8_t)(slice->number * 31 + (slice->first_position + sample) * 7 + p);
+    return (uint8_t)(local->number * 31 + (local->first_position + sample) * 7 + p);
 }
 
 static void load_batch(struct batch *batch)
 {
-    for (uint32_t i = 0; i < batch->slice.count; i++) {
+    for (uint32_t i = 0; i < batch->local.count; i++) {
         for (size_t p = 0; p < SIDE * SIDE; p++)
-            batch->pixels[i * SIDE * SIDE + p] = pixel_of(&batch->slice, i, p);
-        batch->labels[i] = (int32_t)((batch->slice.first_position + i) % CLASSES);
-        batch->ids[i] = batch->slice.first_position + i;
+            batch->pixels[i * SIDE * SIDE + p] = pixel_of(&batch->local, i, p);
+        batch->labels[i] = (int32_t)((batch->local.first_position + i) % CLASSES);
+        batch->ids[i] = batch->local.first_position + i;
     }
 }
 
@@ -264,14 +264,14 @@ static void load_loop(void *arg)
 {
     struct lane *lane = arg;
     struct batch *batch;
-    struct batch_slice slice;
-    for (uint64_t number = lane->schedule->first; schedule_find(lane->schedule, number, lane->tower, &slice) == 0;
+    struct local_batch local;
+    for (uint64_t number = lane->schedule->first; schedule_find(lane->schedule, number, lane->tower, &local) == 0;
          number++) {
-        if (ring_claim(lane->ring, &slice, &batch))
+        if (ring_claim(lane->ring, &local, &batch))
             return;
         load_batch(batch);
-        if (slice.count > 0)
-            ring_fill(lane->ring, batch, slice.count);
+        if (local.count > 0)
+            ring_fill(lane->ring, batch, local.count);
     }
 }
 
@@ -345,12 +345,12 @@ static void slot_release(struct lane *lane, struct slot *slot)
 
 static void check_span(const struct lane *lane, uint64_t number, const struct slot *slot)
 {
-    struct batch_slice expected;
+    struct local_batch expected;
     assert_int_equal(schedule_find(lane->schedule, number, lane->tower, &expected), 0);
-    assert_int_equal(slot->slice.number, number);
-    assert_int_equal(slot->slice.phase, expected.phase);
-    assert_int_equal(slot->slice.count, expected.count);
-    assert_int_equal(slot->slice.first_position, expected.first_position);
+    assert_int_equal(slot->local.number, number);
+    assert_int_equal(slot->local.phase, expected.phase);
+    assert_int_equal(slot->local.count, expected.count);
+    assert_int_equal(slot->local.first_position, expected.first_position);
     for (uint32_t i = 0; i < expected.count; i++)
         assert_int_equal(slot->ids[i], expected.first_position + i);
 }
@@ -372,9 +372,9 @@ static void check_samples(struct lane *lane, const struct slot *slot, bool arriv
 {
     const uint8_t *pixels = slot_fetch(lane, slot);
     const int32_t *labels = (const int32_t *)(const void *)(pixels + lane->layout.labels_offset);
-    for (uint32_t i = 0; i < slot->slice.count; i++) {
+    for (uint32_t i = 0; i < slot->local.count; i++) {
         for (size_t p = 0; p < SIDE * SIDE; p++)
-            assert_int_equal(pixels[i * SIDE * SIDE + p], arrived ? pixel_of(&slot->slice, i, p) : 0);
+            assert_int_equal(pixels[i * SIDE * SIDE + p], arrived ? pixel_of(&slot->local, i, p) : 0);
         assert_int_equal(labels[i], arrived ? (int32_t)(slot->ids[i] % CLASSES) : 0);
     }
 }
@@ -443,7 +443,7 @@ TEST(a_slot_is_not_written_before_its_last_reader_is_through)
 
     assert_int_equal(slots_take(lane.slots, &slot), 0);
     slot_wait(&lane, slot);
-    const struct batch_slice first = slot->slice;
+    const struct local_batch first = slot->local;
     assert_int_equal(ops->call(reader, reader_call, &through), 0);
     assert_int_equal(stream_record(reader, slot->free), 0);
     slots_give_back(lane.slots, slot);

@@ -81,10 +81,10 @@ static void find_mean(const struct fixture_result *result, const struct schedule
     uint64_t all = 0;
     memset(sums, 0, sizeof(sums));
     for (uint32_t d = 0; d < schedule->towers; d++) {
-        struct batch_slice slice;
+        struct local_batch local;
         uint64_t samples = 0;
-        for (uint64_t number = 0; schedule_find(schedule, number, d, &slice) == 0; number++)
-            samples += slice.count;
+        for (uint64_t number = 0; schedule_find(schedule, number, d, &local) == 0; number++)
+            samples += local.count;
         for (size_t i = 0; i < result->count; i++)
             sums[i] += (double)result->weights[d][i] * (double)samples;
         all += samples;

@@ -53,7 +53,7 @@ TEST(every_mode_does_the_same_with_them)
         }
 }
 
-/* What one tower has behind a step of sgd on its slice alone: what it began with, less the rate times its mean. */
+/* The mean gradient of a tower's own batch, from the weights before and after its step of sgd without the others. */
 static double gradient_of(const struct fixture_result *alone, const struct fixture_result *start, uint32_t tower,
                           size_t i)
 {

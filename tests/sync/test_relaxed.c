@@ -33,7 +33,7 @@ static struct trainer_fixture fixture;
 /* ---- one tower that holds its gradients back itself ---- */
 
 static void *held[2];           /* gradients of the step before, and room for those of this one */
-static struct batch_slice held_of;
+static struct local_batch held_of;
 
 static int copy(struct sync *sync, void *to, const void *from)
 {
@@ -41,15 +41,15 @@ static int copy(struct sync *sync, void *to, const void *from)
     return sync->spec.device->ops->copy(sync->spec.compute, to, from, bytes, COPY_ON_DEVICE);
 }
 
-static int plain_apply(struct sync *sync, const struct batch_slice *slice)
+static int plain_apply(struct sync *sync, const struct local_batch *local)
 {
     float *const gradients = tower_gradients(sync->spec.tower);
     int rc = copy(sync, held[1], gradients);
-    if (rc == 0 && slice->step > 0)
+    if (rc == 0 && local->step > 0)
         rc = copy(sync, gradients, held[0]);
-    if (rc == 0 && slice->step > 0)
+    if (rc == 0 && local->step > 0)
         rc = sync_update(sync, &held_of, held_of.count);
-    held_of = *slice;
+    held_of = *local;
     return rc == 0 ? copy(sync, held[0], held[1]) : rc;
 }
 

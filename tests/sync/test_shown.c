@@ -47,7 +47,7 @@ static void look(struct trainer_fixture *fixture, const struct step_report *repo
     for (uint32_t p = 0; p < fixture->net->parameter_count; p++) {
         const size_t count = fixture->net->parameters[p].count;
         const size_t offset = tower_arena(report->sync->spec.tower)->ranges[p].offset;
-        const uint32_t samples = sync_gradient_samples(report->sync, &report->slice, offset);
+        const uint32_t samples = sync_gradient_samples(report->sync, &report->local, offset);
         assert_int_equal(snapshot_value(report->shown, p, seen->weights + at), 0);
         assert_int_equal(snapshot_gradient(report->shown, p, seen->gradients + at), 0);
         for (size_t i = at; i < at + count; i++)
@@ -74,10 +74,10 @@ static size_t follow_steps(enum sync_mode mode, uint32_t towers)
             const int reported = trainer_report(fixture.towers[d].trainer, &reports[d]);
             rc = rc == 0 ? reported : rc;
         }
-        const struct batch_slice *const slice = rc == 0 ? &reports[0]->slice : NULL;
-        assert_true(slice == NULL || (reports[0]->shown != NULL) == (slice->phase == PHASE_TRAIN));
-        if (slice != NULL && slice->phase == PHASE_TRAIN) {
-            look(&fixture, reports[0], mode == SYNC_INDEPENDENT ? slice->count : slice->global_count, &seen);
+        const struct local_batch *const local = rc == 0 ? &reports[0]->local : NULL;
+        assert_true(local == NULL || (reports[0]->shown != NULL) == (local->phase == PHASE_TRAIN));
+        if (local != NULL && local->phase == PHASE_TRAIN) {
+            look(&fixture, reports[0], mode == SYNC_INDEPENDENT ? local->count : local->global_count, &seen);
             for (size_t i = 0; i < floats && steps > 0; i++) {
                 const float expected = before.weights[i] - seen.gradients[i] / RATE_DIVISOR;
                 checked += !isnan(expected);
@@ -126,7 +126,7 @@ TEST(the_norm_is_that_of_the_shown_gradients)
             trainer_give_back(fixture.towers[0].trainer, report);
             continue;
         }
-        look(&fixture, report, report->slice.global_count, &seen);
+        look(&fixture, report, report->local.global_count, &seen);
         for (size_t i = 0; i < fixture_floats(&fixture); i++)
             squares += (double)seen.gradients[i] * (double)seen.gradients[i];
         assert_true(fabs(report->gradient_norm - sqrt(squares)) < 1e-6 * sqrt(squares));

@@ -18,11 +18,11 @@ static const struct schedule schedule = { .records = { 95, 23 }, .batch = 10, .t
 static uint64_t named_steps(const struct snapshot_rule *rule, uint32_t tower)
 {
     uint64_t steps = 0;
-    struct batch_slice slice;
-    for (uint64_t number = 0; schedule_find(&schedule, number, tower, &slice) == 0; number++) {
-        const bool is_due = snapshot_due(rule, &slice);
-        assert_true(!is_due || slice.phase == PHASE_TRAIN);
-        steps |= (uint64_t)is_due << (is_due ? slice.step + 1 : 0);
+    struct local_batch local;
+    for (uint64_t number = 0; schedule_find(&schedule, number, tower, &local) == 0; number++) {
+        const bool is_due = snapshot_due(rule, &local);
+        assert_true(!is_due || local.phase == PHASE_TRAIN);
+        steps |= (uint64_t)is_due << (is_due ? local.step + 1 : 0);
     }
     return steps;
 }
@@ -44,10 +44,10 @@ TEST(a_rule_may_name_the_last_batch_of_every_evaluation)
 {
     const struct snapshot_rule rule = { .count = 1, .each_evaluation = true };
     uint32_t named = 0;
-    struct batch_slice slice;
-    for (uint64_t number = 0; schedule_find(&schedule, number, 0, &slice) == 0; number++) {
-        const bool is_due = snapshot_due(&rule, &slice);
-        assert_true(!is_due || (slice.phase == PHASE_EVALUATE && slice.last_of_phase));
+    struct local_batch local;
+    for (uint64_t number = 0; schedule_find(&schedule, number, 0, &local) == 0; number++) {
+        const bool is_due = snapshot_due(&rule, &local);
+        assert_true(!is_due || (local.phase == PHASE_EVALUATE && local.last_of_phase));
         named += is_due;
     }
     assert_int_equal(named, 3);
@@ -56,12 +56,12 @@ TEST(a_rule_may_name_the_last_batch_of_every_evaluation)
 TEST(without_snapshots_a_marked_batch_gets_none)
 {
     struct gate *gate;
-    const struct batch_slice slice = { .number = 0, .phase = PHASE_TRAIN };
+    const struct local_batch local = { .number = 0, .phase = PHASE_TRAIN };
     assert_int_equal(gate_open(&gate), 0);
     gate_mark_batch(gate, 0);
     assert_true(gate_pass(gate, 0));
-    assert_true(snapshot_wanted(&(struct snapshot_rule){ .count = 1 }, gate, &slice));
-    assert_false(snapshot_wanted(&(struct snapshot_rule){ .count = 0 }, gate, &slice));
+    assert_true(snapshot_wanted(&(struct snapshot_rule){ .count = 1 }, gate, &local));
+    assert_false(snapshot_wanted(&(struct snapshot_rule){ .count = 0 }, gate, &local));
     gate_close(gate);
 }
 

@@ -198,12 +198,12 @@ TEST(entries_of_a_trace_follow_each_other)
     struct trace_track *const track = trace_track_add(trace, TRACE_TOWER, 0);
     apart_ns = 5000;
     for (uint64_t step = 0; step < STEPS; step++) {
-        const struct batch_slice slice = { .number = step, .phase = PHASE_TRAIN, .count = 7 };
+        const struct local_batch local = { .number = step, .phase = PHASE_TRAIN, .count = 7 };
         struct step_times times;
         assert_int_equal(step_clock_mark(rig.clock, SPENT_FORWARD), 0);
         assert_int_equal(step_clock_end(rig.clock, SPENT_BACKWARD), 0);
         assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns[step]), 0);
-        step_clock_record(rig.clock, track, &slice, 2);
+        step_clock_record(rig.clock, track, &local, 2);
     }
     assert_true(trace_look(trace, 0, &look));
     assert_int_equal(look.count, STEPS * EACH);

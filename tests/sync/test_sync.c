@@ -37,20 +37,20 @@ TEST(towers_that_sum_nothing_are_models_of_their_own)
 static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t every)
 {
     struct mean_share counted = { 0 };
-    struct batch_slice slice;
-    for (uint64_t number = 0; schedule_find(schedule, number, tower, &slice) == 0; number++) {
-        if (slice.phase == PHASE_EVALUATE) {
+    struct local_batch local;
+    for (uint64_t number = 0; schedule_find(schedule, number, tower, &local) == 0; number++) {
+        if (local.phase == PHASE_EVALUATE) {
             counted = (struct mean_share){ 0 };
-            assert_true(mean_is_due_after(&slice, every));
+            assert_true(mean_is_due_after(&local, every));
             continue;
         }
-        counted.own += slice.count;
-        counted.all += slice.global_count;
+        counted.own += local.count;
+        counted.all += local.global_count;
         const struct mean_share share = mean_share(schedule, tower, number, every);
         assert_int_equal(share.own, counted.own);
         assert_int_equal(share.all, counted.all);
-        const bool is_due = every > 0 && (slice.step + 1) % every == 0;
-        assert_int_equal(mean_is_due_after(&slice, every), is_due);
+        const bool is_due = every > 0 && (local.step + 1) % every == 0;
+        assert_int_equal(mean_is_due_after(&local, every), is_due);
         if (is_due)
             counted = (struct mean_share){ 0 };
     }

@@ -166,8 +166,8 @@ TEST(weights_that_are_not_finite_are_reported_where_they_are_looked_for)
         fixture_go_all(&fixture);
         int found = 0;
         for (const struct step_report *report = next_report(&fixture); report != NULL; report = next_report(&fixture)) {
-            const bool is_due = report->slice.phase == PHASE_TRAIN &&
-                                ((report->slice.step + 1) % 3 == 0 || report->slice.last_of_phase);
+            const bool is_due = report->local.phase == PHASE_TRAIN &&
+                                ((report->local.step + 1) % 3 == 0 || report->local.last_of_phase);
             const bool is_lost = !isfinite(report->result.loss_sum);
             assert_int_equal(report->broken != NULL, is_broken && (is_due || is_lost));
             found += report->broken != NULL && is_due;

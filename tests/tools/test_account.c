@@ -20,14 +20,14 @@ struct round {
     uint64_t ids[TOWERS_MAX][SLICE_MAX];
 };
 
-static uint64_t id_of(const struct batch_slice *slice, uint32_t i)
+static uint64_t id_of(const struct local_batch *local, uint32_t i)
 {
-    return (slice->first_position + i) * 7919 % 1009 + slice->epoch * 100000;
+    return (local->first_position + i) * 7919 % 1009 + local->epoch * 100000;
 }
 
-static struct step_times times_of(const struct batch_slice *slice, uint32_t tower)
+static struct step_times times_of(const struct local_batch *local, uint32_t tower)
 {
-    struct step_times times = { .input_wait = 1 + slice->step, .exposed_copy = 2, .forward = 100 + tower,
+    struct step_times times = { .input_wait = 1 + local->step, .exposed_copy = 2, .forward = 100 + tower,
                                 .backward = 200, .exposed_reduction = 7 * tower, .update = 11, .other = 5 };
     times.total = times.input_wait + times.exposed_copy + times.forward + times.backward + times.exposed_reduction +
                   times.update + times.other;
@@ -37,23 +37,23 @@ static struct step_times times_of(const struct batch_slice *slice, uint32_t towe
 /* Every batch takes 1 ms, evaluation 10 ms; the last tower ends last. */
 static void round_fill(struct round *round, const struct schedule *schedule, uint64_t number, uint64_t *now_ns)
 {
-    struct batch_slice slice;
-    assert_int_equal(schedule_find(schedule, number, 0, &slice), 0);
-    *now_ns += slice.phase == PHASE_TRAIN ? 1000000 : 10000000;
+    struct local_batch local;
+    assert_int_equal(schedule_find(schedule, number, 0, &local), 0);
+    *now_ns += local.phase == PHASE_TRAIN ? 1000000 : 10000000;
     for (uint32_t d = 0; d < schedule->towers; d++) {
         struct step_report *report = &round->reports[d];
-        assert_int_equal(schedule_find(schedule, number, d, &slice), 0);
-        assert_in_range(slice.count, 0, SLICE_MAX);
-        report->slice = slice;
-        report->result = (struct backend_result){ .loss_sum = 0.5 * slice.count, .correct = slice.count / 2,
-                                                  .counted = slice.count };
-        report->times = times_of(&slice, d);
-        report->batches_found = (uint32_t)(slice.step % 7);
-        report->slots_found = (uint32_t)(slice.step % 2);
+        assert_int_equal(schedule_find(schedule, number, d, &local), 0);
+        assert_in_range(local.count, 0, SLICE_MAX);
+        report->local = local;
+        report->result = (struct backend_result){ .loss_sum = 0.5 * local.count, .correct = local.count / 2,
+                                                  .counted = local.count };
+        report->times = times_of(&local, d);
+        report->batches_found = (uint32_t)(local.step % 7);
+        report->slots_found = (uint32_t)(local.step % 2);
         report->ended_ns = *now_ns - (schedule->towers - 1 - d) * 1000;
         report->ids = round->ids[d];
-        for (uint32_t i = 0; i < slice.count; i++)
-            report->ids[i] = id_of(&slice, i);
+        for (uint32_t i = 0; i < local.count; i++)
+            report->ids[i] = id_of(&local, i);
         round->pointers[d] = report;
     }
 }

@@ -195,9 +195,9 @@ static const char *said(enum progress_form kind, int64_t pace, uint64_t steps, u
         struct step_report step = { .result = { .loss_sum = 5, .correct = 1, .counted = 10 }, .ids = ids,
                                     .ended_ns = 1 + (number + 1) * step_ms * 1000000 };
         struct step_report *const steps_of_towers[] = { &step };
-        assert_int_equal(schedule_find(&plan.schedule, number, 0, &step.slice), 0);
+        assert_int_equal(schedule_find(&plan.schedule, number, 0, &step.local), 0);
         account_add(account, steps_of_towers, 1);
-        progress_display_step(&progress, &step.slice);
+        progress_display_step(&progress, &step.local);
     }
     progress_display_clear(&progress);
     capture_end(&capture, text, sizeof(text));

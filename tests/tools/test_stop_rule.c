@@ -82,7 +82,7 @@ static uint32_t skips_until_end(uint64_t steps)
     struct stop *stop;
     assert_int_equal(stop_open(&stop), 0);
     while (skips < steps && !stop_failed(stop)) {
-        struct step_report report = { .slice = { .phase = PHASE_TRAIN, .step = skips++ },
+        struct step_report report = { .local = { .phase = PHASE_TRAIN, .step = skips++ },
                                       .result = { .is_skipped = 1 } }, *reports[] = { &report };
         nonfinite_check(stop, reports, &plan, &train, &progress);
     }
@@ -108,7 +108,7 @@ TEST(a_run_of_which_one_step_was_learned_from_ends_as_others_do)
         struct stop *stop;
         assert_int_equal(stop_open(&stop), 0);
         for (uint64_t step = 0; step < STEPS; step++) {
-            struct step_report report = { .slice = { .phase = PHASE_TRAIN, .step = step },
+            struct step_report report = { .local = { .phase = PHASE_TRAIN, .step = step },
                                           .result = { .is_skipped = step != finite } }, *reports[] = { &report };
             nonfinite_check(stop, reports, &plan, &train, &progress);
             assert_false(stop_failed(stop));
@@ -124,7 +124,7 @@ TEST(losses_that_are_not_finite_are_told_if_there_are_some_and_others)
         { 0, "" }, { 1, "with 1 of the 8 samples" }, { 7, "with 7 of the 8 samples" }, { 8, "" },
     };
     const struct train_settings train = { .epochs = 1 };
-    const struct batch_slice slice = { .phase = PHASE_EVALUATE, .last_of_phase = true };
+    const struct local_batch local = { .phase = PHASE_EVALUATE, .last_of_phase = true };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct run_progress progress = { .stale = 0 };
         const struct account account = { .state = { .passes = {
@@ -133,7 +133,7 @@ TEST(losses_that_are_not_finite_are_told_if_there_are_some_and_others)
         struct capture capture;
         char messages[1024];
         capture_begin(&capture);
-        assert_false(stop_rule_check(&rule, &slice));
+        assert_false(stop_rule_check(&rule, &local));
         capture_end(&capture, messages, sizeof(messages));
         assert_true(*cases[i].words == '\0' ? *messages == '\0' : strstr(messages, cases[i].words) != NULL);
     }

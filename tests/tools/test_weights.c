@@ -95,7 +95,7 @@ static int fixture_open(void **state, bool borrows)
     fixture->net = net_make();
     const struct tower_spec spec = {
         .net = fixture->net, .device = fixture->device, .compute = fixture->compute,
-        .backend = &backend_reference_ops, .backend_spec = { .threads = 1, .slice_max = 2 }, .seed = 5,
+        .backend = &backend_reference_ops, .backend_spec = { .threads = 1, .local_max = 2 }, .seed = 5,
         .train_counts = { 2, 0 },
     };
     assert_int_equal(tower_open(&fixture->tower, &spec), 0);

@@ -125,7 +125,7 @@ static void add_batch(struct evaluation *evaluation, const struct inference_batc
 {
     const uint32_t classes = evaluation->trained.net->classes;
     evaluation->loss_sum += batch->result.loss_sum;
-    for (uint32_t i = 0; i < batch->slice.count; i++)
+    for (uint32_t i = 0; i < batch->local.count; i++)
         if (batch->labels[i] != BATCH_NO_LABEL)
             confusion_add(&evaluation->confusion, batch->logits + (size_t)i * classes, (uint32_t)batch->labels[i]);
 }

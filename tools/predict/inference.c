@@ -194,7 +194,7 @@ static int run_slot(struct inference *inference, struct slot *slot)
 {
     const struct device_ops *const ops = inference->tower_pipeline.device->ops;
     struct stream *const compute = inference->tower_pipeline.compute;
-    const uint32_t count = slot->slice.count;
+    const uint32_t count = slot->local.count;
     int rc = stream_wait(compute, slot->ready);
     if (rc == 0)
         rc = ops->copy(compute, inference->outcome->labels, slot->labels, count * sizeof(*slot->labels),
@@ -214,13 +214,13 @@ int inference_next(struct inference *inference, struct inference_batch *batch_ou
     int rc = slots_take(inference->tower_pipeline.slots, &slot);
     if (rc != 0)
         return rc;
-    const struct batch_slice slice = slot->slice;
+    const struct local_batch local = slot->local;
     rc = run_slot(inference, slot);
     if (rc != 0)
         return rc == -ECANCELED ? rc : stop_fail(inference->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE),
                                                  "batch %llu could not be computed: %s",
-                                                 (unsigned long long)slice.number + 1, exit_cause(rc));
-    *batch_out = (struct inference_batch){ slice, inference->ids, inference->outcome->labels, inference->logits,
+                                                 (unsigned long long)local.number + 1, exit_cause(rc));
+    *batch_out = (struct inference_batch){ local, inference->ids, inference->outcome->labels, inference->logits,
                                            inference->outcome->result };
     return 0;
 }

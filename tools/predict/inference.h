@@ -22,14 +22,14 @@ struct inference_spec {                 /* all borrowed until inference_close */
 
 /* A batch with its results; valid until the next one. */
 struct inference_batch {
-    struct batch_slice slice;
-    const uint64_t *ids;                /* slice.count record ids of the ring */
+    struct local_batch local;
+    const uint64_t *ids;                /* local.count record ids of the ring */
     const int32_t *labels;              /* BATCH_NO_LABEL: no sample, or no known label */
-    const float *logits;                /* slice.count x net->classes */
+    const float *logits;                /* local.count x net->classes */
     struct backend_result result;
 };
 
-/* Open the device, plan the tower for the slices of plan->schedule, and check the memory that it needs, without
+/* Open the device, plan the tower for the local batches of plan->schedule, and check the memory that it needs, without
  * allocating it. 0, or an exit code after a message. */
 int inference_open(struct inference **inference_out, const struct inference_spec *spec);
 /* Allocate the memory, write the weights, and start the feeder. 0, or an exit code after a message. */

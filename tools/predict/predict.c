@@ -187,7 +187,7 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
 static void print_batch(struct prediction_run *run, const struct inference_batch *batch)
 {
     char room[NAME_BYTES];
-    for (uint32_t i = 0; i < batch->slice.count; i++) {
+    for (uint32_t i = 0; i < batch->local.count; i++) {
         const char *const name = name_sample(run, batch->ids[i], room), *problem = problem_of(run, batch, i);
         const float *const logits = batch->logits + (size_t)i * run->trained.net->classes;
         if (problem == NULL && are_finite(run, logits)) {

@@ -339,7 +339,7 @@ static int fill_place(struct worker *worker, uint64_t number, struct batch *batc
 {
     struct image_source *const source = worker->source;
     const size_t sample_bytes = source->spec.plan->layout.sample_bytes;
-    const uint32_t place = (uint32_t)(number - batch->slice.first_position);
+    const uint32_t place = (uint32_t)(number - batch->local.first_position);
     char problem[PROBLEM_BYTES] = "";
     const int rc = decode(worker, number, batch->pixels + place * sample_bytes, problem);
     batch->ids[place] = number;
@@ -360,13 +360,13 @@ static int fill_next(struct worker *worker)
     struct image_source *const source = worker->source;
     const struct schedule *const schedule = &source->spec.plan->schedule;
     const uint64_t number = atomic_fetch_add(&source->next, 1);
-    struct batch_slice slice;
+    struct local_batch local;
     struct batch *batch;
     if (number >= source->spec.count)
         return -ENODATA;
-    int rc = schedule_find(schedule, number / schedule->batch, 0, &slice);
+    int rc = schedule_find(schedule, number / schedule->batch, 0, &local);
     if (rc == 0)
-        rc = ring_claim(source->spec.ring, &slice, &batch);
+        rc = ring_claim(source->spec.ring, &local, &batch);
     if (rc != 0)
         return rc;
     rc = fill_place(worker, number, batch);

@@ -140,7 +140,7 @@ static void check_case(const char *backend, const struct mixing_case *c)
         make_mixes(shares[i], mixes);
         assert_combined(&fixture, net, &input, FIXTURE_BATCH, (double)shares[i]);
     }
-    mixes[1].share = 1;         /* alone, as the last one of an odd slice is */
+    mixes[1].share = 1;         /* alone, as the last one of an odd local batch is */
     assert_combined(&fixture, net, &input, FIXTURE_BATCH - 1, 0.5);
     assert_not_evaluated(&fixture, net, &input);
     tower_fixture_close(&fixture);

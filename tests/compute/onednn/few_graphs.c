@@ -11,7 +11,7 @@ TEST(a_few_graphs_match_the_reference)
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_AUTO, LAYOUT_NCHW };
     for (uint32_t seed = 0; seed < NETS; seed++)
         network_check_net("onednn", network_random_graph(4000 + seed, seed % 2 != 0 ? 0.4f : 0.0f),
-                          (struct backend_spec){ .slice_max = COUNT, .threads = seed == 0 ? 2 : 1,
+                          (struct backend_spec){ .local_max = COUNT, .threads = seed == 0 ? 2 : 1,
                                                  .layout = layouts[seed % 4] }, seed);
 }
 

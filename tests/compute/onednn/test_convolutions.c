@@ -49,7 +49,7 @@ static struct net *case_net(const struct shape_case *about)
 static void check_in_bf16(const struct net *net, enum layout layout, uint32_t seed,
                           struct network_distances *distances)
 {
-    const struct backend_spec spec = { .slice_max = COUNT, .poison = true, .precision = PRECISION_BF16,
+    const struct backend_spec spec = { .local_max = COUNT, .poison = true, .precision = PRECISION_BF16,
                                        .layout = layout };
     struct network network;
     network_open_settings(&network, "onednn", net, spec);
@@ -111,7 +111,7 @@ TEST(every_convolution_matches_the_reference)
         if (net == NULL)
             continue;
         network_check_net("onednn", net,
-                          (struct backend_spec){ .slice_max = COUNT, .threads = index % 8 == 0 ? 2 : 1,
+                          (struct backend_spec){ .local_max = COUNT, .threads = index % 8 == 0 ? 2 : 1,
                                                  .layout = about.layout }, index);
         checked++;
     }

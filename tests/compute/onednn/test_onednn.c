@@ -73,7 +73,7 @@ static void compare_with_reference(const struct net *net, uint32_t count, uint32
     struct backend_input input = network_input(net, count, seed);
     struct network network, reference;
     network_open_settings(&network, "onednn", net,
-                          (struct backend_spec){ .slice_max = count, .threads = threads, .layout = layout });
+                          (struct backend_spec){ .local_max = count, .threads = threads, .layout = layout });
     network_open(&reference, "reference", net, count, 1);
     ((int32_t *)(uintptr_t)input.labels)[seed % count] = -1;
     if (count % 2 == 0)
@@ -453,7 +453,7 @@ TEST(ref_implementations_are_refused_by_name_unless_allowed)
 static void assert_unpacks(const struct net *net, enum layout layout)
 {
     struct network network, plain;
-    network_open_settings(&network, "onednn", net, (struct backend_spec){ .slice_max = 4, .layout = layout });
+    network_open_settings(&network, "onednn", net, (struct backend_spec){ .local_max = 4, .layout = layout });
     network_open(&plain, "reference", net, 4, 1);
     network_draw_weights(&network, 5);
     network_draw_weights(&plain, 5);

@@ -152,12 +152,12 @@ int __wrap_tower_update(struct tower *tower, size_t offset, size_t count, const 
     return __real_tower_update(tower, offset, count, step);
 }
 
-void __real_report_interval(struct report *report, const struct batch_slice *slice);
-void __wrap_report_interval(struct report *report, const struct batch_slice *slice);
-void __wrap_report_interval(struct report *report, const struct batch_slice *slice)
+void __real_report_interval(struct report *report, const struct local_batch *local);
+void __wrap_report_interval(struct report *report, const struct local_batch *local);
+void __wrap_report_interval(struct report *report, const struct local_batch *local)
 {
     delay("reports");
-    __real_report_interval(report, slice);
+    __real_report_interval(report, local);
 }
 
 int __real_fsync(int fd);

@@ -126,7 +126,7 @@ void network_for_each_backend(void (*check)(const char *backend))
     }
 }
 
-static void buffers_make(struct network *network, uint32_t slice_max)
+static void buffers_make(struct network *network, uint32_t local_max)
 {
     struct device *const device = network->device;
     const size_t trained_bytes = network->arenas.trained.count * sizeof(float);
@@ -135,8 +135,8 @@ static void buffers_make(struct network *network, uint32_t slice_max)
     network->weights = device_memory_make(network->compute, NULL, trained_bytes);
     network->gradients = device_memory_make(network->compute, NULL, trained_bytes);
     network->statistics = device_memory_make(network->compute, NULL, statistic_bytes);
-    network->pixels = device_memory_make(network->compute, NULL, slice_max * shape_count(network->net->input));
-    network->labels = device_memory_make(network->compute, NULL, slice_max * sizeof(int32_t));
+    network->pixels = device_memory_make(network->compute, NULL, local_max * shape_count(network->net->input));
+    network->labels = device_memory_make(network->compute, NULL, local_max * sizeof(int32_t));
     assert_int_equal(device->ops->alloc_pinned(device, sizeof(*network->result), &result), 0);
     network->result = result;
 }
@@ -173,7 +173,7 @@ void network_open_with(struct network *network, const char *backend, const struc
 {
     network_open_device(network, backend, spec->net);
     assert_int_equal(network_open_backend(network, spec), 0);
-    buffers_make(network, spec->slice_max);
+    buffers_make(network, spec->local_max);
     assert_int_equal(network_bind(network), 0);
 }
 
@@ -187,10 +187,10 @@ void network_open_settings(struct network *network, const char *backend, const s
     network_open_with(network, backend, &settings);
 }
 
-void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+void network_open(struct network *network, const char *backend, const struct net *net, uint32_t local_max,
                   uint32_t threads)
 {
-    network_open_settings(network, backend, net, (struct backend_spec){ .threads = threads, .slice_max = slice_max });
+    network_open_settings(network, backend, net, (struct backend_spec){ .threads = threads, .local_max = local_max });
 }
 
 void network_close(struct network *network)

@@ -59,7 +59,7 @@ void network_open_with(struct network *network, const char *backend, const struc
 void network_open_device(struct network *network, const char *backend, const struct net *net);
 int network_open_backend(struct network *network, const struct backend_spec *spec);
 int network_bind(struct network *network);
-void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+void network_open(struct network *network, const char *backend, const struct net *net, uint32_t local_max,
                   uint32_t threads);
 /* With threads (0: one), layout, precision and so on as in `settings`; net and seed are set here. */
 void network_open_settings(struct network *network, const char *backend, const struct net *net,

@@ -197,7 +197,7 @@ void network_check_net(const char *backend, struct net *net, struct backend_spec
 {
     struct network network;
     network_open_settings(&network, backend, net, settings);
-    network_compare_with_reference(&network, settings.slice_max, seed);
+    network_compare_with_reference(&network, settings.local_max, seed);
     network_close(&network);
     net_close(net);
 }

@@ -34,7 +34,7 @@ struct tower_spec tower_fixture_spec(struct tower_fixture *fixture, const char *
 {
     return (struct tower_spec){
         .net = net, .device = fixture->device, .compute = fixture->compute, .backend = backend_find(backend),
-        .backend_spec = { .threads = 1, .slice_max = FIXTURE_BATCH, .seed = 3, .allow_ref = true },
+        .backend_spec = { .threads = 1, .local_max = FIXTURE_BATCH, .seed = 3, .allow_ref = true },
         .optimizer = { .kind = OPTIMIZER_SGD }, .seed = 1,
         .train_counts = { FIXTURE_BATCH, 0 }, .evaluate_counts = { FIXTURE_BATCH, 0 },
     };
@@ -94,7 +94,7 @@ void tower_fixture_fill(struct tower_fixture *fixture, const struct net *net, co
 {
     const size_t image = shape_count(net->input);
     slot_release(fixture);
-    fixture->slot.slice = (struct batch_slice){ .first_position = input->first_position + first, .epoch = input->epoch,
+    fixture->slot.local = (struct local_batch){ .first_position = input->first_position + first, .epoch = input->epoch,
                                       .count = count, .global_count = FIXTURE_BATCH };
     fixture->slot.pixels = device_memory_make(fixture->compute, input->pixels + first * image, count * image);
     fixture->slot.labels = device_memory_make(fixture->compute, input->labels + first, count * sizeof(int32_t));

@@ -53,10 +53,10 @@ static void check_open(uint64_t number)
 static void report(uint64_t number)
 {
     struct step_report own = { .ids = NULL }, *reports[RANKS] = { &own };
-    assert_int_equal(schedule_find(&schedules[1], number, 1, &own.slice), 0);
+    assert_int_equal(schedule_find(&schedules[1], number, 1, &own.local), 0);
     assert_int_equal(remote_towers_send(remote[1], reports), 0);
     assert_int_equal(remote_towers_receive(remote[0], number, reports), 0);
-    assert_int_equal(reports[1]->slice.number, number);
+    assert_int_equal(reports[1]->local.number, number);
 }
 
 TEST(the_first_batches_are_allowed_wherever_a_run_is_resumed)

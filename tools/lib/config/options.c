@@ -454,7 +454,7 @@ const struct option_row option_table[] = {
       FIELD(devices.list), .help = "CUDA devices to use, e.g. 0,1; towers are assigned round-robin",
       KINDS("auto cuda"), .used_by = USED_ALWAYS },
     { SECTION_DEVICES, "towers", OPTION_INTEGER, EFFECT_TOLD, .initial = "1", RANGE(1, 256),
-      FIELD(devices.towers), .help = "replicas of the network (data parallel); each gets a slice of every batch",
+      FIELD(devices.towers), .help = "replicas of the network (data parallel); each computes a share of every batch",
       .other_names = "gpus num_gpus", .is_hyperparameter = true, .used_by = USED_WITH_EVALUATE },
     { SECTION_DEVICES, "threads_per_tower", OPTION_INTEGER, EFFECT_TOLD, .initial = "0",
       .initial_note = "cores / towers",

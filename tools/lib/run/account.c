@@ -82,7 +82,7 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
-        assert(report->slice.number == reports[0]->slice.number);
+        assert(report->local.number == reports[0]->local.number);
         tally.images += report->result.counted;
         tally.correct += report->result.correct;
         pairwise_add(&losses, report->result.loss_sum);
@@ -104,8 +104,8 @@ uint64_t account_order(const struct step_report *report)
     uint64_t order = 0;
     if (report->ids == NULL)
         return report->order;
-    for (uint32_t i = 0; i < report->slice.count; i++) {
-        const uint64_t seen[] = { report->slice.epoch, report->slice.first_position + i, report->ids[i] };
+    for (uint32_t i = 0; i < report->local.count; i++) {
+        const uint64_t seen[] = { report->local.epoch, report->local.first_position + i, report->ids[i] };
         order += XXH3_64bits(seen, sizeof(seen));
     }
     return order;
@@ -118,14 +118,14 @@ static uint64_t full_batch(const struct schedule *schedule)
     return schedule->batch < records ? schedule->batch : records;
 }
 
-static void add_duration(struct account *account, const struct batch_slice *slice, const struct tally *tally)
+static void add_duration(struct account *account, const struct local_batch *local, const struct tally *tally)
 {
     const uint64_t seen = account->process.steps;
     add_tally(&account->process, tally);
     if (seen < account->warmup)
         return;
     add_tally(&account->warm, tally);
-    if (slice->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
+    if (local->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
         account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
 }
 
@@ -153,7 +153,7 @@ static void add_training(struct account *account, struct step_report *const *rep
 {
     if (account->process.steps == account->warmup)
         account_recent_reset(account);
-    account->step = reports[0]->slice.step + 1;
+    account->step = reports[0]->local.step + 1;
     for (uint32_t d = 0; d < towers; d++) {
         account->state.order_hash += account_order(reports[d]);
         if (reports[d]->result.skipped_steps > account->skipped_steps)
@@ -164,7 +164,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_tally(&account->state.interval, tally);
     add_tally(&account->recent, tally);
     add_fills(account, reports, towers);
-    add_duration(account, &reports[0]->slice, tally);
+    add_duration(account, &reports[0]->local, tally);
 }
 
 /* Evaluation is included. */
@@ -179,17 +179,17 @@ static void add_seen(struct account *account, struct step_report *const *reports
 
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
-    const struct batch_slice *const slice = &reports[0]->slice;
+    const struct local_batch *const local = &reports[0]->local;
     uint64_t end_ns;
     struct tally tally = batch_tally(reports, towers, &end_ns);
     tally.wall_ns = end_ns > account->last_end_ns ? end_ns - account->last_end_ns : 0;
     if (end_ns > account->last_end_ns)
         account->last_end_ns = end_ns;
-    if (slice->first_of_phase)
-        account->state.passes[slice->phase] = (struct tally){ 0 };
-    add_tally(&account->state.passes[slice->phase], &tally);
+    if (local->first_of_phase)
+        account->state.passes[local->phase] = (struct tally){ 0 };
+    add_tally(&account->state.passes[local->phase], &tally);
     add_seen(account, reports, towers);
-    if (slice->phase != PHASE_TRAIN) {
+    if (local->phase != PHASE_TRAIN) {
         account->state.evaluated_step = account->step;
         return;
     }

@@ -86,7 +86,7 @@ struct memory_fit {
     const struct run_plan *plan;        /* of the batch that does not fit */
     const struct net *net;
     const struct dataset *const *datasets;
-    const struct trainer_needs *needs;  /* of the tower with the largest slice, in that plan */
+    const struct trainer_needs *needs;  /* of the tower with the largest local batch, in that plan */
 };
 
 /* What a tower on a device that computes in the host's memory needs: planned, without allocating it. */

@@ -187,7 +187,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .inspect_every = report_interval_steps(settings, &plan->schedule),
         .shown = observers_rule(settings, plan), .waits = waits_of(pipeline),
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
-        .slice_max = plan->layout.capacity,
+        .local_max = plan->layout.capacity,
         .cpus = tower->cpus,
         .cpu_count = plan->threads_per_tower,
         .track = run_trace_track(pipeline->trace, TRACE_TOWER, tower->index),
@@ -410,7 +410,7 @@ static int exchange_reports(struct pipeline *pipeline)
     if (ranks_rank(pipeline->parts.ranks) > 0)
         return remote_towers_send(pipeline->remote, pipeline->reports);
     remote_towers_add_problems(pipeline->remote, pipeline->loader);
-    return remote_towers_receive(pipeline->remote, pipeline->reports[0]->slice.number, pipeline->reports);
+    return remote_towers_receive(pipeline->remote, pipeline->reports[0]->local.number, pipeline->reports);
 }
 
 /* At the end of the run every tower returns -ENODATA. */

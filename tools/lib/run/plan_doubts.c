@@ -469,7 +469,7 @@ static struct alone find_alone(const struct run_plan *plan, const struct setting
 }
 
 /* The variance of one value is 0: what is normalised does not depend on the image, and no gradient passes. The first
- * tower has the largest slices, the last one the smallest. */
+ * tower has the largest local batches, the last one the smallest. */
 int plan_doubts_check(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                       struct problems *problems)
 {

@@ -35,25 +35,25 @@ void progress_display_release(struct progress_display *display)
 }
 
 /* The steps of the pass that a batch is in; a last epoch may be shorter. */
-static uint64_t steps_of_pass(const struct schedule *schedule, const struct batch_slice *slice, uint64_t *step_out)
+static uint64_t steps_of_pass(const struct schedule *schedule, const struct local_batch *local, uint64_t *step_out)
 {
     const uint64_t per_epoch = schedule_steps_per_epoch(schedule), steps = schedule_step_count(schedule);
-    const uint64_t first = slice->phase == PHASE_TRAIN ? slice->step / per_epoch * per_epoch : 0;
-    *step_out = slice->step - first + 1;
-    if (slice->phase == PHASE_EVALUATE)
+    const uint64_t first = local->phase == PHASE_TRAIN ? local->step / per_epoch * per_epoch : 0;
+    *step_out = local->step - first + 1;
+    if (local->phase == PHASE_EVALUATE)
         return schedule_batches_per_evaluation(schedule);
     return steps - first < per_epoch ? steps - first : per_epoch;
 }
 
 /* Seconds, at the speed of this pass so far. */
-static double pass_left(const struct progress_display *display, const struct batch_slice *slice, uint64_t left)
+static double pass_left(const struct progress_display *display, const struct local_batch *local, uint64_t left)
 {
-    const struct tally *const pass = &display->account->state.passes[slice->phase];
+    const struct tally *const pass = &display->account->state.passes[local->phase];
     return pass->steps > 0 ? (double)pass->wall_ns / 1e9 / (double)pass->steps * (double)left : NAN;
 }
 
 /* Evaluations are assumed to take as long as the latest one; before the first one they are left out. */
-static double run_left(const struct progress_display *display, const struct batch_slice *slice, double epoch_left)
+static double run_left(const struct progress_display *display, const struct local_batch *local, double epoch_left)
 {
     const struct schedule *const schedule = &display->plan->schedule;
     const struct tally *const train = &display->account->process;
@@ -61,28 +61,28 @@ static double run_left(const struct progress_display *display, const struct batc
     const uint64_t steps_left = schedule_step_count(schedule) - display->account->step;
     const double a_step = train->steps > 0 ? (double)train->wall_ns / 1e9 / (double)train->steps : 0;
     const bool is_whole = evaluation->steps >= schedule_batches_per_evaluation(schedule) && evaluation->steps > 0;
-    const uint64_t evaluations = is_whole ? schedule->epochs - slice->epoch - (slice->phase == PHASE_EVALUATE) : 0;
+    const uint64_t evaluations = is_whole ? schedule->epochs - local->epoch - (local->phase == PHASE_EVALUATE) : 0;
     return (double)steps_left * a_step + (double)evaluations * (double)evaluation->wall_ns / 1e9 +
-           (slice->phase == PHASE_EVALUATE ? epoch_left : 0);
+           (local->phase == PHASE_EVALUATE ? epoch_left : 0);
 }
 
-static struct progress_line line_of(const struct progress_display *display, const struct batch_slice *slice)
+static struct progress_line line_of(const struct progress_display *display, const struct local_batch *local)
 {
-    const bool trains = slice->phase == PHASE_TRAIN, computes = display->plan->devices.backend->computes;
+    const bool trains = local->phase == PHASE_TRAIN, computes = display->plan->devices.backend->computes;
     const bool is_synthetic = display->settings->input.source == INPUT_SYNTHETIC;
     const struct tally *const recent = trains ? &display->account->recent
                                               : &display->account->state.passes[PHASE_EVALUATE];
     struct progress_line line = {
-        .epoch = slice->epoch + 1, .epochs = display->plan->schedule.epochs,
+        .epoch = local->epoch + 1, .epochs = display->plan->schedule.epochs,
         .evaluates = !trains,
         .loss = computes ? tally_loss(recent) : NAN,
         .accuracy = computes && !is_synthetic ? tally_accuracy(recent) : NAN,
         .images_per_second = tally_images_per_second(recent),
         .input_wait = tally_fractions(recent).input_wait,
     };
-    line.steps = steps_of_pass(&display->plan->schedule, slice, &line.step);
-    line.epoch_left = pass_left(display, slice, line.steps - line.step);
-    line.run_left = run_left(display, slice, line.epoch_left);
+    line.steps = steps_of_pass(&display->plan->schedule, local, &line.step);
+    line.epoch_left = pass_left(display, local, line.steps - line.step);
+    line.run_left = run_left(display, local, line.epoch_left);
     return line;
 }
 
@@ -148,20 +148,20 @@ static void print_line(struct progress_display *display, const struct progress_l
 }
 
 /* On a terminal the last step of a pass is shown, too, as its results may take a while. */
-void progress_display_step(struct progress_display *display, const struct batch_slice *slice)
+void progress_display_step(struct progress_display *display, const struct local_batch *local)
 {
     const uint64_t now_ns = display->account->last_end_ns;
     const bool is_redrawn = display->kind == PROGRESS_BAR;
-    if (display->kind == PROGRESS_NONE || (now_ns < display->due_ns && !(is_redrawn && slice->last_of_phase)))
+    if (display->kind == PROGRESS_NONE || (now_ns < display->due_ns && !(is_redrawn && local->last_of_phase)))
         return;
     display->due_ns = now_ns + (is_redrawn ? REDRAW_NS : (uint64_t)display->settings->report.pace * NS_PER_S);
-    struct progress_line line = line_of(display, slice);
-    const bool has_feed = display->pipeline != NULL && slice->phase == PHASE_TRAIN;
+    struct progress_line line = line_of(display, local);
+    const bool has_feed = display->pipeline != NULL && local->phase == PHASE_TRAIN;
     const struct feed_use use = has_feed ? measure_feed(display) : (struct feed_use){ .fills = NULL };
     if (has_feed)
         add_feed(display, &use, &line);
     print_line(display, &line, has_feed ? &use : NULL);
-    if (slice->phase == PHASE_TRAIN)
+    if (local->phase == PHASE_TRAIN)
         account_recent_reset(display->account);
 }
 

@@ -29,7 +29,7 @@ int progress_display_init(struct progress_display *display, const struct setting
                           const struct run_plan *plan, struct account *account);
 void progress_display_release(struct progress_display *display);
 /* After every batch that is added to the account: print a line if one is due. */
-void progress_display_step(struct progress_display *display, const struct batch_slice *slice);
+void progress_display_step(struct progress_display *display, const struct local_batch *local);
 /* Before results are printed: erase the line on the terminal. */
 void progress_display_clear(const struct progress_display *display);
 

@@ -215,13 +215,13 @@ bool report_evaluation_is_complete(const struct report *report)
 }
 
 /* The loader is not measured during an evaluation. */
-static void measure_feed(struct report *report, const struct batch_slice *slice)
+static void measure_feed(struct report *report, const struct local_batch *local)
 {
     struct loader_counts loader;
-    if (!account_is_warm(report->account) || (report->meter.runs && !slice->last_of_phase))
+    if (!account_is_warm(report->account) || (report->meter.runs && !local->last_of_phase))
         return;
     pipeline_count_loader(report->pipeline, &loader);
-    if (slice->last_of_phase)
+    if (local->last_of_phase)
         feed_meter_stop(&report->meter, &loader, clock_now_ns());
     else
         feed_meter_start(&report->meter, &loader, clock_now_ns());
@@ -229,11 +229,11 @@ static void measure_feed(struct report *report, const struct batch_slice *slice)
 
 void report_step(struct report *report, const struct step_report *seen)
 {
-    const struct batch_slice *const slice = &seen->slice;
+    const struct local_batch *const local = &seen->local;
     report->gradient_norm = seen->gradient_norm;
-    if (slice->phase == PHASE_TRAIN)
-        measure_feed(report, slice);
-    progress_display_step(&report->display, slice);
+    if (local->phase == PHASE_TRAIN)
+        measure_feed(report, local);
+    progress_display_step(&report->display, local);
     observers_begin(report->observers);
     if (seen->shown != NULL)
         observers_show(report->observers, seen);
@@ -266,12 +266,12 @@ static void write_now(struct json *json)
     json_quoted(json, "time", text);
 }
 
-static void begin_metrics(struct report *report, const char *kind, const struct batch_slice *slice, uint64_t step)
+static void begin_metrics(struct report *report, const char *kind, const struct local_batch *local, uint64_t step)
 {
     json_reset(&report->json);
     json_open_object(&report->json, NULL);
     json_quoted(&report->json, "kind", kind);
-    json_u64(&report->json, "epoch", slice->epoch + 1);
+    json_u64(&report->json, "epoch", local->epoch + 1);
     json_u64(&report->json, "step", step);
     write_now(&report->json);
 }
@@ -296,11 +296,11 @@ void report_write_fractions(struct json *json, const struct fractions *share)
 }
 
 /* report->loader is up to date. */
-static void observe(struct report *report, const struct batch_slice *slice, const struct tally *tally)
+static void observe(struct report *report, const struct local_batch *local, const struct tally *tally)
 {
     const uint64_t steps = report->account->step;
     const struct observation observation = {
-        .phase = slice->phase, .epoch = slice->epoch + 1, .step = steps,
+        .phase = local->phase, .epoch = local->epoch + 1, .step = steps,
         .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
         .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
         .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
@@ -334,21 +334,21 @@ uint64_t report_interval_steps(const struct settings *settings, const struct sch
     return tenth < 1 ? 1 : tenth < INTERVAL_MOST ? tenth : INTERVAL_MOST;
 }
 
-void report_interval(struct report *report, const struct batch_slice *slice)
+void report_interval(struct report *report, const struct local_batch *local)
 {
     const struct tally *const tally = &report->account->state.interval;
     const struct fractions share = tally_fractions(tally);
-    begin_metrics(report, "train", slice, slice->step + 1);
+    begin_metrics(report, "train", local, local->step + 1);
     write_tally(report, &report->json, tally);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
         json_u64(&report->json, "skipped_steps", report->progress->skipped);
-    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, slice->step));
+    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, local->step));
     if (report->settings->train.clip_norm > 0)
         json_double(&report->json, "gradient_norm", report->gradient_norm);
     report_write_fractions(&report->json, &share);
     write_feed(report);
     end_metrics(report);
-    observe(report, slice, tally);
+    observe(report, local, tally);
 }
 
 static void print_table_head(struct report *report)
@@ -382,17 +382,17 @@ static void print_loss(const struct report *report, const struct tally *tally)
     printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
 }
 
-static void print_row(struct report *report, const struct batch_slice *slice)
+static void print_row(struct report *report, const struct local_batch *local)
 {
     const struct tally *const train = &report->account->state.passes[PHASE_TRAIN];
     const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
     const struct fractions share = tally_fractions(train);
     progress_display_clear(&report->display);
     print_table_head(report);
-    printf("%5u %8s", slice->epoch + 1, number_grouped(train->steps).text);
+    printf("%5u %8s", local->epoch + 1, number_grouped(train->steps).text);
     print_loss(report, train);
     printf(" %9s  %4.1f %%", number_rate(tally_images_per_second(train)).text, 100 * share.input_wait);
-    if (slice->phase == PHASE_EVALUATE) {
+    if (local->phase == PHASE_EVALUATE) {
         printf(" |");
         print_loss(report, evaluation);
         printf(" %7s", number_cell((double)(train->wall_ns + evaluation->wall_ns) / 1e9, 1, "", 7).text);
@@ -401,19 +401,19 @@ static void print_row(struct report *report, const struct batch_slice *slice)
     fflush(stdout);
 }
 
-static void add_validation(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
+static void add_validation(struct report *report, const struct local_batch *local, const struct tally *evaluation)
 {
-    begin_metrics(report, "validation", slice, report->account->step);
+    begin_metrics(report, "validation", local, report->account->step);
     write_tally(report, &report->json, evaluation);
     report_write_correct(report, &report->json, evaluation);
     end_metrics(report);
-    observe(report, slice, evaluation);
+    observe(report, local, evaluation);
 }
 
 /* The line of the epoch; summary.json lists these. */
-static void add_epoch(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
+static void add_epoch(struct report *report, const struct local_batch *local, const struct tally *evaluation)
 {
-    begin_metrics(report, "epoch", slice, report->account->step);
+    begin_metrics(report, "epoch", local, report->account->step);
     write_tally(report, &report->json, &report->account->state.passes[PHASE_TRAIN]);
     json_double(&report->json, "learning_rate",
                 learning_rate_at(&report->plan->learning_rate, report->account->step - 1));
@@ -425,14 +425,14 @@ static void add_epoch(struct report *report, const struct batch_slice *slice, co
     end_metrics(report);
 }
 
-void report_epoch(struct report *report, const struct batch_slice *slice)
+void report_epoch(struct report *report, const struct local_batch *local)
 {
     const struct tally *const evaluation =
-        slice->phase == PHASE_EVALUATE ? &report->account->state.passes[PHASE_EVALUATE] : NULL;
-    print_row(report, slice);
+        local->phase == PHASE_EVALUATE ? &report->account->state.passes[PHASE_EVALUATE] : NULL;
+    print_row(report, local);
     if (evaluation != NULL)
-        add_validation(report, slice, evaluation);
-    add_epoch(report, slice, evaluation);
+        add_validation(report, local, evaluation);
+    add_epoch(report, local, evaluation);
 }
 
 /* Why there is no validation accuracy. */

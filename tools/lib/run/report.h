@@ -57,9 +57,9 @@ void report_step(struct report *report, const struct step_report *seen);
  * or run, whichever is the least. */
 uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule);
 /* A line in metrics.jsonl. */
-void report_interval(struct report *report, const struct batch_slice *slice);
+void report_interval(struct report *report, const struct local_batch *local);
 /* After an evaluation, or after a training pass that none follows: a row of the table, and lines in metrics.jsonl. */
-void report_epoch(struct report *report, const struct batch_slice *slice);
+void report_epoch(struct report *report, const struct local_batch *local);
 
 struct report_end {
     struct pipeline_counts counts;

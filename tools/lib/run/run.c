@@ -313,55 +313,55 @@ static int open_pipeline(struct run *run)
 }
 
 /* Stop the run if a rule says so. Else towers that wait after an evaluation may continue. */
-static void decide(struct run *run, const struct batch_slice *slice)
+static void decide(struct run *run, const struct local_batch *local)
 {
-    if (stop_rule_check(&run->stop_rule, slice) && run->kind == RUN_TRAIN)
+    if (stop_rule_check(&run->stop_rule, local) && run->kind == RUN_TRAIN)
         pipeline_request_stop(run->pipeline);
-    if (slice->phase == PHASE_EVALUATE && slice->last_of_phase)
-        pipeline_allow(run->pipeline, slice->number + 1);
+    if (local->phase == PHASE_EVALUATE && local->last_of_phase)
+        pipeline_allow(run->pipeline, local->number + 1);
 }
 
 /* One global batch is done: add it to the account, and report what is due. */
 static void add_batch(struct run *run, struct step_report *const *reports)
 {
-    const struct batch_slice *const slice = &reports[0]->slice;
+    const struct local_batch *const local = &reports[0]->local;
     const bool evaluates = run->plan.schedule.records[PHASE_EVALUATE] > 0;
     nonfinite_check(run->stop, reports, &run->plan, &run->settings->train, &run->state.progress);
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.schedule.towers);
-    nonfinite_check_evaluation(run->stop, run->account, slice);
-    decide(run, slice);
+    nonfinite_check_evaluation(run->stop, run->account, local);
+    decide(run, local);
     report_step(&run->report, reports[0]);
     const uint64_t interval = report_interval_steps(run->settings, &run->plan.schedule);
-    const bool is_due = (slice->step + 1) % interval == 0;
-    if (slice->phase == PHASE_TRAIN && (is_due || slice->last_of_phase)) {
+    const bool is_due = (local->step + 1) % interval == 0;
+    if (local->phase == PHASE_TRAIN && (is_due || local->last_of_phase)) {
         results_look(&run->results);
-        report_interval(&run->report, slice);
+        report_interval(&run->report, local);
         account_interval_reset(run->account);
     }
-    if (slice->last_of_phase && (slice->phase == PHASE_EVALUATE || !evaluates))
-        report_epoch(&run->report, slice);
+    if (local->last_of_phase && (local->phase == PHASE_EVALUATE || !evaluates))
+        report_epoch(&run->report, local);
     if (run->kind == RUN_DRY)
         pipeline_request_stop(run->pipeline);
 }
 
-static void enter_phase(const struct run *run, const struct batch_slice *slice)
+static void enter_phase(const struct run *run, const struct local_batch *local)
 {
     const bool evaluates = run->plan.schedule.records[PHASE_EVALUATE] > 0;
-    const bool is_evaluating = slice->phase == PHASE_EVALUATE || (slice->last_of_phase && evaluates);
+    const bool is_evaluating = local->phase == PHASE_EVALUATE || (local->last_of_phase && evaluates);
     enter(run, is_evaluating ? RUN_PHASE_EVALUATING : RUN_PHASE_TRAINING);
 }
 
 static void follow_batch(struct run *run, struct step_report *const *reports)
 {
-    const struct batch_slice *const slice = &reports[0]->slice;
+    const struct local_batch *const local = &reports[0]->local;
     if (leads(run))
         add_batch(run, reports);
     if (stop_failed(run->stop))
         return;
-    enter_phase(run, slice);
-    run->next = slice->number + 1;
+    enter_phase(run, local);
+    run->next = local->number + 1;
     run_state_follow(&run->state, reports);
 }
 

@@ -260,7 +260,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
     const struct shape image = net->input;
     int rc = batch_layout_init(&plan->layout, image.height, image.width, image.channels,
-                               schedule_slice_max(&plan->schedule));
+                               schedule_local_max(&plan->schedule));
     if (rc == 0 && plan->schedule.pairs)
         rc = batch_layout_add_mixes(&plan->layout);
     if (rc != 0) {
@@ -573,7 +573,7 @@ int run_plan_check_losses(const struct run_plan *plan, const struct settings *se
 
 /* ---- towers ---- */
 
-/* From the sizes of a full slice and of the last one of an epoch to those of their microbatches. */
+/* From the sizes of a full local batch and of the last one of an epoch to those of their microbatches. */
 static void find_microbatches(uint32_t full, uint32_t last, uint32_t microbatch_max, uint32_t counts[TOWER_COUNTS])
 {
     const bool is_cut = microbatch_max > 0 && full > microbatch_max;
@@ -582,7 +582,7 @@ static void find_microbatches(uint32_t full, uint32_t last, uint32_t microbatch_
     counts[2] = is_cut && last > microbatch_max ? last % microbatch_max : last;
 }
 
-/* Add the different sizes of the tower's slices of a batch. */
+/* Add the different sizes of the tower's microbatches. */
 static void add_slices(const struct tower_slices *slices, uint32_t batch, uint32_t counts[TOWER_COUNTS])
 {
     for (uint32_t i = slices->first; i < slices->first + slices->count; i++) {
@@ -594,7 +594,7 @@ static void add_slices(const struct tower_slices *slices, uint32_t batch, uint32
     }
 }
 
-static void add_counts(const struct tower_spec *spec, const struct batch_slice *full, const struct batch_slice *last,
+static void add_counts(const struct tower_spec *spec, const struct local_batch *full, const struct local_batch *last,
                        uint32_t counts[TOWER_COUNTS])
 {
     if (spec->slices.all == 0) {
@@ -605,12 +605,12 @@ static void add_counts(const struct tower_spec *spec, const struct batch_slice *
     add_slices(&spec->slices, last->global_count, counts);
 }
 
-/* The slices of the tower: of a full batch and of the last one, in training and evaluation. */
+/* The local batches of the tower: of a full batch and of the last one, in training and evaluation. */
 static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
 {
     const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
     const uint64_t steps = schedule_step_count(schedule);
-    struct batch_slice full = { .count = 0 }, last = { .count = 0 };
+    struct local_batch full = { .count = 0 }, last = { .count = 0 };
     if (steps > 0)
         schedule_find(schedule, 0, tower, &full);
     if (train_last < steps)
@@ -662,7 +662,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
         .defers = devices->mode->defers,
         .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,
         .backend_spec = { .threads = plan->threads_per_tower,
-                         .slice_max = computed_at_once(plan),
+                         .local_max = computed_at_once(plan),
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,

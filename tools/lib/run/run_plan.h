@@ -22,8 +22,8 @@
 
 struct run_plan {
     struct schedule schedule;
-    struct batch_layout layout;         /* of one tower's slice of a step */
-    uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its whole slice at once */
+    struct batch_layout layout;         /* of a local batch */
+    uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its local batch at once */
     struct device_plan devices;
     uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once; set before run_plan_init */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */

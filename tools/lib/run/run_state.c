@@ -335,12 +335,12 @@ static void request_by_time(struct run_state *state)
 
 /* The files to write from the snapshots after this batch. The checkpoint of the last step is written after all other
  * results. */
-static unsigned files_of(const struct run_state *state, const struct batch_slice *slice)
+static unsigned files_of(const struct run_state *state, const struct local_batch *local)
 {
-    const bool is_last = slice->number + 1 == schedule_batch_count(&state->plan->schedule);
-    const bool is_evaluated = slice->phase == PHASE_EVALUATE && slice->last_of_phase;
-    const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, slice->number)
-                                             : slice->phase == PHASE_TRAIN;
+    const bool is_last = local->number + 1 == schedule_batch_count(&state->plan->schedule);
+    const bool is_evaluated = local->phase == PHASE_EVALUATE && local->last_of_phase;
+    const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, local->number)
+                                             : local->phase == PHASE_TRAIN;
     const unsigned newest = is_due && !is_last ? CHECKPOINT_NEWEST : 0;
     const bool is_best = state->keeps_best && is_evaluated && run_progress_is_best(&state->progress);
     return is_best ? newest | CHECKPOINT_BEST : newest;
@@ -359,7 +359,7 @@ static void put_snapshots(struct run_state *state, struct step_report *const *re
 
 static void follow_and_send(struct run_state *state, struct step_report *const *reports)
 {
-    const uint64_t next = reports[0]->slice.number + 1;
+    const uint64_t next = reports[0]->local.number + 1;
     const struct checkpoint_mark none = { .files = 0 };
     state->has_begun = true;
     if (reports[0]->snapshot != NULL && state->transfer != NULL && checkpoint_transfer_await(state->transfer, next))
@@ -374,7 +374,7 @@ static void tell_decision(const struct run_state *state, uint64_t next, bool is_
 
 static void follow_and_write(struct run_state *state, struct step_report *const *reports)
 {
-    const struct batch_slice *const slice = &reports[0]->slice;
+    const struct local_batch *const local = &reports[0]->local;
     struct checkpoint_mark mark;
     remove_earlier(state);
     checkpoint_saver_count(state->saver, &state->counts);
@@ -382,15 +382,15 @@ static void follow_and_write(struct run_state *state, struct step_report *const 
         request_by_time(state);
         return;
     }
-    const unsigned files = files_of(state, slice);
-    tell_decision(state, slice->number + 1, files != 0);
+    const unsigned files = files_of(state, local);
+    tell_decision(state, local->number + 1, files != 0);
     if (files == 0)
         return;
     if ((files & CHECKPOINT_NEWEST) != 0) {
         state->is_asked = false;
         state->saved_ns = clock_now_ns();
     }
-    make_mark(state, slice->number + 1, files, &mark);
+    make_mark(state, local->number + 1, files, &mark);
     put_snapshots(state, reports, &mark);
 }
 

@@ -164,18 +164,18 @@ static void write_trace(struct run_trace *run)
 /* Counters: the speed of the training step, and how full each tower's slots were. */
 static void count(struct run_trace *run, struct step_report *const *reports, uint32_t towers)
 {
-    const struct batch_slice *const slice = &reports[0]->slice;
+    const struct local_batch *const local = &reports[0]->local;
     uint64_t ended_ns = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
         ended_ns = report->ended_ns > ended_ns ? report->ended_ns : ended_ns;
-        trace_count(run->track, TRACE_FILLED_SLOTS, (struct trace_batch){ slice->number, d },
+        trace_count(run->track, TRACE_FILLED_SLOTS, (struct trace_batch){ local->number, d },
                     report->ended_ns - report->times.total, report->slots_found);
     }
-    if (slice->phase == PHASE_TRAIN && run->ended_ns > 0 && ended_ns > run->ended_ns)
+    if (local->phase == PHASE_TRAIN && run->ended_ns > 0 && ended_ns > run->ended_ns)
         trace_count(run->track, TRACE_IMAGES_PER_SECOND, run->batch, ended_ns,
-                    (uint32_t)(1e9 * slice->global_count / (double)(ended_ns - run->ended_ns)));
-    run->ended_ns = slice->phase == PHASE_TRAIN ? ended_ns : 0;
+                    (uint32_t)(1e9 * local->global_count / (double)(ended_ns - run->ended_ns)));
+    run->ended_ns = local->phase == PHASE_TRAIN ? ended_ns : 0;
 }
 
 void run_trace_follow(struct run_trace *run, struct step_report *const *reports, uint32_t towers, uint64_t begun_ns)
@@ -183,14 +183,14 @@ void run_trace_follow(struct run_trace *run, struct step_report *const *reports,
     if (run == NULL || run->is_written)
         return;
     /* All threads have recorded all of a batch when the towers have ended the next one. */
-    if (reports[0]->slice.number >= trace_spec_of(run->trace)->end) {
+    if (reports[0]->local.number >= trace_spec_of(run->trace)->end) {
         write_trace(run);
         return;
     }
     if (run->followed_ns > 0)
         trace_put(run->track, &(struct trace_entry){ run->followed_ns, begun_ns, run->batch.number, 0, 0,
                                                      TRACE_FOLLOW });
-    run->batch.number = reports[0]->slice.number;
+    run->batch.number = reports[0]->local.number;
     run->followed_ns = clock_now_ns();
     trace_put(run->track, &(struct trace_entry){ begun_ns, run->followed_ns, run->batch.number, 0, 0,
                                                  TRACE_WAIT_TOWERS });

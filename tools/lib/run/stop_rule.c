@@ -76,16 +76,16 @@ static void name_weights(const struct step_report *report, char words[WORDS_BYTE
 static void stop_for_nonfinite(struct stop *stop, const struct step_report *report, uint32_t tower,
                                const struct run_plan *plan, const struct train_settings *train)
 {
-    const bool is_training = report->slice.phase == PHASE_TRAIN, is_lost = !isfinite(report->result.loss_sum);
+    const bool is_training = report->local.phase == PHASE_TRAIN, is_lost = !isfinite(report->result.loss_sum);
     char weights[WORDS_BYTES], rate[48] = "";
     name_weights(report, weights);
     if (is_training)
-        snprintf(rate, sizeof(rate), ", rate %g", learning_rate_at(&plan->learning_rate, report->slice.step));
+        snprintf(rate, sizeof(rate), ", rate %g", learning_rate_at(&plan->learning_rate, report->local.step));
     stop_fail(stop, EXIT_CODE_NONFINITE,
               "%s%s: epoch %u, %s %llu, tower %u%s%s: try a smaller learning rate than %g",
               is_lost ? "the loss is not finite" : report->broken,
-              is_lost ? "" : " has a number that " FINITE_WORDS, report->slice.epoch + 1,
-              is_training ? "step" : "evaluation batch", (unsigned long long)report->slice.step + 1, tower, rate,
+              is_lost ? "" : " has a number that " FINITE_WORDS, report->local.epoch + 1,
+              is_training ? "step" : "evaluation batch", (unsigned long long)report->local.step + 1, tower, rate,
               weights, train->learning_rate);
 }
 
@@ -95,26 +95,26 @@ static bool is_skipped(struct step_report *const *reports, uint32_t count)
     bool is_skipped = false;
     for (uint32_t d = 0; d < count; d++)
         is_skipped = is_skipped || reports[d]->result.is_skipped != 0;
-    return is_skipped && reports[0]->slice.phase == PHASE_TRAIN;
+    return is_skipped && reports[0]->local.phase == PHASE_TRAIN;
 }
 
-static void add_step(struct stop *stop, const struct batch_slice *slice, bool is_skipped, const struct run_plan *plan,
+static void add_step(struct stop *stop, const struct local_batch *local, bool is_skipped, const struct run_plan *plan,
                       struct run_progress *progress)
 {
     const uint64_t steps = schedule_step_count(&plan->schedule);
     run_progress_add_step(progress, is_skipped);
     if (is_skipped && progress->skipped == 1)
         log_message(LOG_RUN, "epoch %u, step %llu: gradients are not finite: skipped, as later steps will be without a "
-                    "message", slice->epoch + 1, (unsigned long long)slice->step + 1);
-    if (progress->skipped == steps && slice->step + 1 == steps)
+                    "message", local->epoch + 1, (unsigned long long)local->step + 1);
+    if (progress->skipped == steps && local->step + 1 == steps)
         stop_fail(stop, EXIT_CODE_NONFINITE,
                   "no step had finite gradients, so nothing was learned: try a smaller learning rate, or "
                   "train.clip_norm");
     else if (progress->skipped_in_row >= NONFINITE_ROW_MAX)
         stop_fail(stop, EXIT_CODE_NONFINITE,
                   "gradients of %u steps in a row are not finite, up to epoch %u, step %llu: try a smaller learning "
-                  "rate, or train.clip_norm", NONFINITE_ROW_MAX, slice->epoch + 1,
-                  (unsigned long long)slice->step + 1);
+                  "rate, or train.clip_norm", NONFINITE_ROW_MAX, local->epoch + 1,
+                  (unsigned long long)local->step + 1);
 }
 
 void nonfinite_check(struct stop *stop, struct step_report *const *reports, const struct run_plan *plan,
@@ -122,24 +122,25 @@ void nonfinite_check(struct stop *stop, struct step_report *const *reports, cons
 {
     const uint32_t towers = plan->schedule.towers;
     const bool was_skipped = train->on_nan == ON_NAN_SKIP && is_skipped(reports, towers);
-    const bool may_overflow = was_skipped || (train->on_nan == ON_NAN_SKIP && reports[0]->slice.phase == PHASE_EVALUATE);
+    const bool may_overflow =
+        was_skipped || (train->on_nan == ON_NAN_SKIP && reports[0]->local.phase == PHASE_EVALUATE);
     for (uint32_t d = 0; d < towers; d++)
         if (reports[d]->broken != NULL || (!isfinite(reports[d]->result.loss_sum) && !may_overflow)) {
             stop_for_nonfinite(stop, reports[d], d, plan, train);
             return;
         }
-    if (train->on_nan == ON_NAN_SKIP && reports[0]->slice.phase == PHASE_TRAIN)
-        add_step(stop, &reports[0]->slice, was_skipped, plan, progress);
+    if (train->on_nan == ON_NAN_SKIP && reports[0]->local.phase == PHASE_TRAIN)
+        add_step(stop, &reports[0]->local, was_skipped, plan, progress);
 }
 
-void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct batch_slice *slice)
+void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct local_batch *local)
 {
     const struct tally *const evaluation = &account->state.passes[PHASE_EVALUATE];
-    if (slice->phase == PHASE_EVALUATE && slice->last_of_phase && evaluation->images > 0 &&
+    if (local->phase == PHASE_EVALUATE && local->last_of_phase && evaluation->images > 0 &&
         evaluation->lossless == evaluation->images)
         stop_fail(stop, EXIT_CODE_NONFINITE,
                   "no loss in the evaluation after epoch %u is finite, so the weights are useless: try a smaller "
-                  "learning rate, or train.clip_norm", slice->epoch + 1);
+                  "learning rate, or train.clip_norm", local->epoch + 1);
 }
 
 /* ---- after every batch ---- */
@@ -189,27 +190,27 @@ static void warn_of_divergence(const struct stop_rule *rule, const struct run_pr
                 (double)rule->progress->first_loss / 1e6, rule->train->learning_rate);
 }
 
-static void add_training(struct stop_rule *rule, const struct batch_slice *slice)
+static void add_training(struct stop_rule *rule, const struct local_batch *local)
 {
     const struct tally *const training = &rule->account->state.passes[PHASE_TRAIN];
     run_progress_note_first(rule->progress, tally_loss(training));
     const struct run_progress_epoch epoch = { tally_loss(training), tally_accuracy(training), training->steps,
                                               rule->classes };
-    if (slice->last_of_phase && run_progress_add_epoch(rule->progress, &epoch))
+    if (local->last_of_phase && run_progress_add_epoch(rule->progress, &epoch))
         warn_of_divergence(rule, &epoch);
 }
 
-bool stop_rule_check(struct stop_rule *rule, const struct batch_slice *slice)
+bool stop_rule_check(struct stop_rule *rule, const struct local_batch *local)
 {
     const struct tally *const evaluation = &rule->account->state.passes[PHASE_EVALUATE];
-    const bool is_evaluated = slice->phase == PHASE_EVALUATE && slice->last_of_phase && rule->uses_evaluations;
+    const bool is_evaluated = local->phase == PHASE_EVALUATE && local->last_of_phase && rule->uses_evaluations;
     if (is_evaluated) {
         warn_of_infinite_losses(evaluation);
         run_progress_add_evaluation(rule->progress, evaluation->correct, evaluation->images,
                                     rule->account->step);
     }
-    if (slice->phase == PHASE_TRAIN && rule->uses_evaluations)
-        add_training(rule, slice);
+    if (local->phase == PHASE_TRAIN && rule->uses_evaluations)
+        add_training(rule, local);
     if (rule->reason != STOP_REASON_NONE)
         return false;
     rule->reason = find_reason(rule, is_evaluated);

@@ -48,9 +48,9 @@ struct stop_rule {
 
 /* Where evaluations mean nothing: name the settings that depend on them and have no effect. */
 void stop_rule_warn_unused(const struct settings *settings);
-/* After the batch `slice` was added to the account. Adds complete evaluations to the progress and warns once of a run
+/* After the batch `local` was added to the account. Adds complete evaluations to the progress and warns once of a run
  * that diverges. Returns true, once, when the run stops after this batch. */
-bool stop_rule_check(struct stop_rule *rule, const struct batch_slice *slice);
+bool stop_rule_check(struct stop_rule *rule, const struct local_batch *local);
 
 #define NONFINITE_ROW_MAX 30u           /* steps in a row that may be skipped: fp16 may need that many at first */
 
@@ -62,6 +62,6 @@ bool stop_rule_check(struct stop_rule *rule, const struct batch_slice *slice);
 void nonfinite_check(struct stop *stop, struct step_report *const *reports, const struct run_plan *plan,
                      const struct train_settings *train, struct run_progress *progress);
 /* After a batch was added to the account: an evaluation without any finite loss stops the run, too. */
-void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct batch_slice *slice);
+void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct local_batch *local);
 
 #endif

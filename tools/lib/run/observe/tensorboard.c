@@ -146,7 +146,7 @@ static void put_histogram(struct tensorboard *board, const char *what, uint32_t 
 static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
 {
     const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
-    const uint32_t samples = sync_gradient_samples(report->sync, &report->slice, offset);
+    const uint32_t samples = sync_gradient_samples(report->sync, &report->local, offset);
     const int rc = snapshot_gradient(report->shown, parameter, board->numbers);
     board->is_mixed = board->is_mixed || samples == 0 ||
                       (board->gradient_samples > 0 && samples != board->gradient_samples);
@@ -304,11 +304,11 @@ static void begin_file(struct tensorboard *board, enum board_run run, uint64_t f
 static uint64_t first_step(const struct schedule *schedule, enum board_run run)
 {
     const uint64_t steps = schedule_position(schedule, schedule->first).step;
-    struct batch_slice slice = { .phase = PHASE_TRAIN };
+    struct local_batch local = { .phase = PHASE_TRAIN };
     if (schedule->first == 0)
         return 0;
-    (void)schedule_find(schedule, schedule->first, 0, &slice);
-    return run == BOARD_VALIDATION && slice.phase == PHASE_EVALUATE ? steps : steps + 1;
+    (void)schedule_find(schedule, schedule->first, 0, &local);
+    return run == BOARD_VALIDATION && local.phase == PHASE_EVALUATE ? steps : steps + 1;
 }
 
 /* At the step where this process began; hyperparameters are always at step 0. */
@@ -414,7 +414,7 @@ void tensorboard_show(struct tensorboard *board, const struct step_report *repor
     if (board == NULL || board->numbers == NULL)
         return;
     const struct net *const net = board->run.net;
-    const uint64_t step = report->slice.step + 1;
+    const uint64_t step = report->local.step + 1;
     board->gradient_squares = 0;
     board->gradient_samples = 0;
     board->is_mixed = false;

@@ -59,10 +59,10 @@ static void say(struct remote_towers *remote, enum message_kind kind, uint64_t n
 /* The least of `limit` and the batch that follows an evaluation after which main has not decided yet. Lock held. */
 static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t limit)
 {
-    struct batch_slice slice;
+    struct local_batch local;
     for (uint64_t number = remote->limit; number < limit && remote->spec.waits_for_main; number++)
-        if (number > remote->allowed && number > 0 && schedule_find(remote->spec.schedule, number - 1, 0, &slice) == 0 &&
-            slice.phase == PHASE_EVALUATE && slice.last_of_phase)
+        if (number > remote->allowed && number > 0 &&
+            schedule_find(remote->spec.schedule, number - 1, 0, &local) == 0 && local.phase == PHASE_EVALUATE && local.last_of_phase)
             return number;
     return limit;
 }
@@ -158,7 +158,7 @@ static struct remote_report pack(const struct remote_towers *remote, const struc
         .times = report->times,
         .ended_ns = report->ended_ns - remote->begun_ns,
         .seen_ns = report->seen_ns - remote->begun_ns,
-        .order = report->slice.phase == PHASE_TRAIN ? account_order(report) : 0,
+        .order = report->local.phase == PHASE_TRAIN ? account_order(report) : 0,
         .gradient_norm = report->gradient_norm,
         .staleness = report->staleness,
         .batches_found = report->batches_found,
@@ -183,10 +183,10 @@ static void unpack(const struct remote_towers *remote, const struct remote_repor
 }
 
 /* The step of training; in an evaluation, the one before it. */
-static void note_step(const struct remote_towers *remote, const struct batch_slice *slice)
+static void note_step(const struct remote_towers *remote, const struct local_batch *local)
 {
-    if (slice->phase == PHASE_TRAIN)
-        ranks_set_step(remote->spec.ranks, slice->step + 1);
+    if (local->phase == PHASE_TRAIN)
+        ranks_set_step(remote->spec.ranks, local->step + 1);
 }
 
 int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports)
@@ -194,7 +194,7 @@ int remote_towers_send(struct remote_towers *remote, struct step_report *const *
     const uint32_t towers = here_of(remote).count;
     for (uint32_t d = 0; d < towers; d++)
         remote->packed[d] = pack(remote, reports[d]);
-    note_step(remote, &reports[0]->slice);
+    note_step(remote, &reports[0]->local);
     return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, towers * sizeof(*remote->packed));
 }
 
@@ -210,7 +210,7 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
     const struct remote_report *const packed = (const struct remote_report *)(const void *)message->data;
     for (uint32_t d = 0; d < towers; d++) {
         struct step_report *const report = &remote->reports[(rank - 1) * towers + d];
-        (void)schedule_find(remote->spec.schedule, number, rank * towers + d, &report->slice);
+        (void)schedule_find(remote->spec.schedule, number, rank * towers + d, &report->local);
         unpack(remote, &packed[d], report);
     }
     free(message);
@@ -244,7 +244,7 @@ int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct 
         return rc;
     for (uint32_t d = here; d < remote->spec.schedule->towers; d++)
         reports[d] = &remote->reports[d - here];
-    note_step(remote, &remote->reports[0].slice);
+    note_step(remote, &remote->reports[0].local);
     follow(remote, number + 1);
     return 0;
 }

@@ -1,17 +1,14 @@
 /* pipetrain: train a classifier from TFRecord shards. Command line -> settings -> run. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "stage/text/decimal.h"
 #include "stage/text/output.h"
 #include "stage/text/program_folder.h"
 #include "sync/ranks/launcher.h"
@@ -26,7 +23,6 @@
 #include "tools/lib/config/overfit.h"
 #include "tools/lib/config/pipetrain_options.h"
 #include "tools/lib/config/pixels.h"
-#include "tools/lib/config/program_option.h"
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/limits.h"
 #include "tools/lib/phase.h"
@@ -47,15 +43,8 @@
 
 struct arguments {
     char **argv;
-    const char *config_path;
-    char **assignments;                 /* argc places; count of --set */
-    int assignment_count;
-    char progress[64];                  /* as an assignment */
-    int64_t overfit;                    /* samples; 0: not asked for */
+    struct pipetrain_words words;
     enum run_kind kind;
-    bool help, version, describe, net, check, dry_run, quiet, doctor;
-    enum doctor_form doctor_form;
-    const char *help_name, *describe_name;      /* NULL: all */
     bool is_wrong;                      /* a message has said why */
     struct launcher launcher;
     char launcher_problem[LAUNCHER_REASON_BYTES];       /* why this process cannot run under it; else "" */
@@ -79,108 +68,10 @@ static void print_usage(FILE *out)
                  "  predict                   classify images with a trained network\n");
 }
 
-static int parse_samples(const char *text, int64_t *samples_out)
-{
-    uint64_t samples;
-    if (decimal_u64(text, &samples) && samples > 0 && samples <= INT64_MAX) {
-        *samples_out = (int64_t)samples;
-        return 0;
-    }
-    log_message(LOG_ERROR, "--overfit=%.40s: not a number of samples (--overfit=100)", text);
-    return -EINVAL;
-}
-
-/* One model at a time: 0, or -EINVAL after a message. */
-static int note_described(struct arguments *arguments, const char *name)
-{
-    if (name != NULL && arguments->describe_name != NULL) {
-        log_message(LOG_ERROR, "--describe=%s and --describe=%s: describe one model at a time",
-                    arguments->describe_name, name);
-        return -EINVAL;
-    }
-    arguments->describe = true;
-    arguments->describe_name = name != NULL ? name : arguments->describe_name;
-    return 0;
-}
-
-/* 0, or -EINVAL after a message. */
-static int parse_arguments(struct arguments *arguments, int argc, char **argv)
-{
-    struct program_words words;
-    int letter;
-    program_option_words(pipetrain_options, "", &words);
-    if (long_option_check(argc, argv, words.rows) != 0)
-        return -EINVAL;
-    while ((letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1) {
-        switch (letter) {
-        case 'c':
-            if (arguments->config_path != NULL && strcmp(arguments->config_path, optarg) != 0) {
-                log_message(LOG_ERROR, "-c is given twice: '%s' and '%s'; --set SECTION.KEY=VALUE adds to a file",
-                            arguments->config_path, optarg);
-                return -EINVAL;
-            }
-            arguments->config_path = optarg;
-            break;
-        case WORD_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
-        case WORD_CHECK: arguments->check = true; break;
-        case WORD_DRY_RUN: arguments->dry_run = true; break;
-        case WORD_OVERFIT:
-            if (parse_samples(optarg, &arguments->overfit) != 0)
-                return -EINVAL;
-            break;
-        case WORD_PROGRESS:
-            snprintf(arguments->progress, sizeof(arguments->progress), "report.progress=%s", optarg);
-            arguments->assignments[arguments->assignment_count++] = arguments->progress;
-            break;
-        case 'q': arguments->quiet = true; break;
-        case WORD_DESCRIBE:
-            if (note_described(arguments, optarg) != 0)
-                return -EINVAL;
-            break;
-        case WORD_NET: arguments->net = true; break;
-        case WORD_DOCTOR:
-            arguments->doctor = true;
-            if (optarg != NULL && doctor_form_find(optarg, &arguments->doctor_form) != 0)
-                return -EINVAL;
-            break;
-        case 'h': arguments->help = true; arguments->help_name = optarg; break;
-        case WORD_VERSION: arguments->version = true; break;
-        default: return -EINVAL;
-        }
-    }
-    /* "--describe MODEL" and "--help KEY" are accepted with a space, too. */
-    if (optind < argc && arguments->describe && arguments->describe_name == NULL)
-        arguments->describe_name = argv[optind++];
-    if (optind < argc && arguments->help && arguments->help_name == NULL)
-        arguments->help_name = argv[optind++];
-    if (arguments->overfit > 0 && (arguments->check || arguments->dry_run)) {
-        log_message(LOG_ERROR, "--overfit trains: use it without --check and --dry-run");
-        return -EINVAL;
-    }
-    if (arguments->check && arguments->dry_run) {
-        log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: use one of them");
-        return -EINVAL;
-    }
-    const bool runs = arguments->check || arguments->dry_run || arguments->overfit > 0;
-    if (arguments->doctor && (runs || arguments->describe)) {
-        log_message(LOG_ERROR, "--doctor runs nothing: use it without --check, --dry-run, --overfit and --describe");
-        return -EINVAL;
-    }
-    const bool names_model = arguments->describe_name != NULL || arguments->config_path != NULL;
-    if (arguments->net && !(arguments->describe && names_model)) {
-        log_message(LOG_ERROR, "--net prints a model: %spipetrain --describe=MODEL --net", program_folder());
-        return -EINVAL;
-    }
-    arguments->kind = arguments->check ? RUN_CHECK : arguments->dry_run ? RUN_DRY : RUN_TRAIN;
-    if (optind == argc)
-        return 0;
-    log_message(LOG_ERROR, "unexpected argument '%s' (a configuration file follows -c)", argv[optind]);
-    return -EINVAL;
-}
-
+/* Of one key or section; "": of everything. */
 static int help(const char *name)
 {
-    if (name == NULL) {
+    if (*name == '\0') {
         print_usage(stdout);
         printf("\n");
         option_help_all(stdout);
@@ -201,11 +92,11 @@ static int out_of_memory(const char *what)
 /* The checks between keys. Without a configuration file only the model is complete. */
 static int finish_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
-    const char *const model = arguments->describe_name;
-    const int rc = model != NULL ? settings_choose_model(settings, "--describe", model, problems) : 0;
+    const char *const model = arguments->words.describe;
+    const int rc = model != NULL && *model != '\0' ? settings_choose_model(settings, "--describe", model, problems) : 0;
     if (rc != 0)
         return rc;
-    if (arguments->config_path == NULL)
+    if (arguments->words.config.path == NULL)
         return settings_find_model(settings, problems);
     run_data_take_classes(settings);
     return settings_finish(settings, problems);
@@ -234,16 +125,11 @@ static int finish_overfit(struct settings *settings, int64_t samples, struct pro
  * are only the defaults and --set. -ENOMEM: out of memory, the problems may be incomplete. */
 static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
-    const bool has_file = arguments->config_path != NULL;
-    const int read = has_file ? config_read(settings, arguments->config_path, problems) : 0;
-    const bool is_unread = read != 0 && read != -EINVAL;
-    int rc = read;
-    for (int i = 0; i < arguments->assignment_count && rc != -ENOMEM; i++)
-        rc = config_set(settings, arguments->assignments[i], problems);
-    if (rc != -ENOMEM && !is_unread)
-        rc = arguments->overfit > 0 ? finish_overfit(settings, arguments->overfit, problems)
-                                    : finish_settings(settings, arguments, problems);
-    return rc;
+    const int64_t samples = (int64_t)arguments->words.overfit;
+    const int rc = config_collect(settings, &arguments->words.config, problems);
+    if (rc != 0 && rc != -EINVAL)
+        return rc;
+    return samples > 0 ? finish_overfit(settings, samples, problems) : finish_settings(settings, arguments, problems);
 }
 
 static int read_settings(struct settings *settings, const struct arguments *arguments)
@@ -282,8 +168,9 @@ static int describe_model(struct settings *settings, bool as_file)
 
 static int describe(const struct arguments *arguments)
 {
+    const struct pipetrain_words *const words = &arguments->words;
     struct settings settings;
-    if (arguments->describe_name == NULL && arguments->config_path == NULL && arguments->assignment_count == 0) {
+    if (*words->describe == '\0' && words->config.path == NULL && words->config.assignments.count == 0) {
         describe_models(stdout);
         return EXIT_CODE_OK;
     }
@@ -291,7 +178,7 @@ static int describe(const struct arguments *arguments)
         return out_of_memory("the settings");
     int code = read_settings(&settings, arguments);
     if (code == EXIT_CODE_OK)
-        code = describe_model(&settings, arguments->net);
+        code = describe_model(&settings, words->net);
     settings_release(&settings);
     return code;
 }
@@ -299,22 +186,26 @@ static int describe(const struct arguments *arguments)
 /* Only the machine is checked where no configuration is given. */
 static int doctor(const struct arguments *arguments)
 {
+    const struct config_words *const config = &arguments->words.config;
+    enum doctor_form form = DOCTOR_TABLE;
     struct settings settings;
     int code = startup_refuse_command("--doctor");
     if (code != EXIT_CODE_OK)
         return code;
-    if (arguments->config_path == NULL && arguments->assignment_count > 0) {
+    if (*arguments->words.doctor != '\0' && doctor_form_find(arguments->words.doctor, &form) != 0)
+        return EXIT_CODE_USAGE;
+    if (config->path == NULL && config->assignments.count > 0) {
         log_message(LOG_ERROR, "--set changes a configuration: %spipetrain --doctor -c run.conf --set ...",
                     program_folder());
         return EXIT_CODE_USAGE;
     }
-    if (arguments->config_path == NULL)
-        return doctor_run(NULL, arguments->doctor_form);
+    if (config->path == NULL)
+        return doctor_run(NULL, form);
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
     code = read_settings(&settings, arguments);
     if (code == EXIT_CODE_OK)
-        code = doctor_run(&settings, arguments->doctor_form);
+        code = doctor_run(&settings, form);
     settings_release(&settings);
     return code;
 }
@@ -348,10 +239,10 @@ static int start_threads(void)
 /* What this process needs to run alone. It may be restarted here. */
 static int prepare(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
-    if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->config_path) &&
+    if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->words.config.path) &&
         (*settings->model.file == '\0' || trial_can_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
-    const int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
+    const int code = arguments->words.quiet ? be_quiet(settings) : EXIT_CODE_OK;
     return code == EXIT_CODE_OK ? start_threads() : code;
 }
 
@@ -402,7 +293,7 @@ static int configure(struct settings *settings, const struct arguments *argument
 {
     if (arguments->is_wrong)
         return EXIT_CODE_USAGE;
-    if (arguments->config_path != NULL)
+    if (arguments->words.config.path != NULL)
         return read_settings(settings, arguments);
     log_message(LOG_ERROR, "no configuration: use %spipetrain -c run.conf (see --help)", program_folder());
     return EXIT_CODE_USAGE;
@@ -451,33 +342,52 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
 
 static int dispatch(const struct arguments *arguments, uint64_t process_start_ns)
 {
-    if (arguments->is_wrong || (!arguments->help && !arguments->version && !arguments->describe && !arguments->doctor))
+    const struct pipetrain_words *const words = &arguments->words;
+    const bool prints = words->help != NULL || words->version || words->describe != NULL || words->doctor != NULL;
+    if (arguments->is_wrong || !prints)
         return run(arguments, process_start_ns);
     startup_end(NULL);
     output_end_with_reader();
     (void)output_start();       /* without it writing is direct */
-    if (arguments->help)
-        return help(arguments->help_name);
-    if (arguments->version) {
+    if (words->help != NULL)
+        return help(words->help);
+    if (words->version) {
         printf("pipetrain %s\n", PIPETRAIN_VERSION);
         return EXIT_CODE_OK;
     }
-    return arguments->doctor ? doctor(arguments) : describe(arguments);
+    return words->doctor != NULL ? doctor(arguments) : describe(arguments);
 }
 
-/* Commands, by the first word of the command line. */
+/* Commands: a word is the first of the command line, an option may be anywhere. */
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv, uint64_t process_start_ns);
 } commands[] = {
-    { "evaluate", evaluate_command },
-    { "predict", predict_command },
+    { "evaluate", evaluate_command }, { "predict", predict_command }, { "--tune", tune_command },
+    { "--tune-write", tune_command }, { "--compare", compare_command },
 };
+
+/* Whether the word is the option, alone or as OPTION=VALUE. */
+static bool is_option(const char *word, const char *option)
+{
+    const size_t bytes = strlen(option);
+    return strncmp(word, option, bytes) == 0 && (word[bytes] == '\0' || word[bytes] == '=');
+}
+
+static bool is_meant(const struct command *command, int argc, char **argv)
+{
+    if (*command->name != '-')
+        return argc > 1 && strcmp(argv[1], command->name) == 0;
+    for (int i = 1; i < argc; i++)
+        if (is_option(argv[i], command->name))
+            return true;
+    return false;
+}
 
 static const struct command *find_command(int argc, char **argv)
 {
-    for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (is_meant(&commands[i], argc, argv))
             return &commands[i];
     return NULL;
 }
@@ -498,17 +408,16 @@ static int find_launcher(struct arguments *arguments)
 
 static int train(int argc, char **argv, uint64_t process_start_ns)
 {
-    struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
-    if (arguments.assignments == NULL)
-        return out_of_memory("the command line");
+    struct arguments arguments = { .argv = argv };
     int code = find_launcher(&arguments);
     if (code == EXIT_CODE_OK) {
-        arguments.is_wrong = parse_arguments(&arguments, argc, argv) != 0;
+        arguments.is_wrong = pipetrain_words_read(&arguments.words, argc, argv) != 0;
+        arguments.kind = arguments.words.check ? RUN_CHECK : arguments.words.dry_run ? RUN_DRY : RUN_TRAIN;
         code = arguments.is_wrong && arguments.launcher.size == 1 ? EXIT_CODE_USAGE
                                                                   : dispatch(&arguments, process_start_ns);
     }
     startup_end(NULL);
-    free(arguments.assignments);
+    config_words_release(&arguments.words.config);
     return code;
 }
 
@@ -522,9 +431,6 @@ int main(int argc, char **argv)
     if (limits_prepare() != 0)
         return EXIT_CODE_MEMORY;
     const struct command *const command = find_command(argc, argv);
-    const int code = command != NULL                        ? command->run(argc, argv, process_start_ns)
-                     : tune_command_is_meant(argc, argv)    ? tune_command(argc, argv)
-                     : compare_command_is_meant(argc, argv) ? compare_command(argc, argv)
-                                                            : train(argc, argv, process_start_ns);
+    const int code = command != NULL ? command->run(argc, argv, process_start_ns) : train(argc, argv, process_start_ns);
     return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

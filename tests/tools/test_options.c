@@ -1,5 +1,6 @@
 /* The option table: its own consistency, values read and written, help. */
 #include <errno.h>
+#include <getopt.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -408,26 +409,101 @@ TEST_WITH(help_and_manual_name_every_option, setup, teardown)
     free(manual);
 }
 
-TEST_WITH(command_line_options_are_what_getopt_takes, setup, teardown)
+struct stored {
+    const char *output, *describe;
+    struct word_list sets;
+    bool is_quiet;
+    int form;
+    uint64_t jobs, bytes;
+    double seconds;
+};
+
+#define STORED(name) .offset = offsetof(struct stored, name)
+
+static const char *const forms[] = { "table", "csv", NULL };
+static const struct program_option rows[] = {
+    { .letter = 'o', .name = "output", .value = "FILE", .store = STORE_TEXT, STORED(output), .instead = "write once" },
+    { .name = "describe", .value = "MODEL", .may_lack_value = true, .store = STORE_TEXT, STORED(describe) },
+    { .name = "set", .value = "KEY=VALUE", .store = STORE_LIST, STORED(sets) },
+    { .letter = 'q', .name = "quiet", .store = STORE_FLAG, STORED(is_quiet) },
+    { .name = "format", .value = "FORM", .store = STORE_CHOICE, .choices = forms, STORED(form) },
+    { .letter = 'j', .name = "jobs", .value = "N", .store = STORE_NUMBER, .least = 1, .most = 9, STORED(jobs) },
+    { .name = "size", .value = "BYTES", .store = STORE_BYTES, .least = 1, STORED(bytes) },
+    { .name = "tune", .value = "TIME", .may_lack_value = true, .store = STORE_SECONDS, .least_seconds = 2,
+      STORED(seconds) },
+    { .name = "check", .refused = "is of another program" },
+    { .name = NULL },
+};
+
+/* The words, separated by blanks, as a command line. */
+static int read_words(const char *words, struct stored *stored, int *first_out)
 {
-    static const struct program_option table[] = {
-        { .letter = 'o', .name = "output", .value = "FILE", .help = "a file" },
-        { .letter = 'v', .name = "verbose", .help = "more" },
-        { .letter = 256, .name = "tune", .value = "SECONDS", .may_lack_value = true, .help = "for so long" },
-        { .letter = 'h', .name = "help", .value = "KEY", .may_lack_value = true, .help = "this" },
-        { .letter = 257, .name = "hidden" },
-        { .name = NULL },
+    static const struct program_command command = { .usage = "program", .options = rows };
+    static char text[160];
+    char *argv[16] = { NULL }, *rest = text;
+    int argc = 0;
+    snprintf(text, sizeof(text), "program %s", words);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        argv[argc++] = word;
+    optind = 0;                 /* getopt begins again */
+    return program_options_read(&command, argc, argv, stored, first_out);
+}
+
+TEST(a_command_line_is_stored_as_its_rows_say)
+{
+    struct stored stored = { .jobs = 3, .seconds = 60 };
+    int first;
+    assert_int_equal(read_words("one -q --set a=1 -j 4 --describe --format=csv --size=2KiB -ofile two --set=b=2 --tune=2m",
+                                &stored, &first), 0);
+    assert_int_equal(first, 12);        /* of 14 words "one" and "two" are no options */
+    assert_string_equal(stored.output, "file");
+    assert_string_equal(stored.describe, "");
+    assert_int_equal(stored.sets.count, 2);
+    assert_string_equal(stored.sets.words[1], "b=2");
+    assert_true(stored.is_quiet);
+    assert_int_equal(stored.form, 1);
+    assert_int_equal(stored.jobs, 4);
+    assert_int_equal(stored.bytes, 2048);
+    assert_true(stored.seconds == 120);
+    free(stored.sets.words);
+    stored = (struct stored){ .jobs = 3, .seconds = 90 };
+    assert_int_equal(read_words("-o a --output=a -j 1 -j 2 --describe=lenet --describe --tune", &stored, &first), 0);
+    assert_int_equal(stored.jobs, 2);
+    assert_string_equal(stored.describe, "lenet");
+    assert_true(stored.seconds == 90);
+}
+
+TEST(a_wrong_command_line_is_refused_with_a_reason)
+{
+    static const struct { const char *words, *said; } wrong[] = {
+        { "--otuput=x", "there is no option '--otuput' (did you mean '--output'?" },
+        { "--qui", "there is no option '--qui' (did you mean '--quiet'?" },
+        { "--nonsense", "there is no option '--nonsense' (--help" },
+        { "-x", "there is no option '-x' (" },
+        { "-qx", "there is no option '-x'" },
+        { "-5", "'-5' is not an option, and numbers are not negative" },
+        { "-o", "--output needs a value" },
+        { "one --set", "--set needs a value" },
+        { "--quiet=yes", "--quiet takes no value" },
+        { "-o a -o b", "--output is given twice: 'a' and 'b'; write once (" },
+        { "--describe=a --describe=b", "--describe is given twice: 'a' and 'b' (" },
+        { "--describe=", "--describe=: the value is empty" },
+        { "--format=xml", "--format: 'xml' is not one of: table, csv (" },
+        { "--jobs=10", "--jobs: '10' is not a whole number from 1 to 9" },
+        { "--jobs=x", "--jobs: 'x' is not a whole number from 1 to 9" },
+        { "--size=0", "--size: '0' is not a size" },
+        { "--tune=1", "--tune: '1' is not a time" },
+        { "--check", "--check is of another program (" },
     };
-    struct program_words words;
-    program_option_words(table, ":", &words);
-    assert_string_equal(words.letters, ":o:vh");
-    static const int kinds[] = { required_argument, no_argument, optional_argument, optional_argument, no_argument };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        assert_string_equal(words.rows[i].name, table[i].name);
-        assert_int_equal(words.rows[i].has_arg, kinds[i]);
-        assert_int_equal(words.rows[i].val, table[i].letter);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        struct stored stored = { .jobs = 1 };
+        char said[512];
+        int first;
+        assert_int_equal(CAPTURE(said, read_words(wrong[i].words, &stored, &first)), -EINVAL);
+        if (strstr(said, wrong[i].said) == NULL)
+            fail_msg("%s: %s", wrong[i].words, said);
+        assert_int_equal(capture_lines(said), 1);
     }
-    assert_null(words.rows[5].name);
 }
 
 /* --help=name: the text, "" when the name is unknown; the problem goes to `problem`. */

@@ -18,33 +18,16 @@
 
 #define DEFAULT_ROUNDS 3
 #define DEFAULT_SECONDS 10
-#define LEAST_SECONDS 0.01
 #define NAME_BYTES 512
-
-enum { OPTION_COMPARE = TRIAL_OPTION_OWN, OPTION_ROUNDS, OPTION_SECONDS, OPTION_STEPS, OPTION_FORMAT };
-
-static const struct program_option options[] = {
-    { .letter = 'c', .name = "config", .value = "FILE",
-      .help = "the configuration; no pipe, because every run reads it" },
-    { .letter = OPTION_COMPARE, .name = "compare", .value = "KEY=VALUE,VALUE...",
-      .help = "the values to compare; several KEYs: all combinations. SECTION.KEY, or KEY where only one section has "
-              "it; a comma in a value is written \\," },
-    { .letter = TRIAL_OPTION_SET, .name = "set", .value = "SECTION.KEY=VALUE",
-      .help = "override a key in all variants; may be repeated" },
-    { .letter = OPTION_ROUNDS, .name = "rounds", .value = "N",
-      .help = "each variant runs once in every round (default 3)" },
-    { .letter = OPTION_SECONDS, .name = "seconds", .value = "S", .help = "train for S seconds per run (default 10)" },
-    { .letter = OPTION_STEPS, .name = "steps", .value = "N",
-      .help = "train for N steps per run; only then are loss and accuracy compared" },
-    { .letter = OPTION_FORMAT, .name = "format", .value = "FORMAT", .help = "table, csv or json" },
-    TRIAL_OPTION_ROWS,
-};
 
 enum compare_format { COMPARE_TABLE, COMPARE_CSV, COMPARE_JSON };
 
+static const char *const format_names[] = { [COMPARE_TABLE] = "table", [COMPARE_CSV] = "csv", [COMPARE_JSON] = "json",
+                                            NULL };
+
 struct compare {
-    char **texts;                       /* of --compare; argc places */
-    size_t text_count;
+    struct trial_words words;           /* the first member: see trial_command.h */
+    struct word_list texts;             /* of --compare */
     struct axes axes;
     uint64_t rounds;
     double seconds;                     /* of training, each time; 0 = the steps decide */
@@ -53,6 +36,27 @@ struct compare {
     uint32_t threads_per_tower;         /* the same in all variants; 0: each variant its own */
     struct trial_spec spec;             /* of every trial */
     struct comparison comparison;
+};
+
+#define FIELD(name) .offset = offsetof(struct compare, name)
+
+static const struct program_option options[] = {
+    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(words.config.path),
+      .help = "the configuration; no pipe, because every run reads it" },
+    { .name = "compare", .value = "KEY=VALUE,VALUE...",
+      .help = "the values to compare; several KEYs: all combinations. SECTION.KEY, or KEY where only one section has "
+              "it; a comma in a value is written \\," },
+    { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(words.config.assignments),
+      .help = "override a key in all variants; may be repeated" },
+    { .name = "rounds", .value = "N", .store = STORE_NUMBER, .least = 1, .most = COMPARISON_ROUNDS_MAX, FIELD(rounds),
+      .help = "each variant runs once in every round (default 3)" },
+    { .name = "seconds", .value = "S", .store = STORE_SECONDS, .least_seconds = 0.01, FIELD(seconds),
+      .help = "train for S seconds per run (default 10)" },
+    { .name = "steps", .value = "N", .store = STORE_NUMBER, .least = 1, .most = TRIAL_STEPS_MAX, FIELD(steps),
+      .help = "train for N steps per run; only then are loss and accuracy compared" },
+    { .name = "format", .value = "FORMAT", .store = STORE_CHOICE, .choices = format_names, FIELD(format),
+      .help = "table, csv or json" },
+    TRIAL_OPTION_ROWS("--compare"),
 };
 
 /* ---- the command line ---- */
@@ -74,41 +78,19 @@ static void print_usage(FILE *out)
           "      --steps=200 --format=csv > compared.csv\n", out);
 }
 
-static int parse_count(const char *option, const char *value, uint64_t most, uint64_t *count_out)
+/* --compare. */
+static int store_texts(void *out, const struct program_option *option, const char *value)
 {
-    char wants[64];
-    uint64_t count;
-    snprintf(wants, sizeof(wants), "a number from 1 to %" PRIu64, most);
-    if (!decimal_u64(value, &count) || count < 1 || count > most)
-        return trial_command_usage_error(option, value, wants);
-    *count_out = count;
+    struct compare *const compare = out;
+    if (strcmp(value, "help") != 0 && strcmp(value, "--help") != 0)
+        return program_list_add(&compare->texts, option->name, value);
+    compare->words.wants_help = true;
     return 0;
 }
 
-static int parse_format(const char *value, enum compare_format *format_out)
-{
-    static const char *const names[] = { [COMPARE_TABLE] = "table", [COMPARE_CSV] = "csv", [COMPARE_JSON] = "json" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (strcmp(value, names[i]) == 0) {
-            *format_out = (enum compare_format)i;
-            return 0;
-        }
-    return trial_command_usage_error("--format", value, "table, csv or json");
-}
-
-static int parse_option(void *arg, int letter, char *value)
-{
-    struct compare *const compare = arg;
-    switch (letter) {
-    case OPTION_COMPARE:
-        compare->texts[compare->text_count++] = value;
-        return strcmp(value, "help") == 0 || strcmp(value, "--help") == 0;
-    case OPTION_ROUNDS: return parse_count("--rounds", value, COMPARISON_ROUNDS_MAX, &compare->rounds);
-    case OPTION_SECONDS: return trial_command_seconds("--seconds", value, LEAST_SECONDS, &compare->seconds);
-    case OPTION_STEPS: return parse_count("--steps", value, TRIAL_STEPS_MAX, &compare->steps);
-    default: return parse_format(value, &compare->format);
-    }
-}
+static const struct program_command command_line = {
+    .usage = "pipetrain --compare", .options = options, .store = store_texts,
+};
 
 static void check_variants(const struct axes *axes, struct problems *problems)
 {
@@ -137,12 +119,12 @@ static uint32_t find_common_threads(const struct axes *axes, const struct settin
 }
 
 /* Makes the axes; the values are checked later, with each variant. */
-static int prepare(void *arg, struct settings *settings, struct problems *problems)
+static int prepare(struct trial_words *words, struct settings *settings, struct problems *problems)
 {
-    struct compare *const compare = arg;
+    struct compare *const compare = (struct compare *)words;
     int rc = 0;
-    for (size_t i = 0; i < compare->text_count && rc != -ENOMEM; i++)
-        rc = axes_add(&compare->axes, compare->texts[i], settings, problems);
+    for (size_t i = 0; i < compare->texts.count && rc != -ENOMEM; i++)
+        rc = axes_add(&compare->axes, compare->texts.words[i], settings, problems);
     if (rc != 0 || problems->count > 0)
         return rc;
     check_variants(&compare->axes, problems);
@@ -284,9 +266,9 @@ static int print_comparison(const struct compare *compare)
     }
 }
 
-static int run_comparison(void *arg, const struct trial_spec *spec)
+static int run_comparison(struct trial_words *words, const struct trial_spec *spec)
 {
-    struct compare *const compare = arg;
+    struct compare *const compare = (struct compare *)words;
     struct comparison *const comparison = &compare->comparison;
     if (compare->seconds == 0 && compare->steps == 0)
         compare->seconds = DEFAULT_SECONDS;
@@ -295,7 +277,7 @@ static int run_comparison(void *arg, const struct trial_spec *spec)
     compare->spec.steps = compare->steps;
     compare->spec.skips_evaluation = compare->steps == 0;       /* a trial by time measures speed only */
     *comparison = (struct comparison){ .axes = &compare->axes,
-                                       .config_path = spec->config_path,
+                                       .config_path = spec->config.path,
                                        .seconds = compare->seconds,
                                        .steps = compare->steps,
                                        .variants = (uint32_t)axes_variants(&compare->axes),
@@ -312,26 +294,17 @@ static int run_comparison(void *arg, const struct trial_spec *spec)
     return code;
 }
 
-bool compare_command_is_meant(int argc, char **argv)
-{
-    return trial_command_has(argc, argv, "--compare");
-}
+static const struct trial_command command = {
+    .name = "--compare", .example = "pipetrain -c run.conf --compare towers=1,2", .line = &command_line,
+    .print_usage = print_usage, .prepare = prepare, .run = run_comparison,
+};
 
-int compare_command(int argc, char **argv)
+int compare_command(int argc, char **argv, uint64_t process_start_ns)
 {
-    struct compare compare = { .texts = calloc((size_t)argc, sizeof(*compare.texts)), .rounds = DEFAULT_ROUNDS };
-    const struct trial_command command = { .name = "--compare",
-                                           .example = "pipetrain -c run.conf --compare towers=1,2",
-                                           .options = options,
-                                           .print_usage = print_usage,
-                                           .parse = parse_option,
-                                           .prepare = prepare,
-                                           .run = run_comparison,
-                                           .arg = &compare };
-    if (compare.texts == NULL)
-        return out_of_memory();
-    const int code = trial_command_run(&command, argc, argv);
+    struct compare compare = { .rounds = DEFAULT_ROUNDS };
+    (void)process_start_ns;
+    const int code = trial_command_run(&command, &compare.words, argc, argv);
     axes_release(&compare.axes);
-    free(compare.texts);
+    free(compare.texts.words);
     return code;
 }

@@ -3,11 +3,9 @@
 #ifndef PIPETRAIN_COMPARE_H
 #define PIPETRAIN_COMPARE_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
-/* Is --compare among the words? */
-bool compare_command_is_meant(int argc, char **argv);
-/* Returns the program's exit code. As main. */
-int compare_command(int argc, char **argv);
+/* Run the command of the whole command line. Returns the exit code. */
+int compare_command(int argc, char **argv, uint64_t process_start_ns);
 
 #endif

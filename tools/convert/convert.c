@@ -33,6 +33,7 @@ struct convert_command {
     const struct converter *converter;  /* NULL: help or the version is wanted */
     struct convert_options options;     /* strings belong to argv */
     unsigned given;                     /* bits of enum convert_option that were given */
+    enum progress_form progress;
     bool stores_unseen;                 /* --no-decode */
     bool wants_help, wants_version;
 };
@@ -47,6 +48,11 @@ static const struct converter *const converters[] = {
 
 #define FIELD(name) .offset = offsetof(struct convert_command, name)
 
+static const char *const packing_names[] = { [PACKING_NONE] = "none", [PACKING_GZIP] = "gzip", [PACKING_LZ4] = "lz4",
+                                             NULL };
+static const char *const progress_names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar", [PROGRESS_LINE] = "line",
+                                              [PROGRESS_JSON] = "json", [PROGRESS_NONE] = "none", NULL };
+
 /* Options with a group are for converters that take it (enum convert_option). */
 static const struct program_option option_rows[] = {
     { .letter = 'o', .name = "output", .value = "OUT", .store = STORE_TEXT, FIELD(options.output),
@@ -56,7 +62,8 @@ static const struct program_option option_rows[] = {
       .help = "number of training shards (default 4, more if they would exceed 1 GiB)" },
     { .name = "shard-size", .value = "BYTES", .store = STORE_BYTES, .least = 1, FIELD(options.shard_bytes),
       .help = "approximate size of a shard instead, e.g. 64MiB" },
-    { .name = "compress", .value = "HOW", .help = "none (default), gzip or lz4" },
+    { .name = "compress", .value = "HOW", .store = STORE_CHOICE, .choices = packing_names, FIELD(options.packing),
+      .help = "none (default), gzip or lz4" },
     { .name = "validation", .value = "N", .least = 0, .most = UINT32_MAX, FIELD(options.validation),
       .help = "number of samples to hold out for validation, or a fraction such as 0.1, if the input has no validation "
               "set (digits: number to draw, default 4000)" },
@@ -97,10 +104,10 @@ static const struct program_option option_rows[] = {
       .group = CONVERT_TRAIN, .help = "digits: number of training images to draw (default 20000)" },
     { .name = "label", .value = "WHICH", .store = STORE_TEXT, FIELD(options.label), .group = CONVERT_LABEL,
       .help = "cifar100: fine (100 classes, the default) or coarse (20)" },
-    { .name = "progress", .value = "KIND",
+    { .name = "progress", .value = "KIND", .store = STORE_CHOICE, .choices = progress_names, FIELD(progress),
       .help = "progress of long tasks on stderr: bar, line (every ten seconds), json (lines of JSON) or none (default: "
               "bar on a terminal, else line)" },
-    { .letter = 'q', .name = "quiet", .help = "print only errors" },
+    { .letter = 'q', .name = "quiet", .store = STORE_FLAG, FIELD(options.is_quiet), .help = "print only errors" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },
     { .name = "version", .store = STORE_FLAG, FIELD(wants_version), .help = "the version" },
     { .name = NULL },
@@ -146,55 +153,23 @@ static int store_validation(struct convert_command *command, const struct progra
     return 0;
 }
 
-/* The place of a word among others; -1 after a message. */
-static int find_word(const struct program_option *option, const char *word, const char *const *words, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(words[i], word) == 0)
-            return i;
-    }
-    usage_error("--%s: '%s' is not one of: %s", option->name, word, option->help);
-    return -1;
-}
-
-static int store_compression(struct convert_command *command, const struct program_option *option, const char *text)
-{
-    static const char *const names[] = { [PACKING_NONE] = "none", [PACKING_GZIP] = "gzip", [PACKING_LZ4] = "lz4" };
-    const int found = find_word(option, text, names, PACKING_COUNT);
-
-    command->options.packing = found < 0 ? PACKING_NONE : (enum packing)found;
-    return found < 0 ? -EINVAL : 0;
-}
-
-static int store_progress(const struct program_option *option, const char *text)
-{
-    static const char *const names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar", [PROGRESS_LINE] = "line",
-                                         [PROGRESS_JSON] = "json", [PROGRESS_NONE] = "none" };
-    const int found = find_word(option, text, names, PROGRESS_NONE + 1);
-
-    if (found >= 0)
-        progress_choose((enum progress_form)found);
-    return found < 0 ? -EINVAL : 0;
-}
-
 static int store_other(void *out, const struct program_option *option, const char *value)
 {
     struct convert_command *const command = out;
 
     if (strcmp(option->name, "validation") == 0)
         return store_validation(command, option, value);
-    if (strcmp(option->name, "compress") == 0)
-        return store_compression(command, option, value);
-    if (strcmp(option->name, "progress") == 0)
-        return store_progress(option, value);
-    if (strcmp(option->name, "shuffle") == 0) {
-        command->options.keeps_order = strcmp(value, "none") == 0;
-        return store_number(command, option, command->options.keeps_order ? "1" : value);
-    }
-    command->options.is_quiet = true;           /* --quiet */
-    progress_choose(PROGRESS_NONE);
-    log_only_errors();
-    return 0;
+    command->options.keeps_order = strcmp(value, "none") == 0;          /* --shuffle */
+    return store_number(command, option, command->options.keeps_order ? "1" : value);
+}
+
+/* --progress prevails over --quiet. */
+static void set_verbosity(const struct convert_command *command)
+{
+    const bool is_quiet = command->options.is_quiet;
+    progress_choose(is_quiet && command->progress == PROGRESS_AUTO ? PROGRESS_NONE : command->progress);
+    if (is_quiet)
+        log_only_errors();
 }
 
 static const struct converter *find_converter(const char *name)
@@ -252,19 +227,19 @@ static int unknown_converter(const char *name)
     return usage_error("'%s' is no converter; there are %s", name, list_converters(names, sizeof(names)));
 }
 
-static int parse_words(struct convert_command *command, int argc, char **argv)
+static int parse_words(struct convert_command *command, char **words, int count)
 {
     struct convert_options *const options = &command->options;
     char names[256];
 
-    if (optind == argc)
+    if (count == 0)
         return usage_error("no converter named: give one of %s", list_converters(names, sizeof(names)));
-    const struct converter *const converter = find_converter(argv[optind]);
+    const struct converter *const converter = find_converter(*words);
     if (converter == NULL)
-        return unknown_converter(argv[optind]);
+        return unknown_converter(*words);
     command->converter = converter;
-    options->inputs = argv + optind + 1;
-    options->input_count = (size_t)(argc - optind - 1);
+    options->inputs = words + 1;
+    options->input_count = (size_t)(count - 1);
     if (options->input_count < converter->input_count_least)
         return usage_error("%s: no input given: %s %s", converter->name, converter->name, converter->inputs);
     if (options->input_count > converter->input_count_most)
@@ -309,10 +284,11 @@ static int convert_command_parse(struct convert_command *command, int argc, char
         .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000,
                      .change.quality = 90 },
     };
-    int rc = program_options_read(&command_line, argc, argv, command);
+    int first, rc = program_options_read(&command_line, argc, argv, command, &first);
     if (rc < 0 || command->wants_help || command->wants_version)
         return rc;
-    rc = parse_words(command, argc, argv);
+    set_verbosity(command);
+    rc = parse_words(command, argv + first, argc - first);
     command->options.change.is_checked = rc == 0 && (command->converter->takes & CONVERT_NO_DECODE) != 0 &&
                                          !command->stores_unseen;
     return rc < 0 ? rc : check_options(command);

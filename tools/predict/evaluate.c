@@ -2,7 +2,6 @@
 #include "tools/predict/evaluate.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -261,14 +260,14 @@ struct arguments {
 #define FIELD(name) .offset = offsetof(struct arguments, name)
 
 static const struct program_option options[] = {
-    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config),
+    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config.path),
       .help = "the configuration of the training run" },
     { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
       .help = "weights or a checkpoint. With -c the default is the weights of the last run, or its newest checkpoint "
               "if it was killed. Without -c, FILE's metadata names the network and how images are scaled" },
     { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
       .help = "without -c: the model, if the weights do not name it; a name or a file (mine.net)" },
-    { .name = "set", .value = "SECTION.KEY=VALUE",
+    { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(network.config.assignments),
       .help = "override a key; may be repeated (SECTION. is optional if only one section has KEY)" },
     { .name = "csv", .value = "FILE", .store = STORE_TEXT, FIELD(request.csv), .help = "write the confusion matrix" },
     { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(request.may_replace),
@@ -280,17 +279,8 @@ static const struct program_option options[] = {
     { .name = NULL },
 };
 
-/* --set. */
-static int store_assignment(void *out, const struct program_option *option, const char *value)
-{
-    struct arguments *const arguments = out;
-    (void)option;
-    network_words_assign(&arguments->network, value);
-    return 0;
-}
-
 static const struct program_command command_line = {
-    .name = "evaluate", .usage = "pipetrain evaluate", .options = options, .store = store_assignment,
+    .name = "evaluate", .usage = "pipetrain evaluate", .options = options,
 };
 
 static void print_usage(FILE *out)
@@ -312,11 +302,11 @@ static void print_usage(FILE *out)
           "  pipetrain evaluate -w weights.safetensors --set data.validation='test-*'\n", out);
 }
 
-static int check_arguments(void *out, int argc, char **argv)
+static int check_arguments(void *out, char **words, int count)
 {
     const struct arguments *const arguments = out;
-    if (optind < argc)
-        return program_usage_error(&command_line, "unexpected argument '%s'", argv[optind]);
+    if (count > 0)
+        return program_usage_error(&command_line, "unexpected argument '%s'", *words);
     return network_words_check(&arguments->network, "evaluate", "evaluate -c run.conf");
 }
 
@@ -339,7 +329,7 @@ static int run_evaluate(struct settings *settings, const void *out, char **argv,
     struct evaluate_request request = arguments->request;
     request.weights = arguments->network.weights;
     signals_block();
-    if (arguments->network.config == NULL)
+    if (arguments->network.config.path == NULL)
         set_batch(settings);
     if (request.is_quiet)
         log_only_errors();

@@ -2,7 +2,6 @@
 #include "tools/predict/predict.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -280,48 +279,43 @@ struct arguments {
 };
 
 #define FIELD(name) .offset = offsetof(struct arguments, name)
-/* Groups of the rows that store_other stores. */
-enum { GROUP_SET, GROUP_TSV, GROUP_JSON };
 
 static const struct program_option options[] = {
     { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
       .help = "weights or a checkpoint" },
-    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config),
+    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config.path),
       .help = "the configuration of the training run, if the weights do not name their network (the default of -w is "
               "then the weights of the last run, or its newest checkpoint if it was killed)" },
     { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
       .help = "the model instead: a name or a file (mine.net)" },
-    { .name = "set", .value = "SECTION.KEY=VALUE", .group = GROUP_SET,
+    { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(network.config.assignments),
       .help = "override a key; may be repeated (SECTION. is optional if only one section has KEY)" },
     { .name = "top", .value = "N", .store = STORE_NUMBER, FIELD(request.top), .least = 1, .most = TOP_MOST,
       .help = "print the N most likely classes (default 5)" },
     { .name = "batch", .value = "N", .store = STORE_NUMBER, FIELD(request.batch), .least = 1, .most = BATCH_MOST,
       .help = "largest batch size (default 64)" },
-    { .name = "tsv", .group = GROUP_TSV, .help = "tab-separated: image, rank, class, name, probability" },
-    { .name = "json", .group = GROUP_JSON, .help = "a JSON object per line" },
+    { .name = "tsv", .group = PREDICTION_TSV, .help = "tab-separated: image, rank, class, name, probability" },
+    { .name = "json", .group = PREDICTION_JSON, .help = "a JSON object per line" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(network.wants_help), .help = "this text" },
     { .name = NULL },
 };
 
-/* --set, --tsv, --json. */
-static int store_other(void *out, const struct program_option *option, const char *value)
+/* --tsv, --json: the group is the form. */
+static int store_form(void *out, const struct program_option *option, const char *value)
 {
-    struct arguments *const arguments = out;
-    const enum prediction_form form = option->group == GROUP_TSV ? PREDICTION_TSV : PREDICTION_JSON;
-    if (option->group == GROUP_SET) {
-        network_words_assign(&arguments->network, value);
-        return 0;
-    }
-    if (arguments->request.form != PREDICTION_TABLE && arguments->request.form != form) {
+    struct predict_request *const request = &((struct arguments *)out)->request;
+    const enum prediction_form form = (enum prediction_form)option->group;
+    (void)value;
+    if (request->form != PREDICTION_TABLE && request->form != form) {
         log_message(LOG_ERROR, "predict: give --tsv or --json, not both");
         return -EINVAL;
     }
-    arguments->request.form = form;
+    request->form = form;
     return 0;
 }
 
 static const struct program_command command_line = {
-    .name = "predict", .usage = "pipetrain predict", .options = options, .store = store_other,
+    .name = "predict", .usage = "pipetrain predict", .options = options, .store = store_form,
 };
 
 static void print_usage(FILE *out)
@@ -345,11 +339,11 @@ static void print_usage(FILE *out)
           "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n", out);
 }
 
-static int check_arguments(void *out, int argc, char **argv)
+static int check_arguments(void *out, char **words, int count)
 {
     struct arguments *const arguments = out;
-    arguments->words = argv + optind;
-    arguments->word_count = argc - optind;
+    arguments->words = words;
+    arguments->word_count = count;
     const int rc =
         network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
     if (rc != 0 || arguments->word_count > 0)

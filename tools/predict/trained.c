@@ -164,9 +164,8 @@ static int read_weights_settings(struct settings *settings, const struct network
         problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
         return rc;
     }
-    for (int i = 0; i < words->assignment_count && (rc == 0 || rc == -EINVAL); i++)
-        rc = config_set(settings, words->assignments[i], problems);
-    if (rc == 0 && problems->count == 0)
+    rc = config_collect(settings, &words->config, problems);
+    if (rc == 0)
         rc = read_model(settings, words, &file.index, problems);
     tensor_file_close(&file);
     return rc;
@@ -199,13 +198,10 @@ static void use_one_tower(struct settings *settings)
 
 static int collect(struct settings *settings, const struct network_words *words, struct problems *problems)
 {
-    int rc = config_read(settings, words->config, problems);
-    const bool is_unread = rc != 0 && rc != -EINVAL;
-    for (int i = 0; i < words->assignment_count && rc != -ENOMEM; i++)
-        rc = config_set(settings, words->assignments[i], problems);
+    const int rc = config_collect(settings, &words->config, problems);
     run_data_take_classes(settings);
     settings->only_classifies = true;
-    return rc == -ENOMEM || is_unread ? rc : settings_finish(settings, problems);
+    return rc != 0 && rc != -EINVAL ? rc : settings_finish(settings, problems);
 }
 
 static int trained_read_settings(struct settings *settings, const struct network_words *words)
@@ -368,10 +364,10 @@ int network_no_memory(const char *what)
 
 int network_words_check(const struct network_words *words, const char *command, const char *example)
 {
-    if (words->config != NULL && words->model != NULL)
+    if (words->config.path != NULL && words->model != NULL)
         log_message(LOG_ERROR, "%s: -m %s and -c both name a network: give only one of them", command,
                     words->model);
-    else if (words->config == NULL && words->weights == NULL)
+    else if (words->config.path == NULL && words->weights == NULL)
         log_message(LOG_ERROR, "%s: no weights and no configuration given: %spipetrain %s (see --help)", command,
                     program_folder(), example);
     else
@@ -379,15 +375,10 @@ int network_words_check(const struct network_words *words, const char *command, 
     return -EINVAL;
 }
 
-void network_words_assign(struct network_words *words, const char *assignment)
-{
-    words->assignments[words->assignment_count++] = (char *)(uintptr_t)assignment;
-}
-
 void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
                         unsigned uses)
 {
-    uses |= (words->weights == NULL ? USED_OF_RUN : 0u) | (words->config != NULL ? USED_WITH_CONFIG : 0u);
+    uses |= (words->weights == NULL ? USED_OF_RUN : 0u) | (words->config.path != NULL ? USED_WITH_CONFIG : 0u);
     option_unused_warn(settings, command, uses);
 }
 
@@ -400,7 +391,7 @@ static int run_command(const struct network_command *command, const struct netwo
         return code;
     if (settings_init(&settings) != 0)
         return network_no_memory("the settings");
-    code = words->config != NULL ? trained_read_settings(&settings, words) : own_network_settings(&settings, words);
+    code = words->config.path != NULL ? trained_read_settings(&settings, words) : own_network_settings(&settings, words);
     if (code == 0)
         code = command->run(&settings, words, argv, process_start_ns);
     settings_release(&settings);
@@ -410,19 +401,17 @@ static int run_command(const struct network_command *command, const struct netwo
 int network_command_run(const struct network_command *command, struct network_words *words, int argc, char **argv,
                         uint64_t process_start_ns)
 {
-    int code = EXIT_CODE_USAGE;
-    words->assignments = calloc((size_t)argc, sizeof(char *));
-    if (words->assignments == NULL)
-        return network_no_memory("the command line");
+    int first;
     output_end_with_reader();
-    const int rc = program_options_read(command->line, argc - 1, argv + 1, words);
+    const int rc = program_options_read(command->line, argc - 1, argv + 1, words, &first);
+    int code = (int)exit_code_of(rc, EXIT_CODE_USAGE);
     if (rc == 0 && words->wants_help) {
         (void)output_start();       /* on an error, output is unbuffered */
         command->print_usage(stdout);
         code = EXIT_CODE_OK;
-    } else if (rc == 0 && command->check(words, argc - 1, argv + 1) == 0)
+    } else if (rc == 0 && command->check(words, argv + 1 + first, argc - 1 - first) == 0)
         code = run_command(command, words, argv, process_start_ns);
-    free(words->assignments);
+    config_words_release(&words->config);
     return code;
 }
 

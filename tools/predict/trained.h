@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "loader/loader.h"
+#include "tools/lib/config/config.h"
 #include "tools/lib/config/option_needs.h"
 #include "tools/lib/config/program_option.h"
 #include "tools/lib/config/settings.h"
@@ -14,18 +15,14 @@
 
 /* From the command line; borrowed; NULL: not given. */
 struct network_words {
-    const char *config;         /* configuration file of the training run */
+    struct config_words config; /* the configuration of the training run, and --set, which overrides the others */
     const char *weights;        /* file */
     const char *model;          /* a name or a file; without `config`, if the weights do not contain the model */
-    char **assignments;         /* of --set; override the others; room for one in every argument */
-    int assignment_count;
     bool wants_help;
 };
 
 /* Check which of them are given. 0, or -EINVAL after a message, which shows `example`. */
 int network_words_check(const struct network_words *words, const char *command, const char *example);
-/* Add the value of --set. */
-void network_words_assign(struct network_words *words, const char *assignment);
 /* Name the options of --set that the command does not use. `uses`: one of enum command_use. */
 void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
                         unsigned uses);
@@ -35,8 +32,8 @@ void network_words_warn(const struct network_words *words, const struct settings
 struct network_command {
     const struct program_command *line;
     void (*print_usage)(FILE *out);
-    /* Check what was given, with the words after the options, from argv[optind] on. 0, or -EINVAL after a message. */
-    int (*check)(void *arguments, int argc, char **argv);
+    /* Check what was given, with the `count` words after the options. 0, or -EINVAL after a message. */
+    int (*check)(void *arguments, char **words, int count);
     /* Run it with the settings of the configuration, or of the weights' metadata. Returns the exit code. */
     int (*run)(struct settings *settings, const void *arguments, char **argv, uint64_t process_start_ns);
 };

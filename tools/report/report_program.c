@@ -1,7 +1,6 @@
 /* pipetrain-report: runs as one page for browsers. This file is the program: command line, files, exit code. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,35 +34,22 @@ struct request {
     bool may_replace;           /* whatever file is there */
 };
 
-enum { OPTION_VERSION = 256, OPTION_TRACE };    /* options without a letter */
+#define FIELD(name) .offset = offsetof(struct request, name)
 
 static const struct program_option options[] = {
-    { .letter = 'o', .name = "output", .value = "FILE",
+    { .letter = 'o', .name = "output", .value = "FILE", .store = STORE_TEXT, FIELD(output),
       .help = "the page to write (default " OUTPUT "); -: to stdout" },
-    { .letter = 'f', .name = "force", .help = "replace a file that exists and is not such a page" },
-    { .letter = 'h', .name = "help", .help = "this text" },
-    { .letter = OPTION_VERSION, .name = "version", .help = "the version" },
-    { .letter = OPTION_TRACE, .name = "trace", .value = "FILE" },     /* of earlier versions, refused with a hint */
+    { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(may_replace),
+      .help = "replace a file that exists and is not such a page" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },
+    { .name = "version", .store = STORE_FLAG, FIELD(wants_version), .help = "the version" },
+    { .name = "trace", .value = "FILE", .refused = "is no longer needed: open the trace in https://ui.perfetto.dev" },
     { .name = NULL },
 };
 
-static int usage_error(const char *message)
-{
-    log_message(LOG_ERROR, "%s (" PROGRAM " --help shows the usage)", message);
-    return -EINVAL;
-}
+static const struct program_command command_line = { .usage = PROGRAM, .options = options };
 
-static int read_option(struct request *request, int letter)
-{
-    switch (letter) {
-    case 'o': request->output = optarg; return 0;
-    case 'f': request->may_replace = true; return 0;
-    case 'h': request->wants_help = true; return 0;
-    case OPTION_VERSION: request->wants_version = true; return 0;
-    case OPTION_TRACE: return usage_error("--trace: open the trace in https://ui.perfetto.dev, which draws it");
-    default: return -EINVAL;    /* getopt_long has reported what is wrong */
-    }
-}
+#define usage_error(...) program_usage_error(&command_line, __VA_ARGS__)
 
 static int check_request(const struct request *request)
 {
@@ -78,16 +64,14 @@ static int check_request(const struct request *request)
 
 static int read_command_line(struct request *request, int argc, char **argv)
 {
-    struct program_words words;
-    *request = (struct request){ .output = OUTPUT };
-    program_option_words(options, "", &words);
-    int letter, rc = long_option_check(argc, argv, words.rows);
-    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1)
-        rc = read_option(request, letter);
+    int first;
+    *request = (struct request){ .output = NULL };
+    const int rc = program_options_read(&command_line, argc, argv, request, &first);
     if (rc < 0)
         return rc;
-    request->runs = argv + optind;
-    request->run_count = (size_t)(argc - optind);
+    request->output = request->output != NULL ? request->output : OUTPUT;
+    request->runs = argv + first;
+    request->run_count = (size_t)(argc - first);
     for (size_t i = 0; i < request->run_count; i++)
         for (size_t end = strlen(request->runs[i]); end > 1 && request->runs[i][end - 1] == '/'; end--)
             request->runs[i][end - 1] = '\0';

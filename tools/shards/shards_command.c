@@ -125,12 +125,12 @@ static int find_first_command(struct shards_request *request, int argc, char **a
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv)
 {
     struct shards_request request = { .jobs = processor_count(), .records = 3 };
-    int rc = find_first_command(&request, argc, argv);
+    int first = 0, rc = find_first_command(&request, argc, argv);
     if (rc == 0)
-        rc = program_options_read(&command_line, argc, argv, &request);
+        rc = program_options_read(&command_line, argc, argv, &request, &first);
     if (rc < 0)
         return rc;
-    const int first = optind + (request.command != NULL);
+    first += request.command != NULL;
     request.words = argv + first;
     request.word_count = first < argc ? (uint32_t)(argc - first) : 0;
     *request_out = request;

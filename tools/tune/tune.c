@@ -22,7 +22,6 @@
 #include "tools/tune/tune_report.h"
 
 #define DEFAULT_SECONDS 60
-#define LEAST_SECONDS 10.0
 #define FIRST_SECONDS 3.0       /* of training as configured, at most, */
 #define FIRST_SHARE 0.1         /* and as a share of all time */
 #define RETRY_SHARE 0.2         /* the same if the first time had too few steps */
@@ -39,22 +38,8 @@
 #define LONGER 4                /* times as long as a trial of the search, at most */
 #define ASSIGNMENT_BYTES 64
 
-enum { OPTION_TUNE = TRIAL_OPTION_OWN, OPTION_WRITE, OPTION_COMPARE };
-
-static const struct program_option options[] = {
-    { .letter = 'c', .name = "config", .value = "FILE",
-      .help = "the configuration; no pipe, because every run reads it" },
-    { .letter = OPTION_TUNE, .name = "tune", .value = "SECONDS", .may_lack_value = true,
-      .help = "time for all runs together (default 60, at least 10)" },
-    { .letter = OPTION_WRITE, .name = "tune-write",
-      .help = "change FILE as recommended; a copy of the old one stays as FILE.bak" },
-    { .letter = TRIAL_OPTION_SET, .name = "set", .value = "SECTION.KEY=VALUE",
-      .help = "override a key in all runs; may be repeated" },
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "compare", .value = "KEY=VALUE,VALUE..." },
-    TRIAL_OPTION_ROWS,
-};
-
 struct tune {
+    struct trial_words words;           /* the first member: see trial_command.h */
     double total_seconds;
     bool writes;                        /* --tune-write */
     bool is_cached;                     /* input.source = cached in the configuration */
@@ -69,6 +54,23 @@ struct tune {
     uint32_t other_load_count;
     int exit_code;
 };
+
+#define FIELD(name) .offset = offsetof(struct tune, name)
+
+static const struct program_option options[] = {
+    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(words.config.path),
+      .help = "the configuration; no pipe, because every run reads it" },
+    { .name = "tune", .value = "SECONDS", .may_lack_value = true, .store = STORE_SECONDS, .least_seconds = 10,
+      FIELD(total_seconds), .help = "time for all runs together (default 60, at least 10)" },
+    { .name = "tune-write", .store = STORE_FLAG, FIELD(writes),
+      .help = "change FILE as recommended; a copy of the old one stays as FILE.bak" },
+    { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(words.config.assignments),
+      .help = "override a key in all runs; may be repeated" },
+    { .name = "compare", .value = "KEY=VALUE,VALUE...", TRIAL_EXCLUDED("--tune") },
+    TRIAL_OPTION_ROWS("--tune"),
+};
+
+static const struct program_command command_line = { .usage = "pipetrain --tune", .options = options };
 
 /* ---- the command line ---- */
 
@@ -88,18 +90,9 @@ static void print_usage(FILE *out)
           "  pipetrain -c run.conf --tune=120 --tune-write\n", out);
 }
 
-static int parse_option(void *arg, int letter, char *value)
+static int prepare(struct trial_words *words, struct settings *settings, struct problems *problems)
 {
-    struct tune *const tune = arg;
-    if (letter == OPTION_TUNE && value != NULL)
-        return trial_command_seconds("--tune", value, LEAST_SECONDS, &tune->total_seconds);
-    tune->writes = tune->writes || letter == OPTION_WRITE;
-    return 0;
-}
-
-static int prepare(void *arg, struct settings *settings, struct problems *problems)
-{
-    struct tune *const tune = arg;
+    struct tune *const tune = (struct tune *)words;
     tune->is_cached = settings->input.source == INPUT_CACHED;
     if (settings->input.source == INPUT_SYNTHETIC)
         problems_add(problems, "--tune", "input.source = synthetic: nothing is read or decoded, so there is no input "
@@ -450,7 +443,7 @@ static void write_changes(struct tune *tune)
     char backup[CONFIG_BACKUP_SIZE];
     const struct tune_result *const result = &tune->result;
     const struct tune_candidate *const candidates = result->candidates;
-    const char *const path = tune->spec->config_path;
+    const char *const path = tune->words.config.path;
     const uint32_t count = tune_changes(&candidates[result->best].setting, &candidates[0].setting,
                                         result->space.has_cpu_towers, changes);
     if (count == 0)
@@ -486,8 +479,9 @@ static void find_foreign(const struct settings *file, const struct settings *all
 }
 
 /* Values that were measured with other settings than the file's would be wrong there. 0 or an exit code. */
-static int check_writing(const struct trial_spec *spec)
+static int check_writing(const struct config_words *config)
 {
+    const struct config_words only_file = { .path = config->path };
     struct settings file, all;
     struct problems problems;
     char words[1024] = "";
@@ -495,11 +489,9 @@ static int check_writing(const struct trial_spec *spec)
     int rc = settings_init(&file);
     rc = settings_init(&all) != 0 ? -ENOMEM : rc;
     if (rc == 0)
-        rc = config_read(&file, spec->config_path, &problems);
+        rc = config_collect(&file, &only_file, &problems);
     if (rc == 0)
-        rc = config_read(&all, spec->config_path, &problems);
-    for (size_t i = 0; i < spec->assignment_count && rc == 0; i++)
-        rc = config_set(&all, spec->assignments[i], &problems);
+        rc = config_collect(&all, config, &problems);
     if (rc == 0)
         find_foreign(&file, &all, words, sizeof(words));
     problems_print(&problems);
@@ -511,20 +503,20 @@ static int check_writing(const struct trial_spec *spec)
     if (words[0] == '\0')
         return EXIT_CODE_OK;
     log_message(LOG_ERROR, "--tune-write: what is measured with --set %s is not true of %s, which does not say so: write it "
-                "there first, or leave out --tune-write to print the settings only", words, spec->config_path);
+                "there first, or leave out --tune-write to print the settings only", words, config->path);
     return EXIT_CODE_USAGE;
 }
 
-static int run_tune(void *arg, const struct trial_spec *spec)
+static int run_tune(struct trial_words *words, const struct trial_spec *spec)
 {
-    struct tune *const tune = arg;
+    struct tune *const tune = (struct tune *)words;
     struct trial_spec own = *spec;
-    if (tune->writes && config_edit_is_read_only(spec->config_path)) {
+    if (tune->writes && config_edit_is_read_only(words->config.path)) {
         log_message(LOG_ERROR, "%s is read-only, so --tune-write cannot change it: make it writable (chmod u+w), or leave "
-                    "out --tune-write to print the settings only", spec->config_path);
+                    "out --tune-write to print the settings only", words->config.path);
         return EXIT_CODE_OUTPUT;
     }
-    const int code = tune->writes ? check_writing(spec) : EXIT_CODE_OK;
+    const int code = tune->writes ? check_writing(&words->config) : EXIT_CODE_OK;
     if (code != EXIT_CODE_OK)
         return code;
     own.skips_evaluation = true;
@@ -543,21 +535,14 @@ static int run_tune(void *arg, const struct trial_spec *spec)
     return tune->exit_code;
 }
 
-bool tune_command_is_meant(int argc, char **argv)
-{
-    return trial_command_has(argc, argv, "--tune") || trial_command_has(argc, argv, "--tune-write");
-}
+static const struct trial_command command = {
+    .name = "--tune", .example = "pipetrain -c run.conf --tune", .line = &command_line,
+    .print_usage = print_usage, .prepare = prepare, .run = run_tune,
+};
 
-int tune_command(int argc, char **argv)
+int tune_command(int argc, char **argv, uint64_t process_start_ns)
 {
     struct tune tune = { .total_seconds = DEFAULT_SECONDS };
-    const struct trial_command command = { .name = "--tune",
-                                           .example = "pipetrain -c run.conf --tune",
-                                           .options = options,
-                                           .print_usage = print_usage,
-                                           .parse = parse_option,
-                                           .prepare = prepare,
-                                           .run = run_tune,
-                                           .arg = &tune };
-    return trial_command_run(&command, argc, argv);
+    (void)process_start_ns;
+    return trial_command_run(&command, &tune.words, argc, argv);
 }

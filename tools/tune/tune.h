@@ -3,11 +3,9 @@
 #ifndef PIPETRAIN_TUNE_H
 #define PIPETRAIN_TUNE_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
-/* Is --tune or --tune-write among the words? */
-bool tune_command_is_meant(int argc, char **argv);
-/* Returns the program's exit code. As main. */
-int tune_command(int argc, char **argv);
+/* Run the command of the whole command line. Returns the exit code. */
+int tune_command(int argc, char **argv, uint64_t process_start_ns);
 
 #endif

@@ -93,7 +93,7 @@ expect_equal "$("$json_value" "$work/out" variants.0.threads_per_tower variants.
 # Other batches see other samples: nothing is said of what they learnt.
 compare --compare batch=32,64 --steps=12 --rounds=2 --format=json --progress=bar
 expect_code 2 '--progress=bar'
-expect_err '--progress=bar: wants line, one for each run, or none'
+expect_err "--progress: 'bar' is not one of: line, none"
 compare --compare batch=32,64 --steps=12 --rounds=2 --format=json --progress=none
 expect_code 0 'batches as JSON'
 expect_err_lines 0

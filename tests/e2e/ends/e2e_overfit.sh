@@ -63,7 +63,7 @@ expect_out_joined 'steps +batch 20, 1 step an epoch, 500 in all'
 # What makes no sense.
 overfit --overfit=0
 expect_code 2 'no samples'
-expect_err '^pipetrain: --overfit=0: not a number of samples'
+expect_err "^pipetrain: --overfit: '0' is not a whole number of at least 1"
 overfit --overfit=12x
 expect_code 2 'no number'
 overfit --overfit=5 --check

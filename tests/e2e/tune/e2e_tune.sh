@@ -175,9 +175,9 @@ refused() {
     expect_nothing_left "$2"
 }
 tune slow_decoder.conf --tune=5
-refused 2 'too little time' '^pipetrain: --tune=5: wants seconds, or numbers with units .*: from 10 to 86400 seconds$'
+refused 2 'too little time' "^pipetrain: --tune: '5' is not a time \\(seconds, or numbers with units .*: from 10 to 86400 seconds\\)"
 tune slow_decoder.conf --tune=soon
-refused 2 'no time' '^pipetrain: --tune=soon: wants seconds, or numbers with units'
+refused 2 'no time' "^pipetrain: --tune: 'soon' is not a time \\(seconds, or numbers with units"
 tune slow_decoder.conf --tune=10 -q --set input.source=synthetic
 refused 2 'no feed' '^--tune: input.source = synthetic: '
 PIPETRAIN_SLOW='forward 700000'
@@ -194,9 +194,9 @@ fi
 tune slow_decoder.conf --tune=10 -q --set devices.kind=null
 refused 2 'no towers' '^--tune: devices.kind = null: '
 tune slow_decoder.conf --tune --check
-refused 2 'two things at once' '^pipetrain: --tune does not go with --check'
+refused 2 'two things at once' '^pipetrain: --check does not go with --tune '
 tune slow_decoder.conf --tune --progress=json
-refused 2 'another progress' '^pipetrain: --progress=json: wants line, one for each run, or none$'
+refused 2 'another progress' "^pipetrain: --progress: 'json' is not one of: line, none "
 tune slow_decoder.conf --tune 30
 refused 2 'a time apart' "^pipetrain: unexpected argument '30'"
 tune slow_decoder.conf --tune --set input.prefetch_depht=2
@@ -217,7 +217,7 @@ done
 tune slow_decoder.conf --tune=10 --tune-write --set train.batch=8 --set run.name=x --set report.pace=2s --set "data.train=$work/none-*"
 refused 2 'several keys' 'measured with --set data.train = [^ ]* is not true'
 tune slow_decoder.conf --tune=5s
-refused 2 'too short a time' '--tune=5s: wants seconds, or numbers with units such as 90 s, 15 min, 1.5 h or 1h30m: from 10 to 86400 seconds'
+refused 2 'too short a time' "--tune: '5s' is not a time \\(seconds, or numbers with units such as 90 s, 15 min, 1.5 h or 1h30m: from 10 to 86400 seconds\\)"
 run "$slow" --tune
 refused 2 'no configuration' '^pipetrain: no configuration given: [^ ]*/pipetrain -c run.conf --tune$'
 run "$slow" --tune --help

@@ -186,7 +186,7 @@ expect_narrow 'the help'
 expect_out_joined 'SECTION. is optional if only one section has KEY'
 expect_end 2 'no configuration' run "$pipetrain" evaluate
 expect_end 2 'an option without its value' run "$pipetrain" evaluate -c
-expect_err "'-c' needs a value"
+expect_err '--config needs a value'
 expect_end 2 'a misspelt option' run "$pipetrain" evaluate -c tiny.conf --weigths=x
 expect_err "did you mean '--weights'"
 expect_end 2 'a word too many' evaluate raw more

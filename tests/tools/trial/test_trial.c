@@ -148,7 +148,7 @@ static void use(const char *part)
     snprintf(config, sizeof(config), "%s/%s.conf", folder, part);
     fixture_write_text(config, "[input]\nsource = synthetic\n[train]\nbatch = 8\n[devices]\nkind = cpu\n"
                                "threads_per_tower = 1\n");
-    spec = (struct trial_spec){ .config_path = config };
+    spec = (struct trial_spec){ .config.path = config };
 }
 
 static int set_up(void **state)
@@ -219,7 +219,7 @@ TEST_WITH(the_result_is_the_summary, set_up, tear_down)
 
 TEST_WITH(assignments_come_before_those_of_the_trial, set_up, tear_down)
 {
-    static const char *const assignments[] = { "train.batch=4", "train.batch=6", "train.steps=1", "devices.towers=2",
+    static const char *assignments[] = { "train.batch=4", "train.batch=6", "train.steps=1", "devices.towers=2",
                                                "checkpoint.every=1", "train.max_time=1 hour",
                                                "report.tensorboard=here", "report.prometheus=here.prom",
                                                "report.trace=here.json", "train.on_nan=rollback",
@@ -227,13 +227,13 @@ TEST_WITH(assignments_come_before_those_of_the_trial, set_up, tear_down)
     static const char *const own[] = { "train.batch=10", "train.steps=2" };
     use("train");
     spec.steps = 5;
-    spec.assignments = assignments;
-    spec.assignment_count = 9;      /* without the last two, which a trial cannot have */
+    spec.config.assignments.words = assignments;
+    spec.config.assignments.count = 9;      /* without the last two, which a trial cannot have */
     assert_int_equal(trial_run(&spec, &result), 0);
     assert_int_equal(result.batch, 6);
     spec.own = own;
     spec.own_count = 2;
-    spec.assignment_count = 11;
+    spec.config.assignments.count = 11;
     spec.skips_evaluation = spec.has_rollback = true;
     unlink(fixture_path(folder, "kept.json"));
     assert_int_equal(trial_run(&spec, &result), 0);
@@ -257,12 +257,12 @@ TEST_WITH(ends_when_its_time_is_over, set_up, tear_down)
 
 TEST_WITH(a_check_trains_nothing, set_up, tear_down)
 {
-    static const char *const wrong[] = { "devices.towers=9999" };
+    static const char *wrong[] = { "devices.towers=9999" };
     use("train");
     assert_int_equal(trial_check(&spec, &result), 0);
     assert_false(fixture_exists(fixture_path(folder, "kept.json")));
-    spec.assignments = wrong;
-    spec.assignment_count = 1;
+    spec.config.assignments.words = wrong;
+    spec.config.assignments.count = 1;
     assert_int_equal(trial_check(&spec, &result), -ECHILD);
     assert_int_equal(result.exit_code, EXIT_CODE_USAGE);
     assert_non_null(strstr(result.problem, "devices.towers"));

@@ -398,3 +398,19 @@ int config_set(struct settings *settings, const char *assignment, struct problem
     free(copy);
     return rc;
 }
+
+int config_collect(struct settings *settings, const struct config_words *words, struct problems *problems)
+{
+    const size_t problems_before = problems->count;
+    int rc = words->path != NULL ? config_read(settings, words->path, problems) : 0;
+    for (size_t i = 0; i < words->assignments.count && rc != -ENOMEM; i++)
+        if (config_set(settings, words->assignments.words[i], problems) == -ENOMEM)
+            rc = -ENOMEM;
+    return rc == 0 && problems->count > problems_before ? -EINVAL : rc;
+}
+
+void config_words_release(struct config_words *words)
+{
+    free(words->assignments.words);
+    words->assignments = (struct word_list){ .count = 0 };
+}

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "tools/lib/config/problems.h"
+#include "tools/lib/config/program_option.h"
 #include "tools/lib/config/settings.h"
 
 #define CONFIG_LINE_MAX 65536u          /* bytes */
@@ -24,6 +25,17 @@ int config_parse(struct settings *settings, const char *name, const char *text, 
 /* Apply one --set argument, "section.key=value", or "key=value" if only one section has the key; later ones win.
  * Call it after config_read. */
 int config_set(struct settings *settings, const char *assignment, struct problems *problems);
+
+/* What a command line says about the settings. Zero it first. */
+struct config_words {
+    const char *path;           /* of -c; NULL: not given */
+    struct word_list assignments;       /* of --set */
+};
+
+/* Read the file, if there is one, then apply the assignments, also where the file has problems. 0, or with problems added:
+ * -EINVAL, or an error of config_read. */
+int config_collect(struct settings *settings, const struct config_words *words, struct problems *problems);
+void config_words_release(struct config_words *words);
 
 #define CONFIG_TEXT_WAIT_SECONDS 10     /* without data from a pipe or a terminal */
 

@@ -1,13 +1,25 @@
-/* The options of pipetrain itself (evaluate and predict have their own). */
+/* The command line of pipetrain itself; evaluate, predict, --compare and --tune have their own. Called by the main thread. */
 #ifndef PIPETRAIN_PIPETRAIN_OPTIONS_H
 #define PIPETRAIN_PIPETRAIN_OPTIONS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/lib/config/config.h"
 #include "tools/lib/config/program_option.h"
 
-/* Options without a letter. WORD_ELSEWHERE: those of --compare and --tune, which parse their own command lines. */
-enum pipetrain_word { WORD_SET = 256, WORD_CHECK, WORD_DRY_RUN, WORD_OVERFIT, WORD_PROGRESS, WORD_DESCRIBE, WORD_NET,
-                      WORD_DOCTOR, WORD_VERSION, WORD_ELSEWHERE };
+/* Strings are those of argv. */
+struct pipetrain_words {
+    struct config_words config;
+    const char *describe, *help, *doctor;       /* their values, "" for all of it; NULL: not given */
+    uint64_t overfit;           /* samples; 0: not given */
+    bool check, dry_run, net, quiet, version;
+    char progress[64];          /* --progress as one of the assignments */
+};
 
 extern const struct program_option pipetrain_options[];
+
+/* Parse the command line. 0, or after a message -EINVAL or -ENOMEM; call config_words_release in both cases. */
+int pipetrain_words_read(struct pipetrain_words *words_out, int argc, char **argv);
 
 #endif

@@ -1,8 +1,7 @@
-/* The options of a program's command line: a table that drives parsing, --help and the manual page. */
+/* The command line of a program or command: a table of options drives parsing, --help and the manual page. */
 #ifndef PIPETRAIN_PROGRAM_OPTION_H
 #define PIPETRAIN_PROGRAM_OPTION_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,27 +9,40 @@
 
 #define PROGRAM_OPTIONS_MAX 31      /* rows of a table */
 
+/* The values of an option that may be repeated, in their order. Zero it first; free `words` at the end. */
+struct word_list {
+    const char **words;         /* of argv */
+    size_t count;
+};
+
 /* How program_options_read stores an option in the struct that it fills. */
 enum program_store {
     STORE_OTHER,            /* by the program's own function */
     STORE_FLAG,             /* bool: true */
-    STORE_TEXT,             /* const char *, of argv */
+    STORE_TEXT,             /* const char *, of argv; "" for an option without the value that it may lack */
+    STORE_LIST,             /* struct word_list: appended; all others are given once, or the last one wins */
+    STORE_CHOICE,           /* an enum: the index of the value in `choices` */
     STORE_NUMBER,           /* uint64_t, least to most */
     STORE_BYTES,            /* uint64_t: "64MiB", at least `least` */
+    STORE_SECONDS,          /* double: "90 s", `least_seconds` to a day; unchanged without a value */
 };
 
 /* A row; a table ends with one without a name. */
 struct program_option {
-    int letter;             /* a short option; 0, or what getopt_long returns (>= 256): a long option only */
+    char letter;            /* a short option; 0: a long option only */
     const char *name;
     const char *value;      /* the value's name in --help, "FILE"; NULL: it has none */
     bool may_lack_value;    /* --name or --name=VALUE; the letter then takes none */
-    const char *help;       /* NULL: an option of another program that is refused with its name, and not shown */
+    const char *help;       /* NULL: not shown */
     const char *more;       /* further sentences for the manual page; NULL: none */
     const char *example;    /* a command line; NULL: none */
     enum program_store store;
     size_t offset;          /* of the field in the struct */
     uint64_t least, most;
+    double least_seconds;
+    const char *const *choices;         /* names; NULL after the last */
+    const char *instead;    /* STORE_TEXT: what to do instead of giving it twice; NULL: nothing */
+    const char *refused;    /* why the option, which another program, command or version has, is refused; NULL: it is not */
     unsigned group;         /* bits for the program's own use */
 };
 
@@ -46,24 +58,15 @@ struct program_command {
     int (*store)(void *out, const struct program_option *option, const char *value);
 };
 
-/* Parse the options into *out. 0, or -EINVAL after a message; the first word that is no option is argv[optind]. Only
- * whole names of long options are accepted. */
-int program_options_read(const struct program_command *command, int argc, char **argv, void *out);
+/* Parse the options into *out, which has the defaults. The words that are no options are then at the end of argv, from
+ * argv[*first_out] on. Only whole names of long options are accepted; an option that takes a text is given once, or twice
+ * with the same text. Returns 0, or after a message -EINVAL or -ENOMEM; *out is partly filled then. */
+int program_options_read(const struct program_command *command, int argc, char **argv, void *out, int *first_out);
+/* Append a value of the option --`name`, which has to outlive the list. 0, or -ENOMEM after a message. */
+int program_list_add(struct word_list *list, const char *name, const char *word);
 /* Report "NAME: MESSAGE (PROGRAM --help shows the usage)"; returns -EINVAL. */
 int program_usage_error(const struct program_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* A table in the form of getopt_long. */
-struct program_words {
-    struct option rows[PROGRAM_OPTIONS_MAX + 1];
-    char letters[2 + 2 * PROGRAM_OPTIONS_MAX];
-};
-
-/* `first`: what comes before the letters, ":" or "". Rows without a letter get 256 plus their number. */
-void program_option_words(const struct program_option *table, const char *first, struct program_words *words_out);
-/* Refuse what getopt_long would take for another option, or say little about: unknown long options, abbreviations of
- * known ones, and negative numbers. Before getopt_long. 0, or -EINVAL after a message with the nearest name. */
-int long_option_check(int argc, char **argv, const struct option *rows);
 
 /* ---- help ---- */
 

@@ -125,17 +125,17 @@ static int make_argv(struct trial *trial)
 {
     static const char *const no_evaluation = "data.validation=", *const no_rollback = "train.on_nan=stop";
     const struct trial_spec *const spec = trial->spec;
-    char **const argv = calloc(2 * (spec->assignment_count + spec->own_count + OPTIONS_MAX + 2) + 5, sizeof(*argv));
+    char **const argv = calloc(2 * (spec->config.assignments.count + spec->own_count + OPTIONS_MAX + 2) + 5, sizeof(*argv));
     size_t count = 0;
     trial->argv = argv;
     if (argv == NULL || make_words(trial) != 0)
         return -ENOMEM;
     argv[count++] = program_invocation_name;
     argv[count++] = (char *)"-c";
-    argv[count++] = (char *)spec->config_path;
+    argv[count++] = (char *)spec->config.path;
     if (trial->only_checks)
         argv[count++] = (char *)"--check";
-    count = add_sets(argv, count, spec->assignments, spec->assignment_count);
+    count = add_sets(argv, count, spec->config.assignments.words, spec->config.assignments.count);
     count = add_sets(argv, count, &no_evaluation, spec->skips_evaluation);
     count = add_sets(argv, count, &no_rollback, spec->has_rollback);
     count = add_sets(argv, count, spec->own, spec->own_count);

@@ -7,18 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/lib/config/config.h"
 #include "tools/lib/run/account.h"
 
 #define TRIAL_STEPS_MAX UINT64_C(1000000)
 #define TRIAL_PROBLEM_BYTES 4096u
 
 struct trial_spec {
-    const char *config_path;            /* a file, no pipe: every trial reads it again */
-    /* Assignments as --set takes them. Later ones win: first those of the command line, then those of this trial, last
-     * the options that every trial sets (in_trials in option_table). */
-    const char *const *assignments;
-    size_t assignment_count;
-    const char *const *own;
+    /* Lent. The file is no pipe: every trial reads it again. Later assignments win: first those of the command line, then
+     * those of this trial, last the options that every trial sets (in_trials in option_table). */
+    struct config_words config;
+    const char *const *own;     /* assignments as --set takes them */
     size_t own_count;
     bool skips_evaluation;      /* data.validation is empty, unless `own` sets it */
     bool has_rollback;          /* the configuration has train.on_nan = rollback: set to stop, since a trial saves no

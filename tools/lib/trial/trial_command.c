@@ -2,8 +2,6 @@
 #include "tools/lib/trial/trial_command.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,86 +10,21 @@
 #include "stage/text/output.h"
 #include "stage/text/program_folder.h"
 #include "tools/lib/config/config.h"
-#include "tools/lib/config/program_option.h"
 #include "tools/lib/run/ranks/startup_abort.h"
 #include "tools/lib/signals.h"
-#include "tools/lib/text/quantity.h"
 
-#define SECONDS_MAX 86400.0
+const char *const trial_progress_names[] = { [TRIAL_PROGRESS_LINE] = "line", [TRIAL_PROGRESS_NONE] = "none", NULL };
 
-struct arguments {
-    const struct trial_command *command;
-    const char *config_path;
-    const char **assignments;           /* argc places */
-    size_t assignment_count;
-    bool help, quiet;
-};
-
-int trial_command_usage_error(const char *option, const char *value, const char *wants)
+/* The words after the options. 0, or -EINVAL after a message. */
+static int check_words(const struct trial_command *command, const struct trial_words *words, const char *unexpected)
 {
-    log_message(LOG_ERROR, "%s=%.40s: wants %s", option, value, wants);
-    return -EINVAL;
-}
-
-int trial_command_seconds(const char *option, const char *value, double least, double *seconds_out)
-{
-    char wants[160];
-    double seconds = 0;
-    (void)quantity_seconds(value, &seconds);
-    if (!(seconds >= least) || seconds > SECONDS_MAX) {
-        snprintf(wants, sizeof(wants), QUANTITY_SECONDS ": from %g to %g seconds", least, SECONDS_MAX);
-        return trial_command_usage_error(option, value, wants);
-    }
-    *seconds_out = seconds;
-    return 0;
-}
-
-static int parse_progress(const char *value, bool *quiet_out)
-{
-    const bool is_none = strcmp(value, "none") == 0;
-    if (!is_none && strcmp(value, "line") != 0)
-        return trial_command_usage_error("--progress", value, "line, one for each run, or none");
-    *quiet_out = is_none;
-    return 0;
-}
-
-static int parse_option(struct arguments *arguments, int letter, const char *name)
-{
-    const struct trial_command *const command = arguments->command;
-    switch (letter) {
-    case 'c': arguments->config_path = optarg; return 0;
-    case 'h': arguments->help = true; return 0;
-    case 'q': arguments->quiet = true; return 0;
-    case TRIAL_OPTION_SET: arguments->assignments[arguments->assignment_count++] = optarg; return 0;
-    case TRIAL_OPTION_PROGRESS: return parse_progress(optarg, &arguments->quiet);
-    case TRIAL_OPTION_EXCLUDED: log_message(LOG_ERROR, "%s does not go with --%s", command->name, name); return -EINVAL;
-    default: break;
-    }
-    const int rc = letter >= TRIAL_OPTION_OWN ? command->parse(command->arg, letter, optarg) : -EINVAL;
-    arguments->help = arguments->help || rc > 0;
-    return rc < 0 ? rc : 0;
-}
-
-/* 0, or -EINVAL after a message. */
-static int parse_arguments(struct arguments *arguments, int argc, char **argv)
-{
-    const struct trial_command *const command = arguments->command;
-    struct program_words words;
-    program_option_words(command->options, "", &words);
-    int letter, row = 0, rc = long_option_check(argc, argv, words.rows);
-    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, &row)) != -1)
-        rc = parse_option(arguments, letter, words.rows[row].name);
-    if (rc != 0 || arguments->help)
-        return rc;
-    if (optind < argc) {
-        log_message(LOG_ERROR, "unexpected argument '%s': %s%s", argv[optind], program_folder(), command->example);
-        return -EINVAL;
-    }
-    if (arguments->config_path == NULL) {
+    if (unexpected != NULL)
+        log_message(LOG_ERROR, "unexpected argument '%s': %s%s", unexpected, program_folder(), command->example);
+    else if (words->config.path == NULL)
         log_message(LOG_ERROR, "no configuration given: %s%s", program_folder(), command->example);
-        return -EINVAL;
-    }
-    return 0;
+    else
+        return 0;
+    return -EINVAL;
 }
 
 /* Also true for a terminal: the second trial could not read it again. */
@@ -108,44 +41,39 @@ static void check_file(const char *path, struct problems *problems)
                                      "file");
 }
 
-static int read_configuration(const struct arguments *arguments, struct settings *settings, struct problems *problems)
+static int read_configuration(const struct trial_command *command, struct trial_words *words, struct settings *settings,
+                              struct problems *problems)
 {
-    const struct trial_command *const command = arguments->command;
-    check_file(arguments->config_path, problems);
+    check_file(words->config.path, problems);
     if (problems->count > 0)
         return -EINVAL;
-    int rc = config_read(settings, arguments->config_path, problems);
-    for (size_t i = 0; i < arguments->assignment_count && rc == 0; i++)
-        rc = config_set(settings, arguments->assignments[i], problems);
-    if (rc == 0 && problems->count == 0)
+    int rc = config_collect(settings, &words->config, problems);
+    if (rc == 0)
         check_file(settings->model.file, problems);
     if (rc == 0 && problems->count == 0)
-        rc = command->prepare(command->arg, settings, problems);
+        rc = command->prepare(words, settings, problems);
     return rc == 0 && problems->count > 0 ? -EINVAL : rc;
 }
 
 /* Messages are written by threads, so signals are blocked first. */
-static int run_trials(const struct arguments *arguments, bool has_rollback)
+static int run_trials(const struct trial_command *command, struct trial_words *words, bool has_rollback)
 {
-    const struct trial_spec spec = { .config_path = arguments->config_path,
-                                     .assignments = arguments->assignments,
-                                     .assignment_count = arguments->assignment_count,
-                                     .has_rollback = has_rollback };
+    const struct trial_spec spec = { .config = words->config, .has_rollback = has_rollback };
     signals_block();
-    if (arguments->quiet)
+    if (words->is_quiet || words->progress == TRIAL_PROGRESS_NONE)
         log_only_errors();
     const int rc = output_start();
     if (rc == 0)
-        return arguments->command->run(arguments->command->arg, &spec);
+        return command->run(words, &spec);
     log_message(LOG_ERROR, "output could not be started: %s", exit_cause(rc));
     return EXIT_CODE_MEMORY;
 }
 
-static int run_command(const struct arguments *arguments)
+static int run_command(const struct trial_command *command, struct trial_words *words)
 {
     struct settings settings;
     struct problems problems;
-    int code = startup_refuse_command(arguments->command->name);
+    int code = startup_refuse_command(command->name);
     if (code != EXIT_CODE_OK)
         return code;
     if (settings_init(&settings) != 0) {
@@ -153,11 +81,11 @@ static int run_command(const struct arguments *arguments)
         return EXIT_CODE_MEMORY;
     }
     problems_init(&problems);
-    const int rc = read_configuration(arguments, &settings, &problems);
+    const int rc = read_configuration(command, words, &settings, &problems);
     const bool has_rollback = settings.train.on_nan == ON_NAN_ROLLBACK;
     code = problems_end(&problems, rc == 0 ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_USAGE));
     settings_release(&settings);
-    return code == EXIT_CODE_OK ? run_trials(arguments, has_rollback) : code;
+    return code == EXIT_CODE_OK ? run_trials(command, words, has_rollback) : code;
 }
 
 static int print_help(const struct trial_command *command)
@@ -167,26 +95,15 @@ static int print_help(const struct trial_command *command)
     return EXIT_CODE_OK;
 }
 
-bool trial_command_has(int argc, char **argv, const char *option)
+int trial_command_run(const struct trial_command *command, struct trial_words *words, int argc, char **argv)
 {
-    const size_t bytes = strlen(option);
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], option, bytes) == 0 && (argv[i][bytes] == '\0' || argv[i][bytes] == '='))
-            return true;
-    return false;
-}
-
-int trial_command_run(const struct trial_command *command, int argc, char **argv)
-{
-    struct arguments arguments = { .command = command,
-                                   .assignments = calloc((size_t)argc, sizeof(*arguments.assignments)) };
-    if (arguments.assignments == NULL) {
-        log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
-    int code = EXIT_CODE_USAGE;
-    if (parse_arguments(&arguments, argc, argv) == 0)
-        code = arguments.help ? print_help(command) : run_command(&arguments);
-    free(arguments.assignments);
+    int first;
+    const int rc = program_options_read(command->line, argc, argv, words, &first);
+    int code = (int)exit_code_of(rc, EXIT_CODE_USAGE);
+    if (rc == 0 && words->wants_help)
+        code = print_help(command);
+    else if (rc == 0 && check_words(command, words, first < argc ? argv[first] : NULL) == 0)
+        code = run_command(command, words);
+    config_words_release(&words->config);
     return code;
 }

@@ -11,46 +11,48 @@
 #include "tools/lib/config/settings.h"
 #include "tools/lib/trial/trial.h"
 
-/* Letters of the options; those of one command begin at TRIAL_OPTION_OWN. */
-enum { TRIAL_OPTION_SET = 256, TRIAL_OPTION_PROGRESS, TRIAL_OPTION_EXCLUDED, TRIAL_OPTION_OWN };
+/* The words of both. The struct that a command's options fill begins with it. */
+struct trial_words {
+    struct config_words config;
+    bool wants_help, is_quiet;
+    enum trial_progress { TRIAL_PROGRESS_LINE, TRIAL_PROGRESS_NONE } progress;
+};
 
-/* Rows at the end of both tables of options. */
-#define TRIAL_OPTION_ROWS \
-    { .letter = 'q', .name = "quiet", .help = "print only errors and the result" }, \
-    { .letter = TRIAL_OPTION_PROGRESS, .name = "progress", .value = "KIND", \
+extern const char *const trial_progress_names[];
+
+#define TRIAL_FIELD(name) .offset = offsetof(struct trial_words, name)
+#define TRIAL_EXCLUDED(command) .refused = "does not go with " command
+
+/* Rows at the end of the table of options of `command`, "--tune". */
+#define TRIAL_OPTION_ROWS(command) \
+    { .letter = 'q', .name = "quiet", .store = STORE_FLAG, TRIAL_FIELD(is_quiet), \
+      .help = "print only errors and the result" }, \
+    { .name = "progress", .value = "KIND", .store = STORE_CHOICE, TRIAL_FIELD(progress), \
+      .choices = trial_progress_names, \
       .help = "line (default): a line for each run on stderr; none: as --quiet" }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "check" }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "dry-run" }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "overfit", .value = "N" }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "doctor", .value = "json", .may_lack_value = true }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "describe", .value = "MODEL", .may_lack_value = true }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "net" }, \
-    { .letter = TRIAL_OPTION_EXCLUDED, .name = "version" }, \
-    { .letter = 'h', .name = "help", .help = "this text" }, \
+    { .name = "check", TRIAL_EXCLUDED(command) }, \
+    { .name = "dry-run", TRIAL_EXCLUDED(command) }, \
+    { .name = "overfit", .value = "N", TRIAL_EXCLUDED(command) }, \
+    { .name = "doctor", .value = "json", .may_lack_value = true, TRIAL_EXCLUDED(command) }, \
+    { .name = "describe", .value = "MODEL", .may_lack_value = true, TRIAL_EXCLUDED(command) }, \
+    { .name = "net", TRIAL_EXCLUDED(command) }, \
+    { .name = "version", TRIAL_EXCLUDED(command) }, \
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, TRIAL_FIELD(wants_help), .help = "this text" }, \
     { .name = NULL }
 
 struct trial_command {
     const char *name;                   /* "--tune" */
     const char *example;                /* a complete command line */
-    const struct program_option *options;
+    const struct program_command *line;
     void (*print_usage)(FILE *out);
-    /* An option from TRIAL_OPTION_OWN on. Returns 0; 1 to print the usage; -EINVAL after a message. */
-    int (*parse)(void *arg, int letter, char *value);
     /* The configuration was read, with the assignments of --set. Returns 0 or a negative errno; either may leave
      * problems. */
-    int (*prepare)(void *arg, struct settings *settings, struct problems *problems);
+    int (*prepare)(struct trial_words *words, struct settings *settings, struct problems *problems);
     /* Runs the trials, whose spec comes with everything the command line says. Returns the program's exit code. */
-    int (*run)(void *arg, const struct trial_spec *spec);
-    void *arg;
+    int (*run)(struct trial_words *words, const struct trial_spec *spec);
 };
 
-/* Is the option among the words, alone or as OPTION=VALUE? */
-bool trial_command_has(int argc, char **argv, const char *option);
-/* All of it. Returns the program's exit code. */
-int trial_command_run(const struct trial_command *command, int argc, char **argv);
-/* "OPTION=VALUE: wants WHAT" as an error. Returns -EINVAL. */
-int trial_command_usage_error(const char *option, const char *value, const char *wants);
-/* Parses a time from `least` to a day. Returns 0 or -EINVAL after a message. */
-int trial_command_seconds(const char *option, const char *value, double least, double *seconds_out);
+/* All of it. `words` has the defaults. Returns the program's exit code. */
+int trial_command_run(const struct trial_command *command, struct trial_words *words, int argc, char **argv);
 
 #endif

@@ -126,6 +126,7 @@ tools_tests = \
 	%D%/tools/test_glyph \
 	%D%/tools/test_image_change \
 	%D%/tools/test_image_check \
+	%D%/tools/test_image_copies \
 	%D%/tools/test_limits \
 	%D%/tools/test_memory_fit \
 	%D%/tools/test_memory_plan \

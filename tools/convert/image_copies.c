@@ -22,7 +22,7 @@
 /* An image of a set. Outside of the training set the first of equal ones stands for all of them. */
 struct set_image {
     uint64_t hash, index;
-    uint64_t trained;           /* the first like it in the training set, or NONE */
+    uint64_t trained;           /* the first like it in the training set, if possible with a known label; or NONE */
     uint64_t relabelled;        /* the first one there with another label than that, or NONE */
 };
 
@@ -127,14 +127,16 @@ static bool labels_differ(uint32_t one, uint32_t other)
 
 static void look_at_trained(const struct image_copies *copies, struct set_images *held)
 {
+    const uint32_t *const labels = copies->labels[0];
+
     for (uint64_t i = 0; i < copies->sources[0].record_count; i++) {
         const uint64_t hash = copies->hashes[0][i];
         struct set_image *const first = hash != 0 ? find_first(held, hash) : NULL;
         if (first == NULL)
             continue;
-        if (first->trained == NONE)
+        if (first->trained == NONE || (labels[first->trained] == LABEL_UNKNOWN && labels[i] != LABEL_UNKNOWN))
             first->trained = i;
-        if (first->relabelled == NONE && labels_differ(copies->labels[0][first->trained], copies->labels[0][i]))
+        if (first->relabelled == NONE && labels_differ(labels[first->trained], labels[i]))
             first->relabelled = i;
     }
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 void dataset_close(struct dataset *dataset)
 {
@@ -87,57 +88,55 @@ uint64_t dataset_number(const struct dataset *dataset, const struct dataset_plac
 
 /* ---- overlaps ---- */
 
-struct identity {
-    uint64_t device, inode;
+/* What two equal shards have in common: device and inode of a file, or checksum and count of its records. */
+struct shard_key {
+    uint64_t first, second;
 };
 
 /* False for a shard that has none. */
-typedef bool (*identity_fn)(struct identity *identity_out, const struct dataset *dataset, uint32_t shard);
+typedef bool (*shard_key_fn)(struct shard_key *key_out, const struct dataset *dataset, uint32_t shard);
 
-static bool identity_of_file(struct identity *identity_out, const struct dataset *dataset, uint32_t shard)
+static bool key_of_file(struct shard_key *key_out, const struct dataset *dataset, uint32_t shard)
 {
     const struct shard_source *const source = dataset->sources[shard];
     if (source != NULL)
-        *identity_out = (struct identity){ source->device, source->stamp.inode };
+        *key_out = (struct shard_key){ source->device, source->stamp.inode };
     return source != NULL;
 }
 
-static bool identity_of_records(struct identity *identity_out, const struct dataset *dataset, uint32_t shard)
+static bool key_of_records(struct shard_key *key_out, const struct dataset *dataset, uint32_t shard)
 {
     const struct shard_index *const index = &dataset->indexes[shard];
-    *identity_out = (struct identity){ index->contents, index->record_count + index->left_out };
-    return identity_out->inode > 0;
+    *key_out = (struct shard_key){ index->contents, index->record_count + index->left_out };
+    return key_out->second > 0;
 }
 
-static int identity_compare(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
-    const struct identity *const one = a, *const other = b;
-    if (one->device != other->device)
-        return one->device < other->device ? -1 : 1;
-    return (one->inode > other->inode) - (one->inode < other->inode);
+    return memcmp(a, b, sizeof(struct shard_key));
 }
 
-/* The identities of all shards that have one. Returns their count. */
-static uint32_t identify(struct identity *identities, const struct dataset *dataset, identity_fn identity_of)
+/* The keys of all shards that have one. Returns their count. */
+static uint32_t list_keys(struct shard_key *keys, const struct dataset *dataset, shard_key_fn key_of)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < dataset->shard_count; i++)
-        count += identity_of(&identities[count], dataset, i);
+        count += key_of(&keys[count], dataset, i);
     return count;
 }
 
 static int find_common(struct dataset_overlap *overlap_out, const struct dataset *dataset, const struct dataset *other,
-                       identity_fn identity_of)
+                       shard_key_fn key_of)
 {
-    struct identity *const known = calloc((size_t)other->shard_count + 1, sizeof(*known)), wanted;
+    struct shard_key *const known = calloc((size_t)other->shard_count + 1, sizeof(*known)), wanted;
     struct dataset_overlap overlap = { 0 };
     if (known == NULL)
         return -ENOMEM;
-    const uint32_t known_count = identify(known, other, identity_of);
-    qsort(known, known_count, sizeof(*known), identity_compare);
+    const uint32_t known_count = list_keys(known, other, key_of);
+    qsort(known, known_count, sizeof(*known), compare_keys);
     for (uint32_t i = dataset->shard_count; i-- > 0;) {
-        if (known_count == 0 || !identity_of(&wanted, dataset, i) ||
-            bsearch(&wanted, known, known_count, sizeof(*known), identity_compare) == NULL)
+        if (!key_of(&wanted, dataset, i) ||
+            bsearch(&wanted, known, known_count, sizeof(*known), compare_keys) == NULL)
             continue;
         overlap.count++;
         overlap.first = i;
@@ -150,10 +149,10 @@ static int find_common(struct dataset_overlap *overlap_out, const struct dataset
 int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
                          const struct dataset *other)
 {
-    return find_common(overlap_out, dataset, other, identity_of_file);
+    return find_common(overlap_out, dataset, other, key_of_file);
 }
 
 int dataset_copies_find(struct dataset_overlap *overlap_out, const struct dataset *dataset, const struct dataset *other)
 {
-    return find_common(overlap_out, dataset, other, identity_of_records);
+    return find_common(overlap_out, dataset, other, key_of_records);
 }

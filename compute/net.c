@@ -640,3 +640,11 @@ size_t net_most_numbers(const struct net *net)
         most = net->parameters[i].count > most ? net->parameters[i].count : most;
     return most;
 }
+
+const struct parameter *net_parameter_find(const struct net *net, const char *name)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (strcmp(net->parameters[i].name, name) == 0)
+            return &net->parameters[i];
+    return NULL;
+}

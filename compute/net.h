@@ -189,6 +189,8 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 int net_finish(struct net *net);
 /* The number count of the largest parameter; 0 without parameters. */
 size_t net_most_numbers(const struct net *net);
+/* NULL: the network has no parameter of that name. */
+const struct parameter *net_parameter_find(const struct net *net, const char *name);
 /* Freeze a trained parameter, as PyTorch's requires_grad = False does: forward and the gradients of other parameters
  * use it, but it is not updated. The running statistics of its layer still are. After net_finish and before the net
  * is used. Training needs at least one parameter that is not frozen. */

@@ -14,7 +14,7 @@
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/lib/config/config.h"
-#include "tools/lib/results/tensor_match.h"
+#include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/weights.h"
 
 /* No call of the program (--wrap) gets memory while this is set. */

@@ -2,7 +2,6 @@
 #include "tools/predict/trained.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +65,7 @@ static bool learned_something_else(const char *path)
 {
     char problem[256], shown[256], quoted[PATH_MAX];
     struct tensor_file file;
-    if (tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)) != 0)
+    if (tensor_file_open(&file, path, problem, sizeof(problem)) != 0)
         return false;
     const char *const learned = safetensors_index_text(&file.index, WEIGHTS_LEARNED);
     if (learned != NULL) {
@@ -159,7 +158,7 @@ static int read_weights_settings(struct settings *settings, const struct network
 {
     char problem[256];
     struct tensor_file file;
-    int rc = tensor_file_open(&file, AT_FDCWD, words->weights, problem, sizeof(problem));
+    int rc = tensor_file_open(&file, words->weights, problem, sizeof(problem));
     if (rc != 0) {
         problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
         return rc;

@@ -1,7 +1,6 @@
 /* Tests of safetensors files as a whole: lengths, headers and data that do not fit each other are refused, each with
  * what is wrong, and none takes memory by what it claims. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ static int open_file(uint64_t said, const char *header, size_t header_bytes, siz
     memcpy(file_bytes + LENGTH_BYTES, header, header_bytes);
     fixture_write(path, file_bytes, bytes);
     free(file_bytes);
-    const int rc = tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem));
+    const int rc = tensor_file_open(&file, path, problem, sizeof(problem));
     assert_int_equal(rc == 0, problem[0] == '\0');
     if (rc == 0)
         tensor_file_close(&file);
@@ -68,11 +67,11 @@ TEST_WITH(a_file_shorter_than_its_length_is_refused_at_every_length, fixture_fol
     memcpy(bytes + LENGTH_BYTES, header, sizeof(header) - 1);
     for (size_t i = 0; i < sizeof(bytes); i++) {
         fixture_write(path, bytes, i);
-        assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), -EBADMSG);
+        assert_int_equal(tensor_file_open(&file, path, problem, sizeof(problem)), -EBADMSG);
         assert_true(problem[0] != '\0');
     }
     fixture_write(path, bytes, sizeof(bytes));
-    assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), 0);
+    assert_int_equal(tensor_file_open(&file, path, problem, sizeof(problem)), 0);
     tensor_file_close(&file);
 }
 
@@ -143,7 +142,7 @@ TEST_WITH(files_of_other_kinds_are_named, fixture_folder_make, fixture_folder_re
         struct tensor_file file;
         char problem[256], begin[256];
         fixture_write(path, kinds[i].front, kinds[i].bytes);
-        assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), -EBADMSG);
+        assert_int_equal(tensor_file_open(&file, path, problem, sizeof(problem)), -EBADMSG);
         snprintf(begin, sizeof(begin), "is not a safetensors file, but %s", kinds[i].kind);
         if (strncmp(problem, begin, strlen(begin)) != 0)
             fail_msg("'%s' does not begin with '%s'", problem, begin);
@@ -158,7 +157,7 @@ TEST_WITH(files_of_no_known_kind_are_only_refused, fixture_folder_make, fixture_
         struct tensor_file file;
         char problem[256];
         fixture_write_text(fixture_path(folder, "file"), rows[i].text);
-        assert_int_equal(tensor_file_open(&file, AT_FDCWD, fixture_path(folder, "file"), problem, sizeof(problem)), -EBADMSG);
+        assert_int_equal(tensor_file_open(&file, fixture_path(folder, "file"), problem, sizeof(problem)), -EBADMSG);
         assert_string_equal(problem, rows[i].problem);
     }
 }

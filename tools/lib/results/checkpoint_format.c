@@ -50,6 +50,15 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
              place.part == CHECKPOINT_CARRIED ? "carried" : net->parameters[place.parameter].name);
 }
 
+bool checkpoint_name_is_state(const char *name)
+{
+    static const char *const prefixes[] = { "optim.", "raw.", "tower.", "carried" };
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place)
 {
     if (place.tower > 0 && shape->is_same)

@@ -54,6 +54,8 @@ struct checkpoint_layout {
  * Prefixes: "raw." for trained weights where averages have the plain names, "optim.0." for the optimizer's buffers,
  * "tower.1." for what another tower has of its own. What the backend carries is "carried". */
 void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[TENSOR_NAME_BYTES]);
+/* Is it the name of such a tensor, and not of weights or statistics? */
+bool checkpoint_name_is_state(const char *name);
 /* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization
  * and what is carried. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,15 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <xxhash.h>
-
 #include "compute/floats.h"
 #include "compute/snapshot.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/lib/results/tensor_file.h"
 
-#define CHUNK_BYTES ((size_t)1 << 20)   /* read at a time */
 #define LENGTH_BYTES 8u
 #define PROBLEM(...) (snprintf(problem->text, sizeof(problem->text), __VA_ARGS__), -EBADMSG)
 
@@ -44,38 +40,11 @@ static int check_header(const struct checkpoint_reader *reader, struct checkpoin
     return rc;
 }
 
-static int hash_of(const struct checkpoint_reader *reader, const struct safetensors_tensor *tensor, void *chunk,
-                   XXH3_state_t *state, uint64_t *hash_out)
-{
-    struct safetensors_tensor part = *tensor;
-    XXH3_64bits_reset(state);
-    for (uint64_t done = 0; done < tensor->bytes; done += part.bytes) {
-        part.offset = tensor->offset + done;
-        part.bytes = tensor->bytes - done < CHUNK_BYTES ? tensor->bytes - done : CHUNK_BYTES;
-        const int rc = tensor_file_read(&reader->file, &part, chunk);
-        if (rc != 0)
-            return rc;
-        XXH3_64bits_update(state, chunk, part.bytes);
-    }
-    *hash_out = XXH3_64bits_digest(state);
-    return 0;
-}
-
 static int check_tensors(const struct checkpoint_reader *reader, struct checkpoint_problem *problem)
 {
-    void *const chunk = malloc(CHUNK_BYTES);
-    XXH3_state_t *const state = XXH3_createState();
-    int rc = chunk == NULL || state == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < reader->file.index.count && rc == 0; i++) {
-        const struct safetensors_tensor *const tensor = &reader->file.index.tensors[i];
-        uint64_t hash = 0;
-        rc = hash_of(reader, tensor, chunk, state, &hash);
-        if (rc == 0 && !tensor_file_has_hash(&reader->file, tensor, hash, false))
-            rc = PROBLEM("its tensor '%.80s' is damaged", tensor->name);
-    }
-    XXH3_freeState(state);
-    free(chunk);
-    return rc;
+    const struct safetensors_tensor *damaged;
+    const int rc = tensor_file_verify(&reader->file, &damaged);
+    return rc == -EILSEQ ? PROBLEM("its tensor '%.80s' is damaged", damaged->name) : rc;
 }
 
 /* ---- metadata ---- */
@@ -127,7 +96,7 @@ int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *pa
     snprintf(reader->path, sizeof(reader->path), "%s", path);
     reader->file.fd = -1;
     problem->text[0] = '\0';
-    int rc = tensor_file_open(&reader->file, AT_FDCWD, path, problem->text, sizeof(problem->text));
+    int rc = tensor_file_open(&reader->file, path, problem->text, sizeof(problem->text));
     if (rc == 0)
         rc = read_mark(reader, problem);
     if (rc == 0)
@@ -226,10 +195,7 @@ static const struct safetensors_tensor *find_tensor(const struct checkpoint_read
 {
     char name[TENSOR_NAME_BYTES];
     checkpoint_name(net, place, name);
-    for (size_t i = 0; i < reader->file.index.count; i++)
-        if (strcmp(reader->file.index.tensors[i].name, name) == 0)
-            return &reader->file.index.tensors[i];
-    return NULL;
+    return tensor_find(&reader->file.index, name);
 }
 
 /* Buffers of an optimizer may overflow without harm; weights and statistics that are not finite are never saved. */

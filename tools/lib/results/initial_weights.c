@@ -2,18 +2,17 @@
 #include "tools/lib/results/initial_weights.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "compute/floats.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/names.h"
 #include "tools/lib/config/hints.h"
+#include "tools/lib/results/checkpoint_format.h"
 #include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/tensor_match.h"
 #include "tools/lib/results/weights.h"
@@ -86,26 +85,6 @@ static void add_shape(struct names *names, const struct safetensors_tensor *tens
     add_name(names, text);
 }
 
-/* The tensors of a checkpoint other than weights and statistics (tools/lib/results/checkpoint_format.h). */
-static bool is_of_checkpoint(const struct initial_weights *weights, const char *name)
-{
-    static const char *const prefixes[] = { "optim.", "raw.", "tower.", "carried" };
-    if (safetensors_index_text(&weights->file.index, "pipetrain.checkpoint") == NULL)
-        return false;
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
-static uint32_t parameter_of(const struct net *net, const char *name)
-{
-    uint32_t i = 0;
-    while (i < net->parameter_count && strcmp(net->parameters[i].name, name) != 0)
-        i++;
-    return i;
-}
-
 /* ---- prefixes of modules that wrap the network ---- */
 
 /* Names that model.skip matches need not have a prefix that the others have. */
@@ -153,7 +132,7 @@ static bool leads_to_names(const struct initial_weights *weights, const char *sk
     for (size_t i = 0; i < weights->file.index.count; i++) {
         const char *const name = weights->file.index.tensors[i].name;
         if (!has_no_prefix(skip, name) && strlen(name) > prefix_bytes &&
-            parameter_of(net, name + prefix_bytes) < net->parameter_count)
+            net_parameter_find(net, name + prefix_bytes) != NULL)
             return true;
     }
     return false;
@@ -219,13 +198,13 @@ static void describe_prefix(const struct initial_weights *weights, char *text, s
 static void assign_tensor(struct initial_weights *weights, const struct safetensors_tensor *tensor,
                           struct names *unknown)
 {
-    const uint32_t parameter = parameter_of(weights->net, tensor->name);
+    const struct parameter *const parameter = net_parameter_find(weights->net, tensor->name);
     const bool is_skipped = patterns_match(weights->skip, tensor->name);
-    if (parameter < weights->net->parameter_count)
-        weights->tensors[parameter] = is_skipped ? NULL : tensor;
+    if (parameter != NULL)
+        weights->tensors[parameter - weights->net->parameters] = is_skipped ? NULL : tensor;
     else if (tensor_is_counter(tensor->name))
         weights->batch_counts++;
-    else if (is_of_checkpoint(weights, tensor->name))
+    else if (initial_weights_text(weights, CHECKPOINT_KEY_VERSION) != NULL && checkpoint_name_is_state(tensor->name))
         weights->of_state++;
     else
         add_name(is_skipped ? &weights->aside : unknown, tensor->name);
@@ -469,7 +448,7 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
     *weights = (struct initial_weights){ .net = net, .path = path, .skip = skip != NULL ? skip : "",
                                        .data_classes = data_classes,
                                        .file = { .fd = -1 } };
-    int rc = tensor_file_open(&weights->file, AT_FDCWD, path, problem, sizeof(problem));
+    int rc = tensor_file_open(&weights->file, path, problem, sizeof(problem));
     if (rc != 0)
         problems_add(problems, path, "%s", problem[0] != '\0' ? problem : strerror(-rc));
     else {
@@ -512,26 +491,24 @@ const struct safetensors_index *initial_weights_index(const struct initial_weigh
     return &weights->file.index;
 }
 
-/* Buffers for the largest tensor, as in the file and as floats. */
-struct room { void *read; float *numbers; };
+/* Buffers for the largest tensor: as it is in the file, unless it is F32, and as floats. */
+struct room { void *bytes; float *numbers; };
 
 static int open_room(const struct initial_weights *weights, struct room *room)
 {
-    size_t bytes = 1, count = 1;
+    size_t bytes = 1;
     for (uint32_t i = 0; i < weights->net->parameter_count; i++) {
         const struct safetensors_tensor *const tensor = weights->tensors[i];
-        if (tensor == NULL)
-            continue;
-        bytes = tensor->bytes > bytes ? tensor->bytes : bytes;
-        count = weights->net->parameters[i].count > count ? weights->net->parameters[i].count : count;
+        if (tensor != NULL && strcmp(tensor->dtype, "F32") != 0 && tensor->bytes > bytes)
+            bytes = tensor->bytes;
     }
-    *room = (struct room){ malloc(bytes), malloc(count * sizeof(float)) };
-    return room->read != NULL && room->numbers != NULL ? 0 : -ENOMEM;
+    *room = (struct room){ malloc(bytes), malloc((net_most_numbers(weights->net) + 1) * sizeof(float)) };
+    return room->bytes != NULL && room->numbers != NULL ? 0 : -ENOMEM;
 }
 
 static void close_room(struct room *room)
 {
-    free(room->read);
+    free(room->bytes);
     free(room->numbers);
 }
 
@@ -544,20 +521,18 @@ static bool has_negative(const float *numbers, size_t count)
     return false;
 }
 
+/* Of a damaged file, too, the number that cannot be is reported: it says more. */
 static int read_parameter(const struct initial_weights *weights, uint32_t parameter, const struct room *room)
 {
-    const struct safetensors_tensor *const tensor = weights->tensors[parameter];
     const size_t count = weights->net->parameters[parameter].count;
-    const int rc = tensor_file_read(&weights->file, tensor, room->read);
-    if (rc != 0)
+    const int rc = tensor_file_load(&weights->file, weights->tensors[parameter], count, room->bytes, room->numbers);
+    if (rc != 0 && rc != -EILSEQ)
         return rc;
-    tensor_numbers(tensor->dtype, room->read, room->numbers, count);
     if (floats_find_nonfinite(room->numbers, count) != count)
         return -EDOM;
     if (weights->net->parameters[parameter].kind == PARAMETER_RUNNING_VARIANCE && has_negative(room->numbers, count))
         return -ERANGE;
-    const uint64_t hash = XXH3_64bits(room->read, tensor->bytes);
-    return tensor_file_has_hash(&weights->file, tensor, hash, true) ? 0 : -EILSEQ;
+    return rc;
 }
 
 static int write_parameter(const struct initial_weights *weights, struct tower *tower, uint32_t parameter,

@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "stage/file/file.h"
 
 #define LENGTH_BYTES 8u
+#define CHUNK_BYTES ((size_t)1 << 20)   /* hashed at a time */
 
 static int read_header(struct tensor_file *file, uint64_t file_bytes, char *problem, size_t problem_size)
 {
@@ -136,10 +138,9 @@ static int read_index(struct tensor_file *file, char *problem, size_t problem_si
     return rc == 0 || rc == -EBADMSG || rc == -ENOMEM ? rc : -ENODATA;
 }
 
-int tensor_file_open(struct tensor_file *file_out, int directory_fd, const char *path, char *problem_out,
-                     size_t problem_size)
+int tensor_file_open(struct tensor_file *file_out, const char *path, char *problem_out, size_t problem_size)
 {
-    struct tensor_file file = { .fd = openat(directory_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) };
+    struct tensor_file file = { .fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) };
     *problem_out = '\0';
     const int rc = read_index(&file, problem_out, problem_size);
     if (rc == 0)
@@ -154,6 +155,32 @@ int tensor_file_read(const struct tensor_file *file, const struct safetensors_te
     return file_read_at(file->fd, file->data_at + tensor->offset, bytes_out, tensor->bytes);
 }
 
+void tensor_file_close(struct tensor_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+    safetensors_index_release(&file->index);
+}
+
+/* ---- tensors ---- */
+
+const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name)
+{
+    for (size_t i = 0; i < index->count; i++)
+        if (strcmp(index->tensors[i].name, name) == 0)
+            return &index->tensors[i];
+    return NULL;
+}
+
+bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
+{
+    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && tensor->rank == parameter->rank;
+    for (uint32_t i = 0; is_same && i < parameter->rank; i++)
+        is_same = tensor->dims[i] == parameter->dims[i];
+    return is_same;
+}
+
 struct tensor_hash tensor_hash_of(const char *name, uint64_t hash)
 {
     struct tensor_hash text;
@@ -162,20 +189,63 @@ struct tensor_hash tensor_hash_of(const char *name, uint64_t hash)
     return text;
 }
 
-bool tensor_file_has_hash(const struct tensor_file *file, const struct safetensors_tensor *tensor, uint64_t hash,
-                          bool if_none)
+/* Is it the hash that the metadata have for the tensor? Where they have none: `if_none`. */
+static bool has_hash(const struct tensor_file *file, const struct safetensors_tensor *tensor, uint64_t hash,
+                     bool if_none)
 {
     const struct tensor_hash ours = tensor_hash_of(tensor->name, hash);
     const char *const theirs = safetensors_index_text(&file->index, ours.key);
     return theirs == NULL ? if_none : strcmp(theirs, ours.text) == 0;
 }
 
-void tensor_file_close(struct tensor_file *file)
+/* Files of other programs have no hashes. */
+int tensor_file_load(const struct tensor_file *file, const struct safetensors_tensor *tensor, size_t count,
+                     void *bytes_out, float *floats_out)
 {
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = -1;
-    safetensors_index_release(&file->index);
+    const bool is_float = strcmp(tensor->dtype, "F32") == 0;
+    void *const bytes = is_float ? floats_out : bytes_out;
+    const int rc = tensor_file_read(file, tensor, bytes);
+    if (rc != 0)
+        return rc;
+    if (!is_float)
+        tensor_numbers(tensor->dtype, bytes, floats_out, count);
+    return has_hash(file, tensor, XXH3_64bits(bytes, tensor->bytes), true) ? 0 : -EILSEQ;
+}
+
+static int hash_tensor(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *chunk,
+                       XXH3_state_t *state, uint64_t *hash_out)
+{
+    struct safetensors_tensor part = *tensor;
+    XXH3_64bits_reset(state);
+    for (uint64_t done = 0; done < tensor->bytes; done += part.bytes) {
+        part.offset = tensor->offset + done;
+        part.bytes = tensor->bytes - done < CHUNK_BYTES ? tensor->bytes - done : CHUNK_BYTES;
+        const int rc = tensor_file_read(file, &part, chunk);
+        if (rc != 0)
+            return rc;
+        XXH3_64bits_update(state, chunk, part.bytes);
+    }
+    *hash_out = XXH3_64bits_digest(state);
+    return 0;
+}
+
+int tensor_file_verify(const struct tensor_file *file, const struct safetensors_tensor **damaged_out)
+{
+    void *const chunk = malloc(CHUNK_BYTES);
+    XXH3_state_t *const state = XXH3_createState();
+    int rc = chunk == NULL || state == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < file->index.count && rc == 0; i++) {
+        const struct safetensors_tensor *const tensor = &file->index.tensors[i];
+        uint64_t hash = 0;
+        rc = hash_tensor(file, tensor, chunk, state, &hash);
+        if (rc == 0 && !has_hash(file, tensor, hash, false)) {
+            *damaged_out = tensor;
+            rc = -EILSEQ;
+        }
+    }
+    XXH3_freeState(state);
+    free(chunk);
+    return rc;
 }
 
 /* ---- numbers ---- */

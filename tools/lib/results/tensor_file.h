@@ -1,4 +1,5 @@
-/* Reading safetensors files: their index, and their tensors as bytes or as floats. Used by one thread at a time. */
+/* Reading safetensors files, of weights and checkpoints, ours and those of other programs: their index, and their tensors
+ * as bytes or as floats. Used by one thread at a time. */
 #ifndef PIPETRAIN_TENSOR_FILE_H
 #define PIPETRAIN_TENSOR_FILE_H
 
@@ -6,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compute/net.h"
 #include "formats/safetensors.h"
 
 /* Metadata of our files: this key, followed by a tensor's name, has the XXH3 of the tensor's bytes as hexadecimal
@@ -24,17 +26,24 @@ struct tensor_file {
     struct safetensors_index index;
 };
 
-/* Open a file and read its header; `path` is relative to the directory `directory_fd` (AT_FDCWD: the current one). 0,
- * -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not such a file, or damaged), with what is wrong in problem_out.
- * After an error it is closed. */
-int tensor_file_open(struct tensor_file *file_out, int directory_fd, const char *path, char *problem_out,
-                     size_t problem_size);
+/* Open a file and read its header. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not such a file, or damaged), with
+ * what is wrong in problem_out. After an error it is closed. */
+int tensor_file_open(struct tensor_file *file_out, const char *path, char *problem_out, size_t problem_size);
 /* Read a tensor of the index: tensor->bytes. 0 or a negative errno (-EBADMSG: the file has become shorter). */
 int tensor_file_read(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *bytes_out);
-/* Do the metadata have this hash for the tensor? Where they have none: `if_none`. */
-bool tensor_file_has_hash(const struct tensor_file *file, const struct safetensors_tensor *tensor, uint64_t hash,
-                          bool if_none);
+/* Read a tensor as floats: `count` numbers of a type that tensor_number_bytes knows, through `bytes_out`, which has room
+ * for the tensor unless it is F32. -EILSEQ: read, but its hash differs; else as tensor_file_read. */
+int tensor_file_load(const struct tensor_file *file, const struct safetensors_tensor *tensor, size_t count,
+                     void *bytes_out, float *floats_out);
+/* Compare all tensors with their hashes, which they must have. 0; -EILSEQ, and *damaged_out is the first that differs;
+ * -ENOMEM; or as tensor_file_read. */
+int tensor_file_verify(const struct tensor_file *file, const struct safetensors_tensor **damaged_out);
 void tensor_file_close(struct tensor_file *file);
+
+/* NULL: the file has no tensor of that name. */
+const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name);
+/* Does the tensor have a type that can be read as floats, and the parameter's shape? */
+bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter);
 
 /* Bytes of a number of type "F32", "F16", "BF16" or "F64"; 0 for other types. */
 size_t tensor_number_bytes(const char *dtype);

@@ -11,28 +11,12 @@
 
 #define CLASSES_MAX 50000u     /* fits every model */
 
-const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name)
-{
-    for (size_t i = 0; i < index->count; i++)
-        if (strcmp(index->tensors[i].name, name) == 0)
-            return &index->tensors[i];
-    return NULL;
-}
-
 bool tensor_is_counter(const char *name)
 {
     static const char end[] = ".num_batches_tracked";
     const size_t length = strlen(name);
     return (length >= sizeof(end) - 1 && strcmp(name + length - (sizeof(end) - 1), end) == 0) ||
            strcmp(name, "n_averaged") == 0;
-}
-
-bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
-{
-    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && tensor->rank == parameter->rank;
-    for (uint32_t i = 0; is_same && i < parameter->rank; i++)
-        is_same = tensor->dims[i] == parameter->dims[i];
-    return is_same;
 }
 
 static bool has_all_tensors(const struct safetensors_index *index, size_t count, const struct net *net)
@@ -145,14 +129,6 @@ void tensor_match_models(const struct safetensors_index *index, size_t count, ch
 
 /* ---- model.skip ---- */
 
-static const struct parameter *find_parameter(const struct net *net, const char *name)
-{
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        if (strcmp(net->parameters[i].name, name) == 0)
-            return &net->parameters[i];
-    return NULL;
-}
-
 /* Does a name of the network begin with the first `bytes` of the text? */
 static bool begins_name(const struct net *net, const char *text, size_t bytes)
 {
@@ -216,7 +192,7 @@ bool tensor_match_skip(const struct safetensors_index *index, const struct net *
         const char *const name = index->tensors[i].name;
         const bool is_inside = strncmp(name, prefix, bytes) == 0;
         const char *const rest = is_inside ? name + bytes : name;
-        if (tensor_is_counter(rest) ? is_inside : is_inside && find_parameter(net, rest) != NULL)
+        if (tensor_is_counter(rest) ? is_inside : is_inside && net_parameter_find(net, rest) != NULL)
             continue;
         fits = add_module(net, rest, text_out);
     }

@@ -10,10 +10,6 @@
 
 #define TENSOR_MATCH_SIZE 512u
 
-/* NULL: the file has no tensor of that name. */
-const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name);
-/* Does the tensor have a type that can be read, and the parameter's shape? */
-bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter);
 /* Is it a counter of PyTorch's BatchNorm or AveragedModel, which is not needed? */
 bool tensor_is_counter(const char *name);
 /* The layer that has an output for each class: the last one with weights on the way to the loss. */

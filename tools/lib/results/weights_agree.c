@@ -2,7 +2,6 @@
 #include "tools/lib/results/weights_agree.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -326,7 +325,7 @@ bool weights_label_offset(const struct settings *settings, int64_t *offset_out)
     struct net *net = NULL;
     bool is_known = false;
     if (*settings->model.weights == '\0' ||
-        tensor_file_open(&file, AT_FDCWD, settings->model.weights, problem, sizeof(problem)) != 0)
+        tensor_file_open(&file, settings->model.weights, problem, sizeof(problem)) != 0)
         return false;
     const char *const offset = safetensors_index_text(&file.index, WEIGHTS_SETTING "data.label_offset");
     (void)read_net(safetensors_index_text(&file.index, WEIGHTS_NET), &net);

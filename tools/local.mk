@@ -88,6 +88,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/environment.c \
 	%D%/lib/run/feed.c \
 	%D%/lib/run/memory_plan.c \
+	%D%/lib/run/metrics.c \
 	%D%/lib/run/observe/event_file.c \
 	%D%/lib/run/observe/histogram.c \
 	%D%/lib/run/observe/observers.c \

@@ -1,6 +1,7 @@
 /* How the input pipeline was used, in words and numbers. */
 #include "tools/lib/run/feed.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #include "tools/lib/text/wrapped.h"
@@ -56,50 +57,27 @@ struct loader_busy feed_meter_busy(const struct feed_meter *meter, const struct 
     return loader_busy(&none, &meter->sum, meter->wall_ns, plan);
 }
 
-static bool has_loader(const struct settings *settings)
+struct feed_use feed_use(const struct queue_fills *fills, const struct loader_busy *busy,
+                         const struct settings *settings)
 {
-    return settings->input.source != INPUT_SYNTHETIC;
-}
-
-static void write_fill(struct json *json, const char *name, int64_t depth, const struct fill *fill)
-{
-    const struct fill_use use = fill_use(fill);
-    json_open_object(json, name);
-    json_u64(json, "depth", (uint64_t)depth);
-    json_u64(json, "least", use.least);
-    json_u64(json, "median", use.median);
-    json_double(json, "mean", use.mean);
-    json_double(json, "empty", use.empty);
-    json_close_object(json);
-}
-
-void feed_write(const struct feed_use *use, const struct settings *settings, struct json *json)
-{
-    json_open_object(json, "queues");
-    if (has_loader(settings))
-        write_fill(json, "ring", settings->input.prefetch_depth, &use->fills->ring);
-    write_fill(json, "slots", settings->input.staging_depth, &use->fills->slots);
-    json_close_object(json);
-    if (!has_loader(settings))
-        return;
-    json_open_object(json, "loader_busy");
-    json_double(json, "readers", use->busy.readers);
-    json_double(json, "decoders", use->busy.decoders);
-    json_close_object(json);
+    return (struct feed_use){
+        .ring = { (uint64_t)settings->input.prefetch_depth, fill_use(&fills->ring) },
+        .slots = { (uint64_t)settings->input.staging_depth, fill_use(&fills->slots) },
+        .busy = *busy,
+    };
 }
 
 void feed_print(const struct feed_use *use, const struct settings *settings, FILE *out)
 {
-    const struct fill_use ring = fill_use(&use->fills->ring), slots = fill_use(&use->fills->slots);
-    const long long ring_depth = (long long)settings->input.prefetch_depth;
-    const long long slots_depth = (long long)settings->input.staging_depth;
-    if (has_loader(settings))
+    const struct fill_use *const ring = &use->ring.fill, *const slots = &use->slots.fill;
+    if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(out,
-                      "queues    %u of %lld batches ready (median; least %u, none in %.1f %% of steps), "
-                      "%u of %lld slots filled (least %u, none in %.1f %%); readers busy %.1f %%, decoders %.1f %%",
-                      ring.median, ring_depth, ring.least, 100 * ring.empty, slots.median, slots_depth, slots.least,
-                      100 * slots.empty, 100 * use->busy.readers, 100 * use->busy.decoders);
+                      "queues    %u of %" PRIu64 " batches ready (median; least %u, none in %.1f %% of steps), "
+                      "%u of %" PRIu64 " slots filled (least %u, none in %.1f %%); readers busy %.1f %%, decoders %.1f "
+                      "%%", ring->median, use->ring.depth, ring->least, 100 * ring->empty, slots->median,
+                      use->slots.depth, slots->least, 100 * slots->empty, 100 * use->busy.readers,
+                      100 * use->busy.decoders);
     else
-        wrapped_print(out, "queues    %u of %lld slots filled (median; least %u, none in %.1f %% of steps)",
-                      slots.median, slots_depth, slots.least, 100 * slots.empty);
+        wrapped_print(out, "queues    %u of %" PRIu64 " slots filled (median; least %u, none in %.1f %% of steps)",
+                      slots->median, use->slots.depth, slots->least, 100 * slots->empty);
 }

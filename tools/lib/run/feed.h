@@ -1,11 +1,10 @@
-/* How the input pipeline was used: how full its queues were, how busy its threads. For metrics.jsonl, summary.json and
- * the end of a run. */
+/* How the input pipeline was used: how full its queues were, how busy its threads. For metrics, the progress line and the
+ * end of a run. */
 #ifndef PIPETRAIN_FEED_H
 #define PIPETRAIN_FEED_H
 
 #include <stdio.h>
 
-#include "formats/json.h"
 #include "loader/loader.h"
 #include "tools/lib/config/settings.h"
 #include "tools/lib/run/run_plan.h"
@@ -37,13 +36,19 @@ void feed_meter_stop(struct feed_meter *meter, const struct loader_counts *now, 
 /* Over the intervals that ended. */
 struct loader_busy feed_meter_busy(const struct feed_meter *meter, const struct run_plan *plan);
 
+struct queue_use {
+    uint64_t depth;             /* batches that it has room for */
+    struct fill_use fill;
+};
+
+/* For synthetic input only the slots are used. */
 struct feed_use {
-    const struct queue_fills *fills;    /* lent */
+    struct queue_use ring, slots;
     struct loader_busy busy;
 };
 
-/* Objects "queues" and "loader_busy"; for synthetic input only the slots. */
-void feed_write(const struct feed_use *use, const struct settings *settings, struct json *json);
+struct feed_use feed_use(const struct queue_fills *fills, const struct loader_busy *busy,
+                         const struct settings *settings);
 /* The line "queues" of a run's end. */
 void feed_print(const struct feed_use *use, const struct settings *settings, FILE *out);
 

@@ -7,6 +7,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
+#include "tools/lib/run/metrics.h"
 #include "tools/lib/text/terminal.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -92,20 +93,17 @@ static struct feed_use measure_feed(struct progress_display *display)
     struct loader_counts now;
     const uint64_t now_ns = clock_now_ns();
     pipeline_count_loader(display->pipeline, &now);
-    const struct feed_use use = {
-        .fills = &display->account->recent_fills,
-        .busy = loader_busy(&display->loader, &now, now_ns - display->loader_ns, display->plan),
-    };
+    const struct loader_busy busy = loader_busy(&display->loader, &now, now_ns - display->loader_ns, display->plan);
     display->loader = now;
     display->loader_ns = now_ns;
-    return use;
+    return feed_use(&display->account->recent_fills, &busy, display->settings);
 }
 
 static void add_feed(const struct progress_display *display, const struct feed_use *use, struct progress_line *line)
 {
     line->has_feed = display->settings->input.source != INPUT_SYNTHETIC;
-    line->batches = fill_use(&use->fills->ring).median;
-    line->depth = (uint32_t)display->settings->input.prefetch_depth;
+    line->batches = use->ring.fill.median;
+    line->depth = (uint32_t)use->ring.depth;
     line->readers = use->busy.readers;
     line->decoders = use->busy.decoders;
 }
@@ -127,7 +125,7 @@ static void print_json(struct progress_display *display, const struct progress_l
     json_double(json, "seconds_left", line->epoch_left);
     json_double(json, "run_seconds_left", line->run_left);
     if (use != NULL)
-        feed_write(use, display->settings, json);
+        metrics_write(&(struct metric_values){ .has = metric_needs_met(display->settings), .feed = *use }, IN_PROGRESS, json);
     json_close_object(json);
     if (json_text(json) != NULL)
         log_line(json_text(json));
@@ -157,7 +155,7 @@ void progress_display_step(struct progress_display *display, const struct local_
     display->due_ns = now_ns + (is_redrawn ? REDRAW_NS : (uint64_t)display->settings->report.pace * NS_PER_S);
     struct progress_line line = line_of(display, local);
     const bool has_feed = display->pipeline != NULL && local->phase == PHASE_TRAIN;
-    const struct feed_use use = has_feed ? measure_feed(display) : (struct feed_use){ .fills = NULL };
+    const struct feed_use use = has_feed ? measure_feed(display) : (struct feed_use){ .busy = { 0, 0 } };
     if (has_feed)
         add_feed(display, &use, &line);
     print_line(display, &line, has_feed ? &use : NULL);

@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/program_folder.h"
 #include "stage/text/shell_word.h"
+#include "tools/lib/run/metrics.h"
 #include "tools/lib/run/summary.h"
 #include "tools/lib/run/verdict.h"
 #include "tools/lib/text/number.h"
@@ -37,12 +38,9 @@ double report_accuracy(const struct report *report, const struct tally *tally)
     return report_has_accuracy(report) ? tally_accuracy(tally) : NAN;
 }
 
-void report_write_correct(const struct report *report, struct json *json, const struct tally *tally)
+uint64_t report_correct(const struct report *report, const struct tally *tally)
 {
-    if (report_has_accuracy(report))
-        json_u64(json, "correct", tally->correct);
-    else
-        json_double(json, "correct", NAN);
+    return report_has_accuracy(report) ? tally->correct : METRIC_UNKNOWN;
 }
 
 /* ---- damaged records ---- */
@@ -239,15 +237,6 @@ void report_step(struct report *report, const struct step_report *seen)
         observers_show(report->observers, seen);
 }
 
-static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
-{
-    json_u64(json, "images", tally->images);
-    json_double(json, "loss", report_loss(report, tally));
-    json_double(json, "accuracy", report_accuracy(report, tally));
-    json_double(json, "seconds", (double)tally->wall_ns / 1e9);
-    json_double(json, "images_per_second", tally_images_per_second(tally));
-}
-
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE])
 {
     struct tm parts;
@@ -282,47 +271,60 @@ static void end_metrics(struct report *report)
     run_directory_add_line(report->directory, RUN_METRICS, &report->json);
 }
 
-void report_write_fractions(struct json *json, const struct fractions *share)
+static double mean_of(uint64_t ns, uint64_t count, double unit_ns)
 {
-    json_open_object(json, "fractions");
-    json_double(json, "input_wait", share->input_wait);
-    json_double(json, "exposed_copy", share->exposed_copy);
-    json_double(json, "forward", share->forward);
-    json_double(json, "backward", share->backward);
-    json_double(json, "exposed_reduction", share->exposed_reduction);
-    json_double(json, "update", share->update);
-    json_double(json, "other", share->other);
-    json_close_object(json);
+    return count > 0 ? (double)ns / unit_ns / (double)count : NAN;
 }
 
-/* report->loader is up to date. */
-static void observe(struct report *report, const struct local_batch *local, const struct tally *tally)
+/* What the process has done until the latest row. */
+static void measure_process(const struct report *report, struct process_values *process)
 {
-    const uint64_t steps = report->account->step;
-    const struct observation observation = {
-        .phase = local->phase, .epoch = local->epoch + 1, .step = steps,
-        .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
-        .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
-        .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
+    const struct step_times *const times = &report->account->process.times;
+    process->step = report->account->step;
+    process->records_skipped = report->loader.corrupt_records;
+    process->read_seconds = (double)report->loader.read_busy_ns / 1e9;
+    process->decode_seconds = (double)report->loader.decode_busy_ns / 1e9;
+    process->forward_seconds = (double)times->forward / 1e9;
+    process->backward_seconds = (double)times->backward / 1e9;
+    process->update_seconds = (double)times->update / 1e9;
+    process->input_wait_seconds = (double)times->input_wait / 1e9;
+}
+
+/* The values of a row of any kind. */
+static void measure_row(const struct report *report, const struct local_batch *local, const struct tally *tally,
+                        struct metric_values *values)
+{
+    *values = (struct metric_values){
+        .has = metric_needs_met(report->settings),
+        .epoch = local->epoch + 1,
+        .images = tally->images,
+        .correct = report_correct(report, tally),
+        .skipped_steps = report->progress->skipped,
+        .loss = report_loss(report, tally),
+        .accuracy = report_accuracy(report, tally),
+        .seconds = (double)tally->wall_ns / 1e9,
+        .images_per_second = tally_images_per_second(tally),
+        .learning_rate = learning_rate_at(&report->plan->learning_rate, report->account->step - 1),
         .gradient_norm = report->gradient_norm,
+        .step_seconds = mean_of(tally->wall_ns, tally->steps, 1e9),
+        .step_ms = mean_of(tally->wall_ns, tally->steps, 1e6),
+        .input_wait_ms = mean_of(tally->times.input_wait, tally->steps * report->plan->schedule.towers, 1e6),
+        .share = tally_fractions(tally),
     };
-    observers_put(report->observers, &observation);
+    measure_process(report, &values->process);
+    values->process.epoch = values->epoch;
 }
 
 /* Since the interval before, or since the loader was started. */
-static void write_feed(struct report *report)
+static struct feed_use measure_interval_feed(struct report *report)
 {
     struct loader_counts loader;
     const uint64_t now_ns = clock_now_ns();
     pipeline_count_loader(report->pipeline, &loader);
-    const struct feed_use use = {
-        .fills = &report->account->interval_fills,
-        .busy = loader_busy(&report->loader, &loader, now_ns - report->interval_ns, report->plan),
-    };
-    feed_write(&use, report->settings, &report->json);
-    report->busy = use.busy;
+    const struct loader_busy busy = loader_busy(&report->loader, &loader, now_ns - report->interval_ns, report->plan);
     report->loader = loader;
     report->interval_ns = now_ns;
+    return feed_use(&report->account->interval_fills, &busy, report->settings);
 }
 
 uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule)
@@ -336,19 +338,14 @@ uint64_t report_interval_steps(const struct settings *settings, const struct sch
 
 void report_interval(struct report *report, const struct local_batch *local)
 {
-    const struct tally *const tally = &report->account->state.interval;
-    const struct fractions share = tally_fractions(tally);
+    const struct feed_use feed = measure_interval_feed(report);
+    struct metric_values values;
+    measure_row(report, local, &report->account->state.interval, &values);
+    values.feed = feed;
     begin_metrics(report, "train", local, local->step + 1);
-    write_tally(report, &report->json, tally);
-    if (report->settings->train.on_nan == ON_NAN_SKIP)
-        json_u64(&report->json, "skipped_steps", report->progress->skipped);
-    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, local->step));
-    if (report->settings->train.clip_norm > 0)
-        json_double(&report->json, "gradient_norm", report->gradient_norm);
-    report_write_fractions(&report->json, &share);
-    write_feed(report);
+    metrics_write(&values, IN_TRAIN, &report->json);
     end_metrics(report);
-    observe(report, local, tally);
+    observers_put(report->observers, PHASE_TRAIN, &values);
 }
 
 static void print_table_head(struct report *report)
@@ -401,25 +398,25 @@ static void print_row(struct report *report, const struct local_batch *local)
     fflush(stdout);
 }
 
-static void add_validation(struct report *report, const struct local_batch *local, const struct tally *evaluation)
+static void add_validation(struct report *report, const struct local_batch *local,
+                           const struct metric_values *evaluation)
 {
     begin_metrics(report, "validation", local, report->account->step);
-    write_tally(report, &report->json, evaluation);
-    report_write_correct(report, &report->json, evaluation);
+    metrics_write(evaluation, IN_VALIDATION, &report->json);
     end_metrics(report);
-    observe(report, local, evaluation);
+    observers_put(report->observers, PHASE_EVALUATE, evaluation);
 }
 
 /* The line of the epoch; summary.json lists these. */
-static void add_epoch(struct report *report, const struct local_batch *local, const struct tally *evaluation)
+static void add_epoch(struct report *report, const struct local_batch *local, const struct metric_values *evaluation)
 {
+    struct metric_values values;
+    measure_row(report, local, &report->account->state.passes[PHASE_TRAIN], &values);
     begin_metrics(report, "epoch", local, report->account->step);
-    write_tally(report, &report->json, &report->account->state.passes[PHASE_TRAIN]);
-    json_double(&report->json, "learning_rate",
-                learning_rate_at(&report->plan->learning_rate, report->account->step - 1));
+    metrics_write(&values, IN_EPOCH, &report->json);
     if (evaluation != NULL) {
         json_open_object(&report->json, "validation");
-        write_tally(report, &report->json, evaluation);
+        metrics_write(evaluation, IN_EPOCH_VALIDATION, &report->json);
         json_close_object(&report->json);
     }
     end_metrics(report);
@@ -427,12 +424,14 @@ static void add_epoch(struct report *report, const struct local_batch *local, co
 
 void report_epoch(struct report *report, const struct local_batch *local)
 {
-    const struct tally *const evaluation =
-        local->phase == PHASE_EVALUATE ? &report->account->state.passes[PHASE_EVALUATE] : NULL;
+    const bool is_evaluated = local->phase == PHASE_EVALUATE;
+    struct metric_values evaluation;
     print_row(report, local);
-    if (evaluation != NULL)
-        add_validation(report, local, evaluation);
-    add_epoch(report, local, evaluation);
+    if (is_evaluated) {
+        measure_row(report, local, &report->account->state.passes[PHASE_EVALUATE], &evaluation);
+        add_validation(report, local, &evaluation);
+    }
+    add_epoch(report, local, is_evaluated ? &evaluation : NULL);
 }
 
 /* Why there is no validation accuracy. */
@@ -543,10 +542,8 @@ struct feed_use report_feed(const struct report *report, const struct report_end
 {
     struct feed_meter meter = report->meter;
     feed_meter_stop(&meter, &end->counts.loader, end->loader_end_ns);
-    return (struct feed_use){
-        .fills = &report->account->fills,
-        .busy = feed_meter_busy(&meter, report->plan),
-    };
+    const struct loader_busy busy = feed_meter_busy(&meter, report->plan);
+    return feed_use(&report->account->fills, &busy, report->settings);
 }
 
 static void print_feed(const struct report *report, const struct report_end *end)
@@ -578,11 +575,12 @@ static struct verdict_facts find_facts(const struct report *report, const struct
     const struct pipeline_counts *const counts = &end->counts;
     const struct dataset *const dataset = report->datasets[PHASE_TRAIN];
     const double wall_ns = (double)end->loader_wall_ns;
+    const struct feed_use feed = report_feed(report, end);
     return (struct verdict_facts){
         .steps = report->account->process.steps,
         .share = account_fractions(report->account),
-        .busy = report_feed(report, end).busy,
-        .ring_empty = fill_use(&report->account->fills.ring).empty,
+        .busy = feed.busy,
+        .ring_empty = feed.ring.fill.empty,
         .reading_cpu = loader_reading_computed(&counts->loader),
         .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
         .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),

@@ -43,7 +43,6 @@ struct report {
     struct loader_counts loader;        /* when the latest interval ended, */
     uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
     struct cores_seen cores;            /* at report_init */
-    struct loader_busy busy;            /* in the latest interval */
     double gradient_norm;               /* from the latest batch's report */
     struct feed_meter meter;            /* of the loader, in training after warm-up */
 };
@@ -78,8 +77,8 @@ bool report_has_accuracy(const struct report *report);
 /* Of a tally; NAN where nothing is computed, or there is no accuracy. */
 double report_loss(const struct report *report, const struct tally *tally);
 double report_accuracy(const struct report *report, const struct tally *tally);
-/* Member "correct"; null without an accuracy. */
-void report_write_correct(const struct report *report, struct json *json, const struct tally *tally);
+/* METRIC_UNKNOWN without an accuracy. */
+uint64_t report_correct(const struct report *report, const struct tally *tally);
 /* Peak memory of the process. */
 uint64_t report_peak_bytes(void);
 /* From the start of the process to the end of its first step; 0 without one. */
@@ -89,7 +88,6 @@ bool report_evaluation_is_complete(const struct report *report);
 #define REPORT_TIME_SIZE 32
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
-void report_write_fractions(struct json *json, const struct fractions *share);
 /* Of the cores since report_init. Other ranks that share them count as this process, assumed to use as much. */
 struct cores_use report_cores(const struct report *report);
 /* Of training of this process after warm-up. */

@@ -13,6 +13,7 @@
 #include "stage/device.h"
 #include "tools/lib/config/training.h"
 #include "tools/lib/run/about.h"
+#include "tools/lib/run/metrics.h"
 #include "tools/lib/run/report.h"
 #include "tools/lib/version.h"
 
@@ -72,72 +73,80 @@ static void summarize_histogram(struct report *report, struct json *json)
         json_verbatim(json, "step_ms_histogram", line);
 }
 
-static void summarize_result(struct report *report, struct json *json, const struct report_end *end)
+/* Evaluations are not included in any time. */
+static void measure_training(const struct report *report, const struct report_end *end, struct metric_values *values)
 {
-    const struct feed_use feed = report_feed(report, end);
-    const struct tally *const training = &report->account->state.training;
-    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
-    const struct step_percentiles step = account_percentiles(report->account);
-    const struct speeds speeds = account_speeds(report->account);
-    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    json_u64(json, "steps", report->account->step);
-    json_double(json, "epochs", (double)report->account->step / (double)per_epoch);
-    json_u64(json, "images", training->images);
-    json_double(json, "seconds", (double)training->wall_ns / 1e9);
-    json_double(json, "images_per_second", speeds.mean);
-    json_double(json, "mean_images_per_second", tally_images_per_second(training));
-    json_u64(json, "warmup_steps", report->account->warmup);
-    json_open_object(json, "speed");
-    json_double(json, "mean", speeds.mean);
-    json_double(json, "uncertainty", speeds.uncertainty);
-    json_double(json, "jitter", speeds.jitter);
-    json_close_object(json);
-    json_open_object(json, "step_ms");
-    json_double(json, "p50", step.p50_ms);
-    json_double(json, "p90", step.p90_ms);
-    json_double(json, "p99", step.p99_ms);
-    json_close_object(json);
-    summarize_histogram(report, json);
-    json_double(json, "start_to_first_step_seconds", report_first_step_seconds(report));
-    const struct fractions share = account_fractions(report->account);
-    report_write_fractions(json, &share);
-    json_double(json, "explained", account_explained(report->account));
-    feed_write(&feed, report->settings, json);
-    if (report->settings->input.source != INPUT_SYNTHETIC) {
-        json_double(json, "reading_computed", loader_reading_computed(&end->counts.loader));
-        json_double(json, "decoding_computed", loader_decoding_computed(&end->counts.loader));
-    }
-    json_double(json, "loss", report_loss(report, &report->account->state.passes[PHASE_TRAIN]));
-    json_open_object(json, "validation");
-    json_u64(json, "images", evaluation->images);
-    report_write_correct(report, json, evaluation);
-    json_double(json, "accuracy", report_accuracy(report, evaluation));
-    json_double(json, "loss", report_loss(report, evaluation));
-    json_bool(json, "complete", report_evaluation_is_complete(report));
-    json_close_object(json);
+    const struct account *const account = report->account;
+    const struct tally *const training = &account->state.training;
+    struct run_values *const run = &values->run;
+    values->images = training->images;
+    values->seconds = (double)training->wall_ns / 1e9;
+    values->share = account_fractions(account);
+    values->feed = report_feed(report, end);
+    values->loss = report_loss(report, &account->state.passes[PHASE_TRAIN]);
+    run->steps = account->step;
+    run->epochs = (double)account->step / (double)schedule_steps_per_epoch(&report->plan->schedule);
+    run->speed = account_speeds(account);
+    values->images_per_second = run->speed.mean;
+    run->mean_images_per_second = tally_images_per_second(training);
+    run->warmup_steps = account->warmup;
+    run->step = account_percentiles(account);
+    run->start_to_first_step_seconds = report_first_step_seconds(report);
+    run->explained = account_explained(account);
+    run->reading_computed = loader_reading_computed(&end->counts.loader);
+    run->decoding_computed = loader_decoding_computed(&end->counts.loader);
 }
 
-static void summarize_best(const struct report *report, struct json *json)
+static void measure_evaluations(const struct report *report, struct metric_values *values)
 {
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
     const struct run_progress *const progress = report->progress;
+    struct run_values *const run = &values->run;
+    run->validation.images = evaluation->images;
+    run->validation.correct = report_correct(report, evaluation);
+    run->validation.accuracy = report_accuracy(report, evaluation);
+    run->validation.loss = report_loss(report, evaluation);
+    run->validation.is_complete = report_evaluation_is_complete(report);
     if (progress->best_images == 0)
         return;
-    json_open_object(json, "best");
-    json_double(json, "accuracy", run_progress_best(progress));
-    json_u64(json, "correct", progress->best_correct);
-    json_u64(json, "step", progress->best_step);
-    json_close_object(json);
+    values->has |= NEEDS_EVALUATION;
+    run->best.accuracy = run_progress_best(progress);
+    run->best.correct = progress->best_correct;
+    run->best.step = progress->best_step;
 }
 
-/* Share of the time of copies to the devices that was hidden behind compute; without evaluations. */
-static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
+static void measure_costs(const struct report *report, const struct report_end *end, struct run_values *run)
 {
     const double copied = (double)end->counts.feeders.copy_ns / 1e9;
     const double exposed = (double)report->account->process.times.exposed_copy / 1e9;
-    json_open_object(json, "copy");
-    json_double(json, "seconds", copied);
-    json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
-    json_close_object(json);
+    run->cores = report_cores(report);
+    run->copy.seconds = copied;
+    run->copy.hidden = copied > exposed ? 1 - exposed / copied : 0;
+    run->planned_bytes = memory_plan_bytes(&report->plan->memory);
+    run->peak_rss_bytes = report_peak_bytes();
+}
+
+static void measure_faults(const struct report *report, const struct report_end *end, struct metric_values *values)
+{
+    const struct settings *const settings = report->settings;
+    const bool skips = settings->train.on_nan == ON_NAN_SKIP;
+    if (settings->devices.precision == PRECISION_FP16)
+        values->has |= NEEDS_SKIPPING;
+    if (settings->train.on_nan == ON_NAN_ROLLBACK || report->progress->rollbacks > 0)
+        values->has |= NEEDS_ROLLBACKS;
+    values->skipped_steps = skips ? report->progress->skipped : report->account->skipped_steps;
+    values->run.rollbacks = report->progress->rollbacks;
+    values->run.decoder_warnings = end->counts.loader.decoder_warnings;
+    values->run.corrupt_records = end->counts.loader.corrupt_records;
+}
+
+static void measure_run(const struct report *report, const struct report_end *end, struct metric_values *values)
+{
+    *values = (struct metric_values){ .has = metric_needs_met(report->settings) };
+    measure_training(report, end, values);
+    measure_evaluations(report, values);
+    measure_costs(report, end, &values->run);
+    measure_faults(report, end, values);
 }
 
 /* "batches": how many had staleness 0, 1, ... */
@@ -150,17 +159,6 @@ static void summarize_staleness(const struct staleness *staleness, struct json *
     for (uint32_t i = 0; i <= staleness->most; i++)
         json_u64(json, NULL, staleness->batches[i]);
     json_close_array(json);
-    json_close_object(json);
-}
-
-static void summarize_cores(const struct report *report, struct json *json)
-{
-    const struct cores_use use = report_cores(report);
-    json_open_object(json, "cores");
-    json_double(json, "own", use.own);
-    json_double(json, "others", use.others);
-    json_double(json, "stolen", use.stolen);
-    json_double(json, "throttled", use.throttled);
     json_close_object(json);
 }
 
@@ -261,7 +259,9 @@ static void summarize(struct report *report, struct json *json, const struct rep
                       const struct verdict *verdict)
 {
     char hash[24];
+    struct metric_values values;
     snprintf(hash, sizeof(hash), "%016" PRIx64, report->account->state.order_hash);
+    measure_run(report, end, &values);
     json_open_object(json, NULL);
     json_quoted(json, "version", PIPETRAIN_VERSION);
     json_quoted(json, "ended", end->early != NULL ? end->ended : "finished");
@@ -284,29 +284,20 @@ static void summarize(struct report *report, struct json *json, const struct rep
     summarize_data(report, json);
     summarize_host(json);
     about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
-    summarize_result(report, json, end);
-    summarize_best(report, json);
+    metrics_write(&values, IN_SPEED, json);
+    summarize_histogram(report, json);
+    metrics_write(&values, IN_TIME, json);
+    metrics_write(&values, IN_LEARNED, json);
     if (verdict != NULL)
         verdict_write(verdict, json);
     else
         json_quoted(json, "verdict", "the run failed");
-    summarize_cores(report, json);
-    summarize_copies(report, json, end);
+    metrics_write(&values, IN_COSTS, json);
     if (report->plan->devices.mode->serves == SERVES_EACH)
         summarize_staleness(&report->account->staleness, json);
-    if (report->settings->train.on_nan == ON_NAN_SKIP)
-        json_u64(json, "skipped_steps", report->progress->skipped);
-    else if (report->settings->devices.precision == PRECISION_FP16)
-        json_u64(json, "skipped_steps", report->account->skipped_steps);
-    if (report->settings->train.on_nan == ON_NAN_ROLLBACK || report->progress->rollbacks > 0)
-        json_u64(json, "rollbacks", report->progress->rollbacks);
-    json_u64(json, "decoder_warnings", end->counts.loader.decoder_warnings);
-    json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
+    metrics_write(&values, IN_FAULTS, json);
     report_damage_write(end->counts.damage, report->directory, json);
-    json_open_object(json, "memory");
-    json_u64(json, "planned_bytes", memory_plan_bytes(&report->plan->memory));
-    json_u64(json, "peak_rss_bytes", report_peak_bytes());
-    json_close_object(json);
+    metrics_write(&values, IN_MEMORY, json);
     json_quoted(json, "sample_order_hash", hash);
     list_epochs(report, json);
     json_close_object(json);

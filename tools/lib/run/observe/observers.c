@@ -43,12 +43,12 @@ void observers_begin(struct observers *observers)
     prometheus_begin(observers->prometheus);
 }
 
-void observers_put(struct observers *observers, const struct observation *observation)
+void observers_put(struct observers *observers, enum phase phase, const struct metric_values *values)
 {
     if (observers == NULL)
         return;
-    tensorboard_put(observers->board, observation);
-    prometheus_put(observers->prometheus, observation);
+    tensorboard_put(observers->board, phase, values);
+    prometheus_put(observers->prometheus, phase, values);
 }
 
 void observers_show(struct observers *observers, const struct step_report *report)

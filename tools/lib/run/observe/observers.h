@@ -6,11 +6,10 @@
 
 #include <stdbool.h>
 
-#include "loader/loader.h"
 #include "sync/trainer.h"
 #include "tools/lib/results/checkpoint_writer.h"
 #include "tools/lib/run/account.h"
-#include "tools/lib/run/feed.h"
+#include "tools/lib/run/metrics.h"
 #include "tools/lib/run/run_plan.h"
 
 /* All borrowed until observers_close. */
@@ -22,20 +21,6 @@ struct observed_run {
     const char *directory;      /* NULL: nothing is written */
     const struct account *account;
     const struct checkpoint_counts *saves;      /* checkpoints saved so far */
-};
-
-/* A row of metrics.jsonl. */
-struct observation {
-    enum phase phase;
-    uint32_t epoch;             /* counted from 1 */
-    uint64_t step;              /* training steps of the run that are done */
-    const struct tally *tally;  /* of the phase, or of training since the row before; borrowed */
-    const struct account *account;              /* of the run up to now; borrowed */
-    const struct loader_counts *loader;         /* up to now; borrowed */
-    struct loader_busy busy;    /* of training since the row before */
-    double loss, accuracy;      /* NAN where there is none */
-    double learning_rate;       /* of the latest training step */
-    double gradient_norm;       /* of the mean gradients of that step; NAN where it is not known */
 };
 
 struct observers;
@@ -50,7 +35,7 @@ struct observers *observers_open(const struct observed_run *run);
 /* After every batch; the first call creates the files. */
 void observers_begin(struct observers *observers);
 /* With every row of training and of validation. */
-void observers_put(struct observers *observers, const struct observation *observation);
+void observers_put(struct observers *observers, enum phase phase, const struct metric_values *values);
 /* With a report of tower 0 that has such a snapshot. */
 void observers_show(struct observers *observers, const struct step_report *report);
 /* is_over: the run has done all its steps. */

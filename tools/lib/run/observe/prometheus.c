@@ -28,43 +28,17 @@
 #define SAMPLE_MAX 160u         /* bytes of a counter's name and labels without `run` */
 #define EARLIER_MAX ((size_t)4 << 20)   /* bytes of a file that is read */
 
-/* Counters go on where the file of the run that is resumed ended: a reader takes a lower number for a restart at 0. */
-enum counter {
-    COUNTER_IMAGES, COUNTER_SKIPPED, COUNTER_FAILURES, COUNTER_READ, COUNTER_DECODE, COUNTER_FORWARD, COUNTER_BACKWARD,
-    COUNTER_UPDATE, COUNTER_WAIT, COUNTER_COUNT,
-};
-
-static const struct { const char *name, *labels, *help; } counters[COUNTER_COUNT] = {
-    [COUNTER_IMAGES] = { "images_total", "", "Images that were trained on, also those that a resume repeats." },
-    [COUNTER_SKIPPED] = { "records_skipped_total", "reason=\"corrupt\"",
-                          "Records that are skipped; each damaged one is counted once." },
-    [COUNTER_FAILURES] = { "checkpoint_failures_total", "", "Checkpoints that could not be saved." },
-    [COUNTER_READ] = { "stage_busy_seconds_total", "stage=\"read\"",
-                       "Working time, summed over threads or towers of the processes that wrote this file." },
-    [COUNTER_DECODE] = { "stage_busy_seconds_total", "stage=\"decode\"", NULL },
-    [COUNTER_FORWARD] = { "stage_busy_seconds_total", "stage=\"forward\"", NULL },
-    [COUNTER_BACKWARD] = { "stage_busy_seconds_total", "stage=\"backward\"", NULL },
-    [COUNTER_UPDATE] = { "stage_busy_seconds_total", "stage=\"update\"", NULL },
-    [COUNTER_WAIT] = { "input_wait_seconds_total", "",
-                       "Time that towers of the processes that wrote this file waited for input." },
-};
-
 struct prometheus {
     const struct observed_run *run;     /* borrowed */
     const char *path;
     bool is_off;                        /* after an error */
     bool has_begun, is_running;
     bool has_row[PHASE_COUNT];
-    uint32_t epoch;                     /* this and what follows: of the latest row */
-    uint64_t step, corrupt_records;
-    double learning_rate, step_seconds;
-    double loss[PHASE_COUNT], accuracy[PHASE_COUNT], images_per_second[PHASE_COUNT];
-    struct fractions share;
-    struct step_times times;            /* of the towers of this process, in training */
-    uint64_t read_ns, decode_ns;
-    struct fill_use ring, slots;
-    struct loader_busy busy;
-    double earlier[COUNTER_COUNT];      /* the counters of the run's earlier processes */
+    struct metric_values rows[PHASE_COUNT];     /* the latest ones */
+    struct metric_values now;           /* of the process */
+    /* The counters of the run's earlier processes, by their metrics: they go on where the file of the run that is resumed
+     * ended, since a reader takes a lower number for a restart at 0. */
+    double earlier[METRICS_MAX];
     char *label;                        /* run="..." */
     char *text;                         /* terminated */
     size_t bytes, text_max;
@@ -91,30 +65,20 @@ static void put_head(struct prometheus *prometheus, const char *name, const char
     put(prometheus, "# HELP pipetrain_%s %s\n# TYPE pipetrain_%s %s\n", name, help, name, type);
 }
 
-/* In the spelling of Go, which Prometheus is written in. labels "": none but the run. */
-static void put_number(struct prometheus *prometheus, const char *name, const char *labels, double value)
+/* In the spelling of Go, which Prometheus is written in. `split` and `labels`: NULL: none. */
+static void put_number(struct prometheus *prometheus, const struct metric *metric, const char *split, double value)
 {
-    put(prometheus, "pipetrain_%s{%s%s%s} ", name, prometheus->label, *labels != '\0' ? "," : "", labels);
+    put(prometheus, "pipetrain_%s{%s", metric->prometheus, prometheus->label);
+    if (split != NULL)
+        put(prometheus, ",split=\"%s\"", split);
+    if (metric->labels != NULL)
+        put(prometheus, ",%s", metric->labels);
     if (isnan(value))
-        put(prometheus, "NaN\n");
+        put(prometheus, "} NaN\n");
     else if (isinf(value))
-        put(prometheus, "%cInf\n", value > 0 ? '+' : '-');
+        put(prometheus, "} %cInf\n", value > 0 ? '+' : '-');
     else
-        put(prometheus, "%.17g\n", value);
-}
-
-static void put_gauge(struct prometheus *prometheus, const char *name, const char *help, double value)
-{
-    put_head(prometheus, name, "gauge", help);
-    put_number(prometheus, name, "", value);
-}
-
-/* A counter whose number in this process is `value`. */
-static void put_counter(struct prometheus *prometheus, enum counter counter, double value)
-{
-    if (counters[counter].help != NULL)
-        put_head(prometheus, counters[counter].name, "counter", counters[counter].help);
-    put_number(prometheus, counters[counter].name, counters[counter].labels, prometheus->earlier[counter] + value);
+        put(prometheus, "} %.17g\n", value);
 }
 
 /* The first `bytes_max` bytes of a label's value, escaped: every byte takes at most three, since a collector refuses a
@@ -146,126 +110,104 @@ static struct label_text label(const char *value)
     return label;
 }
 
-static void put_run(struct prometheus *prometheus, double now)
+static void put_run(struct prometheus *prometheus)
 {
     const struct observed_run *const run = prometheus->run;
     put_head(prometheus, "info", "gauge", "The run: its value is 1.");
     put(prometheus, "pipetrain_info{%s,name=\"%s\",version=\"%s\",model=\"%s\"} 1\n", prometheus->label,
         label(run->settings->run.name).text, label(PIPETRAIN_VERSION).text, label(run->net->model).text);
-    put_gauge(prometheus, "running", "1 while the run continues, 0 when it has ended.", prometheus->is_running);
-    put_gauge(prometheus, "last_update_seconds", "When these numbers were written, in seconds since 1970.", now);
-    put_gauge(prometheus, "planned_steps", "Training steps that the run will do.",
-              (double)schedule_step_count(&run->plan->schedule));
-    put_gauge(prometheus, "step", "Training steps done, including those of earlier processes of the run.",
-              (double)prometheus->step);
-    put_gauge(prometheus, "epoch", "The epoch, counted from 1; 0 before the first row.", prometheus->epoch);
-    put_counter(prometheus, COUNTER_IMAGES, (double)run->account->process.images);
-    const double again = fmin((double)prometheus->corrupt_records, prometheus->earlier[COUNTER_SKIPPED]);
-    put_counter(prometheus, COUNTER_SKIPPED, (double)prometheus->corrupt_records - again);  /* met once more */
 }
 
-static void put_busy(struct prometheus *prometheus)
+static bool is_counter(const struct metric *metric)
 {
-    const struct step_times *const times = &prometheus->times;
-    put_counter(prometheus, COUNTER_READ, (double)prometheus->read_ns / 1e9);
-    put_counter(prometheus, COUNTER_DECODE, (double)prometheus->decode_ns / 1e9);
-    put_counter(prometheus, COUNTER_FORWARD, (double)times->forward / 1e9);
-    put_counter(prometheus, COUNTER_BACKWARD, (double)times->backward / 1e9);
-    put_counter(prometheus, COUNTER_UPDATE, (double)times->update / 1e9);
-    put_counter(prometheus, COUNTER_WAIT, (double)times->input_wait / 1e9);
+    static const char ends[] = "_total";
+    const size_t bytes = strlen(metric->prometheus);
+    return bytes >= sizeof(ends) && strcmp(metric->prometheus + bytes - (sizeof(ends) - 1), ends) == 0;
 }
 
-static void put_saves(struct prometheus *prometheus)
+static bool has_name(const struct metric *metric, const char *name)
+{
+    return metric->prometheus != NULL && strcmp(metric->prometheus, name) == 0;
+}
+
+/* Those of training and of validation differ in the label "split". */
+static bool is_split(const struct metric *metric)
+{
+    return (metric->places & IN_TRAIN) != 0 && (metric->places & IN_VALIDATION) != 0;
+}
+
+static bool is_written(const struct prometheus *prometheus, const struct metric *metric)
+{
+    const bool is_of_training = metric->places != 0 && !is_split(metric);
+    return metric_is_given(metric, &prometheus->now) && (!is_of_training || prometheus->has_row[PHASE_TRAIN]);
+}
+
+/* Of all processes of the run, where the metric is a counter. */
+static double process_value(const struct prometheus *prometheus, const struct metric *metric)
+{
+    const double value = metric_get(metric, &prometheus->now), earlier = prometheus->earlier[metric_index(metric)];
+    return metric->counts_again ? fmax(value, earlier) : value + earlier;
+}
+
+static void put_metric(struct prometheus *prometheus, const struct metric *metric)
+{
+    if (metric->places == 0)
+        put_number(prometheus, metric, NULL, process_value(prometheus, metric));
+    else if (!is_split(metric))
+        put_number(prometheus, metric, NULL, metric_get(metric, &prometheus->rows[PHASE_TRAIN]));
+    else
+        for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
+            if (prometheus->has_row[phase])
+                put_number(prometheus, metric, splits[phase], metric_get(metric, &prometheus->rows[phase]));
+}
+
+/* The metrics of a name follow their help; nothing where none is written. */
+static void put_family(struct prometheus *prometheus, const struct metric *first)
+{
+    bool has_head = false;
+    for (const struct metric *metric = first; metric->help != NULL; metric++) {
+        if (!has_name(metric, first->prometheus) || !is_written(prometheus, metric))
+            continue;
+        if (!has_head)
+            put_head(prometheus, first->prometheus, is_counter(first) ? "counter" : "gauge",
+                     first->family != NULL ? first->family : first->help);
+        has_head = true;
+        put_metric(prometheus, metric);
+    }
+}
+
+static bool is_first_of_name(const struct metric *metric)
+{
+    for (const struct metric *earlier = metric_table; earlier < metric; earlier++)
+        if (has_name(earlier, metric->prometheus))
+            return false;
+    return true;
+}
+
+/* What changes between rows, too. */
+static void measure_now(struct prometheus *prometheus)
 {
     const struct checkpoint_counts *const saves = prometheus->run->saves;
-    put_counter(prometheus, COUNTER_FAILURES, saves->failures);
+    struct process_values *const process = &prometheus->now.process;
+    process->is_running = prometheus->is_running;
+    process->updated = (double)clock_read_ns(CLOCK_REALTIME) / 1e9;
+    process->planned_steps = schedule_step_count(&prometheus->run->plan->schedule);
+    process->images = prometheus->run->account->process.images;
+    process->checkpoint_failures = saves->failures;
+    process->checkpoint_seconds = (double)saves->latest_ns / 1e9;
     if (saves->saved > 0)
-        put_gauge(prometheus, "checkpoint_seconds", "Time to save the latest checkpoint, in parallel with training.",
-                  (double)saves->latest_ns / 1e9);
-}
-
-/* For the phases that have a row; `more` follows the label of the phase. */
-static void put_splits(struct prometheus *prometheus, const char *name, const char *more, const char *help,
-                       const double values[PHASE_COUNT])
-{
-    char labels[64];
-    put_head(prometheus, name, "gauge", help);
-    for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
-        snprintf(labels, sizeof(labels), "split=\"%s\"%s", splits[phase], more);
-        if (prometheus->has_row[phase])
-            put_number(prometheus, name, labels, values[phase]);
-    }
-}
-
-static void put_results(struct prometheus *prometheus)
-{
-    put_splits(prometheus, "loss", "", "Mean loss since the row before, or of the last evaluation.", prometheus->loss);
-    put_splits(prometheus, "accuracy", ",k=\"1\"", "Share of images classified correctly since the row before, or in the last evaluation.",
-               prometheus->accuracy);
-    put_splits(prometheus, "images_per_second", "", "Speed since the row before, or of the last evaluation.", prometheus->images_per_second);
-}
-
-/* Values of a metric that differ in one label. */
-struct labelled { const char *value; double number; };
-
-static void put_labelled(struct prometheus *prometheus, const char *name, const char *key,
-                         const struct labelled *rows, size_t count)
-{
-    char labels[64];
-    for (size_t i = 0; i < count; i++) {
-        snprintf(labels, sizeof(labels), "%s=\"%s\"", key, rows[i].value);
-        put_number(prometheus, name, labels, rows[i].number);
-    }
-}
-#define PUT_LABELLED(prometheus, name, key, rows) \
-    put_labelled(prometheus, name, key, rows, sizeof(rows) / sizeof(*(rows)))
-
-static void put_times(struct prometheus *prometheus)
-{
-    const struct fractions *const share = &prometheus->share;
-    const struct labelled shares[] = {
-        { "input_wait", share->input_wait }, { "exposed_copy", share->exposed_copy }, { "forward", share->forward },
-        { "backward", share->backward }, { "exposed_reduction", share->exposed_reduction },
-        { "update", share->update }, { "other", share->other },
-    };
-    put_gauge(prometheus, "learning_rate", "Of the latest training step.", prometheus->learning_rate);
-    put_gauge(prometheus, "step_seconds", "Mean time of a training step since the row before.",
-              prometheus->step_seconds);
-    put_head(prometheus, "tower_time_ratio", "gauge", "Where the towers' time went since the row before; sums to 1.");
-    PUT_LABELLED(prometheus, "tower_time_ratio", "part", shares);
-}
-
-static void put_feed(struct prometheus *prometheus)
-{
-    const struct fill_use *const ring = &prometheus->ring, *const slots = &prometheus->slots;
-    const struct labelled means[] = { { "ring", ring->mean }, { "slots", slots->mean } };
-    const struct labelled least[] = { { "ring", ring->least }, { "slots", slots->least } };
-    const struct labelled empty[] = { { "ring", ring->empty }, { "slots", slots->empty } };
-    const struct labelled busy[] = { { "read", prometheus->busy.readers }, { "decode", prometheus->busy.decoders } };
-    put_head(prometheus, "queue_depth_least", "gauge", "Fewest batches in the queue since the row before.");
-    PUT_LABELLED(prometheus, "queue_depth_least", "queue", least);
-    put_head(prometheus, "queue_empty_ratio", "gauge", "Share of takes that found the queue empty.");
-    PUT_LABELLED(prometheus, "queue_empty_ratio", "queue", empty);
-    put_head(prometheus, "loader_busy_ratio", "gauge",
-             "Share of time since the row before that the threads were busy.");
-    PUT_LABELLED(prometheus, "loader_busy_ratio", "stage", busy);
-    put_head(prometheus, "queue_depth", "gauge",
-             "Batches in a tower's queue, on average since the row before: on the host, on the device.");
-    PUT_LABELLED(prometheus, "queue_depth", "queue", means);
+        prometheus->now.has |= NEEDS_CHECKPOINT;
 }
 
 static void make_text(struct prometheus *prometheus)
 {
     prometheus->bytes = 0;
     prometheus->text[0] = '\0';
-    put_run(prometheus, (double)clock_read_ns(CLOCK_REALTIME) / 1e9);
-    put_busy(prometheus);
-    put_saves(prometheus);
-    put_results(prometheus);
-    if (!prometheus->has_row[PHASE_TRAIN])
-        return;
-    put_times(prometheus);
-    put_feed(prometheus);
+    measure_now(prometheus);
+    put_run(prometheus);
+    for (const struct metric *metric = metric_table; metric->help != NULL; metric++)
+        if (metric->prometheus != NULL && is_first_of_name(metric))
+            put_family(prometheus, metric);
 }
 
 /* ---- the file ---- */
@@ -337,13 +279,13 @@ static int make_label(struct prometheus *prometheus)
 }
 
 /* The number of a counter in the text of a file; 0: it has none. */
-static double find_counter(const struct prometheus *prometheus, const char *text, enum counter counter)
+static double find_counter(const struct prometheus *prometheus, const char *text, const struct metric *counter)
 {
     char name[SAMPLE_MAX], rest[SAMPLE_MAX];
-    const char *const labels = counters[counter].labels;
     const size_t label_bytes = strlen(prometheus->label);
-    snprintf(name, sizeof(name), "\npipetrain_%s{", counters[counter].name);
-    snprintf(rest, sizeof(rest), "%s%s} ", *labels != '\0' ? "," : "", labels);
+    snprintf(name, sizeof(name), "\npipetrain_%s{", counter->prometheus);
+    snprintf(rest, sizeof(rest), "%s%s} ", counter->labels != NULL ? "," : "",
+             counter->labels != NULL ? counter->labels : "");
     for (const char *at = text; (at = strstr(at, name)) != NULL;) {
         at += strlen(name);
         if (strncmp(at, prometheus->label, label_bytes) != 0 ||
@@ -360,16 +302,19 @@ static double find_counter(const struct prometheus *prometheus, const char *text
 static void read_earlier(struct prometheus *prometheus)
 {
     const struct account *const account = prometheus->run->account;
+    const double resumed = (double)(account->state.training.images - account->process.images);
     char *text = NULL;
     size_t bytes;
     if (prometheus->run->plan->schedule.first == 0)
         return;
-    if (file_load(prometheus->path, EARLIER_MAX, &text, &bytes) == 0)
-        for (enum counter counter = 0; counter < COUNTER_COUNT; counter++)
-            prometheus->earlier[counter] = find_counter(prometheus, text, counter);
+    const bool has_file = file_load(prometheus->path, EARLIER_MAX, &text, &bytes) == 0;
+    for (const struct metric *metric = metric_table; metric->help != NULL; metric++) {
+        if (metric->prometheus == NULL || !is_counter(metric))
+            continue;
+        const double found = has_file ? find_counter(prometheus, text, metric) : 0;
+        prometheus->earlier[metric_index(metric)] = has_name(metric, "images_total") ? fmax(found, resumed) : found;
+    }
     free(text);
-    const double resumed = (double)(account->state.training.images - account->process.images);
-    prometheus->earlier[COUNTER_IMAGES] = fmax(prometheus->earlier[COUNTER_IMAGES], resumed);
 }
 
 static void release(struct prometheus *prometheus)
@@ -399,7 +344,8 @@ struct prometheus *prometheus_open(const struct observed_run *run)
     prometheus->run = run;
     prometheus->path = path;
     prometheus->is_running = true;
-    prometheus->step = schedule_position(schedule, schedule->first).step;
+    prometheus->now = (struct metric_values){ .has = metric_needs_met(run->settings),
+                                              .process.step = schedule_position(schedule, schedule->first).step };
     if (make_label(prometheus) != 0)
         return fail_to_open(prometheus, path);
     prometheus->text_max = TEXT_MAX + SAMPLES_MAX * strlen(prometheus->label);
@@ -416,36 +362,12 @@ void prometheus_begin(struct prometheus *prometheus)
     write_metrics(prometheus);
 }
 
-static void add_row(struct prometheus *prometheus, const struct observation *observation)
-{
-    const struct tally *const tally = observation->tally;
-    const enum phase phase = observation->phase;
-    prometheus->has_row[phase] = true;
-    prometheus->epoch = observation->epoch;
-    prometheus->step = observation->step;
-    prometheus->loss[phase] = observation->loss;
-    prometheus->accuracy[phase] = observation->accuracy;
-    prometheus->images_per_second[phase] = tally_images_per_second(tally);
-    prometheus->times = observation->account->process.times;
-    prometheus->corrupt_records = observation->loader->corrupt_records;
-    prometheus->read_ns = observation->loader->read_busy_ns;
-    prometheus->decode_ns = observation->loader->decode_busy_ns;
-    if (phase != PHASE_TRAIN)
-        return;
-    const struct queue_fills *const fills = &observation->account->interval_fills;
-    prometheus->learning_rate = observation->learning_rate;
-    prometheus->step_seconds = tally->steps > 0 ? (double)tally->wall_ns / 1e9 / (double)tally->steps : NAN;
-    prometheus->share = tally_fractions(tally);
-    prometheus->ring = fill_use(&fills->ring);
-    prometheus->slots = fill_use(&fills->slots);
-    prometheus->busy = observation->busy;
-}
-
-void prometheus_put(struct prometheus *prometheus, const struct observation *observation)
+void prometheus_put(struct prometheus *prometheus, enum phase phase, const struct metric_values *values)
 {
     if (prometheus == NULL || prometheus->is_off)
         return;
-    add_row(prometheus, observation);
+    prometheus->has_row[phase] = true;
+    prometheus->rows[phase] = prometheus->now = *values;
     write_metrics(prometheus);
 }
 

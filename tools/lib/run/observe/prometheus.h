@@ -13,7 +13,7 @@ struct prometheus;
 struct prometheus *prometheus_open(const struct observed_run *run);
 /* Write the file for the first time, after the first batch. */
 void prometheus_begin(struct prometheus *prometheus);
-void prometheus_put(struct prometheus *prometheus, const struct observation *observation);
+void prometheus_put(struct prometheus *prometheus, enum phase phase, const struct metric_values *values);
 /* The file stays, and says that the run has ended. */
 void prometheus_close(struct prometheus *prometheus);
 

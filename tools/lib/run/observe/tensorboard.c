@@ -336,66 +336,19 @@ void tensorboard_begin(struct tensorboard *board)
     put_texts(board);
 }
 
-static void put_scalar(struct tensorboard *board, const char *tag, double value)
-{
-    tfevent_scalar(&board->event, tag, (float)value);
-}
-
 /* A number that is null in metrics.jsonl is left out. */
-static void put_known(struct tensorboard *board, const char *tag, double value)
+void tensorboard_put(struct tensorboard *board, enum phase phase, const struct metric_values *values)
 {
-    if (!isnan(value))
-        put_scalar(board, tag, value);
-}
-
-/* "queues" and "loader_busy" of metrics.jsonl. */
-static void put_feed(struct tensorboard *board, const struct observation *observation)
-{
-    const struct queue_fills *const fills = &observation->account->interval_fills;
-    const struct fill_use ring = fill_use(&fills->ring), slots = fill_use(&fills->slots);
-    put_scalar(board, "feed/slots", slots.mean);
-    put_scalar(board, "feed/slots_empty", slots.empty);
-    if (board->run.settings->input.source == INPUT_SYNTHETIC)
-        return;
-    put_scalar(board, "feed/ring", ring.mean);
-    put_scalar(board, "feed/ring_empty", ring.empty);
-    put_scalar(board, "feed/readers_busy", observation->busy.readers);
-    put_scalar(board, "feed/decoders_busy", observation->busy.decoders);
-}
-
-static void put_training(struct tensorboard *board, const struct observation *observation)
-{
-    const struct tally *const tally = observation->tally;
-    const struct fractions share = tally_fractions(tally);
-    const double steps = (double)tally->steps, tower_steps = steps * board->run.plan->schedule.towers;
-    put_scalar(board, "lr", observation->learning_rate);
-    put_known(board, "grad_norm", observation->gradient_norm);
-    put_scalar(board, "epoch", observation->epoch);
-    if (tally->steps > 0) {
-        put_scalar(board, "perf/step_ms", (double)tally->wall_ns / 1e6 / steps);
-        put_scalar(board, "perf/input_wait_ms", (double)tally->times.input_wait / 1e6 / tower_steps);
-    }
-    put_scalar(board, "time/input_wait", share.input_wait);
-    put_scalar(board, "time/exposed_copy", share.exposed_copy);
-    put_scalar(board, "time/forward", share.forward);
-    put_scalar(board, "time/backward", share.backward);
-    put_scalar(board, "time/exposed_reduction", share.exposed_reduction);
-    put_scalar(board, "time/update", share.update);
-    put_scalar(board, "time/other", share.other);
-    put_feed(board, observation);
-}
-
-void tensorboard_put(struct tensorboard *board, const struct observation *observation)
-{
+    const unsigned place = phase == PHASE_TRAIN ? IN_TRAIN : IN_VALIDATION;
     if (board == NULL || board->is_off)
         return;
-    tfevent_begin(&board->event, wall_time(), observation->step);
-    put_known(board, "loss", observation->loss);
-    put_known(board, "accuracy/top1", observation->accuracy);
-    put_scalar(board, "perf/images_per_sec", tally_images_per_second(observation->tally));
-    if (observation->phase == PHASE_TRAIN)
-        put_training(board, observation);
-    write_event(board, observation->phase == PHASE_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
+    tfevent_begin(&board->event, wall_time(), values->process.step);
+    for (const struct metric *metric = metric_table; metric->help != NULL; metric++) {
+        const double value = metric_get(metric, values);
+        if (metric->tag != NULL && (metric->places & place) != 0 && metric_is_given(metric, values) && !isnan(value))
+            tfevent_scalar(&board->event, metric->tag, (float)value);
+    }
+    write_event(board, phase == PHASE_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
 }
 
 /* The norm of all gradients, if they are means over the same samples. With train.clip_norm rows have it. */
@@ -404,7 +357,7 @@ static void put_norm(struct tensorboard *board, uint64_t step)
     if (board->run.settings->train.clip_norm > 0 || board->is_mixed || board->gradient_samples == 0)
         return;
     tfevent_begin(&board->event, wall_time(), step);
-    put_scalar(board, "grad_norm", sqrt(board->gradient_squares));
+    tfevent_scalar(&board->event, "grad_norm", (float)sqrt(board->gradient_squares));
     write_event(board, BOARD_TRAIN);
 }
 

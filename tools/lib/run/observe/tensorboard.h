@@ -20,7 +20,7 @@ struct tensorboard *tensorboard_open(const struct observed_run *run);
 /* Create the files, after the first batch of this process. They replace what files of an earlier process have for that
  * batch and later ones. */
 void tensorboard_begin(struct tensorboard *board);
-void tensorboard_put(struct tensorboard *board, const struct observation *observation);
+void tensorboard_put(struct tensorboard *board, enum phase phase, const struct metric_values *values);
 /* Write histograms of a report's snapshot. */
 void tensorboard_show(struct tensorboard *board, const struct step_report *report);
 /* is_over: the run has done all its steps. */

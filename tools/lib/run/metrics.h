@@ -1,0 +1,117 @@
+/* The metrics of a run: a row of metric_table says all that is known of one. metrics.jsonl, summary.json, the files for
+ * Prometheus and TensorBoard, --compare, --tune and the report page are made from this table. A new metric is a row, its
+ * field in struct metric_values, and an assignment where it is measured: report.c (rows), summary.c (the whole run) or
+ * prometheus.c (the process). */
+#ifndef PIPETRAIN_METRICS_H
+#define PIPETRAIN_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/json.h"
+#include "tools/lib/cpu_times.h"
+#include "tools/lib/run/account.h"
+#include "tools/lib/run/feed.h"
+
+/* What some metrics need. Without it they are left out everywhere. */
+enum metric_need {
+    NEEDS_LOADER = 1,           /* input that is not synthetic */
+    NEEDS_SKIPPING = 2,         /* train.on_nan = skip, in summary.json also fp16 */
+    NEEDS_CLIPPING = 4,         /* train.clip_norm */
+    NEEDS_EVALUATION = 8,       /* a complete one */
+    NEEDS_ROLLBACKS = 16,       /* train.on_nan = rollback */
+    NEEDS_CHECKPOINT = 32       /* one that this process saved */
+};
+
+#define METRIC_UNKNOWN UINT64_MAX       /* a count that is null in JSON */
+
+/* The process that writes a file for Prometheus; seconds are summed over threads or towers. */
+struct process_values {
+    bool is_running;
+    double updated;             /* seconds since 1970 */
+    uint64_t planned_steps, step, epoch, images, records_skipped, checkpoint_failures;
+    double checkpoint_seconds;
+    double read_seconds, decode_seconds, forward_seconds, backward_seconds, update_seconds, input_wait_seconds;
+};
+
+/* A run up to its end. */
+struct run_values {
+    uint64_t steps, warmup_steps;
+    double epochs, mean_images_per_second, start_to_first_step_seconds, explained;
+    struct speeds speed;
+    struct step_percentiles step;
+    double reading_computed, decoding_computed;
+    struct { uint64_t images, correct; double accuracy, loss; bool is_complete; } validation;
+    struct { double accuracy; uint64_t correct, step; } best;
+    struct cores_use cores;
+    struct { double seconds, hidden; } copy;
+    uint64_t rollbacks, decoder_warnings, corrupt_records, planned_bytes, peak_rss_bytes;
+};
+
+/* The values of a row of metrics.jsonl, or of a whole run, whose metrics have the same names where they mean the same.
+ * A number is NAN where it is unknown. */
+struct metric_values {
+    unsigned has;               /* bits of enum metric_need */
+    uint32_t epoch;             /* from 1 */
+    uint64_t images, correct, skipped_steps;
+    double loss, accuracy, seconds, images_per_second;
+    double learning_rate;       /* of the latest training step */
+    double gradient_norm;       /* of the mean gradients of that step */
+    double step_seconds, step_ms, input_wait_ms;        /* of a training step, on average; the wait is a tower's */
+    struct fractions share;
+    struct feed_use feed;
+    struct process_values process;
+    struct run_values run;
+};
+
+/* The places in JSON where a metric is written. */
+enum metric_place {
+    IN_TRAIN = 1, IN_VALIDATION = 2, IN_EPOCH = 4,      /* rows of metrics.jsonl */
+    IN_EPOCH_VALIDATION = 8,    /* object "validation" of the rows of epochs */
+    IN_PROGRESS = 16,           /* lines of --progress=json */
+    IN_SPEED = 32, IN_TIME = 64, IN_LEARNED = 128, IN_COSTS = 256, IN_FAULTS = 512, IN_MEMORY = 1024,
+    IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY     /* parts of summary.json */
+};
+
+enum metric_type { METRIC_U32, METRIC_U64, METRIC_DOUBLE, METRIC_BOOL };
+
+#define METRICS_MAX 96          /* rows of the table */
+
+struct metric {
+    const char *path;           /* in JSON: "fractions.forward"; NULL: not there */
+    unsigned places;            /* bits of enum metric_place: the rows that have it, also where `path` is NULL */
+    enum metric_type type;
+    size_t offset;              /* of its field in struct metric_values */
+    unsigned needs;             /* bits of enum metric_need: all of them */
+    const char *help;           /* one line */
+    /* The name for Prometheus without "pipetrain_"; NULL: not there. Counters end in _total. */
+    const char *prometheus;
+    const char *labels;         /* that tell it from the metrics of the same name; NULL: none */
+    const char *family;         /* the help of all metrics of that name, in the first of them; NULL: `help` */
+    bool counts_again;          /* a counter: a resumed run counts again what it has counted before */
+    const char *tag;            /* in TensorBoard; NULL: not there */
+    const char *compared;       /* the name in --compare; NULL: not there */
+};
+
+/* The last row has no help. */
+extern const struct metric metric_table[];
+
+static inline size_t metric_index(const struct metric *metric)
+{
+    return (size_t)(metric - metric_table);
+}
+static inline bool metric_is_given(const struct metric *metric, const struct metric_values *values)
+{
+    return (metric->needs & ~values->has) == 0;
+}
+/* Of a row, by its settings. */
+unsigned metric_needs_met(const struct settings *settings);
+/* NAN where it is unknown. */
+double metric_get(const struct metric *metric, const struct metric_values *values);
+/* The opposite, for a value read from JSON. A count becomes 0 where `value` is NAN. */
+void metric_set(const struct metric *metric, struct metric_values *values, double value);
+/* Write the metrics of a place as members of the open object, in the order of the table. */
+void metrics_write(const struct metric_values *values, enum metric_place place, struct json *json);
+
+#endif

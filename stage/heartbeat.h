@@ -15,9 +15,9 @@
 
 #define HEARTBEAT_NO_NUMBER UINT64_MAX
 
-/* Written by its thread, but for beats, and read by the watchdog. All texts are string literals. */
+/* Written by its thread, and read by the watchdog. All texts are string literals. */
 struct heartbeat {
-    atomic_uint_fast64_t beats;         /* incremented whenever the thread makes progress, or by heartbeat_excuse */
+    atomic_uint_fast64_t beats;         /* incremented whenever the thread makes progress */
     _Atomic(const char *) guarded;      /* the outermost mark; NULL: nothing is watched */
     _Atomic(const char *) call;         /* a mark within it; NULL: none */
     _Atomic(const char *) phase;        /* "step", "planning" */
@@ -57,15 +57,6 @@ static inline void heartbeat_beat(void)
         return;
     const uint64_t beats = atomic_load_explicit(&own->beats, memory_order_relaxed);
     atomic_store_explicit(&own->beats, beats + 1, memory_order_release);
-}
-
-/* The same from any thread, of a heartbeat (NULL: none) whose thread may be in a call or wait that cannot end before
- * something comes that is not of its device. Again at least every HEARTBEAT_EXCUSE_NS. */
-#define HEARTBEAT_EXCUSE_NS 50000000u   /* the shortest deadline has four looks in a second */
-static inline void heartbeat_excuse(struct heartbeat *heartbeat)
-{
-    if (heartbeat != NULL)
-        atomic_fetch_add_explicit(&heartbeat->beats, 1, memory_order_release);
 }
 
 /* The thread calls `what`, a string literal: a function's name, with or without its arguments. Marks may be nested:

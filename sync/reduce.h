@@ -82,8 +82,7 @@ struct reduce_ops {
     int (*wait)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
     /* Called from the tower's thread again and again while it waits for its device: 0, or a negative errno when the
      * reduction failed; the cause is logged. Keeps the thread's heartbeat going while the sum waits for another tower.
-     * NULL: it cannot fail asynchronously, and what is queued and waits for other towers' threads excuses its tower's
-     * heartbeat itself. */
+     * NULL: it cannot fail asynchronously, and nothing that it queues waits for another tower's thread. */
     int (*poll)(struct reduce *reduce, uint32_t tower);
     /* The tower's thread has seen a batch end: write the reductions that its stream has done since to the trace. NULL:
      * the host records them when it does them. */

@@ -103,7 +103,8 @@ static int host_open(struct reduce **reduce_out, const struct reduce_spec *spec)
     if (reduce == NULL)
         return -ENOMEM;
     reduce->arenas = calloc(spec->towers, sizeof(*reduce->arenas));
-    const int rc = reduce->arenas == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_host_ops, spec);
+    const struct tower_range all = { 0, spec->towers };
+    const int rc = reduce->arenas == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_host_ops, all);
     if (rc != 0) {
         free(reduce->arenas);
         free(reduce);

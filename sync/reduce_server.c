@@ -164,7 +164,8 @@ static void server_reduce_close(struct reduce *base)
 static int server_reduce_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {
     struct server_reduce *const reduce = calloc(1, sizeof(*reduce));
-    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_server_ops, spec);
+    const struct tower_range all = { 0, spec->towers };
+    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_server_ops, all);
     if (rc != 0) {
         free(reduce);
         return rc;

@@ -1,12 +1,11 @@
 /* The rendezvous of towers at every bucket. Called from the towers' threads. Streams do the waiting; threads wait only
- * in join, and for towers that have not started a bucket yet. */
+ * in join, for towers that have not started a bucket yet, and for what completes a bucket outside of the streams. */
 #include "sync/rendezvous.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "stage/clock.h"
 #include "stage/heartbeat.h"
 
 #define SHARE_ALIGN 16u         /* floats: shares begin on cache lines */
@@ -18,14 +17,14 @@ static struct share *share_at(struct rendezvous *rendezvous, uint32_t tower, uin
 
 /* Opening and closing. */
 
-int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, const struct reduce_spec *spec)
+int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, struct tower_range towers)
 {
-    *rendezvous = (struct rendezvous){ .base.ops = ops, .towers = spec->towers };
-    rendezvous->members = calloc(spec->towers, sizeof(*rendezvous->members));
+    *rendezvous = (struct rendezvous){ .base.ops = ops, .first = towers.first, .towers = towers.count };
+    rendezvous->members = calloc(towers.count, sizeof(*rendezvous->members));
     if (rendezvous->members == NULL)
         return -ENOMEM;
     pthread_mutex_init(&rendezvous->lock, NULL);
-    clock_init_condition(&rendezvous->changed);
+    pthread_cond_init(&rendezvous->changed, NULL);
     return 0;
 }
 
@@ -160,14 +159,15 @@ static int connect_towers(struct rendezvous *rendezvous)
 }
 
 int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, uint32_t tower,
-                 const struct reduce_member *member, const struct buckets *buckets)
+                    const struct reduce_member *member, const struct buckets *buckets)
 {
+    const uint32_t here = tower - rendezvous->first;
     pthread_mutex_lock(&rendezvous->lock);
     int rc = make_room(rendezvous, ops, buckets);
     pthread_mutex_unlock(&rendezvous->lock);
     if (rc == 0)
-        rc = open_shares(rendezvous, tower, member->device);
-    if (rc == 0 && enter(rendezvous, tower, member))
+        rc = open_shares(rendezvous, here, member->device);
+    if (rc == 0 && enter(rendezvous, here, member))
         rc = connect_towers(rendezvous);
     if (rc != 0)
         return rc;
@@ -243,41 +243,47 @@ static uint64_t last_batch(const struct share *share)
 /* All towers have started the bucket. */
 static int queue_bucket(struct rendezvous *rendezvous, uint32_t bucket)
 {
+    const bool is_copied = rendezvous->ops->copy_out != NULL && !rendezvous->ops->is_completed_later;
     int rc = 0;
     for (uint32_t d = 0; d < rendezvous->towers; d++)
         assert(last_batch(share_at(rendezvous, d, bucket)) == last_batch(share_at(rendezvous, 0, bucket)));
     for (uint32_t d = 0; d < rendezvous->towers && rc == 0; d++)
         rc = queue_sum(rendezvous, d, bucket);
-    for (uint32_t d = 0; d < rendezvous->towers && rc == 0 && rendezvous->ops->copy_out != NULL; d++)
+    for (uint32_t d = 0; d < rendezvous->towers && rc == 0 && is_copied; d++)
         rc = queue_copy_out(rendezvous, d, bucket);
     return rc;
+}
+
+void rendezvous_complete(struct rendezvous *rendezvous, uint32_t bucket)
+{
+    pthread_mutex_lock(&rendezvous->lock);
+    rendezvous->turns[bucket].generation++;
+    pthread_cond_broadcast(&rendezvous->changed);
+    pthread_mutex_unlock(&rendezvous->lock);
 }
 
 int rendezvous_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch)
 {
     struct rendezvous *const rendezvous = (struct rendezvous *)base;
     struct turn *const turn = &rendezvous->turns[bucket];
-    struct share *const share = share_at(rendezvous, tower, bucket);
+    struct share *const share = share_at(rendezvous, tower - rendezvous->first, bucket);
     share->batches[share->started_count++ % SHARE_BATCHES] = batch;
     int rc = add_bucket(rendezvous, share);
     if (rc != 0 || atomic_fetch_add(&turn->arrived, 1) + 1 < rendezvous->towers)
         return rc;
     atomic_store(&turn->arrived, 0);
     rc = queue_bucket(rendezvous, bucket);
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&rendezvous->lock);
-    turn->generation++;
-    pthread_cond_broadcast(&rendezvous->changed);
-    pthread_mutex_unlock(&rendezvous->lock);
-    return 0;
+    if (rc == 0 && !rendezvous->ops->is_completed_later)
+        rendezvous_complete(rendezvous, bucket);
+    return rc;
 }
 
 int rendezvous_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
 {
     struct rendezvous *const rendezvous = (struct rendezvous *)base;
-    struct share *const share = share_at(rendezvous, tower, bucket);
-    struct stream *const compute = rendezvous->members[tower].compute;
+    const uint32_t here = tower - rendezvous->first;
+    struct share *const share = share_at(rendezvous, here, bucket);
+    struct stream *const compute = rendezvous->members[here].compute;
     pthread_mutex_lock(&rendezvous->lock);
     while (rendezvous->turns[bucket].generation <= share->waited && !rendezvous->cancelled)
         pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
@@ -286,8 +292,10 @@ int rendezvous_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
     if (cancelled)
         return -ECANCELED;
     share->waited++;
-    return rendezvous->ops->copy_out == NULL ? await_sums(rendezvous, compute, bucket)
-                                             : stream_wait(compute, share->copied_out);
+    if (rendezvous->ops->copy_out == NULL)
+        return await_sums(rendezvous, compute, bucket);
+    const int rc = rendezvous->ops->is_completed_later ? queue_copy_out(rendezvous, here, bucket) : 0;
+    return rc != 0 ? rc : stream_wait(compute, share->copied_out);
 }
 
 void rendezvous_cancel(struct reduce *base)

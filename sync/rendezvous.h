@@ -41,30 +41,34 @@ struct rendezvous_ops {
     int (*copy_out)(struct rendezvous *rendezvous, const struct share *share);
     /* Do what the bucket's use says for the range of the share. */
     int (*sum)(struct rendezvous *rendezvous, struct share *share);
+    /* `sum` is only the first part of the reduction, which goes on outside of the streams: a bucket is not complete before
+     * rendezvous_complete. Else it is when its sum is queued. */
+    bool is_completed_later;
 };
 
-/* The state of a bucket: `arrived` counts the towers that started it for a batch. It is reset before `generation` is
- * incremented, and no tower starts the bucket again before it has seen the new generation. */
+/* The state of a bucket: `arrived` counts the towers that started it for a batch. It is reset before the bucket is complete,
+ * which increments `generation`, and no tower starts the bucket again before it has seen the new generation. */
 struct turn { atomic_uint arrived; uint64_t generation; };
 
 /* The first member of the reductions built on it. */
 struct rendezvous {
     struct reduce base;
     const struct rendezvous_ops *ops;
+    uint32_t first;                     /* tower of the run that is tower 0 here */
     uint32_t towers;
     struct reduce_member *members;      /* complete when connect is called */
     struct buckets buckets;
     struct share *shares;               /* [bucket * towers + tower] */
     struct turn *turns;                 /* [bucket] */
     pthread_mutex_t lock;               /* guards what follows, and every generation */
-    pthread_cond_t changed;             /* its clock is stage/clock.h's */
+    pthread_cond_t changed;
     uint32_t joined;
     bool connected, cancelled;
     struct rendezvous *next_kept;       /* after rendezvous_close */
 };
 
-/* 0 or -ENOMEM. */
-int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, const struct reduce_spec *spec);
+/* For these towers of the run, which are numbered from 0 in shares and members. 0 or -ENOMEM. */
+int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, struct tower_range towers);
 /* True: it is released, and what it is part of can be freed. False: nothing of that may be freed until the process ends, and it
  * stays reachable: a stream that was left behind may call functions with its shares, or `is_used`: something else uses it.
  * After the communication streams are closed. */
@@ -73,7 +77,10 @@ bool rendezvous_is_cancelled(struct rendezvous *rendezvous);
 /* For functions that streams call: was a stream left behind, so that what they would use may be gone, such as traces? After
  * a mere cancel they do their work, because others have waited for it. */
 bool rendezvous_is_abandoned(void);
-/* reduce_ops.join; `ops` are the same for all towers. */
+/* Where ops.is_completed_later: the sum of the bucket that all towers have started is where copy_out finds it, or in their
+ * arenas. Any thread. */
+void rendezvous_complete(struct rendezvous *rendezvous, uint32_t bucket);
+/* reduce_ops.join; `tower` is one of the run, and `ops` are the same for all towers. */
 int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, uint32_t tower,
                     const struct reduce_member *member, const struct buckets *buckets);
 /* The batch whose share is summed now. Called exactly once for each sum, on the communication stream, which may be some

@@ -296,7 +296,8 @@ static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)
         return -ENOTSUP;
     }
     struct peer_reduce *const reduce = calloc(1, sizeof(*reduce));
-    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_peer_ops, spec);
+    const struct tower_range all = { 0, spec->towers };
+    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_peer_ops, all);
     if (rc != 0) {
         free(reduce);
         return rc;

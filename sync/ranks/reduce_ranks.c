@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "compute/floats.h"
-#include "stage/clock.h"
-#include "stage/heartbeat.h"
 #include "stage/pairwise.h"
 #include "stage/trace/range.h"
 #include "sync/host_arena.h"
@@ -46,8 +44,7 @@ struct exchange {
     enum stage stage;
     bool is_begun;                      /* the stage's messages are on their way */
     size_t message_count, passed_count;     /* of the stage; messages are tested in their order */
-    atomic_uint arrived;                /* towers of this process whose share is staged */
-    uint64_t done;                      /* exchanges of this bucket so far; under the rendezvous' lock */
+    atomic_uint staged_count;           /* towers of this process whose share is staged */
     uint64_t number;                    /* of the exchange that is in work or comes next, from 1 */
     char *received;                     /* this rank's part of the terms of ranks that do not share their memory */
 };
@@ -64,7 +61,6 @@ struct ranks_reduce {
     struct tower_range here;
     uint32_t run;                       /* towers of the run */
     struct host_arena *arenas;          /* [tower]; each opened by its tower before it joins */
-    struct heartbeat **heartbeats;      /* [tower]; of its thread */
     struct term *terms;                 /* of all ranks, in the order of additions */
     uint32_t term_count;
     struct rank_terms *of;              /* [rank] */
@@ -75,7 +71,6 @@ struct ranks_reduce {
     struct mpi_request *messages;       /* [bucket * messages_max] */
     size_t messages_max;
     char *received;                     /* of all exchanges */
-    uint64_t *waited;                   /* [bucket * towers + tower]: exchanges it has waited for */
 };
 
 static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
@@ -392,14 +387,10 @@ static void give_out(const struct exchange *exchange)
 
 static void finish(struct exchange *exchange)
 {
-    struct rendezvous *const rendezvous = &exchange->reduce->rendezvous;
     give_out(exchange);
     exchange->number++;
     ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
-    pthread_mutex_lock(&rendezvous->lock);
-    exchange->done++;
-    pthread_cond_broadcast(&rendezvous->changed);
-    pthread_mutex_unlock(&rendezvous->lock);
+    rendezvous_complete(&exchange->reduce->rendezvous, exchange->bucket);
 }
 
 /* Tell the ranks that share memory with this one that it has reached the exchange's stage. */
@@ -488,8 +479,8 @@ static void stage_share(void *arg)
     range_begin(TRACE_REDUCE, batch);
     for (uint32_t i = own.first; i < own.first + own.count && share->begin < share->end; i++)
         stage_term(reduce, share, &reduce->terms[i], number);
-    if (atomic_fetch_add(&exchange->arrived, 1) + 1 == reduce->here.count) {
-        atomic_store(&exchange->arrived, 0);
+    if (atomic_fetch_add(&exchange->staged_count, 1) + 1 == reduce->here.count) {
+        atomic_store(&exchange->staged_count, 0);
         submit(exchange);
     }
     range_end();
@@ -497,42 +488,10 @@ static void stage_share(void *arg)
                share->bucket);
 }
 
-static int queue_sum(struct rendezvous *rendezvous, struct share *share)
+static int queue_stage(struct rendezvous *rendezvous, struct share *share)
 {
     struct stream *const communication = rendezvous->members[share->tower].communication;
     return communication->device->ops->call(communication, stage_share, share);
-}
-
-/* Sleep until the rendezvous changes, or it is time for the next excuse. Lock held. */
-static void await_change(struct rendezvous *rendezvous)
-{
-    const uint64_t due_ns = clock_now_ns() + HEARTBEAT_EXCUSE_NS;
-    const struct timespec due = clock_timespec(due_ns);
-    (void)pthread_cond_timedwait(&rendezvous->changed, &rendezvous->lock, &due);
-}
-
-/* Wait until the exchange that this tower started last, and did not wait for yet, is done. All towers of this process have
- * staged what they have for it: other ranks are late, which their watchdogs and the watch of ranks judge. The tower's
- * device has what comes after it, but whatever its thread waits for or calls does not hang. */
-static int await_exchange(struct ranks_reduce *reduce, uint32_t tower, uint32_t bucket)
-{
-    struct rendezvous *const rendezvous = &reduce->rendezvous;
-    uint64_t *const waited = &reduce->waited[(size_t)bucket * reduce->here.count + tower];
-    pthread_mutex_lock(&rendezvous->lock);
-    while (reduce->exchanges[bucket].done <= *waited && !rendezvous->cancelled) {
-        heartbeat_excuse(reduce->heartbeats[tower]);
-        await_change(rendezvous);
-    }
-    const bool is_done = reduce->exchanges[bucket].done > *waited;
-    pthread_mutex_unlock(&rendezvous->lock);
-    ++*waited;
-    return is_done ? 0 : -ECANCELED;
-}
-
-static void await_share(void *arg)
-{
-    struct share *const share = arg;
-    (void)await_exchange(ranks_reduce_of(share->rendezvous), share->tower, share->bucket);
 }
 
 static int queue_copy_in(struct rendezvous *rendezvous, const struct share *share)
@@ -543,11 +502,8 @@ static int queue_copy_in(struct rendezvous *rendezvous, const struct share *shar
 
 static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
 {
-    const struct reduce_member *const member = &rendezvous->members[share->tower];
-    struct stream *const communication = member->communication;
-    const int rc = communication->device->ops->call(communication, await_share, (void *)share);
-    return rc != 0 ? rc : host_arena_copy_out(&ranks_reduce_of(rendezvous)->arenas[share->tower], member,
-                                              share_bucket(share));
+    return host_arena_copy_out(&ranks_reduce_of(rendezvous)->arenas[share->tower], &rendezvous->members[share->tower],
+                               share_bucket(share));
 }
 
 /* ---- memory: when the last tower joins ---- */
@@ -614,34 +570,35 @@ static int connect_exchanges(struct rendezvous *rendezvous)
     reduce->received = malloc(bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
     reduce->messages = calloc(buckets->count * reduce->messages_max, sizeof(*reduce->messages));
-    reduce->waited = calloc((size_t)buckets->count * reduce->here.count, sizeof(*reduce->waited));
-    if (reduce->before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->messages == NULL ||
-        reduce->waited == NULL)
+    if (reduce->before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->messages == NULL)
         return -ENOMEM;
     place_exchanges(reduce);
     return open_memory(reduce);
 }
 
-static const struct rendezvous_ops in_place = { .connect = connect_exchanges, .sum = queue_sum };
+static const struct rendezvous_ops in_place = {
+    .connect = connect_exchanges,
+    .sum = queue_stage,
+    .is_completed_later = true,
+};
 static const struct rendezvous_ops in_pinned_memory = {
     .connect = connect_exchanges,
     .copy_in = queue_copy_in,
     .copy_out = queue_copy_out,
-    .sum = queue_sum,
+    .sum = queue_stage,
+    .is_completed_later = true,
 };
 
 /* ---- the table ---- */
 
 static void release(struct ranks_reduce *reduce)
 {
-    free(reduce->waited);
     free(reduce->messages);
     free(reduce->exchanges);
     free(reduce->received);
     free(reduce->before);
     free(reduce->of);
     free(reduce->terms);
-    free(reduce->heartbeats);
     free(reduce->arenas);
     free(reduce);
 }
@@ -651,18 +608,15 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     struct ranks_reduce *const reduce = calloc(1, sizeof(*reduce));
     if (reduce == NULL)
         return -ENOMEM;
-    const struct reduce_spec here = { .towers = spec->here.count };
     reduce->ranks = spec->ranks;
     reduce->here = spec->here;
     reduce->run = spec->towers;
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
-    reduce->heartbeats = calloc(spec->here.count, sizeof(struct heartbeat *));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
     reduce->of = calloc(ranks_size(spec->ranks), sizeof(*reduce->of));
-    int rc = reduce->arenas == NULL || reduce->heartbeats == NULL || reduce->terms == NULL || reduce->of == NULL ? -ENOMEM
-                                                                                                             : 0;
+    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->of == NULL ? -ENOMEM : 0;
     if (rc == 0)
-        rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, &here);
+        rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, spec->here);
     if (rc != 0) {
         release(reduce);
         return rc;
@@ -689,25 +643,9 @@ static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_m
                       const struct buckets *buckets)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
-    const uint32_t local = tower - reduce->here.first;
     const struct rendezvous_ops *const ops = member->device->ops->host_memory ? &in_place : &in_pinned_memory;
-    const int rc = host_arena_open(&reduce->arenas[local], member);
-    reduce->heartbeats[local] = heartbeat_own;
-    return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, local, member, buckets);
-}
-
-static int ranks_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch)
-{
-    return rendezvous_start(base, tower - ((struct ranks_reduce *)base)->here.first, bucket, batch);
-}
-
-/* In host memory the tower's thread itself waits. */
-static int ranks_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
-{
-    struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
-    const uint32_t local = tower - reduce->here.first;
-    const int rc = rendezvous_wait(base, local, bucket);
-    return rc == 0 && reduce->rendezvous.ops == &in_place ? await_exchange(reduce, local, bucket) : rc;
+    const int rc = host_arena_open(&reduce->arenas[tower - reduce->here.first], member);
+    return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, tower, member, buckets);
 }
 
 /* After a failure nothing may write to the arenas any more. */
@@ -743,8 +681,8 @@ const struct reduce_ops reduce_ranks_ops = {
     .open = ranks_open_reduce,
     .close = ranks_close_reduce,
     .join = ranks_join,
-    .start = ranks_start,
-    .wait = ranks_wait,
+    .start = rendezvous_start,
+    .wait = rendezvous_wait,
     .leave = ranks_leave,
     .cancel = rendezvous_cancel,
 };

@@ -133,6 +133,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/trial/trial.c \
 	%D%/lib/trial/trial_command.c \
 	%D%/lib/trial/trial_process.c \
+	%D%/lib/trial/trial_round.c \
 	%D%/predict/confusion.c \
 	%D%/predict/evaluate.c \
 	%D%/predict/evaluation_report.c \

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "stage/text/decimal.h"
 #include "tools/compare/compare_report.h"
 #include "tools/lib/run/run_plan.h"
-#include "tools/lib/text/number.h"
 #include "tools/lib/trial/trial_command.h"
 
 #define DEFAULT_ROUNDS 3
@@ -25,6 +23,13 @@ enum compare_format { COMPARE_TABLE, COMPARE_CSV, COMPARE_JSON };
 static const char *const format_names[] = { [COMPARE_TABLE] = "table", [COMPARE_CSV] = "csv", [COMPARE_JSON] = "json",
                                             NULL };
 
+/* What a variant sets: its value of each axis, and what makes it comparable. */
+struct variant_words {
+    char name[NAME_BYTES], threads[64];
+    char *owned[AXES_MAX];
+    const char *own[AXES_MAX + 2];
+};
+
 struct compare {
     struct trial_words words;           /* the first member: see trial_command.h */
     struct word_list texts;             /* of --compare */
@@ -35,6 +40,8 @@ struct compare {
     enum compare_format format;
     uint32_t threads_per_tower;         /* the same in all variants; 0: each variant its own */
     struct trial_spec spec;             /* of every trial */
+    struct variant *variants;
+    struct variant_words *variant_words;
     struct comparison comparison;
 };
 
@@ -48,7 +55,7 @@ static const struct program_option options[] = {
               "it; a comma in a value is written \\," },
     { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(words.config.assignments),
       .help = "override a key in all variants; may be repeated" },
-    { .name = "rounds", .value = "N", .store = STORE_NUMBER, .least = 1, .most = COMPARISON_ROUNDS_MAX, FIELD(rounds),
+    { .name = "rounds", .value = "N", .store = STORE_NUMBER, .least = 1, .most = TRIAL_ROUNDS_MAX, FIELD(rounds),
       .help = "each variant runs once in every round (default 3)" },
     { .name = "seconds", .value = "S", .store = STORE_SECONDS, .least_seconds = 0.01, FIELD(seconds),
       .help = "train for S seconds per run (default 10)" },
@@ -147,113 +154,92 @@ static int interrupted(const struct trial_result *result)
     return result->exit_code;
 }
 
-/* What a variant sets: its value of each axis, and what makes it comparable. */
-struct variant {
-    char *owned[AXES_MAX];
-    char threads[64];
-    const char *own[AXES_MAX + 2];
-    size_t count;
-};
-
-static void variant_release(struct variant *variant)
-{
-    for (size_t i = 0; i < AXES_MAX; i++)
-        free(variant->owned[i]);
-}
-
-/* 0 or -ENOMEM; variant_release after either. */
-static int variant_init(struct variant *variant, const struct compare *compare, uint32_t index)
+/* 0 or -ENOMEM; variants_release after either. */
+static int variant_init(struct variant *variant, struct variant_words *words, const struct compare *compare,
+                        uint32_t index)
 {
     const struct axes *const axes = &compare->axes;
-    *variant = (struct variant){ .count = 0 };
+    axes_name(axes, index, words->name, sizeof(words->name));
+    *variant = (struct variant){ .name = words->name, .own = words->own };
     if (compare->threads_per_tower > 0) {
-        snprintf(variant->threads, sizeof(variant->threads), "devices.threads_per_tower=%" PRIu32,
+        snprintf(words->threads, sizeof(words->threads), "devices.threads_per_tower=%" PRIu32,
                  compare->threads_per_tower);
-        variant->own[variant->count++] = variant->threads;
+        words->own[variant->own_count++] = words->threads;
     }
     for (size_t i = 0; i < axes->count; i++) {
-        if (asprintf(&variant->owned[i], "%s=%s", axes->axes[i].key, axes_value(axes, index, i)) < 0) {
-            variant->owned[i] = NULL;
+        if (asprintf(&words->owned[i], "%s=%s", axes->axes[i].key, axes_value(axes, index, i)) < 0) {
+            words->owned[i] = NULL;
             return -ENOMEM;
         }
-        variant->own[variant->count++] = variant->owned[i];
+        words->own[variant->own_count++] = words->owned[i];
     }
     if (axes->has_one_tower && index == 0)
-        variant->own[variant->count++] = "devices.towers=1";
+        words->own[variant->own_count++] = "devices.towers=1";
     return 0;
 }
 
-/* Runs or checks a variant. As trial_run, with an exit code and a problem also for -ENOMEM. */
-static int try_variant(const struct compare *compare, uint32_t index, bool only_checks, struct trial_result *result)
+static int variants_init(struct compare *compare)
 {
-    struct variant variant;
-    int rc = variant_init(&variant, compare, index);
-    struct trial_spec spec = compare->spec;
-    spec.own = variant.own;
-    spec.own_count = variant.count;
-    if (rc != 0) {
-        *result = (struct trial_result){ .exit_code = EXIT_CODE_MEMORY };
-        snprintf(result->problem, sizeof(result->problem), "%s", strerror(-rc));
-    } else {
-        rc = only_checks ? trial_check(&spec, result) : trial_run(&spec, result);
-    }
-    variant_release(&variant);
+    const uint32_t count = compare->comparison.variants;
+    compare->variants = calloc(count, sizeof(*compare->variants));
+    compare->variant_words = calloc(count, sizeof(*compare->variant_words));
+    int rc = compare->variants == NULL || compare->variant_words == NULL ? -ENOMEM : 0;
+    for (uint32_t v = 0; v < count && rc == 0; v++)
+        rc = variant_init(&compare->variants[v], &compare->variant_words[v], compare, v);
     return rc;
+}
+
+static void variants_release(struct compare *compare)
+{
+    for (uint32_t v = 0; v < compare->comparison.variants && compare->variant_words != NULL; v++)
+        for (size_t i = 0; i < AXES_MAX; i++)
+            free(compare->variant_words[v].owned[i]);
+    free(compare->variant_words);
+    free(compare->variants);
 }
 
 /* All variants, before the first one trains. A problem that consecutive variants share is printed once. */
 static int check_all(const struct compare *compare)
 {
-    char name[NAME_BYTES];
     struct trial_result result, previous = { .problem = "" };
+    struct trial_spec spec = compare->spec;
     int code = 0;
     for (uint32_t v = 0; v < compare->comparison.variants; v++) {
-        const int rc = try_variant(compare, v, true, &result);
+        spec.own = compare->variants[v].own;
+        spec.own_count = compare->variants[v].own_count;
+        const int rc = trial_check(&spec, &result);
         if (rc == -ECANCELED)
             return interrupted(&result);
         if (rc == 0)
             continue;
-        axes_name(&compare->axes, v, name, sizeof(name));
         if (strcmp(result.problem, previous.problem) != 0)
-            trial_print_problem(name, &result);
+            trial_print_problem(compare->variants[v].name, &result);
         previous = result;
         code = code == 0 ? result.exit_code : code;
     }
     return code;
 }
 
-static void print_progress(const struct comparison *comparison, uint32_t round, const char *name,
-                           const struct trial_result *result)
-{
-    char speed[80] = "no step after warm-up: the runs have to be longer";
-    if (isfinite(result->images_per_second))
-        snprintf(speed, sizeof(speed), "%s images/s, %" PRIu64 " steps", number_rate(result->images_per_second).text,
-                 result->steps);
-    log_message(LOG_RUN, "round %u of %u, %s: %s", round + 1, comparison->rounds, name, speed);
-}
-
-static int run_one(const struct compare *compare, uint32_t variant, uint32_t round)
+static int run_round(const struct compare *compare, uint32_t round)
 {
     const struct comparison *const comparison = &compare->comparison;
-    struct trial_result *const result = &comparison->results[(size_t)variant * comparison->rounds + round];
-    char name[NAME_BYTES];
-    const int rc = try_variant(compare, variant, false, result);
+    struct trial_result *const results = &comparison->results[(size_t)round * comparison->variants];
+    char label[48];
+    uint32_t last = 0;
+    snprintf(label, sizeof(label), "round %u of %u", round + 1, comparison->rounds);
+    const int rc = trial_round(&compare->spec, label, compare->variants, comparison->variants, results, &last);
     if (rc == -ECANCELED)
-        return interrupted(result);
-    axes_name(&compare->axes, variant, name, sizeof(name));
+        return interrupted(&results[last]);
     if (rc != 0)
-        trial_print_problem(name, result);
-    else
-        print_progress(comparison, round, name, result);
-    return rc == 0 ? 0 : result->exit_code;
+        trial_print_problem(compare->variants[last].name, &results[last]);
+    return rc == 0 ? 0 : results[last].exit_code;
 }
 
 static int run_all(const struct compare *compare)
 {
-    int code = 0;
+    int code = check_all(compare);
     for (uint32_t r = 0; r < compare->comparison.rounds && code == 0; r++)
-        for (uint32_t v = 0; v < compare->comparison.variants && code == 0; v++)
-            code = run_one(compare, v, r);
+        code = run_round(compare, r);
     return code;
 }
 
@@ -283,13 +269,11 @@ static int run_comparison(struct trial_words *words, const struct trial_spec *sp
                                        .variants = (uint32_t)axes_variants(&compare->axes),
                                        .rounds = (uint32_t)compare->rounds };
     comparison->results = calloc((size_t)comparison->variants * comparison->rounds, sizeof(*comparison->results));
-    if (comparison->results == NULL)
-        return out_of_memory();
-    int code = check_all(compare);
-    if (code == 0)
-        code = run_all(compare);
+    const bool is_ready = comparison->results != NULL && variants_init(compare) == 0;
+    int code = is_ready ? run_all(compare) : out_of_memory();
     if (code == 0)
         code = print_comparison(compare);
+    variants_release(compare);
     free(comparison->results);
     return code;
 }

@@ -169,7 +169,7 @@ static void print_threads(const struct comparison *comparison, FILE *out)
     if (strcmp(comparison->results->device, "cpu") != 0)
         return;
     for (uint32_t v = 0; v < comparison->variants; v++) {
-        const uint64_t threads = comparison_result(comparison, v)->threads_per_tower;
+        const uint64_t threads = comparison_result(comparison, v, 0)->threads_per_tower;
         const size_t used = strlen(list);
         snprintf(list + used, sizeof(list) - used, "%s%" PRIu64, v > 0 ? ", " : "", threads);
         differ = differ || threads != first;
@@ -261,7 +261,7 @@ static void write_csv_names(const struct comparison *comparison, FILE *out)
 
 static void write_csv_row(const struct comparison *comparison, uint32_t variant, FILE *out)
 {
-    const struct trial_result *const result = comparison_result(comparison, variant);
+    const struct trial_result *const result = comparison_result(comparison, variant, 0);
     for (size_t i = 0; i < comparison->axes->count; i++) {
         write_text(axes_value(comparison->axes, variant, i), out);
         fputs(i + 1 < comparison->axes->count ? "," : "", out);
@@ -304,7 +304,7 @@ static void write_measure(const struct comparison *comparison, uint32_t variant,
 
 static void write_json_variant(const struct comparison *comparison, uint32_t variant, struct json *json)
 {
-    const struct trial_result *const result = comparison_result(comparison, variant);
+    const struct trial_result *const result = comparison_result(comparison, variant, 0);
     json_open_object(json, NULL);
     json_open_object(json, "settings");
     for (size_t i = 0; i < comparison->axes->count; i++)
@@ -316,7 +316,7 @@ static void write_json_variant(const struct comparison *comparison, uint32_t var
     json_u64(json, "batch", result->batch);
     json_open_array(json, "images");
     for (uint32_t r = 0; r < comparison->rounds; r++)
-        json_u64(json, NULL, comparison->results[(size_t)variant * comparison->rounds + r].images);
+        json_u64(json, NULL, comparison_result(comparison, variant, r)->images);
     json_close_array(json);
     json_u64(json, "peak_rss_bytes", result->peak_bytes);
     json_double(json, "efficiency", comparison_efficiency(comparison, variant));

@@ -1,9 +1,7 @@
 /* Medians and ratios. */
 #include "tools/compare/comparison.h"
 
-#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 #define FIELD(name) offsetof(struct trial_result, name)
 
@@ -35,53 +33,28 @@ const char *measure_name(enum measure measure)
     return measures[measure].name;
 }
 
-static int compare_doubles(const void *left, const void *right)
+const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant, uint32_t round)
 {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-struct spread spread_of(const double *values, size_t count)
-{
-    double finite[COMPARISON_ROUNDS_MAX];
-    size_t n = 0;
-    assert(count <= COMPARISON_ROUNDS_MAX);
-    for (size_t i = 0; i < count; i++)
-        if (isfinite(values[i]))
-            finite[n++] = values[i];
-    if (n == 0)
-        return (struct spread){ NAN, NAN, NAN };
-    qsort(finite, n, sizeof(*finite), compare_doubles);
-    return (struct spread){ (finite[(n - 1) / 2] + finite[n / 2]) / 2, finite[0], finite[n - 1] };
-}
-
-static const struct trial_result *result_of(const struct comparison *comparison, uint32_t variant, uint32_t round)
-{
-    return &comparison->results[(size_t)variant * comparison->rounds + round];
-}
-
-const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant)
-{
-    return result_of(comparison, variant, 0);
+    return &comparison->results[(size_t)round * comparison->variants + variant];
 }
 
 bool comparison_has_equal_samples(const struct comparison *comparison)
 {
     for (uint32_t v = 0; v < comparison->variants; v++)
         for (uint32_t r = 0; r < comparison->rounds; r++)
-            if (result_of(comparison, v, r)->images != comparison->results->images)
+            if (comparison_result(comparison, v, r)->images != comparison->results->images)
                 return false;
     return comparison->steps > 0;
 }
 
 static double measured(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
 {
-    return *(const double *)((const char *)result_of(comparison, variant, round) + measures[measure].offset);
+    return *(const double *)((const char *)comparison_result(comparison, variant, round) + measures[measure].offset);
 }
 
 double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
 {
-    const bool is_synthetic = result_of(comparison, variant, round)->is_synthetic;
+    const bool is_synthetic = comparison_result(comparison, variant, round)->is_synthetic;
     const bool has_loss = comparison_has_equal_samples(comparison) && !is_synthetic;
     if (measure >= MEASURE_LOSS && !has_loss)
         return NAN;
@@ -91,7 +64,7 @@ double comparison_value(const struct comparison *comparison, uint32_t variant, u
 
 struct spread comparison_spread(const struct comparison *comparison, uint32_t variant, enum measure measure)
 {
-    double values[COMPARISON_ROUNDS_MAX];
+    double values[TRIAL_ROUNDS_MAX];
     for (uint32_t r = 0; r < comparison->rounds; r++)
         values[r] = comparison_value(comparison, variant, r, measure);
     return spread_of(values, comparison->rounds);
@@ -99,8 +72,8 @@ struct spread comparison_spread(const struct comparison *comparison, uint32_t va
 
 double comparison_efficiency(const struct comparison *comparison, uint32_t variant)
 {
-    const double first = (double)comparison_result(comparison, 0)->towers;
-    const double towers = (double)comparison_result(comparison, variant)->towers;
+    const double first = (double)comparison_result(comparison, 0, 0)->towers;
+    const double towers = (double)comparison_result(comparison, variant, 0)->towers;
     return towers == first ? NAN : comparison_spread(comparison, variant, MEASURE_SPEED_UP).median * first / towers;
 }
 

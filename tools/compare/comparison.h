@@ -7,9 +7,7 @@
 #include <stdint.h>
 
 #include "tools/compare/axes.h"
-#include "tools/lib/trial/trial.h"
-
-#define COMPARISON_ROUNDS_MAX 20u
+#include "tools/lib/trial/trial_round.h"
 
 enum measure {
     MEASURE_SPEED,              /* images/s over wall time, after warm-up */
@@ -30,19 +28,14 @@ struct comparison {
     double seconds;             /* 0 = the steps decide */
     uint64_t steps;             /* 0 = the time decides */
     uint32_t variants, rounds;
-    struct trial_result *results;       /* [variant][round] */
+    struct trial_result *results;       /* [round][variant] */
 };
-
-/* Over the rounds whose value is finite; all NAN without any. */
-struct spread { double median, least, most; };
-struct spread spread_of(const double *values, size_t count);
 
 /* "images_per_second", as in CSV and JSON. */
 const char *measure_name(enum measure measure);
 double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure);
 struct spread comparison_spread(const struct comparison *comparison, uint32_t variant, enum measure measure);
-/* The result of the variant's first round. */
-const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant);
+const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant, uint32_t round);
 /* Speed-up / (towers / the first variant's towers); NAN if it has as many towers as the first variant. */
 double comparison_efficiency(const struct comparison *comparison, uint32_t variant);
 /* Do all variants have a validation loss? */

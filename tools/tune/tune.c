@@ -43,7 +43,7 @@ struct tune {
     double total_seconds;
     bool writes;                        /* --tune-write */
     bool is_cached;                     /* input.source = cached in the configuration */
-    const struct trial_spec *spec;      /* of every trial */
+    struct trial_spec spec;             /* of every trial */
     struct tune_result result;
     struct trial_result now;            /* as configured */
     uint64_t begun_ns;
@@ -125,72 +125,7 @@ static double trial_cost(const struct tune *tune)
     return tune->start_seconds + tune->result.trial_seconds;
 }
 
-/* ---- trials ---- */
-
-/* As trial_run, with `own` assignments; and -ERANGE if the run had too few steps. Prints nothing about failures. */
-static int run_trial(struct tune *tune, const char *const *own, size_t count, double seconds,
-                     struct trial_result *result)
-{
-    const uint64_t begun_ns = clock_now_ns();
-    struct trial_spec spec = *tune->spec;
-    spec.own = own;
-    spec.own_count = count;
-    spec.seconds = seconds;
-    const int rc = trial_run(&spec, result);
-    tune->start_seconds += (fmax(seconds_since(begun_ns) - seconds, 0) - tune->start_seconds) / ++tune->trials;
-    tune->exit_code = result->exit_code;
-    if (rc == 0 && isfinite(result->others + result->stolen)) {
-        tune->other_load += result->others + result->stolen;
-        tune->other_load_count++;
-    }
-    if (rc == -ECANCELED)
-        log_message(LOG_RUN, "interrupted: nothing was changed");
-    return rc == 0 && !isfinite(result->images_per_second) ? -ERANGE : rc;
-}
-
-/* The same, but with too few steps the warm-up counts as well: enough for comparing with a faster setting. */
-static int run_roughly(struct tune *tune, const char *const *own, size_t count, double seconds,
-                       struct trial_result *result)
-{
-    const int rc = run_trial(tune, own, count, seconds, result);
-    if (rc != -ERANGE)
-        return rc;
-    result->images_per_second = result->seconds > 0 ? (double)result->images / result->seconds : 0;
-    return 0;
-}
-
-/* Prints why the trial failed; silent for 0 and after an interruption. Returns rc. */
-static int check_trial(const struct trial_result *result, int rc)
-{
-    if (rc != 0 && rc != -ECANCELED)
-        trial_print_problem("--tune", result);
-    return rc;
-}
-
-struct assignments {
-    char texts[TUNE_CHANGES_MAX][ASSIGNMENT_BYTES];
-    const char *own[TUNE_CHANGES_MAX + 2];
-    size_t count;
-};
-
-static void add_assignments(struct assignments *assignments, const struct tune_setting *setting, bool has_cpu_towers)
-{
-    struct config_change changes[TUNE_CHANGES_MAX];
-    const uint32_t count = tune_changes(setting, NULL, has_cpu_towers, changes);
-    for (uint32_t i = 0; i < count; i++) {
-        snprintf(assignments->texts[i], ASSIGNMENT_BYTES, "%s.%s=%s", changes[i].section, changes[i].key,
-                 changes[i].value);
-        assignments->own[assignments->count++] = assignments->texts[i];
-    }
-}
-
-static int run_candidate(struct tune *tune, uint32_t i, double seconds, struct trial_result *result)
-{
-    struct assignments assignments = { .count = 0 };
-    if (i > 0)
-        add_assignments(&assignments, &tune->result.candidates[i].setting, tune->result.space.has_cpu_towers);
-    return run_roughly(tune, assignments.own, assignments.count, seconds, result);
-}
+/* ---- rounds ---- */
 
 /* "read_threads 4, prefetch_depth 16": what differs from the configuration. */
 struct setting_text { char text[256]; };
@@ -204,6 +139,68 @@ static struct setting_text setting_words(const struct tune *tune, uint32_t i)
         used += (uint32_t)snprintf(words.text + used, sizeof(words.text) - used, "%s%s %s", c > 0 ? ", " : "",
                                    changes[c].key, changes[c].value);
     return words;
+}
+
+/* What a candidate sets, with room for two more assignments. */
+struct assignments {
+    struct setting_text name;
+    char texts[TUNE_CHANGES_MAX][ASSIGNMENT_BYTES];
+    const char *own[TUNE_CHANGES_MAX + 2];
+};
+
+/* Candidate 0 is the configuration as it is. */
+static struct variant variant_of(const struct tune *tune, uint32_t i, struct assignments *assignments)
+{
+    struct config_change changes[TUNE_CHANGES_MAX];
+    const struct tune_setting *const setting = &tune->result.candidates[i].setting;
+    const uint32_t count = i > 0 ? tune_changes(setting, NULL, tune->result.space.has_cpu_towers, changes) : 0;
+    assignments->name = setting_words(tune, i);
+    for (uint32_t c = 0; c < count; c++) {
+        snprintf(assignments->texts[c], ASSIGNMENT_BYTES, "%s.%s=%s", changes[c].section, changes[c].key,
+                 changes[c].value);
+        assignments->own[c] = assignments->texts[c];
+    }
+    return (struct variant){ .name = assignments->name.text, .own = assignments->own, .own_count = count };
+}
+
+static void note_costs(struct tune *tune, const struct trial_result *results, uint32_t count, double start_seconds)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tune->start_seconds += (fmax(start_seconds, 0) - tune->start_seconds) / ++tune->trials;
+        if (results[i].exit_code != 0 || !isfinite(results[i].others + results[i].stolen))
+            continue;
+        tune->other_load += results[i].others + results[i].stolen;
+        tune->other_load_count++;
+    }
+}
+
+/* A round of trials of `seconds` each. As trial_round. */
+static int run_round(struct tune *tune, const char *label, const struct variant *variants, uint32_t count,
+                     double seconds, struct trial_result *results, uint32_t *last_out)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    tune->spec.seconds = seconds;
+    const int rc = trial_round(&tune->spec, label, variants, count, results, last_out);
+    const uint32_t ran = *last_out + 1;
+    note_costs(tune, results, ran, seconds_since(begun_ns) / ran - seconds);
+    tune->exit_code = results[*last_out].exit_code;
+    if (rc == -ECANCELED)
+        log_message(LOG_RUN, "interrupted: nothing was changed");
+    return rc;
+}
+
+static int run_one(struct tune *tune, const struct variant *variant, double seconds, struct trial_result *result)
+{
+    uint32_t last;
+    return run_round(tune, "", variant, 1, seconds, result, &last);
+}
+
+/* Prints why the trial failed; silent for 0 and after an interruption. Returns rc. */
+static int check_trial(const struct trial_result *result, int rc)
+{
+    if (rc != 0 && rc != -ECANCELED)
+        trial_print_problem("--tune", result);
+    return rc;
 }
 
 /* ---- the phases ---- */
@@ -222,7 +219,7 @@ static struct tune_candidate candidate_of(const struct tune_setting *setting, co
 {
     return (struct tune_candidate){ .setting = *setting,
                                     .tried_speed = tried->images_per_second,
-                                    .tried_wait = tune_wait(tried),
+                                    .tried_wait = trial_input_wait(tried),
                                     .planned_bytes = tried->planned_bytes };
 }
 
@@ -252,14 +249,22 @@ static void start_result(struct tune *tune)
     result->candidates[result->count++] = candidate_of(&setting, now);
 }
 
+/* A run as configured. -ERANGE: it has too few steps for a speed after warm-up. */
+static int run_now(struct tune *tune, double seconds)
+{
+    const struct variant as_configured = { .name = "as configured" };
+    const int rc = run_one(tune, &as_configured, seconds, &tune->now);
+    return rc == 0 && !isfinite(tune->now.images_per_second) ? -ERANGE : rc;
+}
+
 /* If steps are too slow for the first time, a second run may be longer. */
 static int measure_now(struct tune *tune)
 {
     const double first = fmin(FIRST_SECONDS, FIRST_SHARE * tune->total_seconds);
-    int rc = run_trial(tune, NULL, 0, first, &tune->now);
+    int rc = run_now(tune, first);
     const double step = tune->now.steps > 0 ? tune->now.seconds / (double)tune->now.steps : INFINITY;
     if (rc == -ERANGE && STEPS_LEAST * step <= RETRY_SHARE * tune->total_seconds)
-        rc = run_trial(tune, NULL, 0, STEPS_LEAST * step, &tune->now);
+        rc = run_now(tune, STEPS_LEAST * step);
     if (rc == -ERANGE) {
         log_message(LOG_ERROR, "--tune: a step takes %.1f s, so a run has too few of them to measure: give it more "
                                "time, --tune=%.0f", step,
@@ -270,8 +275,7 @@ static int measure_now(struct tune *tune)
         return check_trial(&tune->now, rc);
     tune->step_seconds = (double)tune->now.batch / tune->now.images_per_second;
     start_result(tune);
-    log_message(LOG_RUN, "as configured: %s images/s, towers wait %.1f %% for input",
-                number_rate(tune->now.images_per_second).text, 100 * tune_wait(&tune->now));
+    tune->spec.counts_warmup = true;    /* enough for comparing with a faster setting */
     return 0;
 }
 
@@ -306,10 +310,12 @@ static int try_setting(struct tune *tune, const struct tune_setting *setting, st
     struct tune_result *const result = &tune->result;
     const uint32_t i = result->count++;
     struct tune_candidate *const candidate = &result->candidates[i];
+    struct assignments assignments;
     *candidate = (struct tune_candidate){ .setting = *setting };
-    const int rc = run_candidate(tune, i, result->trial_seconds, tried);
+    const struct variant variant = variant_of(tune, i, &assignments);
+    const int rc = run_one(tune, &variant, result->trial_seconds, tried);
     if (is_refused(rc, tried)) {
-        log_message(LOG_RUN, "%s: refused: %s", setting_words(tune, i).text, tried->problem);
+        log_message(LOG_RUN, "%s: refused: %s", variant.name, tried->problem);
         candidate->is_refused = true;
         tune->exit_code = EXIT_CODE_OK;
         return 0;
@@ -317,8 +323,6 @@ static int try_setting(struct tune *tune, const struct tune_setting *setting, st
     if (rc != 0)
         return check_trial(tried, rc);
     *candidate = candidate_of(setting, tried);
-    log_message(LOG_RUN, "%s: %s images/s, towers wait %.1f %% for input", setting_words(tune, i).text,
-                number_rate(tried->images_per_second).text, 100 * tune_wait(tried));
     return 0;
 }
 
@@ -345,19 +349,24 @@ static int search(struct tune *tune, double end_seconds)
     return rc;
 }
 
-static int run_round(struct tune *tune, const uint32_t *finalists, uint32_t count, double seconds)
+static int run_finalists(struct tune *tune, const uint32_t *finalists, uint32_t count, double seconds)
 {
     struct tune_result *const result = &tune->result;
+    struct assignments assignments[FINALISTS_FIRST];
+    struct variant variants[FINALISTS_FIRST];
+    struct trial_result measured[FINALISTS_FIRST];
+    char label[24];
+    uint32_t last;
+    for (uint32_t i = 0; i < count; i++)
+        variants[i] = variant_of(tune, finalists[i], &assignments[i]);
+    snprintf(label, sizeof(label), "round %u", result->rounds + 1);
+    const int rc = run_round(tune, label, variants, count, seconds, measured, &last);
+    if (rc != 0)
+        return check_trial(&measured[last], rc);
     for (uint32_t i = 0; i < count; i++) {
         struct tune_candidate *const candidate = &result->candidates[finalists[i]];
-        struct trial_result measured;
-        const int rc = run_candidate(tune, finalists[i], seconds, &measured);
-        if (rc != 0)
-            return check_trial(&measured, rc);
-        candidate->speeds[candidate->rounds] = measured.images_per_second;
-        candidate->waits[candidate->rounds++] = tune_wait(&measured);
-        log_message(LOG_RUN, "round %u, %s: %s images/s", candidate->rounds, setting_words(tune, finalists[i]).text,
-                    number_rate(measured.images_per_second).text);
+        candidate->speeds[candidate->rounds] = measured[i].images_per_second;
+        candidate->waits[candidate->rounds++] = trial_input_wait(&measured[i]);
     }
     if (result->rounds++ == 0)
         result->compared = count - 1;
@@ -375,7 +384,7 @@ static int compare(struct tune *tune, double end_seconds)
     if (count < 2)
         return 0;
     if (count > FINALISTS_LAST && seconds_left(tune) - end_seconds > (count + 2 * 2) * cost) {
-        const int rc = run_round(tune, finalists, count, result->trial_seconds);
+        const int rc = run_finalists(tune, finalists, count, result->trial_seconds);
         if (rc != 0)
             return rc;
     }
@@ -387,7 +396,7 @@ static int compare(struct tune *tune, double end_seconds)
     const double seconds = fmin(left / (rounds * count) - tune->start_seconds, LONGER * result->trial_seconds);
     int rc = 0;
     for (uint32_t r = 0; r < rounds && rc == 0; r++)
-        rc = run_round(tune, finalists, count, fmax(seconds, least));
+        rc = run_finalists(tune, finalists, count, fmax(seconds, least));
     return rc;
 }
 
@@ -395,20 +404,23 @@ static int compare(struct tune *tune, double end_seconds)
 static int measure_alone(struct tune *tune)
 {
     struct tune_result *const result = &tune->result;
-    const struct tune_setting *const best = &result->candidates[result->best].setting;
-    struct assignments assignments = { .count = 0 };
+    struct assignments assignments;
     struct trial_result measured;
-    add_assignments(&assignments, best, result->space.has_cpu_towers);
-    assignments.own[assignments.count] = "input.source=synthetic";
-    int rc = run_roughly(tune, assignments.own, assignments.count + 1, result->trial_seconds, &measured);
+    struct variant best = variant_of(tune, result->best, &assignments);
+    const size_t own_count = best.own_count;
+    best.name = "towers alone";
+    assignments.own[best.own_count++] = "input.source=synthetic";
+    int rc = run_one(tune, &best, result->trial_seconds, &measured);
     if (rc != 0)
         return check_trial(&measured, rc);
     result->towers_alone = measured.images_per_second;
-    if (best->is_cached)
+    if (result->candidates[result->best].setting.is_cached)
         return 0;               /* a short run would measure the first pass over the files */
-    assignments.own[assignments.count] = "devices.kind=null";
-    assignments.own[assignments.count + 1] = "devices.list=";
-    rc = run_roughly(tune, assignments.own, assignments.count + 2, result->trial_seconds, &measured);
+    best.name = "input alone";
+    best.own_count = own_count;
+    assignments.own[best.own_count++] = "devices.kind=null";
+    assignments.own[best.own_count++] = "devices.list=";
+    rc = run_one(tune, &best, result->trial_seconds, &measured);
     if (rc != 0)
         return check_trial(&measured, rc);
     result->input_alone = measured.images_per_second;
@@ -510,7 +522,6 @@ static int check_writing(const struct config_words *config)
 static int run_tune(struct trial_words *words, const struct trial_spec *spec)
 {
     struct tune *const tune = (struct tune *)words;
-    struct trial_spec own = *spec;
     if (tune->writes && config_edit_is_read_only(words->config.path)) {
         log_message(LOG_ERROR, "%s is read-only, so --tune-write cannot change it: make it writable (chmod u+w), or leave "
                     "out --tune-write to print the settings only", words->config.path);
@@ -519,8 +530,8 @@ static int run_tune(struct trial_words *words, const struct trial_spec *spec)
     const int code = tune->writes ? check_writing(&words->config) : EXIT_CODE_OK;
     if (code != EXIT_CODE_OK)
         return code;
-    own.skips_evaluation = true;
-    tune->spec = &own;
+    tune->spec = *spec;
+    tune->spec.skips_evaluation = true;
     tune->begun_ns = clock_now_ns();
     int rc = measure_now(tune);
     if (rc == 0)

@@ -59,11 +59,6 @@ uint32_t tune_changes(const struct tune_setting *setting, const struct tune_sett
     return count;
 }
 
-double tune_wait(const struct trial_result *result)
-{
-    return result->fractions.input_wait + result->fractions.exposed_copy;
-}
-
 /* ---- proposals ---- */
 
 struct search {
@@ -188,7 +183,7 @@ static void propose_tower_threads(struct search *search)
 uint32_t tune_propose(const struct tune_space *space, const struct tune_setting *from,
                       const struct trial_result *measured, struct tune_proposal proposals_out[TUNE_PROPOSALS_MAX])
 {
-    const double wait = tune_wait(measured), used = measured->own_cores + measured->others + measured->stolen;
+    const double wait = trial_input_wait(measured), used = measured->own_cores + measured->others + measured->stolen;
     struct search search = { .space = space, .from = from, .measured = measured, .wait = wait,
                              .fed_gain = wait < 0.99 ? 1 / (1 - wait) - 1 : 99,
                              .idle_cores = isfinite(used) ? fmax(1 - used, 0) * space->cores : 0,
@@ -205,38 +200,20 @@ uint32_t tune_propose(const struct tune_space *space, const struct tune_setting 
 
 /* ---- the choice ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(const double *values, uint32_t count)
-{
-    double sorted[TUNE_ROUNDS_MAX];
-    memcpy(sorted, values, count * sizeof(*values));
-    qsort(sorted, count, sizeof(*sorted), compare_doubles);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-}
-
 double tune_candidate_speed(const struct tune_candidate *candidate)
 {
-    return candidate->rounds > 0 ? median(candidate->speeds, candidate->rounds) : candidate->tried_speed;
+    return candidate->rounds > 0 ? spread_of(candidate->speeds, candidate->rounds).median : candidate->tried_speed;
 }
 
 double tune_candidate_wait(const struct tune_candidate *candidate)
 {
-    return candidate->rounds > 0 ? median(candidate->waits, candidate->rounds) : candidate->tried_wait;
+    return candidate->rounds > 0 ? spread_of(candidate->waits, candidate->rounds).median : candidate->tried_wait;
 }
 
 double tune_candidate_range(const struct tune_candidate *candidate)
 {
-    double least = INFINITY, most = -INFINITY;
-    for (uint32_t i = 0; i < candidate->rounds; i++) {
-        least = fmin(least, candidate->speeds[i]);
-        most = fmax(most, candidate->speeds[i]);
-    }
-    return candidate->rounds > 1 ? (most - least) / 2 / tune_candidate_speed(candidate) : NAN;
+    const struct spread spread = spread_of(candidate->speeds, candidate->rounds);
+    return candidate->rounds > 1 ? (spread.most - spread.least) / 2 / spread.median : NAN;
 }
 
 uint32_t tune_finalists(const struct tune_result *result, uint32_t most, uint32_t *finalists_out)
@@ -265,7 +242,7 @@ static double gain_over(const struct tune_candidate *candidate, const struct tun
     const uint32_t rounds = candidate->rounds < now->rounds ? candidate->rounds : now->rounds;
     for (uint32_t i = 0; i < rounds; i++)
         gains[i] = candidate->speeds[i] / now->speeds[i] - 1;
-    return rounds > 0 ? median(gains, rounds) : -1;
+    return rounds > 0 ? spread_of(gains, rounds).median : -1;
 }
 
 static uint32_t thread_count(const struct tune_setting *setting)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/lib/trial/trial.h"
+#include "tools/lib/trial/trial_round.h"
 #include "tools/tune/config_edit.h"
 
 #define TUNE_ROUNDS_MAX 4u
@@ -71,8 +71,6 @@ struct tune_result {
     double seconds;                     /* that all took */
 };
 
-/* Share of their time that towers waited for input and for its copies. */
-double tune_wait(const struct trial_result *result);
 bool tune_same_setting(const struct tune_setting *a, const struct tune_setting *b);
 /* The settings to try next, each of which differs from `from` in one respect, those with the largest expected gain
  * first. `measured`: the trial of `from`, whose verdict names what limits it. Returns their number, 0: none promises a

@@ -33,7 +33,7 @@ expect_out '^images/s: all images over wall time, after 6 warm-up steps$'
 expect_out '^towers +input wait +copy +forward +backward +reduction +update$'
 expect_narrow towers
 expect_err_lines 4
-expect_err '^round 2 of 2, towers=2: [0-9,.]+ images/s, [0-9]+ steps$'
+expect_err '^round 2 of 2, towers=2: [0-9,.]+ images/s, [0-9]+ steps, towers wait [0-9.]+ % for input$'
 expect_nothing_left 'a comparison'
 
 # By the clock alone: some hundred steps, of which a fiftieth has to be done on the slowest machine.

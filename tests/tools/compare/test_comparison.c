@@ -28,7 +28,7 @@ static int set_up(void **state)
     rc = rc == 0 ? axes_add(&axes, "towers=1,2,two", &settings, &problems) : rc;
     for (int v = 0; v < VARIANTS; v++)
         for (int r = 0; r < ROUNDS; r++)
-            results[v * ROUNDS + r] = (struct trial_result){
+            results[r * VARIANTS + v] = (struct trial_result){
                 .device = "cpu", .towers = v == 0 ? 1 : 2, .threads_per_tower = 2, .batch = 8, .steps = 10,
                 .images = 80, .warmup_steps = 1,
                 .images_per_second = drift[r] * (v + 1), .speed = { 99, 2, 3 }, .step = { 1.5, 2, 2.5 },
@@ -91,10 +91,10 @@ TEST_WITH(losses_are_compared_after_equal_samples_only, set_up, tear_down)
     assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_ACCURACY).median));
     assert_true(comparison_spread(&comparison, 2, MEASURE_P99).median == 2.5);
     results[8].images = 80;
-    results[0].is_synthetic = results[1].is_synthetic = results[2].is_synthetic = true;
+    results[0].is_synthetic = results[VARIANTS].is_synthetic = results[2 * VARIANTS].is_synthetic = true;
     assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
     assert_true(comparison_spread(&comparison, 1, MEASURE_LOSS).median == 1.5);
-    results[0].is_synthetic = results[1].is_synthetic = results[2].is_synthetic = false;
+    results[0].is_synthetic = results[VARIANTS].is_synthetic = results[2 * VARIANTS].is_synthetic = false;
     comparison.steps = 0;               /* equal by chance */
     comparison.seconds = 1;
     assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
@@ -148,9 +148,9 @@ TEST_WITH(the_table_tells_all_in_80_columns, set_up, tear_down)
     assert_line(text, "towers", "input wait    copy  forward  backward  reduction  update");
     assert_line(text, "2  ", "25.0 %   1.0 %   30.0 %    38.0 %      2.0 %   4.0 %");
     free(text);
-    results[2 * ROUNDS].threads_per_tower = 1;
-    results[1].others = 0.35;
-    results[1].stolen = 0.05;
+    results[2].threads_per_tower = 1;
+    results[VARIANTS].others = 0.35;
+    results[VARIANTS].stolen = 0.05;
     text = printed(compare_report_table);
     assert_line(text, "threads   per tower, in the order of the rows: 2, 2, 1", "");
     assert_line(text, "note      other programs used up to 40 % of the cores' time (in round 2)", "");

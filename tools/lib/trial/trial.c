@@ -250,6 +250,8 @@ static int read_summary(const struct trial *trial, struct trial_result *result)
     if (is_valid)
         read_fields(summary, result);
     json_decref(summary);
+    if (is_valid && trial->spec->counts_warmup && !isfinite(result->images_per_second))
+        result->images_per_second = result->seconds > 0 ? (double)result->images / result->seconds : 0;
     return is_valid ? 0 : trial_failed(result, -EBADMSG, EXIT_CODE_OUTPUT, "its summary.json cannot be read");
 }
 

@@ -23,6 +23,7 @@ struct trial_spec {
     bool has_rollback;          /* the configuration has train.on_nan = rollback: set to stop, since a trial saves no
                                  * state it could go back to */
     double seconds;             /* of training, from the end of its first step; 0 = no limit */
+    bool counts_warmup;         /* images_per_second counts all steps if the run ended during warm-up */
     uint64_t steps;             /* TRIAL_STEPS_MAX at most; 0 = no limit */
     double limit_seconds;       /* then the process is killed; 0 = `seconds` + 600, or never without `seconds` */
 };
@@ -41,7 +42,7 @@ struct trial_result {
     uint64_t steps, images;     /* of training */
     uint64_t warmup_steps;      /* of these, left out of all speeds */
     double seconds;             /* of training, without evaluation */
-    double images_per_second;   /* over wall time after warm-up; NAN when the run ended during warm-up */
+    double images_per_second;   /* over wall time after warm-up; NAN if the run ended during warm-up, see counts_warmup */
     struct speeds speed;        /* of steps after warm-up */
     struct step_percentiles step;
     struct fractions fractions;

@@ -105,6 +105,7 @@ tools_tests = \
 	%D%/tools/ranks/test_shutdown \
 	%D%/tools/ranks/test_startup_check \
 	%D%/tools/report/test_report_input \
+	%D%/tools/report/test_row_groups \
 	%D%/tools/results/test_checkpoint_sender \
 	%D%/tools/results/test_initial_weights \
 	%D%/tools/results/test_tensor_file \

@@ -145,6 +145,7 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/trained.c \
 	%D%/report/page.c \
 	%D%/report/report_input.c \
+	%D%/report/row_groups.c \
 	%D%/shards/command_check.c \
 	%D%/shards/command_extract.c \
 	%D%/shards/command_head.c \
@@ -174,8 +175,8 @@ pipetrain_report_LDADD = $(TOOLS)
 pipetrain_shards_SOURCES = %D%/shards/shards.c
 pipetrain_shards_LDADD = $(TOOLS)
 
-# The template of the report page as C: a string for each of its lines.
+# The template of the report page as C: a string for each of its lines. ? is escaped, because ??= is a trigraph.
 %D%/report/page_html.inc: %D%/report/page.html
 	$(AM_V_GEN)$(MKDIR_P) %D%/report && \
-	sed 's/[\\"]/\\&/g; s/^/"/; s/$$/\\n",/' $(srcdir)/%D%/report/page.html > $@.tmp && mv $@.tmp $@
+	sed 's/[\\"?]/\\&/g; s/^/"/; s/$$/\\n",/' $(srcdir)/%D%/report/page.html > $@.tmp && mv $@.tmp $@
 %D%/report/page.$(OBJEXT): %D%/report/page_html.inc

@@ -6,20 +6,15 @@
 #include <jansson.h>
 
 #define REPORT_DAMAGE_SHOWN_MAX 100u    /* damaged records that are listed for each run */
-#define REPORT_ROWS_SHOWN_MAX 200u      /* points of a curve; of more rows, neighbours are averaged */
 
-/* Read the directory at `path` into an object that the caller owns:
+/* Read the directory at `path` into an object that the caller owns. What its files mean is left to the page's script:
  *
  *   path          as given
- *   name          the last component of the path
  *   has_summary   whether summary.json exists
- *   summary       summary.json, or the same names computed from the rows where it is missing or damaged
- *   evaluation    evaluation.json (pipetrain evaluate --json), or null
+ *   summary, evaluation   summary.json and evaluation.json (pipetrain evaluate --json), or null
  *   conf          the text of run.conf, or null
- *   train, validation   columns of numbers from metrics.jsonl; is_thinned: each is the mean of neighbouring rows,
- *                 with the columns NAME_least and NAME_most
- *   elapsed       seconds of training and evaluation
- *   damage, damage_count   the first damaged records, and the number of all of them
+ *   train, validation   the rows of these kinds in metrics.jsonl (row_groups_end)
+ *   damage, damage_count   the first lines of quarantine.jsonl, and the number of damaged records in all of them
  *   problems      what could not be read, in words; the same messages have been printed on stderr
  *
  * Returns 0, also where files are missing or damaged. After a message: EXIT_CODE_DATA where the directory is not one of

@@ -149,22 +149,6 @@ static int make_page(const struct request *request, json_t *runs)
     return code;
 }
 
-/* Runs whose directories have the same name are called by their paths. */
-static int name_runs(json_t *runs)
-{
-    int failed = 0;
-    for (size_t i = 0; i < json_array_size(runs); i++)
-        for (size_t j = i + 1; j < json_array_size(runs); j++) {
-            json_t *const one = json_array_get(runs, i), *const other = json_array_get(runs, j);
-            if (strcmp(json_string_value(json_object_get(one, "name")),
-                       json_string_value(json_object_get(other, "name"))) != 0)
-                continue;
-            failed |= json_object_set(one, "name", json_object_get(one, "path"));
-            failed |= json_object_set(other, "name", json_object_get(other, "path"));
-        }
-    return failed;
-}
-
 static int read_runs(const struct request *request, json_t *runs, bool *is_damaged_out)
 {
     for (size_t i = 0; i < request->run_count; i++) {
@@ -176,7 +160,7 @@ static int read_runs(const struct request *request, json_t *runs, bool *is_damag
         if (json_array_append_new(runs, run) != 0)
             return fail_without_memory();
     }
-    return name_runs(runs) == 0 ? EXIT_CODE_OK : fail_without_memory();
+    return EXIT_CODE_OK;
 }
 
 /* EXIT_CODE_DATA also where the page was written, but parts of a run could not be read. */

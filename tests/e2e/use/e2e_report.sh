@@ -166,6 +166,48 @@ expect_page 'settings that are not set' 3
 expect_has "<th scope=\"row\">data.classes</th><td>20</td><td>not set (from dataset.json, or the model's)</td>"
 expect_has '<th scope="row">train.weight_decay</th><td>0</td><td>0.5</td>'
 
+# Without a summary, what its names would say comes from the rows: sums, shares weighted by time, the last row and the best one.
+mkdir "$work/runs/rows"
+cp "$work/runs/two/run.conf" "$work/runs/rows"
+cat >"$work/runs/rows/metrics.jsonl" <<'END'
+{"kind":"train","step":10,"images":640,"loss":2.5,"accuracy":0.25,"seconds":2,"images_per_second":320,"time":"noon","fractions":{"forward":0.5,"backward":0.5},"queues":{"ring":{"depth":4,"least":1,"mean":3}}}
+{"kind":"validation","step":10,"images":100,"loss":2,"accuracy":0.5,"seconds":1}
+{"kind":"epoch","step":10,"images":640,"loss":2.5,"seconds":2}
+{"kind":"train","step":20,"images":640,"loss":null,"accuracy":0.75,"seconds":6,"images_per_second":107,"fractions":{"forward":0.1,"backward":0.9},"queues":{"ring":null}}
+END
+run "$report" "$work/runs/rows" -o "$page"
+expect_page 'a summary from the rows' 5
+for row in 'time in forward</th><td>20.00 %' 'time in backward</th><td>80.00 %' 'images</th><td>1,280' 'steps</th><td>20' \
+    'training time</th><td>8 s' 'images/s, whole run</th><td>160' 'validation images</th><td>100' 'last row</th><td>noon' \
+    'training loss</th><td>-'; do
+    case $row in *'<td>-') ! grep -Fq "${row%%<*}</th>" "$drawn" || fail "the page has: $row" ;; *) expect_has "$row" ;; esac
+done
+# The first of its rows ends after 2 seconds, the other after 9, evaluation included: second 8 is at 6/7 of the axis. Of the
+# ring's 4 places 3 were full, 1 at least.
+expect_has '<text class="middle" x="335.4285714285714" y="216">8</text>'
+expect_has '<circle class="c0" cx="219" cy="35" r="2.5">'
+expect_has '<circle class="c0" cx="219" cy="145" r="2.5">'
+# Times that are no times.
+printf '{"kind":"train","step":%d,"seconds":%s,"images_per_second":5}\n' 1 1e308 2 1e308 3 -7 4 '"x"' 5 2 >"$work/runs/rows/metrics.jsonl"
+run "$report" "$work/runs/rows" -o "$page"
+expect_code 0 'odd times'
+expect_page 'odd times' 1
+
+# Of many rows neighbours are merged: a spike is on the band, sums are those of all rows, the last row is as it was.
+awk 'BEGIN { for (i = 1; i <= 2803; i++) {
+    printf "{\"kind\":\"train\",\"step\":%d,\"images\":64,\"seconds\":0.5,\"loss\":%g,\"accuracy\":0.5}\n", i, i == 100 ? 50 : 1 + (i == 2803) / 8
+    if (i % 701 == 0) printf "{\"kind\":\"validation\",\"step\":%d,\"loss\":1,\"accuracy\":%g}\n", i, i == 1402 ? 0.75 : 0.5
+    } }' >"$work/runs/rows/metrics.jsonl"
+run "$report" "$work/runs/rows" -o "$page"
+expect_page 'many rows' 2
+for row in 'images</th><td>179,392' 'steps</th><td>2,803' 'training time</th><td>23 min 21 s' 'training loss</th><td>1.125' \
+    'best</th><td>75.00 %' 'best at step</th><td>1,402'; do
+    expect_has "$row"
+done
+expect_has 'L66.3 178.0L67.2 24.0L68.1 178.0'
+expect_has 'L66.3 178.0L67.2 43.3L68.1 178.0'
+[ "$(wc -c <"$page")" -lt 500000 ] || fail 'the page of many rows is large'
+
 # Damage is said here and there, and the page is written.
 printf '\n<script>alert(1)</script>\n[]\n' >>"$work/runs/one/metrics.jsonl"
 run "$report" "$work/runs/one" -o "$page"

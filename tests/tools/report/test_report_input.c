@@ -1,6 +1,5 @@
 /* Tests of reading runs for the report page, whole, damaged and still going on, and of the page's data. How the page is
  * drawn is tested by tests/e2e/use/e2e_report.sh. */
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,53 +115,29 @@ TEST_WITH(reads_a_whole_run, fixture_folder_make, fixture_folder_remove)
     put_all();
     json_t *const run = read_run(), *const data = page_data(run);
     assert_string_equal(said, "");
-    assert_int_equal(count(run, "train.step"), 2);
-    assert_int_equal(count(run, "validation.step"), 1);
-    assert_true(number(run, "train.step.1") == 20 && is_null(run, "train.loss.1"));
-    assert_true(number(run, "train.ring_mean.0") == 0.75 && is_null(run, "train.ring_mean.1"));
-    assert_true(number(run, "train.elapsed.0") == 2 && number(run, "train.elapsed.1") == 9);
-    assert_true(number(run, "elapsed") == 9 && number(run, "damage_count") == 1);
+    assert_int_equal(count(run, "train.groups"), 2);
+    assert_int_equal(count(run, "validation.groups"), 1);
+    assert_true(number(run, "train.groups.1.mean.step") == 20 && is_null(run, "train.groups.1.mean.loss"));
+    assert_true(number(run, "train.groups.0.line") == 1 && number(run, "train.groups.1.line") == 4);
+    assert_true(number(run, "train.groups.0.mean.queues.ring.mean") == 3 && number(run, "train.last.step") == 20);
     assert_true(json_is_true(at(run, "has_summary")));
     assert_string_equal(json_string_value(at(run, "conf")), conf_text);
-    assert_string_equal(json_string_value(at(run, "damage.0.path")), "a<b");
+    assert_string_equal(json_string_value(at(run, "summary.damage.records.0.path")), "a<b");
     assert_true(is_null(run, "evaluation"));
     assert_int_equal(json_equal(at(data, "runs.0.summary"), at(run, "summary")), 1);
     json_decref(data);
     json_decref(run);
 }
 
-TEST_WITH(summarizes_the_rows_of_a_run_that_goes_on, fixture_folder_make, fixture_folder_remove)
+TEST_WITH(reads_a_run_that_goes_on, fixture_folder_make, fixture_folder_remove)
 {
     put("metrics.jsonl", rows_text);
     put("run.conf", conf_text);
     json_t *const run = read_run();
     assert_string_equal(said, "");
-    assert_true(json_is_false(at(run, "has_summary")));
-    assert_true(fabs(number(run, "summary.fractions.forward") - (2 * 0.5 + 6 * 0.1) / 8) < 1e-12);
-    assert_true(number(run, "summary.steps") == 20 && number(run, "summary.validation.accuracy") == 0.5);
-    assert_non_null(strstr(json_string_value(at(run, "summary.ended")), "no summary yet"));
+    assert_true(json_is_false(at(run, "has_summary")) && is_null(run, "summary"));
+    assert_int_equal(count(run, "train.groups"), 2);
     json_decref(run);
-}
-
-TEST_WITH(reads_rows_whose_times_are_odd, fixture_folder_make, fixture_folder_remove)
-{
-    static const struct { const char *rows, *last_row; double elapsed; } cases[] = {
-        { "{\"kind\":\"train\",\"step\":1,\"seconds\":1e308}\n{\"kind\":\"train\",\"step\":2,\"seconds\":1e308}\n",
-          "none", 1e308 },
-        { "{\"kind\":\"train\",\"step\":1,\"time\":\"noon\"}\n{\"kind\":\"train\",\"step\":2}\n", "noon", 0 },
-        { "{\"kind\":\"train\",\"step\":1,\"time\":\"01234567890123456789012345678901234567\u00e4\"}\n",
-          "01234567890123456789012345678901234567\xef\xbf\xbd", 0 },
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        put("metrics.jsonl", cases[i].rows);
-        put("run.conf", conf_text);
-        json_t *const run = read_run();
-        const char *const last_row = json_string_value(at(run, "summary.last_row"));
-        assert_true(number(run, "elapsed") == cases[i].elapsed);
-        assert_string_equal(last_row != NULL ? last_row : "none", cases[i].last_row);
-        json_decref(page_data(run));
-        json_decref(run);
-    }
 }
 
 /* Of a run that continues the last line may be half written; of one that has ended that is damage. */
@@ -178,7 +153,7 @@ TEST_WITH(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_r
             for (size_t i = 0; i < bytes; i++)
                 whole += rows_text[i] == '\n';
             json_t *const run = read_run();
-            const size_t rows = count(run, "train.step") + count(run, "validation.step");
+            const size_t rows = count(run, "train.groups") + count(run, "validation.groups");
             const bool is_cut = bytes > 0 && rows_text[bytes - 1] != '\n', is_row = rows_text[bytes] == '\n';
             const size_t expected = (whole >= 3 ? whole - 1 : whole) + (has_ended == 1 && is_row && whole != 2);
             assert_int_equal(rows, expected);
@@ -186,32 +161,6 @@ TEST_WITH(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_r
             json_decref(run);
             unlink(fixture_path(folder, "summary.json"));
         }
-}
-
-/* Columns of many rows: means of neighbours with the least and the most of them. */
-TEST_WITH(thins_the_rows_of_a_long_run, fixture_folder_make, fixture_folder_remove)
-{
-    const size_t rows = 7 * REPORT_ROWS_SHOWN_MAX + 3;
-    char *text = NULL;
-    size_t bytes;
-    FILE *const stream = open_memstream(&text, &bytes);
-    for (size_t i = 0; i < rows; i++)
-        fprintf(stream, "{\"kind\":\"train\",\"step\":%zu,\"loss\":%g}\n", i, i == 100 ? 50 : 1.0);
-    fclose(stream);
-    put("metrics.jsonl", text);
-    put("run.conf", conf_text);
-    json_t *const run = read_run();
-    double most = 0;
-    assert_true(json_is_true(at(run, "train.is_thinned")));
-    assert_int_equal(count(run, "train.step"), REPORT_ROWS_SHOWN_MAX);
-    assert_int_equal(count(run, "train.loss_most"), REPORT_ROWS_SHOWN_MAX);
-    for (size_t i = 0; i < REPORT_ROWS_SHOWN_MAX; i++) {
-        most = fmax(most, json_number_value(json_array_get(at(run, "train.loss_most"), i)));
-        assert_true(json_number_value(json_array_get(at(run, "train.loss_least"), i)) == 1);
-    }
-    assert_true(most == 50 && number(run, "train.step_least.0") == 0 && number(run, "train.step.0") == 3);
-    json_decref(run);
-    free(text);
 }
 
 TEST_WITH(reads_an_evaluation_beside_the_run, fixture_folder_make, fixture_folder_remove)
@@ -237,6 +186,8 @@ TEST_WITH(reports_damaged_lines_and_leaves_them_out, fixture_folder_make, fixtur
     static const char *const damaged[] = {
         "x", "{", "{\"kind\":\"train\"}", "{\"kind\":1,\"step\":1}", "[]", "7", "\"a\"", "{\"step\":1}", "\x01\xff",
         "{\"kind\":\"train\",\"step\":1,\"step\":2}", "{\"kind\":\"train\",\"step\":1} 2", "<script>alert(1)</script>",
+        "{\"kind\":\"train\",\"step\":1,\"loss\":NaN}", "{\"kind\":\"train\",\"step\":1,\"loss\":-Infinity}",
+        "{\"kind\":\"train\",\"step\":1,\"loss\":1e999}", "{\"kind\":\"train\",\"step\":NaN}",
     };
     for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
         char text[4096], expected[512];
@@ -244,7 +195,7 @@ TEST_WITH(reports_damaged_lines_and_leaves_them_out, fixture_folder_make, fixtur
         snprintf(text, sizeof(text), "%s%s\n%s", rows_text, damaged[i], rows_text);
         put("metrics.jsonl", text);
         json_t *const run = read_run();
-        assert_int_equal(count(run, "train.step"), 4);
+        assert_int_equal(count(run, "train.groups"), 4);
         assert_int_equal(count(run, "problems"), 1);
         snprintf(expected, sizeof(expected), "%s/metrics.jsonl: line 5 is damaged and left out", folder);
         assert_non_null(strstr(said, expected));
@@ -322,7 +273,7 @@ TEST_WITH(reports_what_is_missing, fixture_folder_make, fixture_folder_remove)
     unlink(fixture_path(folder, "metrics.jsonl"));
     json_t *run = read_run();
     assert_non_null(strstr(said, "metrics.jsonl: No such file or directory: there are no curves"));
-    assert_int_equal(count(run, "train.step"), 0);
+    assert_int_equal(count(run, "train.groups"), 0);
     json_decref(run);
     unlink(fixture_path(folder, "run.conf"));
     assert_int_equal(mkfifo(fixture_path(folder, "metrics.jsonl"), 0600), 0);

@@ -131,6 +131,7 @@ tools_tests = \
 	%D%/tools/test_limits \
 	%D%/tools/test_memory_fit \
 	%D%/tools/test_memory_plan \
+	%D%/tools/test_metrics \
 	%D%/tools/test_options \
 	%D%/tools/test_pixel_order \
 	%D%/tools/test_pixels \

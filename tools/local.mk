@@ -5,7 +5,6 @@ tools_libtools_a_SOURCES = \
 	%D%/compare/compare_report.c \
 	%D%/compare/comparison.c \
 	%D%/convert/archive_walk.c \
-	%D%/convert/chunk_board.c \
 	%D%/convert/conversion.c \
 	%D%/convert/convert_archive.c \
 	%D%/convert/convert_cifar.c \
@@ -29,6 +28,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/jpeg_write.c \
 	%D%/convert/pixel_order.c \
 	%D%/convert/record_maker.c \
+	%D%/convert/record_queue.c \
 	%D%/convert/set_description.c \
 	%D%/convert/shard_set.c \
 	%D%/convert/shard_writer.c \

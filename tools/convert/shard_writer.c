@@ -1,5 +1,5 @@
-/* Writing shards with several threads. Each thread takes the next file of the set, writes it from the first record to
- * the last, syncs it and reads it back. Threads that find no file left make records for the others. */
+/* Writing shards with several threads. Each thread makes groups of records and writes those whose turn it is; the thread
+ * that writes the last group of a shard syncs it and reads it back. */
 #include "tools/convert/shard_writer.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 #include "formats/tfrecord.h"
 #include "stage/thread.h"
 #include "tools/convert/block.h"
-#include "tools/convert/chunk_board.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_copies.h"
 #include "tools/convert/record_maker.h"
+#include "tools/convert/record_queue.h"
 #include "tools/convert/splits.h"
 #include "tools/lib/text/progress.h"
 #include "tools/shards/shard_walk.h"
@@ -35,11 +35,10 @@ static const struct packing_row {
 
 /* ---- a shard being written ---- */
 
-/* What one thread needs for writing. */
 struct shard_sink {
     const struct shard_set *set;
     struct shard_file *file;
-    FILE *stream;
+    FILE *stream;               /* NULL: not open */
     struct block unit, packed;  /* frames to be compressed, and what they come to */
     size_t unit_bytes;
     XXH3_state_t *hash;
@@ -64,11 +63,19 @@ static int sink_no_memory(const struct shard_sink *sink)
 static int shard_sink_init(struct shard_sink *sink, const struct shard_set *set)
 {
     *sink = (struct shard_sink){ .set = set, .hash = XXH3_createState() };
-    return sink->hash != NULL ? 0 : sink_no_memory(sink);
+    return sink->hash != NULL ? 0 : -ENOMEM;
+}
+
+static void shard_sink_abandon(struct shard_sink *sink)
+{
+    if (sink->stream != NULL)
+        fclose(sink->stream);
+    sink->stream = NULL;
 }
 
 static void shard_sink_release(struct shard_sink *sink)
 {
+    shard_sink_abandon(sink);
     block_release(&sink->unit);
     block_release(&sink->packed);
     XXH3_freeState(sink->hash);
@@ -143,13 +150,6 @@ static int shard_sink_finish(struct shard_sink *sink)
     rc = fclose(sink->stream) != 0 ? sink_fail(sink, EXIT_CODE_OUTPUT, "write", errno) : 0;
     sink->stream = NULL;
     return rc;
-}
-
-static void shard_sink_abandon(struct shard_sink *sink)
-{
-    if (sink->stream != NULL)
-        fclose(sink->stream);
-    sink->stream = NULL;
 }
 
 /* ---- a shard read back ---- */
@@ -244,11 +244,9 @@ static int read_back(const struct shard_set *set, const struct shard_file *file,
 /* ---- threads ---- */
 
 #define JOBS_MAX 1024u
-/* Size of a chunk of records: small enough to keep some for every thread, large enough to be worth handing over. */
-#define CHUNK_BYTES ((uint64_t)256 << 10)
-#define CHUNK_RECORDS_MAX UINT64_C(64)
 
-/* Shared by the threads. All of it is constant while they run, except progress, board and the counters. */
+/* Shared by the threads. All of it is constant while they run, except progress, the queue and the sinks, each of which
+ * belongs to the thread that writes its shard. */
 struct writing {
     struct shard_set *set;
     const struct shard_writer_options *options;
@@ -257,16 +255,15 @@ struct writing {
     struct image_copies copies;
     bool only_checks;           /* nothing is written from the beginning */
     struct progress progress;   /* counts each record twice: when it is written, and when it is read back */
-    struct chunk_board board;
-    atomic_size_t next_file, next_line;
+    struct record_queue queue;
+    struct shard_sink *sinks;   /* one per thread, for the shards that are written at the same time */
+    size_t sink_count;
 };
 
 /* What one thread needs. */
 struct writer {
     struct writing *writing;
-    struct chunk_line *line;
     struct record_maker maker;
-    struct shard_sink sink;
 };
 
 #define OPACITY_TEXT ", without its opacity, which training ignores: if that is the picture, store it on a background"
@@ -278,13 +275,13 @@ static bool only_checks(const struct writer *writer)
 }
 
 /* Count the image of a record, and note what is wrong with it. */
-static void note_image(struct writer *writer, struct board_chunk *chunk, uint64_t index, const uint8_t *payload,
+static void note_image(struct writer *writer, struct record_group *group, uint64_t index, const uint8_t *payload,
                        size_t bytes)
 {
     const struct writing *const writing = writer->writing;
     const struct shard_set_spec *const spec = &writing->set->spec;
     const struct sample_names names = { .image = spec->image_key, .label = spec->label_key, .is_in_rows = true };
-    const struct shard_file *const file = chunk->line->file;
+    const struct shard_file *const file = group->file;
     const struct sample_source *const source = file->source;
     struct pixel_look look = record_maker_look(&writer->maker);
     struct found_sample sample;
@@ -293,140 +290,106 @@ static void note_image(struct writer *writer, struct board_chunk *chunk, uint64_
     if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
         sample = (struct found_sample){ .image = FOUND_NOTHING };
     image_copies_note(&writing->copies, file->source_number, index, &sample);
-    const char *const flaw = image_tally_add(&chunk->images, &sample, &look);
+    const char *const flaw = image_tally_add(&group->images, &sample, &look);
     if (flaw != NULL && !writing->options->change.is_checked)
         image_flaws_add(writing->flaws, FLAW_IGNORED, source, index, flaw);
     if (look.is_flat)
         image_flaws_add(writing->flaws, FLAW_FLAT, source, index, look.loses_opacity ? OPACITY_TEXT : "");
 }
 
-static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t index)
+static int add_frame(struct writer *writer, struct record_group *group, uint64_t index)
 {
     const struct shard_set *const set = writer->writing->set;
     const uint8_t *payload;
     size_t bytes;
 
-    const int rc = record_maker_payload(&writer->maker, chunk->line->file->source, index, &payload, &bytes);
+    const int rc = record_maker_payload(&writer->maker, group->file->source, index, &payload, &bytes);
     if (rc != 0)
         return rc < 0 ? rc : 0;     /* without a damaged image, in a set that is not written any more */
-    if (block_reserve(&chunk->frames, chunk->bytes + bytes + TFRECORD_FRAME_BYTES) < 0)
+    if (block_reserve(&group->frames, group->bytes + bytes + TFRECORD_FRAME_BYTES) < 0)
         return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to make records");
-    uint8_t *const frame = chunk->frames.bytes + chunk->bytes, *const body = frame + TFRECORD_HEADER_BYTES;
+    uint8_t *const frame = group->frames.bytes + group->bytes, *const body = frame + TFRECORD_HEADER_BYTES;
     if (bytes > 0)
         memcpy(body, payload, bytes);
     tfrecord_write_header(bytes, frame);
     tfrecord_write_footer(body, bytes, body + bytes);
-    note_image(writer, chunk, index, body, bytes);
-    chunk->bytes += bytes + TFRECORD_FRAME_BYTES;
+    note_image(writer, group, index, body, bytes);
+    group->bytes += bytes + TFRECORD_FRAME_BYTES;
     return 0;
 }
 
-/* Make the records of a chunk. A failure has been reported already, and stops all threads. */
-static void make_chunk(struct writer *writer, struct board_chunk *chunk)
+/* Make the records of a group. A failure has been reported already, and ends the queue. */
+static void make_group(struct writer *writer, struct record_group *group)
 {
-    const struct shard_file *const file = chunk->line->file;
-    const uint64_t *const order = writer->writing->orders[file->source_number] + file->first_position + chunk->first;
+    const struct shard_file *const file = group->file;
+    const uint64_t *const order = writer->writing->orders[file->source_number] + file->first_position + group->first;
     int rc = 0;
 
-    chunk->bytes = 0;
-    chunk->images = (struct image_tally){ 0 };
-    for (uint64_t i = 0; i < chunk->count && rc == 0 && !chunk_board_is_over(&writer->writing->board); i++)
-        rc = add_frame(writer, chunk, order[i]);
-    chunk_board_made(&writer->writing->board, chunk);
+    group->bytes = 0;
+    group->images = (struct image_tally){ 0 };
+    for (uint64_t i = 0; i < group->count && rc == 0 && !record_queue_is_over(&writer->writing->queue); i++)
+        rc = add_frame(writer, group, order[i]);
 }
 
-static int put_chunk(struct writer *writer, struct board_chunk *chunk)
+static int put_frames(struct writer *writer, struct shard_sink *sink, const struct record_group *group)
 {
     size_t at = 0;
     int rc = 0;
 
-    while (at < chunk->bytes && rc == 0 && !only_checks(writer)) {
-        const uint8_t *const frame = chunk->frames.bytes + at;
+    while (at < group->bytes && rc == 0 && !only_checks(writer)) {
+        const uint8_t *const frame = group->frames.bytes + at;
         const size_t bytes = (size_t)tfrecord_payload_bytes(frame) + TFRECORD_FRAME_BYTES;
-        rc = shard_sink_put(&writer->sink, frame, bytes);
+        rc = shard_sink_put(sink, frame, bytes);
         at += bytes;
     }
-    image_tally_join(&chunk->line->file->images, &chunk->images);
-    progress_add(&writer->writing->progress, chunk->count);
-    chunk_board_written(&writer->writing->board, chunk);
     return rc;
 }
 
-/* The number of records that make about CHUNK_BYTES. */
-static uint64_t chunk_records(const struct sample_source *source)
+static void finish_shard(struct writer *writer, struct shard_sink *sink)
 {
-    const uint64_t each = source->bytes > 0 ? source->bytes / source->record_count : source->scratch_bytes;
-    const uint64_t records = CHUNK_BYTES / (each + TFRECORD_FRAME_BYTES);
+    struct writing *const writing = writer->writing;
 
-    return records == 0 ? 1 : records < CHUNK_RECORDS_MAX ? records : CHUNK_RECORDS_MAX;
+    if (!only_checks(writer) && shard_sink_finish(sink) == 0)
+        read_back(writing->set, sink->file, writing->options->interrupted, &writing->progress);
+    shard_sink_abandon(sink);
 }
 
-static int write_records(struct writer *writer, struct shard_file *file)
+/* Write the next group of a shard. A failure has been reported already, and ends the queue. */
+static void write_group(struct writer *writer, const struct record_group *group)
 {
-    struct chunk_board *const board = &writer->writing->board;
-    struct board_chunk *chunk;
+    struct writing *const writing = writer->writing;
+    struct shard_sink *const sink = &writing->sinks[record_queue_place(&writing->queue, group)];
     int rc = 0;
 
-    chunk_board_open(board, writer->line, file, chunk_records(file->source));
-    while (rc == 0 && (chunk = chunk_board_next(board, writer->line)) != NULL) {
-        if (chunk->is_made)
-            rc = put_chunk(writer, chunk);
-        else
-            make_chunk(writer, chunk);
-    }
-    chunk_board_close(board, writer->line);
-    return rc == 0 && chunk_board_is_over(board) ? -ECANCELED : rc;
-}
-
-static int write_file(struct writer *writer, struct shard_file *file)
-{
-    if (only_checks(writer))
-        return write_records(writer, file);
-    int rc = shard_sink_open(&writer->sink, file);
-    if (rc == 0)
-        rc = write_records(writer, file);
-    if (rc == 0)
-        rc = shard_sink_finish(&writer->sink);
-    shard_sink_abandon(&writer->sink);
-    if (rc < 0 || only_checks(writer))
-        return rc;
-    return read_back(writer->writing->set, file, writer->writing->options->interrupted, &writer->writing->progress);
-}
-
-static int writer_init(struct writer *writer, struct writing *writing)
-{
-    const struct shard_set_spec *const spec = &writing->set->spec;
-
-    *writer = (struct writer){
-        .writing = writing,
-        .line = &writing->board.lines[atomic_fetch_add(&writing->next_line, 1)],
-    };
-    int rc = shard_sink_init(&writer->sink, writing->set);
-    if (rc == 0)
-        rc = record_maker_open(&writer->maker, spec->sources, spec->source_count, &writing->options->change,
-                               writing->set->stop);
-    writer->maker.flaws = writing->flaws;
-    return rc;
+    if (group->first == 0 && !only_checks(writer))
+        rc = shard_sink_open(sink, group->file);
+    if (rc == 0 && sink->stream != NULL)
+        rc = put_frames(writer, sink, group);
+    image_tally_join(&group->file->images, &group->images);
+    progress_add(&writing->progress, group->count);
+    if (rc == 0 && sink->stream != NULL && group->is_last)
+        finish_shard(writer, sink);
 }
 
 static void writer_loop(void *arg)
 {
     struct writing *const writing = arg;
-    struct writer writer;
-    struct board_chunk *chunk;
-    int rc = writer_init(&writer, writing);
+    const struct shard_set_spec *const spec = &writing->set->spec;
+    struct writer writer = { .writing = writing };
+    struct record_group *group;
+    const int rc = record_maker_open(&writer.maker, spec->sources, spec->source_count, &writing->options->change,
+                                     writing->set->stop);
 
-    while (rc == 0) {
-        const size_t next = atomic_fetch_add(&writing->next_file, 1);
-        if (next >= writing->set->file_count)
-            break;
-        rc = write_file(&writer, &writing->set->files[next]);
+    writer.maker.flaws = writing->flaws;
+    while (rc == 0 && (group = record_queue_take(&writing->queue)) != NULL) {
+        make_group(&writer, group);
+        group = record_queue_put(&writing->queue, group);
+        while (group != NULL) {
+            write_group(&writer, group);
+            group = record_queue_written(&writing->queue, group);
+        }
     }
-    chunk_board_retire(&writing->board);
-    while (rc == 0 && (chunk = chunk_board_help(&writing->board)) != NULL)
-        make_chunk(&writer, chunk);
     record_maker_close(&writer.maker);
-    shard_sink_release(&writer.sink);
 }
 
 static uint32_t source_count(const struct shard_set *set)
@@ -483,13 +446,31 @@ static void run_threads(struct writing *writing, uint32_t wanted)
     struct thread *threads[JOBS_MAX];
     uint32_t started = 0;
 
+    /* If a thread cannot be started, the others do its work. */
     while (started + 1 < wanted && thread_start(&threads[started], "writer", writer_loop, writing) == 0)
         started++;
-    for (uint32_t missing = started + 1; missing < wanted; missing++)
-        chunk_board_retire(&writing->board);       /* it could not be started: the others do its work */
     writer_loop(writing);
     for (uint32_t i = 0; i < started; i++)
         thread_join(threads[i]);
+}
+
+static int open_sinks(struct writing *writing, uint32_t count)
+{
+    int rc = 0;
+
+    writing->sinks = calloc(count, sizeof(*writing->sinks));
+    if (writing->sinks == NULL)
+        return -ENOMEM;
+    while (writing->sink_count < count && rc == 0)
+        rc = shard_sink_init(&writing->sinks[writing->sink_count++], writing->set);
+    return rc;
+}
+
+static void close_sinks(struct writing *writing)
+{
+    for (size_t i = 0; i < writing->sink_count; i++)
+        shard_sink_release(&writing->sinks[i]);
+    free(writing->sinks);
 }
 
 /* Whether the set has JPEG or PNG images. */
@@ -507,20 +488,23 @@ static int run_writing(struct writing *writing, const char *title, uint32_t step
 {
     struct shard_set *const set = writing->set;
     const uint32_t threads = wanted_threads(writing);
-    int rc = chunk_board_init(&writing->board, threads, set->stop, writing->options->interrupted);
+    int rc = record_queue_init(&writing->queue, threads, set, writing->options->interrupted);
 
     if (rc == 0)
         rc = make_orders(writing);
+    if (rc == 0)
+        rc = open_sinks(writing, threads);
     progress_begin_steps(&writing->progress, title, "records", count_records(set), steps);
     if (rc == 0)
         run_threads(writing, threads);
     else
-        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory for the record order");
+        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory to write shards");
     progress_end(&writing->progress);
+    close_sinks(writing);
     free_orders(writing);
-    if (rc == 0 && chunk_board_is_over(&writing->board))
+    if (rc == 0 && record_queue_is_over(&writing->queue))
         rc = -ECANCELED;
-    chunk_board_release(&writing->board);
+    record_queue_release(&writing->queue);
     return rc;
 }
 

@@ -21,27 +21,27 @@
 #define NAME_BYTES 1024
 
 /* A column: its title, its width with the blanks before it, and its content: `value`, or if that is NULL the median of
- * `measure`. */
+ * `compared`. */
 struct column {
     const char *name;
     int width;
     double (*value)(const struct comparison *comparison, uint32_t variant);
     int digits;                 /* after the point, or RATE */
     const char *unit;
-    enum measure measure;
+    const char *compared;       /* its name */
 };
 
 /* Half the range, in percent of the median. */
 static double speed_range(const struct comparison *comparison, uint32_t variant)
 {
-    const struct spread spread = comparison_spread(comparison, variant, MEASURE_SPEED);
+    const struct spread spread = comparison_spread(comparison, variant, COMPARED_SPEED);
     return comparison->rounds > 1 ? 50 * (spread.most - spread.least) / spread.median : NAN;
 }
 
 /* The validation loss if all variants have one. */
 static double shown_loss(const struct comparison *comparison, uint32_t variant)
 {
-    const enum measure loss = comparison_has_validation(comparison) ? MEASURE_VALIDATION_LOSS : MEASURE_LOSS;
+    const char *const loss = comparison_has_validation(comparison) ? "validation_loss" : "loss";
     return comparison_spread(comparison, variant, loss).median;
 }
 
@@ -51,21 +51,21 @@ static double efficiency(const struct comparison *comparison, uint32_t variant)
 }
 
 static const struct column variant_columns[] = {
-    { "images/s", 11, NULL, RATE, "", MEASURE_SPEED },    { "+/-", 8, speed_range, 1, " %", 0 },
-    { "speed-up", 10, NULL, 3, "", MEASURE_SPEED_UP },  { "efficiency", 12, efficiency, 1, " %", 0 },
-    { "accuracy", 10, NULL, 2, " %", MEASURE_ACCURACY }, { "loss", 8, shown_loss, 4, "", 0 },
-    { NULL, 0, NULL, 0, NULL, 0 },
+    { "images/s", 11, NULL, RATE, "", COMPARED_SPEED },    { "+/-", 8, speed_range, 1, " %", NULL },
+    { "speed-up", 10, NULL, 3, "", COMPARED_SPEED_UP },  { "efficiency", 12, efficiency, 1, " %", NULL },
+    { "accuracy", 10, NULL, 2, " %", "validation_accuracy" }, { "loss", 8, shown_loss, 4, "", NULL },
+    { NULL, 0, NULL, 0, NULL, NULL },
 };
 static const struct column step_columns[] = {
-    { "median ms", 12, NULL, 2, "", MEASURE_P50 },      { "p90 ms", 10, NULL, 2, "", MEASURE_P90 },
-    { "p99 ms", 10, NULL, 2, "", MEASURE_P99 },         { "uncertainty", 13, NULL, RATE, "", MEASURE_UNCERTAINTY },
-    { "jitter", 11, NULL, RATE, "", MEASURE_JITTER },   { NULL, 0, NULL, 0, NULL, 0 },
+    { "median ms", 12, NULL, 2, "", "step_p50_ms" },      { "p90 ms", 10, NULL, 2, "", "step_p90_ms" },
+    { "p99 ms", 10, NULL, 2, "", "step_p99_ms" },         { "uncertainty", 13, NULL, RATE, "", "uncertainty" },
+    { "jitter", 11, NULL, RATE, "", "jitter" },   { NULL, 0, NULL, 0, NULL, NULL },
 };
 static const struct column time_columns[] = {
-    { "input wait", 12, NULL, 1, " %", MEASURE_INPUT_WAIT },    { "copy", 8, NULL, 1, " %", MEASURE_EXPOSED_COPY },
-    { "forward", 9, NULL, 1, " %", MEASURE_FORWARD },           { "backward", 10, NULL, 1, " %", MEASURE_BACKWARD },
-    { "reduction", 11, NULL, 1, " %", MEASURE_EXPOSED_REDUCTION }, { "update", 8, NULL, 1, " %", MEASURE_UPDATE },
-    { NULL, 0, NULL, 0, NULL, 0 },
+    { "input wait", 12, NULL, 1, " %", "input_wait" },    { "copy", 8, NULL, 1, " %", "exposed_copy" },
+    { "forward", 9, NULL, 1, " %", "forward" },           { "backward", 10, NULL, 1, " %", "backward" },
+    { "reduction", 11, NULL, 1, " %", "exposed_reduction" }, { "update", 8, NULL, 1, " %", "update" },
+    { NULL, 0, NULL, 0, NULL, NULL },
 };
 
 /* Shares in percent. */
@@ -73,7 +73,7 @@ static double column_value(const struct comparison *comparison, uint32_t variant
 {
     if (column->value != NULL)
         return column->value(comparison, variant);
-    const double median = comparison_spread(comparison, variant, column->measure).median;
+    const double median = comparison_spread(comparison, variant, column->compared).median;
     return *column->unit == '\0' ? median : 100 * median;
 }
 
@@ -186,8 +186,8 @@ static void print_others(const struct comparison *comparison, FILE *out)
     uint32_t at = 0;
     for (uint32_t v = 0; v < comparison->variants; v++)
         for (uint32_t r = 0; r < comparison->rounds; r++) {
-            const double taken = comparison_value(comparison, v, r, MEASURE_OTHERS) +
-                                 comparison_value(comparison, v, r, MEASURE_STOLEN);
+            const double taken = comparison_value(comparison, v, r, "others") +
+                                 comparison_value(comparison, v, r, "stolen");
             at = taken > most ? r + 1 : at;
             most = fmax(taken, most);
         }
@@ -206,7 +206,7 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     print_table(comparison, step_columns, out);
     fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);
     print_table(comparison, time_columns, out);
-    const uint64_t warmup = comparison->results->warmup_steps;
+    const uint64_t warmup = comparison->results->values.run.warmup_steps;
     fprintf(out, "\nimages/s: all images over wall time, after %" PRIu64 " warm-up step%s\n"
                  "medians of the rounds; +/-: half the rounds' range\n"
                  "speed-up: against the first variant in the same round%s\n", warmup, warmup == 1 ? "" : "s",
@@ -240,9 +240,9 @@ static void write_number(double value, FILE *out)
 }
 
 /* Speeds are followed by their range. */
-static bool has_range(enum measure measure)
+static bool has_range(const char *name)
 {
-    return measure == MEASURE_SPEED || measure == MEASURE_SPEED_UP;
+    return strcmp(name, COMPARED_SPEED) == 0 || strcmp(name, COMPARED_SPEED_UP) == 0;
 }
 
 static void write_csv_names(const struct comparison *comparison, FILE *out)
@@ -250,10 +250,10 @@ static void write_csv_names(const struct comparison *comparison, FILE *out)
     for (size_t i = 0; i < comparison->axes->count; i++)
         fprintf(out, "%s%s", comparison->axes->axes[i].key, i + 1 < comparison->axes->count ? "," : "");
     fputs(",towers,threads_per_tower,batch,rounds,steps,images,efficiency", out);
-    for (enum measure measure = 0; measure < MEASURE_COUNT; measure++) {
-        const char *const name = measure_name(measure);
+    for (size_t i = 0; compared_name(i) != NULL; i++) {
+        const char *const name = compared_name(i);
         fprintf(out, ",%s", name);
-        if (has_range(measure))
+        if (has_range(name))
             fprintf(out, ",%s_least,%s_most", name, name);
     }
     fputc('\n', out);
@@ -267,12 +267,13 @@ static void write_csv_row(const struct comparison *comparison, uint32_t variant,
         fputs(i + 1 < comparison->axes->count ? "," : "", out);
     }
     fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64, result->towers,
-            result->threads_per_tower, result->batch, comparison->rounds, result->steps, result->images);
+            result->threads_per_tower, result->batch, comparison->rounds, result->values.run.steps,
+            result->values.images);
     write_number(comparison_efficiency(comparison, variant), out);
-    for (enum measure measure = 0; measure < MEASURE_COUNT; measure++) {
-        const struct spread spread = comparison_spread(comparison, variant, measure);
+    for (size_t i = 0; compared_name(i) != NULL; i++) {
+        const struct spread spread = comparison_spread(comparison, variant, compared_name(i));
         write_number(spread.median, out);
-        if (has_range(measure)) {
+        if (has_range(compared_name(i))) {
             write_number(spread.least, out);
             write_number(spread.most, out);
         }
@@ -287,17 +288,16 @@ void compare_report_csv(const struct comparison *comparison, FILE *out)
         write_csv_row(comparison, v, out);
 }
 
-static void write_measure(const struct comparison *comparison, uint32_t variant, enum measure measure,
-                          struct json *json)
+static void write_compared(const struct comparison *comparison, uint32_t variant, const char *name, struct json *json)
 {
-    const struct spread spread = comparison_spread(comparison, variant, measure);
-    json_open_object(json, measure_name(measure));
+    const struct spread spread = comparison_spread(comparison, variant, name);
+    json_open_object(json, name);
     json_double(json, "median", spread.median);
     json_double(json, "least", spread.least);
     json_double(json, "most", spread.most);
     json_open_array(json, "rounds");
     for (uint32_t r = 0; r < comparison->rounds; r++)
-        json_double(json, NULL, comparison_value(comparison, variant, r, measure));
+        json_double(json, NULL, comparison_value(comparison, variant, r, name));
     json_close_array(json);
     json_close_object(json);
 }
@@ -316,12 +316,12 @@ static void write_json_variant(const struct comparison *comparison, uint32_t var
     json_u64(json, "batch", result->batch);
     json_open_array(json, "images");
     for (uint32_t r = 0; r < comparison->rounds; r++)
-        json_u64(json, NULL, comparison_result(comparison, variant, r)->images);
+        json_u64(json, NULL, comparison_result(comparison, variant, r)->values.images);
     json_close_array(json);
-    json_u64(json, "peak_rss_bytes", result->peak_bytes);
+    json_u64(json, "peak_rss_bytes", result->values.run.peak_rss_bytes);
     json_double(json, "efficiency", comparison_efficiency(comparison, variant));
-    for (enum measure measure = 0; measure < MEASURE_COUNT; measure++)
-        write_measure(comparison, variant, measure, json);
+    for (size_t i = 0; compared_name(i) != NULL; i++)
+        write_compared(comparison, variant, compared_name(i), json);
     json_close_object(json);
 }
 

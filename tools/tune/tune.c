@@ -167,9 +167,10 @@ static void note_costs(struct tune *tune, const struct trial_result *results, ui
 {
     for (uint32_t i = 0; i < count; i++) {
         tune->start_seconds += (fmax(start_seconds, 0) - tune->start_seconds) / ++tune->trials;
-        if (results[i].exit_code != 0 || !isfinite(results[i].others + results[i].stolen))
+        const struct cores_use *const cores = &results[i].values.run.cores;
+        if (results[i].exit_code != 0 || !isfinite(cores->others + cores->stolen))
             continue;
-        tune->other_load += results[i].others + results[i].stolen;
+        tune->other_load += cores->others + cores->stolen;
         tune->other_load_count++;
     }
 }
@@ -218,9 +219,9 @@ static uint32_t default_value(const char *key)
 static struct tune_candidate candidate_of(const struct tune_setting *setting, const struct trial_result *tried)
 {
     return (struct tune_candidate){ .setting = *setting,
-                                    .tried_speed = tried->images_per_second,
+                                    .tried_speed = tried->values.images_per_second,
                                     .tried_wait = trial_input_wait(tried),
-                                    .planned_bytes = tried->planned_bytes };
+                                    .planned_bytes = tried->values.run.planned_bytes };
 }
 
 static void start_result(struct tune *tune)
@@ -254,7 +255,7 @@ static int run_now(struct tune *tune, double seconds)
 {
     const struct variant as_configured = { .name = "as configured" };
     const int rc = run_one(tune, &as_configured, seconds, &tune->now);
-    return rc == 0 && !isfinite(tune->now.images_per_second) ? -ERANGE : rc;
+    return rc == 0 && !isfinite(tune->now.values.images_per_second) ? -ERANGE : rc;
 }
 
 /* If steps are too slow for the first time, a second run may be longer. */
@@ -262,7 +263,8 @@ static int measure_now(struct tune *tune)
 {
     const double first = fmin(FIRST_SECONDS, FIRST_SHARE * tune->total_seconds);
     int rc = run_now(tune, first);
-    const double step = tune->now.steps > 0 ? tune->now.seconds / (double)tune->now.steps : INFINITY;
+    const struct metric_values *const now = &tune->now.values;
+    const double step = now->run.steps > 0 ? now->seconds / (double)now->run.steps : INFINITY;
     if (rc == -ERANGE && STEPS_LEAST * step <= RETRY_SHARE * tune->total_seconds)
         rc = run_now(tune, STEPS_LEAST * step);
     if (rc == -ERANGE) {
@@ -273,7 +275,7 @@ static int measure_now(struct tune *tune)
     }
     if (rc != 0)
         return check_trial(&tune->now, rc);
-    tune->step_seconds = (double)tune->now.batch / tune->now.images_per_second;
+    tune->step_seconds = (double)tune->now.batch / tune->now.values.images_per_second;
     start_result(tune);
     tune->spec.counts_warmup = true;    /* enough for comparing with a faster setting */
     return 0;
@@ -337,11 +339,11 @@ static int search(struct tune *tune, double end_seconds)
     while (rc == 0 && result->count < TUNE_CANDIDATES_MAX &&
            (result->count < 2 || seconds_left(tune) - trial_cost(tune) > end_seconds)) {
         const struct tune_setting *const setting = next_setting(result, from, &measured, proposals);
-        struct trial_result tried = { .steps = 0 };
+        struct trial_result tried = { .exit_code = 0 };
         if (setting == NULL)
             return 0;
         rc = try_setting(tune, setting, &tried);
-        if (rc == 0 && tried.images_per_second > (1 + TUNE_MEASURABLE) * result->candidates[from].tried_speed) {
+        if (rc == 0 && tried.values.images_per_second > (1 + TUNE_MEASURABLE) * result->candidates[from].tried_speed) {
             from = result->count - 1;
             measured = tried;
         }
@@ -365,7 +367,7 @@ static int run_finalists(struct tune *tune, const uint32_t *finalists, uint32_t 
         return check_trial(&measured[last], rc);
     for (uint32_t i = 0; i < count; i++) {
         struct tune_candidate *const candidate = &result->candidates[finalists[i]];
-        candidate->speeds[candidate->rounds] = measured[i].images_per_second;
+        candidate->speeds[candidate->rounds] = measured[i].values.images_per_second;
         candidate->waits[candidate->rounds++] = trial_input_wait(&measured[i]);
     }
     if (result->rounds++ == 0)
@@ -413,7 +415,7 @@ static int measure_alone(struct tune *tune)
     int rc = run_one(tune, &best, result->trial_seconds, &measured);
     if (rc != 0)
         return check_trial(&measured, rc);
-    result->towers_alone = measured.images_per_second;
+    result->towers_alone = measured.values.images_per_second;
     if (result->candidates[result->best].setting.is_cached)
         return 0;               /* a short run would measure the first pass over the files */
     best.name = "input alone";
@@ -423,8 +425,8 @@ static int measure_alone(struct tune *tune)
     rc = run_one(tune, &best, result->trial_seconds, &measured);
     if (rc != 0)
         return check_trial(&measured, rc);
-    result->input_alone = measured.images_per_second;
-    result->decoding_is_slower = measured.decoders_busy >= measured.readers_busy;
+    result->input_alone = measured.values.images_per_second;
+    result->decoding_is_slower = measured.values.feed.busy.decoders >= measured.values.feed.busy.readers;
     return 0;
 }
 

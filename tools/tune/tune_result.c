@@ -104,17 +104,17 @@ static void propose_readers(struct search *search)
 {
     struct tune_setting setting = *search->from;
     const uint32_t most = setting.readers > READERS_MAX ? setting.readers : READERS_MAX;
-    const uint32_t wanted = threads_wanted(search, setting.readers, search->measured->readers_busy, most);
+    const uint32_t wanted = threads_wanted(search, setting.readers, search->measured->values.feed.busy.readers, most);
     uint32_t readers = 1;
     while (readers < wanted)
         readers *= 2;
     setting.readers = readers < most ? readers : most;
-    propose(search, setting, expected(search, "reading", MINOR * search->measured->readers_busy));
+    propose(search, setting, expected(search, "reading", MINOR * search->measured->values.feed.busy.readers));
 }
 
 static bool waits_for_files(const struct trial_result *measured)
 {
-    return measured->readers_busy > WAITING && measured->reading_computed < WAITING;
+    return measured->values.feed.busy.readers > WAITING && measured->values.run.reading_computed < WAITING;
 }
 
 static void propose_cached(struct search *search)
@@ -131,9 +131,9 @@ static void propose_decoders(struct search *search)
     struct tune_setting setting = *search->from;
     const uint32_t cores = (uint32_t)fmax(search->space->cores, 1);
     const bool are_all_busy = search->idle_cores < (1 - ALL_BUSY) * search->space->cores;
-    const double gain = expected(search, "decoding", MINOR * search->measured->decoders_busy);
+    const double gain = expected(search, "decoding", MINOR * search->measured->values.feed.busy.decoders);
     if (setting.decoders < cores) {
-        setting.decoders = threads_wanted(search, setting.decoders, search->measured->decoders_busy, cores);
+        setting.decoders = threads_wanted(search, setting.decoders, search->measured->values.feed.busy.decoders, cores);
         propose(search, setting, are_all_busy ? fmin(gain, MAIN * search->fed_gain) : gain);
     }
     if (search->from->decoders > 1 && search->space->has_cpu_towers && are_all_busy) {
@@ -164,7 +164,7 @@ static void propose_depth(struct search *search)
 static void propose_tower_threads(struct search *search)
 {
     const struct tune_space *const space = search->space;
-    const struct fractions *const share = &search->measured->fractions;
+    const struct fractions *const share = &search->measured->values.share;
     struct tune_setting setting = *search->from;
     const uint32_t now = setting.tower_threads;
     const uint32_t most = (uint32_t)fmax(space->cores / space->towers, 1);
@@ -183,7 +183,8 @@ static void propose_tower_threads(struct search *search)
 uint32_t tune_propose(const struct tune_space *space, const struct tune_setting *from,
                       const struct trial_result *measured, struct tune_proposal proposals_out[TUNE_PROPOSALS_MAX])
 {
-    const double wait = trial_input_wait(measured), used = measured->own_cores + measured->others + measured->stolen;
+    const struct cores_use *const cores = &measured->values.run.cores;
+    const double wait = trial_input_wait(measured), used = cores->own + cores->others + cores->stolen;
     struct search search = { .space = space, .from = from, .measured = measured, .wait = wait,
                              .fed_gain = wait < 0.99 ? 1 / (1 - wait) - 1 : 99,
                              .idle_cores = isfinite(used) ? fmax(1 - used, 0) * space->cores : 0,

@@ -29,13 +29,14 @@ static int set_up(void **state)
     for (int v = 0; v < VARIANTS; v++)
         for (int r = 0; r < ROUNDS; r++)
             results[r * VARIANTS + v] = (struct trial_result){
-                .device = "cpu", .towers = v == 0 ? 1 : 2, .threads_per_tower = 2, .batch = 8, .steps = 10,
-                .images = 80, .warmup_steps = 1,
-                .images_per_second = drift[r] * (v + 1), .speed = { 99, 2, 3 }, .step = { 1.5, 2, 2.5 },
-                .fractions = { .input_wait = 0.25, .exposed_copy = 0.01, .forward = 0.3, .backward = 0.38,
+                .device = "cpu", .towers = v == 0 ? 1 : 2, .threads_per_tower = 2, .batch = 8,
+                .values.run.steps = 10, .values.images = 80, .values.run.warmup_steps = 1,
+                .values.images_per_second = drift[r] * (v + 1), .values.run.speed = { 99, 2, 3 },
+                .values.run.step = { 1.5, 2, 2.5 },
+                .values.share = { .input_wait = 0.25, .exposed_copy = 0.01, .forward = 0.3, .backward = 0.38,
                                .exposed_reduction = 0.02, .update = 0.04 },
-                .loss = 0.5 + v, .validation_accuracy = 0.75,
-                .validation_loss = NAN, .peak_bytes = 1000,
+                .values.loss = 0.5 + v, .values.run.validation.accuracy = 0.75,
+                .values.run.validation.loss = NAN, .values.run.peak_rss_bytes = 1000,
             };
     comparison = (struct comparison){ .axes = &axes, .config_path = "run.conf", .steps = 10, .variants = VARIANTS,
                                       .rounds = ROUNDS, .results = results };
@@ -69,9 +70,9 @@ TEST_WITH(a_spread_is_the_median_and_the_range, set_up, tear_down)
 
 TEST_WITH(a_drift_of_the_machine_changes_no_speed_up, set_up, tear_down)
 {
-    assert_spread(comparison_spread(&comparison, 1, MEASURE_SPEED), 240, 200, 400);
+    assert_spread(comparison_spread(&comparison, 1, "images_per_second"), 240, 200, 400);
     for (uint32_t v = 0; v < VARIANTS; v++)
-        assert_spread(comparison_spread(&comparison, v, MEASURE_SPEED_UP), v + 1, v + 1, v + 1);
+        assert_spread(comparison_spread(&comparison, v, "speed_up"), v + 1, v + 1, v + 1);
 }
 
 TEST_WITH(efficiency_is_of_other_numbers_of_towers, set_up, tear_down)
@@ -84,20 +85,20 @@ TEST_WITH(efficiency_is_of_other_numbers_of_towers, set_up, tear_down)
 TEST_WITH(losses_are_compared_after_equal_samples_only, set_up, tear_down)
 {
     assert_true(comparison_has_equal_samples(&comparison));
-    assert_true(comparison_spread(&comparison, 2, MEASURE_LOSS).median == 2.5);
-    assert_true(comparison_spread(&comparison, 2, MEASURE_ACCURACY).median == 0.75);
-    results[8].images = 81;
-    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
-    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_ACCURACY).median));
-    assert_true(comparison_spread(&comparison, 2, MEASURE_P99).median == 2.5);
-    results[8].images = 80;
+    assert_true(comparison_spread(&comparison, 2, "loss").median == 2.5);
+    assert_true(comparison_spread(&comparison, 2, "validation_accuracy").median == 0.75);
+    results[8].values.images = 81;
+    assert_true(isnan(comparison_spread(&comparison, 0, "loss").median));
+    assert_true(isnan(comparison_spread(&comparison, 0, "validation_accuracy").median));
+    assert_true(comparison_spread(&comparison, 2, "step_p99_ms").median == 2.5);
+    results[8].values.images = 80;
     results[0].is_synthetic = results[VARIANTS].is_synthetic = results[2 * VARIANTS].is_synthetic = true;
-    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
-    assert_true(comparison_spread(&comparison, 1, MEASURE_LOSS).median == 1.5);
+    assert_true(isnan(comparison_spread(&comparison, 0, "loss").median));
+    assert_true(comparison_spread(&comparison, 1, "loss").median == 1.5);
     results[0].is_synthetic = results[VARIANTS].is_synthetic = results[2 * VARIANTS].is_synthetic = false;
     comparison.steps = 0;               /* equal by chance */
     comparison.seconds = 1;
-    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
+    assert_true(isnan(comparison_spread(&comparison, 0, "loss").median));
 }
 
 /* What a report prints, to be freed. */
@@ -149,14 +150,14 @@ TEST_WITH(the_table_tells_all_in_80_columns, set_up, tear_down)
     assert_line(text, "2  ", "25.0 %   1.0 %   30.0 %    38.0 %      2.0 %   4.0 %");
     free(text);
     results[2].threads_per_tower = 1;
-    results[VARIANTS].others = 0.35;
-    results[VARIANTS].stolen = 0.05;
+    results[VARIANTS].values.run.cores.others = 0.35;
+    results[VARIANTS].values.run.cores.stolen = 0.05;
     text = printed(compare_report_table);
     assert_line(text, "threads   per tower, in the order of the rows: 2, 2, 1", "");
     assert_line(text, "note      other programs used up to 40 % of the cores' time (in round 2)", "");
     free(text);
     for (size_t i = 0; i < VARIANTS * ROUNDS; i++)
-        results[i].images_per_second = results[i].loss = NAN;
+        results[i].values.images_per_second = results[i].values.loss = NAN;
     comparison.rounds = 1;
     comparison.variants = 2;
     text = printed(compare_report_table);
@@ -171,10 +172,10 @@ TEST_WITH(columns_never_collide, set_up, tear_down)
         for (size_t i = 0; i < VARIANTS * ROUNDS; i++) {
             const double size = 9.87654321 * pow(10, exponent) * (1 + (double)i);
             struct trial_result *const result = &results[i];
-            result->images_per_second = size;
-            result->speed = (struct speeds){ size, size, size };
-            result->step = (struct step_percentiles){ size, size, size };
-            result->loss = size;
+            result->values.images_per_second = size;
+            result->values.run.speed = (struct speeds){ size, size, size };
+            result->values.run.step = (struct step_percentiles){ size, size, size };
+            result->values.loss = size;
         }
         char *const text = printed(compare_report_table);
         assert_narrow(text);

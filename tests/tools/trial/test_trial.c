@@ -198,22 +198,25 @@ TEST_WITH(the_result_is_the_summary, set_up, tear_down)
     assert_string_equal(result.ended, "finished");
     assert_string_equal(result.device, "cpu");
     assert_true(result.is_synthetic);
-    assert_int_equal(result.steps, 30);
+    assert_int_equal(result.values.run.steps, 30);
     assert_int_equal(result.batch, 8);
     assert_int_equal(result.towers, 1);
-    assert_true(result.images == (uint64_t)kept("images", NULL));
-    assert_true(result.images_per_second == kept("images_per_second", NULL) && result.images_per_second > 0);
-    assert_true(result.seconds == kept("seconds", NULL));
-    assert_true(result.speed.mean == kept("speed", "mean") && result.speed.mean > 0);
-    assert_true(result.speed.uncertainty == kept("speed", "uncertainty"));
-    assert_true(result.speed.jitter == kept("speed", "jitter"));
-    assert_true(result.step.p50_ms == kept("step_ms", "p50"));
-    assert_true(result.step.p90_ms == kept("step_ms", "p90"));
-    assert_true(result.step.p99_ms == kept("step_ms", "p99"));
-    assert_true(result.fractions.backward == kept("fractions", "backward") && result.fractions.backward > 0);
-    assert_true(result.loss == kept("loss", NULL));
-    assert_true(result.peak_bytes == (uint64_t)kept("memory", "peak_rss_bytes") && result.peak_bytes > 0);
-    assert_true(*result.limit != '\0' && isnan(result.readers_busy) && isnan(result.validation_accuracy));
+    assert_true(result.values.images == (uint64_t)kept("images", NULL));
+    assert_true(result.values.images_per_second == kept("images_per_second", NULL));
+    assert_true(result.values.images_per_second > 0);
+    assert_true(result.values.seconds == kept("seconds", NULL));
+    assert_true(result.values.run.speed.mean == kept("speed", "mean") && result.values.run.speed.mean > 0);
+    assert_true(result.values.run.speed.uncertainty == kept("speed", "uncertainty"));
+    assert_true(result.values.run.speed.jitter == kept("speed", "jitter"));
+    assert_true(result.values.run.step.p50_ms == kept("step_ms", "p50"));
+    assert_true(result.values.run.step.p90_ms == kept("step_ms", "p90"));
+    assert_true(result.values.run.step.p99_ms == kept("step_ms", "p99"));
+    assert_true(result.values.share.backward == kept("fractions", "backward") && result.values.share.backward > 0);
+    assert_true(result.values.loss == kept("loss", NULL));
+    assert_true(result.values.run.peak_rss_bytes == (uint64_t)kept("memory", "peak_rss_bytes"));
+    assert_true(result.values.run.peak_rss_bytes > 0);
+    assert_true(*result.limit != '\0');
+    assert_true(isnan(result.values.feed.busy.readers) && isnan(result.values.run.validation.accuracy));
     assert_nothing_stays();
 }
 
@@ -240,7 +243,7 @@ TEST_WITH(assignments_come_before_those_of_the_trial, set_up, tear_down)
     assert_true(access("here", F_OK) != 0 && access("here.prom", F_OK) != 0 && access("here.json", F_OK) != 0);
     assert_int_equal(result.batch, 10);
     assert_int_equal(result.towers, 2);
-    assert_int_equal(result.steps, 5);
+    assert_int_equal(result.values.run.steps, 5);
     assert_nothing_stays();
 }
 
@@ -250,8 +253,8 @@ TEST_WITH(ends_when_its_time_is_over, set_up, tear_down)
     spec.seconds = 0.5;
     assert_int_equal(trial_run(&spec, &result), 0);
     assert_string_equal(result.ended, "asked to stop");
-    assert_true(result.steps > 0 && result.steps < TRIAL_STEPS_MAX);
-    assert_true(result.seconds >= 0.4);
+    assert_true(result.values.run.steps > 0 && result.values.run.steps < TRIAL_STEPS_MAX);
+    assert_true(result.values.seconds >= 0.4);
     assert_nothing_stays();
 }
 
@@ -285,7 +288,7 @@ TEST_WITH(messages_of_a_failed_child_are_the_problem, set_up, tear_down)
         assert_int_equal(trial_run(&spec, &result), failures[i].rc);
         assert_int_equal(result.exit_code, failures[i].code);
         assert_string_equal(result.problem, failures[i].problem);
-        assert_int_equal(result.steps, 0);
+        assert_int_equal(result.values.run.steps, 0);
         assert_nothing_stays();
     }
 }

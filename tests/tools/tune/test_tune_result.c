@@ -21,9 +21,9 @@ static struct tune_proposal proposals[TUNE_PROPOSALS_MAX];
 /* A run that waits half of its time for what `limit` names. */
 static struct trial_result waiting(const char *limit)
 {
-    struct trial_result result = { .limit_gain = 0.9, .readers_busy = 0.1, .decoders_busy = 0.1, .own_cores = 0.5,
-                                   .reading_computed = 1,
-                                   .fractions = { .input_wait = 0.5, .forward = 0.2, .backward = 0.3 } };
+    struct trial_result result = {
+        .limit_gain = 0.9, .values.share = { .input_wait = 0.5, .forward = 0.2, .backward = 0.3 },
+        .values.feed.busy = { 0.1, 0.1 }, .values.run.cores.own = 0.5, .values.run.reading_computed = 1 };
     snprintf(result.limit, sizeof(result.limit), "%s", limit);
     return result;
 }
@@ -60,24 +60,24 @@ TEST(as_many_threads_as_the_towers_need_are_tried)
 {
     struct trial_result measured = waiting("reading");
     struct tune_setting wanted = starved;
-    measured.readers_busy = 1;
-    measured.fractions.input_wait = 0.8125;     /* 5.3 readers, and a power of two */
+    measured.values.feed.busy.readers = 1;
+    measured.values.share.input_wait = 0.8125;  /* 5.3 readers, and a power of two */
     wanted.readers = 8;
     assert_int_equal(find(tune_propose(&eight_cores, &starved, &measured, proposals), wanted), 0);
     measured = waiting("decoding");
-    measured.decoders_busy = 1;
-    measured.fractions.input_wait = 0.8125;
+    measured.values.feed.busy.decoders = 1;
+    measured.values.share.input_wait = 0.8125;
     wanted = starved;
     wanted.decoders = 6;
     assert_int_equal(find(tune_propose(&eight_cores, &starved, &measured, proposals), wanted), 0);
-    measured.fractions.input_wait = 0.99;       /* no more decoders than cores, no more readers than 16 */
+    measured.values.share.input_wait = 0.99;    /* no more decoders than cores, no more readers than 16 */
     wanted.decoders = 8;
     assert_int_equal(find(tune_propose(&eight_cores, &starved, &measured, proposals), wanted), 0);
 }
 
 TEST(where_nothing_waits_only_threads_of_towers_are_tried)
 {
-    struct trial_result measured = { .own_cores = 0.5, .fractions = { .forward = 0.4, .backward = 0.6 } };
+    struct trial_result measured = { .values.run.cores.own = 0.5, .values.share = { .forward = 0.4, .backward = 0.6 } };
     struct tune_setting more = starved, fewer = starved;
     more.tower_threads = 8;
     fewer.tower_threads = 2;
@@ -94,10 +94,10 @@ TEST(shards_in_memory_are_tried_where_readers_wait_for_files)
     struct trial_result measured = waiting("reading");
     struct tune_setting cached = starved;
     cached.is_cached = true;
-    measured.readers_busy = 0.9;
-    measured.reading_computed = 0.1;
+    measured.values.feed.busy.readers = 0.9;
+    measured.values.run.reading_computed = 0.1;
     assert_int_equal(find(tune_propose(&eight_cores, &starved, &measured, proposals), cached), 1);
-    measured.reading_computed = 0.9;
+    measured.values.run.reading_computed = 0.9;
     const uint32_t count = tune_propose(&eight_cores, &starved, &measured, proposals);
     assert_int_equal(find(count, cached), count);
 }

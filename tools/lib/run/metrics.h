@@ -1,7 +1,7 @@
 /* The metrics of a run: a row of metric_table says all that is known of one. metrics.jsonl, summary.json, the files for
- * Prometheus and TensorBoard, --compare, --tune and the report page are made from this table. A new metric is a row, its
- * field in struct metric_values, and an assignment where it is measured: report.c (rows), summary.c (the whole run) or
- * prometheus.c (the process). */
+ * Prometheus and TensorBoard, --compare, --tune and the report page are made from this table. A new metric is a row,
+ * its field in struct metric_values, and an assignment where it is measured: report.c (rows), summary.c (the whole
+ * run) or prometheus.c (the process). */
 #ifndef PIPETRAIN_METRICS_H
 #define PIPETRAIN_METRICS_H
 

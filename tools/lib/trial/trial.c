@@ -145,74 +145,39 @@ static int make_argv(struct trial *trial)
 
 /* ---- summary.json ---- */
 
+#define PATH_BYTES 64
+
+/* What is no metric. */
 #define FIELD(name) offsetof(struct trial_result, name)
-#define LEVELS_MAX 4
-
-struct summary_field { const char *keys[LEVELS_MAX]; size_t offset; };
-
-static const struct summary_field number_fields[] = {
-    { { "seconds" }, FIELD(seconds) },
-    { { "images_per_second" }, FIELD(images_per_second) },
-    { { "speed", "mean" }, FIELD(speed.mean) },
-    { { "speed", "uncertainty" }, FIELD(speed.uncertainty) },
-    { { "speed", "jitter" }, FIELD(speed.jitter) },
-    { { "step_ms", "p50" }, FIELD(step.p50_ms) },
-    { { "step_ms", "p90" }, FIELD(step.p90_ms) },
-    { { "step_ms", "p99" }, FIELD(step.p99_ms) },
-    { { "fractions", "input_wait" }, FIELD(fractions.input_wait) },
-    { { "fractions", "exposed_copy" }, FIELD(fractions.exposed_copy) },
-    { { "fractions", "forward" }, FIELD(fractions.forward) },
-    { { "fractions", "backward" }, FIELD(fractions.backward) },
-    { { "fractions", "exposed_reduction" }, FIELD(fractions.exposed_reduction) },
-    { { "fractions", "update" }, FIELD(fractions.update) },
-    { { "fractions", "other" }, FIELD(fractions.other) },
-    { { "limit", "gain" }, FIELD(limit_gain) },
-    { { "loader_busy", "readers" }, FIELD(readers_busy) },
-    { { "loader_busy", "decoders" }, FIELD(decoders_busy) },
-    { { "cores", "own" }, FIELD(own_cores) },
-    { { "cores", "others" }, FIELD(others) },
-    { { "cores", "stolen" }, FIELD(stolen) },
-    { { "reading_computed" }, FIELD(reading_computed) },
-    { { "loss" }, FIELD(loss) },
-    { { "validation", "accuracy" }, FIELD(validation_accuracy) },
-    { { "validation", "loss" }, FIELD(validation_loss) },
-};
-static const struct summary_field count_fields[] = {
-    { { "towers" }, FIELD(towers) },
-    { { "batch" }, FIELD(batch) },
-    { { "steps" }, FIELD(steps) },
-    { { "images" }, FIELD(images) },
-    { { "warmup_steps" }, FIELD(warmup_steps) },
-    { { "memory", "planned_bytes" }, FIELD(planned_bytes) },
-    { { "memory", "peak_rss_bytes" }, FIELD(peak_bytes) },
-    { { "plan", "cores" }, FIELD(cores) },
-    { { "plan", "threads_per_tower" }, FIELD(threads_per_tower) },
-    { { "plan", "read_threads" }, FIELD(read_threads) },
-    { { "plan", "decode_threads" }, FIELD(decode_threads) },
-    { { "plan", "prefetch_depth" }, FIELD(prefetch_depth) },
-    { { "plan", "staging_depth" }, FIELD(staging_depth) },
-    { { "data", "train", "first_image", "height" }, FIELD(stored_height) },
-    { { "data", "train", "first_image", "width" }, FIELD(stored_width) },
-    { { "data", "train", "first_image", "taken_height" }, FIELD(taken_height) },
-    { { "data", "train", "first_image", "taken_width" }, FIELD(taken_width) },
+static const struct { const char *path; size_t offset; } count_fields[] = {
+    { "towers", FIELD(towers) },
+    { "batch", FIELD(batch) },
+    { "plan.cores", FIELD(cores) },
+    { "plan.threads_per_tower", FIELD(threads_per_tower) },
+    { "plan.read_threads", FIELD(read_threads) },
+    { "plan.decode_threads", FIELD(decode_threads) },
+    { "plan.prefetch_depth", FIELD(prefetch_depth) },
+    { "plan.staging_depth", FIELD(staging_depth) },
+    { "data.train.first_image.height", FIELD(stored_height) },
+    { "data.train.first_image.width", FIELD(stored_width) },
+    { "data.train.first_image.taken_height", FIELD(taken_height) },
+    { "data.train.first_image.taken_width", FIELD(taken_width) },
 };
 
-static const json_t *find_value(const json_t *value, const struct summary_field *field)
+static const json_t *find_value(const json_t *value, const char *path)
 {
-    for (size_t i = 0; i < LEVELS_MAX && field->keys[i] != NULL; i++)
-        value = json_object_get(value, field->keys[i]);
+    char keys[PATH_BYTES], *rest = keys;
+    snprintf(keys, sizeof(keys), "%s", path);
+    for (const char *key = strsep(&rest, "."); key != NULL; key = strsep(&rest, "."))
+        value = json_object_get(value, key);
     return value;
 }
 
-/* False for null, which is written for numbers that are not finite. */
-static bool is_number(const json_t *value)
+/* NAN for null, which is written for numbers that are not finite. */
+static double find_number(const json_t *summary, const char *path)
 {
-    return value != NULL && (json_typeof(value) == JSON_REAL || json_typeof(value) == JSON_INTEGER);
-}
-
-static void *field_of(struct trial_result *result, const struct summary_field *field)
-{
-    return (char *)result + field->offset;
+    const json_t *const value = find_value(summary, path);
+    return json_is_boolean(value) ? json_is_true(value) : json_is_number(value) ? json_number_value(value) : NAN;
 }
 
 static void read_string(const json_t *object, const char *key, char *out, size_t out_size)
@@ -223,16 +188,14 @@ static void read_string(const json_t *object, const char *key, char *out, size_t
 
 static void read_fields(const json_t *summary, struct trial_result *result)
 {
-    for (size_t i = 0; i < sizeof(number_fields) / sizeof(*number_fields); i++) {
-        const json_t *const value = find_value(summary, &number_fields[i]);
-        *(double *)field_of(result, &number_fields[i]) = is_number(value) ? json_number_value(value) : NAN;
-    }
-    for (size_t i = 0; i < sizeof(count_fields) / sizeof(*count_fields); i++) {
-        const json_t *const value = find_value(summary, &count_fields[i]);
-        *(uint64_t *)field_of(result, &count_fields[i]) = (uint64_t)json_integer_value(value);
-    }
-    const json_t *const synthetic = json_object_get(summary, "synthetic");
-    result->is_synthetic = synthetic != NULL && json_typeof(synthetic) == JSON_TRUE;
+    for (const struct metric *metric = metric_table; metric->help != NULL; metric++)
+        if (metric->path != NULL && (metric->places & IN_SUMMARY) != 0)
+            metric_set(metric, &result->values, find_number(summary, metric->path));
+    for (size_t i = 0; i < sizeof(count_fields) / sizeof(*count_fields); i++)
+        *(uint64_t *)((char *)result + count_fields[i].offset) =
+            (uint64_t)json_integer_value(find_value(summary, count_fields[i].path));
+    result->limit_gain = find_number(summary, "limit.gain");
+    result->is_synthetic = json_is_true(json_object_get(summary, "synthetic"));
     read_string(summary, "ended", result->ended, sizeof(result->ended));
     read_string(summary, "device", result->device, sizeof(result->device));
     read_string(summary, "verdict", result->verdict, sizeof(result->verdict));
@@ -250,8 +213,8 @@ static int read_summary(const struct trial *trial, struct trial_result *result)
     if (is_valid)
         read_fields(summary, result);
     json_decref(summary);
-    if (is_valid && trial->spec->counts_warmup && !isfinite(result->images_per_second))
-        result->images_per_second = result->seconds > 0 ? (double)result->images / result->seconds : 0;
+    if (is_valid && trial->spec->counts_warmup && !isfinite(result->values.images_per_second))
+        result->values.images_per_second = result->values.run.mean_images_per_second;
     return is_valid ? 0 : trial_failed(result, -EBADMSG, EXIT_CODE_OUTPUT, "its summary.json cannot be read");
 }
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "tools/lib/config/config.h"
-#include "tools/lib/run/account.h"
+#include "tools/lib/run/metrics.h"
 
 #define TRIAL_STEPS_MAX UINT64_C(1000000)
 #define TRIAL_PROBLEM_BYTES 4096u
@@ -23,7 +23,7 @@ struct trial_spec {
     bool has_rollback;          /* the configuration has train.on_nan = rollback: set to stop, since a trial saves no
                                  * state it could go back to */
     double seconds;             /* of training, from the end of its first step; 0 = no limit */
-    bool counts_warmup;         /* images_per_second counts all steps if the run ended during warm-up */
+    bool counts_warmup;         /* if the run ended during warm-up, its images_per_second counts all steps */
     uint64_t steps;             /* TRIAL_STEPS_MAX at most; 0 = no limit */
     double limit_seconds;       /* then the process is killed; 0 = `seconds` + 600, or never without `seconds` */
 };
@@ -39,22 +39,9 @@ struct trial_result {
     double limit_gain;          /* limit.gain: largest possible speed-up by removing that limit, 0.5 = 50 % */
     bool is_synthetic;
     uint64_t towers, batch;     /* batch: samples of a step, all towers together */
-    uint64_t steps, images;     /* of training */
-    uint64_t warmup_steps;      /* of these, left out of all speeds */
-    double seconds;             /* of training, without evaluation */
-    double images_per_second;   /* over wall time after warm-up; NAN if the run ended during warm-up, see counts_warmup */
-    struct speeds speed;        /* of steps after warm-up */
-    struct step_percentiles step;
-    struct fractions fractions;
-    double readers_busy, decoders_busy;         /* shares of their time */
-    double own_cores, others, stolen;   /* shares of the cores' time used by the run, by other programs, and by the host
-                                         * of a virtual machine */
-    double loss;                /* of the last epoch of training, complete or not */
-    double validation_accuracy, validation_loss;        /* of the last evaluation */
-    uint64_t planned_bytes, peak_bytes;         /* of host memory; peak: resident */
+    struct metric_values values;        /* a count is 0 where the file has none */
     uint64_t cores, threads_per_tower, read_threads, decode_threads;    /* of the plan, as are depths */
     uint64_t prefetch_depth, staging_depth;
-    double reading_computed;    /* share of the readers' work that was computing, the rest was waiting for files */
     uint64_t stored_height, stored_width;       /* pixels of the first image if images are stored as files, else 0 */
     uint64_t taken_height, taken_width;         /* of it after resizing or cropping for the network */
 };

@@ -12,15 +12,16 @@
 
 double trial_input_wait(const struct trial_result *result)
 {
-    return result->fractions.input_wait + result->fractions.exposed_copy;
+    return result->values.share.input_wait + result->values.share.exposed_copy;
 }
 
 static void log_speed(const char *label, const char *name, const struct trial_result *result)
 {
     char speed[128] = "no step after warm-up: the runs have to be longer";
-    if (isfinite(result->images_per_second))
+    if (isfinite(result->values.images_per_second))
         snprintf(speed, sizeof(speed), "%s images/s, %" PRIu64 " steps, towers wait %.1f %% for input",
-                 number_rate(result->images_per_second).text, result->steps, 100 * trial_input_wait(result));
+                 number_rate(result->values.images_per_second).text, result->values.run.steps,
+                 100 * trial_input_wait(result));
     log_message(LOG_RUN, "%s%s%s: %s", label, *label != '\0' ? ", " : "", name, speed);
 }
 

@@ -87,7 +87,7 @@ static int judge(const struct class_texts *texts, uint32_t label, const struct f
     return strstr(text, own) != NULL || strstr(own, text) != NULL;
 }
 
-static void note_wrong(struct class_text_tally *tally, uint64_t record, uint32_t label, const struct feature *feature)
+static void note_wrong(struct class_text_counts *tally, uint64_t record, uint32_t label, const struct feature *feature)
 {
     if (tally->wrong++ > 0 && tally->record <= record)
         return;
@@ -97,7 +97,7 @@ static void note_wrong(struct class_text_tally *tally, uint64_t record, uint32_t
 }
 
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
-                         size_t bytes, struct class_text_tally *tally)
+                         size_t bytes, struct class_text_counts *tally)
 {
     const size_t name_bytes[TEXT_KEYS] = { strlen(text_keys[0]), strlen(text_keys[1]) };
     const struct example_query query = { text_keys, name_bytes, TEXT_KEYS };
@@ -134,7 +134,7 @@ void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static 
         (void)fold((const char *)feature.bytes, feature.byte_count, text_out);
 }
 
-void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other)
+void class_text_counts_join(struct class_text_counts *tally, const struct class_text_counts *other)
 {
     const uint64_t right = tally->right + other->right, wrong = tally->wrong + other->wrong;
     const uint64_t unknown = tally->unknown + other->unknown;
@@ -145,13 +145,14 @@ void class_text_tally_join(struct class_text_tally *tally, const struct class_te
     tally->unknown = unknown;
 }
 
-void class_text_tally_describe(const struct class_text_tally *tally, const struct class_texts *texts, int64_t stored,
+void class_text_counts_describe(const struct class_text_counts *tally, const struct class_texts *texts, int64_t stored,
                                const char *path, const char *where, char *text_out, size_t text_size)
 {
     const char *const name = texts->names->names[tally->label];
     char shown[CLASS_TEXT_BYTES];
     log_escape(name, strlen(name), shown, sizeof(shown));
-    snprintf(text_out, text_size, "label %" PRId64 " is %s in %s, but %s in %s (%" PRIu64 " of %" PRIu64 " records name "
-             "another class than their label)", stored, shown, path, tally->text, where, tally->wrong,
-             tally->wrong + tally->right);
+    snprintf(text_out, text_size,
+             "label %" PRId64 " is %s in %s, but %s in %s (%" PRIu64 " of %" PRIu64 " records name "
+             "another class than their label)",
+             stored, shown, path, tally->text, where, tally->wrong, tally->wrong + tally->right);
 }

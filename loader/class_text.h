@@ -17,7 +17,7 @@ struct class_texts {
 };
 
 /* The comparisons of several records. */
-struct class_text_tally {
+struct class_text_counts {
     uint64_t right, wrong;
     uint64_t unknown;           /* records with a text that is no known name */
     uint64_t record;            /* the lowest one that is wrong */
@@ -33,18 +33,18 @@ void class_texts_close(struct class_texts *texts);
  * that is no known name, such as a synonym, counts as unknown. Case, and what follows a comma, are not compared; "_" and
  * "-" are blanks. */
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
-                         size_t bytes, struct class_text_tally *tally);
+                         size_t bytes, struct class_text_counts *tally);
 /* The first synonym of what a record says, in lower case; "" if it says none, or a longer one. */
 void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static CLASS_TEXT_BYTES]);
-void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other);
+void class_text_counts_join(struct class_text_counts *tally, const struct class_text_counts *other);
 /* Whether the list is wrong, rather than some labels. */
-static inline bool class_text_tally_contradicts(const struct class_text_tally *tally)
+static inline bool class_text_counts_contradicts(const struct class_text_counts *tally)
 {
     return tally->wrong > tally->right;
 }
 /* "label 0 is ant in names.txt, but zebra in WHERE (3 of 12 records name another class ...)". The label is
  * shown as it is stored. */
-void class_text_tally_describe(const struct class_text_tally *tally, const struct class_texts *texts, int64_t stored,
+void class_text_counts_describe(const struct class_text_counts *tally, const struct class_texts *texts, int64_t stored,
                                const char *path, const char *where, char *text_out, size_t text_size);
 
 #endif

@@ -216,7 +216,7 @@ static uint64_t text_id(const struct dataset *dataset, uint64_t i, uint64_t coun
     return id < dataset->first_ids[shard + 1] ? id : dataset->first_ids[shard];
 }
 
-static void compare_text(struct class_text_tally *tally, const struct class_texts *texts,
+static void compare_text(struct class_text_counts *tally, const struct class_texts *texts,
                          struct decode_context *context, uint64_t id)
 {
     const struct dataset *const dataset = context->dataset;
@@ -229,11 +229,11 @@ static void compare_text(struct class_text_tally *tally, const struct class_text
         class_texts_compare(texts, id, label.stored + dataset->options.label_offset, payload, bytes, tally);
 }
 
-int class_text_survey_make(struct class_text_tally *tally_out, const struct class_texts *texts,
+int class_text_survey_make(struct class_text_counts *tally_out, const struct class_texts *texts,
                            const struct dataset *dataset)
 {
     const uint64_t count = dataset->record_count < TEXTS_MAX ? dataset->record_count : TEXTS_MAX;
-    struct class_text_tally tally = { .right = 0 };
+    struct class_text_counts tally = { .right = 0 };
     struct decode_context *context;
     const int rc = decode_context_open(&context, dataset);
     if (rc < 0)

@@ -88,7 +88,7 @@ void loader_add_problem(struct loader *loader, const struct found_problem *found
 }
 
 /* Replace a damaged record by the next good one in file order, so that the choice depends on the data alone. */
-static int replace_record(struct worker *decoder, const struct place_target *target)
+static int replace_record(struct loader_thread *decoder, const struct place_target *target)
 {
     struct loader *const loader = decoder->loader;
     const enum phase phase = target->sample.request.phase;
@@ -125,7 +125,8 @@ static int leave_empty(const struct loader *loader, const struct place_target *t
     return 0;
 }
 
-static int skip_record(struct worker *decoder, const struct place_target *target, const struct record_problem *problem)
+static int skip_record(struct loader_thread *decoder, const struct place_target *target,
+                       const struct record_problem *problem)
 {
     struct loader *const loader = decoder->loader;
     const enum phase phase = target->sample.request.phase;
@@ -138,7 +139,8 @@ static int skip_record(struct worker *decoder, const struct place_target *target
     return phase == PHASE_TRAIN ? replace_record(decoder, target) : leave_empty(loader, target);
 }
 
-static int decode_record(struct worker *decoder, const struct chunk_record *record, const struct place_target *target)
+static int decode_record(struct loader_thread *decoder, const struct chunk_record *record,
+                         const struct place_target *target)
 {
     struct record_problem problem;
     struct decode_context *const context = decoder->contexts[target->sample.request.phase];
@@ -195,7 +197,7 @@ static void draw_mix(const struct place_target *target)
                                    request->shape.width);
 }
 
-static int decode_buffer(struct worker *decoder, const struct chunk_buffer *buffer)
+static int decode_buffer(struct loader_thread *decoder, const struct chunk_buffer *buffer)
 {
     int rc = 0;
     for (uint32_t i = 0; i < buffer->chunk.count && rc == 0; i++) {
@@ -208,14 +210,14 @@ static int decode_buffer(struct worker *decoder, const struct chunk_buffer *buff
     return rc;
 }
 
-static int get_buffer(struct worker *decoder, struct chunk_buffer **buffer_out)
+static int get_buffer(struct loader_thread *decoder, struct chunk_buffer **buffer_out)
 {
     void *item;
     const uint64_t begun_ns = clock_now_ns();
     range_begin(TRACE_WAIT_RECORDS, RANGE_NO_BATCH);
     const int rc = queue_get(decoder->loader->full, &item);
     range_end();
-    tally_add(&decoder->tally.waited_ns, clock_now_ns() - begun_ns);
+    counter_add(&decoder->counters.waited_ns, clock_now_ns() - begun_ns);
     if (rc < 0)
         return rc;
     *buffer_out = item;
@@ -223,7 +225,7 @@ static int get_buffer(struct worker *decoder, struct chunk_buffer **buffer_out)
     return 0;
 }
 
-static int decode_next(struct worker *decoder)
+static int decode_next(struct loader_thread *decoder)
 {
     struct loader *const loader = decoder->loader;
     struct chunk_buffer *buffer;
@@ -237,8 +239,8 @@ static int decode_next(struct worker *decoder)
     if (rc == 0) {
         trace_span(decoder->track, TRACE_DECODE, chunk_buffer_traced(loader, buffer), begun_ns, buffer->chunk.count);
         ring_fill(loader->spec.rings[buffer->chunk.tower], buffer->batch, buffer->chunk.count);
-        tally_add(&decoder->tally.records, buffer->chunk.count);
-        tally_add(&decoder->tally.busy_ns, clock_now_ns() - begun_ns);
+        counter_add(&decoder->counters.records, buffer->chunk.count);
+        counter_add(&decoder->counters.busy_ns, clock_now_ns() - begun_ns);
     }
     if (buffer->window != NULL)
         window_store_give_back(&loader->windows, &buffer->chunk);
@@ -246,7 +248,7 @@ static int decode_next(struct worker *decoder)
     return rc;
 }
 
-static int open_contexts(struct worker *decoder)
+static int open_contexts(struct loader_thread *decoder)
 {
     int rc = 0;
     for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
@@ -257,21 +259,21 @@ static int open_contexts(struct worker *decoder)
     return rc;
 }
 
-static void close_contexts(struct worker *decoder)
+static void close_contexts(struct loader_thread *decoder)
 {
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         decode_context_close(decoder->contexts[phase]);
 }
 
-void decoder_loop(void *worker)
+void decoder_loop(void *thread)
 {
-    struct worker *const decoder = worker;
+    struct loader_thread *const decoder = thread;
     if (decoder->loader->spec.gives_way)
         thread_lower_priority();
     int rc = decoder->open_result = open_contexts(decoder);
     (void)queue_put(decoder->loader->opened, decoder);
     while (rc == 0)
         rc = decode_next(decoder);
-    tally_add(&decoder->tally.cpu_ns, clock_thread_ns());
+    counter_add(&decoder->counters.cpu_ns, clock_thread_ns());
     close_contexts(decoder);
 }

@@ -32,7 +32,7 @@
 #define BLOCK_BYTES ((size_t)4 << 20)
 #define WINDOW_BYTES ((size_t)128 << 20)
 
-/* ---- the plan: sizes, from the spec alone ---- */
+/* ---- sizes, from the spec alone ---- */
 
 static size_t add(size_t a, size_t b)
 {
@@ -122,36 +122,37 @@ static size_t sources_bytes(const struct loader_spec *spec)
     return bytes;
 }
 
-static size_t total_bytes(const struct loader_plan *plan, const struct loader_spec *spec)
+static size_t total_bytes(const struct loader_sizes *sizes, const struct loader_spec *spec)
 {
-    const size_t records_bytes = multiply(plan->chunk_records, sizeof(struct chunk_record));
-    const size_t each_buffer_bytes = add(sizeof(struct chunk_buffer), add(records_bytes, plan->buffer_bytes));
-    const size_t decoder_bytes = add(sizeof(struct worker), plan->context_bytes);
-    size_t total = add(sizeof(struct loader), multiply(plan->buffer_count, each_buffer_bytes));
+    const size_t records_bytes = multiply(sizes->chunk_records, sizeof(struct chunk_record));
+    const size_t each_buffer_bytes = add(sizeof(struct chunk_buffer), add(records_bytes, sizes->buffer_bytes));
+    const size_t decoder_bytes = add(sizeof(struct loader_thread), sizes->context_bytes);
+    size_t total = add(sizeof(struct loader), multiply(sizes->buffer_count, each_buffer_bytes));
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
-    total = add(total, multiply(spec->read_threads, add(sizeof(struct worker), read_batch_bytes(plan->chunk_records))));
+    total = add(
+        total, multiply(spec->read_threads, add(sizeof(struct loader_thread), read_batch_bytes(sizes->chunk_records))));
     total = add(total, sources_bytes(spec));
-    total = add(total, add(plan->damage_bytes, plan->warnings_bytes));
-    return add(total, add(plan->store_bytes, plan->window_bytes));
+    total = add(total, add(sizes->damage_bytes, sizes->warnings_bytes));
+    return add(total, add(sizes->store_bytes, sizes->window_bytes));
 }
 
-static void loader_plan_init(struct loader_plan *plan, const struct loader_spec *spec)
+static void loader_sizes_init(struct loader_sizes *sizes, const struct loader_spec *spec)
 {
     const size_t frame_bytes = frame_bytes_max(spec);
-    *plan = (struct loader_plan){
+    *sizes = (struct loader_sizes){
         .buffer_count = spec->read_threads + spec->decode_threads + BUFFERS_BETWEEN,
         .context_bytes = contexts_bytes(spec),
         .order = choose_order(spec),
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
         .warnings_bytes = record_marks_bytes(spec->datasets),
     };
-    plan->store_bytes = choose_stores(spec, plan->is_stored);
-    plan->chunk_records = choose_chunk_records(spec, frame_bytes, plan->is_stored[PHASE_TRAIN]);
-    plan->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !plan->is_stored[PHASE_TRAIN];
-    if (plan->is_windowed)
-        plan->window_bytes = window_store_bytes(spec->datasets[PHASE_TRAIN], &plan->order);
-    plan->buffer_bytes = multiply(plan->chunk_records, frame_bytes);
-    plan->total_bytes = total_bytes(plan, spec);
+    sizes->store_bytes = choose_stores(spec, sizes->is_stored);
+    sizes->chunk_records = choose_chunk_records(spec, frame_bytes, sizes->is_stored[PHASE_TRAIN]);
+    sizes->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !sizes->is_stored[PHASE_TRAIN];
+    if (sizes->is_windowed)
+        sizes->window_bytes = window_store_bytes(spec->datasets[PHASE_TRAIN], &sizes->order);
+    sizes->buffer_bytes = multiply(sizes->chunk_records, frame_bytes);
+    sizes->total_bytes = total_bytes(sizes, spec);
 }
 
 static bool takes_large(const struct loader_spec *spec)
@@ -165,21 +166,21 @@ static bool takes_large(const struct loader_spec *spec)
 
 struct loader_memory loader_memory(const struct loader_spec *spec)
 {
-    struct loader_plan plan;
-    loader_plan_init(&plan, spec);
-    const size_t blocks = plan.is_windowed ? (size_t)plan.order.window_blocks : 1;
-    return (struct loader_memory){ .bytes = plan.total_bytes,
-                                   .kept_bytes = plan.store_bytes,
-                                   .window_spare_bytes = plan.window_bytes - plan.window_bytes / blocks,
+    struct loader_sizes sizes;
+    loader_sizes_init(&sizes, spec);
+    const size_t blocks = sizes.is_windowed ? (size_t)sizes.order.window_blocks : 1;
+    return (struct loader_memory){ .bytes = sizes.total_bytes,
+                                   .kept_bytes = sizes.store_bytes,
+                                   .window_spare_bytes = sizes.window_bytes - sizes.window_bytes / blocks,
                                    .takes_large = takes_large(spec),
-                                   .is_read = !plan.is_stored[PHASE_TRAIN] };
+                                   .is_read = !sizes.is_stored[PHASE_TRAIN] };
 }
 
 struct order_shape loader_order(const struct loader_spec *spec)
 {
-    struct loader_plan plan;
-    loader_plan_init(&plan, spec);
-    return plan.order;
+    struct loader_sizes sizes;
+    loader_sizes_init(&sizes, spec);
+    return sizes.order;
 }
 
 /* ---- chunk buffers ---- */
@@ -209,50 +210,50 @@ struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct
 
 /* ---- start ---- */
 
-static int chunk_buffer_init(struct chunk_buffer *buffer, const struct loader_plan *plan)
+static int chunk_buffer_init(struct chunk_buffer *buffer, const struct loader_sizes *sizes)
 {
-    buffer->records = calloc(plan->chunk_records, sizeof(*buffer->records));
-    buffer->frames = malloc(plan->buffer_bytes);
+    buffer->records = calloc(sizes->chunk_records, sizeof(*buffer->records));
+    buffer->frames = malloc(sizes->buffer_bytes);
     return buffer->records != NULL && buffer->frames != NULL ? 0 : -ENOMEM;
 }
 
 static int open_buffers(struct loader *loader)
 {
-    const struct loader_plan *plan = &loader->plan;
-    loader->buffers = calloc(plan->buffer_count, sizeof(*loader->buffers));
+    const struct loader_sizes *sizes = &loader->sizes;
+    loader->buffers = calloc(sizes->buffer_count, sizeof(*loader->buffers));
     if (loader->buffers == NULL)
         return -ENOMEM;
-    int rc = queue_open(&loader->free, plan->buffer_count);
+    int rc = queue_open(&loader->free, sizes->buffer_count);
     if (rc == 0)
-        rc = queue_open(&loader->full, plan->buffer_count);
-    for (uint32_t i = 0; i < plan->buffer_count && rc == 0; i++) {
-        rc = chunk_buffer_init(&loader->buffers[i], plan);
+        rc = queue_open(&loader->full, sizes->buffer_count);
+    for (uint32_t i = 0; i < sizes->buffer_count && rc == 0; i++) {
+        rc = chunk_buffer_init(&loader->buffers[i], sizes);
         if (rc == 0)
             rc = queue_put(loader->free, &loader->buffers[i]);
     }
     return rc;
 }
 
-static struct worker *open_workers(struct loader *loader, uint32_t count, enum trace_kind kind)
+static struct loader_thread *open_threads(struct loader *loader, uint32_t count, enum trace_kind kind)
 {
-    struct worker *workers = aligned_alloc(_Alignof(struct worker), count * sizeof(*workers));
-    for (uint32_t i = 0; workers != NULL && i < count; i++)
-        workers[i] = (struct worker){ .loader = loader, .track = trace_track_add(loader->spec.trace, kind, i) };
-    return workers;
+    struct loader_thread *threads = aligned_alloc(_Alignof(struct loader_thread), count * sizeof(*threads));
+    for (uint32_t i = 0; threads != NULL && i < count; i++)
+        threads[i] = (struct loader_thread){ .loader = loader, .track = trace_track_add(loader->spec.trace, kind, i) };
+    return threads;
 }
 
 static int open_batches(struct loader *loader)
 {
     int rc = 0;
     for (uint32_t i = 0; i < loader->spec.read_threads && rc == 0; i++)
-        rc = read_batch_open(&loader->readers[i].batch, loader->plan.chunk_records);
+        rc = read_batch_open(&loader->readers[i].batch, loader->sizes.chunk_records);
     return rc;
 }
 
-static int open_all_workers(struct loader *loader)
+static int open_all_threads(struct loader *loader)
 {
-    loader->readers = open_workers(loader, loader->spec.read_threads, TRACE_READER);
-    loader->decoders = open_workers(loader, loader->spec.decode_threads, TRACE_DECODER);
+    loader->readers = open_threads(loader, loader->spec.read_threads, TRACE_READER);
+    loader->decoders = open_threads(loader, loader->spec.decode_threads, TRACE_DECODER);
     if (loader->readers == NULL || loader->decoders == NULL)
         return -ENOMEM;
     const int rc = open_batches(loader);
@@ -263,12 +264,12 @@ static int open_stores(struct loader *loader)
 {
     int rc = 0;
     for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
-        if (loader->plan.is_stored[phase])
+        if (loader->sizes.is_stored[phase])
             rc = shard_store_init(&loader->stores[phase], loader->spec.datasets[phase]);
     }
-    if (rc == 0 && loader->plan.is_windowed)
+    if (rc == 0 && loader->sizes.is_windowed)
         rc = window_store_init(&loader->windows, loader->spec.datasets[PHASE_TRAIN], loader->spec.schedule,
-                               &loader->plan.order, loader->spec.seed);
+                               &loader->sizes.order, loader->spec.seed);
     return rc;
 }
 
@@ -304,13 +305,13 @@ static void limit_rings(const struct loader *loader)
         ring_range(loader->spec.rings[i], schedule->first, schedule_batch_count(schedule));
 }
 
-static int start_workers(struct worker *workers, uint32_t count, const char *what, void (*loop)(void *worker))
+static int start_threads(struct loader_thread *threads, uint32_t count, const char *what, void (*loop)(void *thread))
 {
     int rc = 0;
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         char name[16];
         snprintf(name, sizeof(name), "%s%" PRIu32, what, i % 1000);
-        rc = thread_start(&workers[i].thread, name, loop, &workers[i]);
+        rc = thread_start(&threads[i].thread, name, loop, &threads[i]);
     }
     return rc;
 }
@@ -323,20 +324,20 @@ static int await_decoders(struct loader *loader)
         void *decoder;
         const int got = queue_get(loader->opened, &decoder);
         if (rc == 0)
-            rc = got < 0 ? got : ((struct worker *)decoder)->open_result;
+            rc = got < 0 ? got : ((struct loader_thread *)decoder)->open_result;
     }
     return rc;
 }
 
-static int start_all_workers(struct loader *loader)
+static int start_all_threads(struct loader *loader)
 {
     atomic_init(&loader->readers_left, loader->spec.read_threads);
     limit_rings(loader);
-    int rc = start_workers(loader->decoders, loader->spec.decode_threads, "decoder", decoder_loop);
+    int rc = start_threads(loader->decoders, loader->spec.decode_threads, "decoder", decoder_loop);
     if (rc == 0)
         rc = await_decoders(loader);
     if (rc == 0)
-        rc = start_workers(loader->readers, loader->spec.read_threads, "reader", reader_loop);
+        rc = start_threads(loader->readers, loader->spec.read_threads, "reader", reader_loop);
     return rc;
 }
 
@@ -356,7 +357,7 @@ static int open_parts(struct loader *loader)
 {
     int rc = open_buffers(loader);
     if (rc == 0)
-        rc = open_all_workers(loader);
+        rc = open_all_threads(loader);
     if (rc == 0)
         rc = open_stores(loader);
     if (rc == 0)
@@ -370,7 +371,7 @@ static int start_loader(struct loader *loader)
 {
     int rc = stop_on_failure(loader->spec.stop, loader_end, loader);
     if (rc == 0)
-        rc = start_all_workers(loader);
+        rc = start_all_threads(loader);
     if (rc == 0)
         return 0;
     loader_end(loader);
@@ -387,8 +388,8 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
         return -ENOMEM;
     loader->spec = *spec;
     loader->shape = (struct image_shape){ spec->layout->height, spec->layout->width, spec->layout->channels };
-    loader_plan_init(&loader->plan, spec);
-    cursor_init(&loader->cursor, spec->schedule, &loader->plan.order, spec->seed, loader->plan.chunk_records);
+    loader_sizes_init(&loader->sizes, spec);
+    cursor_init(&loader->cursor, spec->schedule, &loader->sizes.order, spec->seed, loader->sizes.chunk_records);
     int rc = open_parts(loader);
     if (rc == 0)
         rc = start_loader(loader);
@@ -400,11 +401,11 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
     return 0;
 }
 
-static void join_workers(struct worker *workers, uint32_t count)
+static void join_threads(struct loader_thread *threads, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        thread_join(workers[i].thread);
-        workers[i].thread = NULL;
+        thread_join(threads[i].thread);
+        threads[i].thread = NULL;
     }
 }
 
@@ -412,8 +413,8 @@ void loader_join(struct loader *loader, struct loader_counts *counts_out)
 {
     if (loader == NULL)
         return;
-    join_workers(loader->readers, loader->spec.read_threads);
-    join_workers(loader->decoders, loader->spec.decode_threads);
+    join_threads(loader->readers, loader->spec.read_threads);
+    join_threads(loader->decoders, loader->spec.decode_threads);
     if (counts_out != NULL)
         loader_count(loader, counts_out);
 }
@@ -431,7 +432,7 @@ static void close_buffers(struct loader *loader)
 {
     if (loader->full != NULL)
         check_buffers(loader);
-    for (uint32_t i = 0; loader->buffers != NULL && i < loader->plan.buffer_count; i++) {
+    for (uint32_t i = 0; loader->buffers != NULL && i < loader->sizes.buffer_count; i++) {
         free(loader->buffers[i].records);
         free(loader->buffers[i].frames);
     }
@@ -466,7 +467,7 @@ void loader_end(void *loader)
     damage_silence(&ended->damage);
     queue_cancel(ended->free);
     queue_cancel(ended->full);
-    if (ended->plan.is_windowed)
+    if (ended->sizes.is_windowed)
         window_store_cancel(&ended->windows);
     for (uint32_t i = 0; i < schedule_here(ended->spec.schedule).count; i++)
         ring_cancel(ended->spec.rings[i]);
@@ -484,18 +485,18 @@ void loader_count(struct loader *loader, struct loader_counts *counts_out)
         .decoder_warnings = decode_warnings_count(&loader->warnings),
     };
     for (uint32_t i = 0; i < loader->spec.read_threads; i++) {
-        const struct tally *tally = &loader->readers[i].tally;
-        counts.bytes += value_of(&tally->bytes);
-        counts.read_busy_ns += value_of(&tally->busy_ns);
-        counts.read_waited_room_ns += value_of(&tally->waited_ns);
-        counts.read_cpu_ns += value_of(&tally->cpu_ns);
+        const struct thread_counters *counters = &loader->readers[i].counters;
+        counts.bytes += value_of(&counters->bytes);
+        counts.read_busy_ns += value_of(&counters->busy_ns);
+        counts.read_waited_room_ns += value_of(&counters->waited_ns);
+        counts.read_cpu_ns += value_of(&counters->cpu_ns);
     }
     for (uint32_t i = 0; i < loader->spec.decode_threads; i++) {
-        const struct tally *tally = &loader->decoders[i].tally;
-        counts.records += value_of(&tally->records);
-        counts.decode_busy_ns += value_of(&tally->busy_ns);
-        counts.decode_waited_input_ns += value_of(&tally->waited_ns);
-        counts.decode_cpu_ns += value_of(&tally->cpu_ns);
+        const struct thread_counters *counters = &loader->decoders[i].counters;
+        counts.records += value_of(&counters->records);
+        counts.decode_busy_ns += value_of(&counters->busy_ns);
+        counts.decode_waited_input_ns += value_of(&counters->waited_ns);
+        counts.decode_cpu_ns += value_of(&counters->cpu_ns);
     }
     *counts_out = counts;
 }

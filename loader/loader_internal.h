@@ -27,12 +27,12 @@ struct chunk_buffer {
     struct chunk chunk;
     struct batch *batch;
     const struct window *window;    /* lent by the window store for this chunk, or NULL */
-    struct chunk_record *records;   /* chunk.count of them, with room for loader_plan.chunk_records */
+    struct chunk_record *records;   /* chunk.count of them, with room for loader_sizes.chunk_records */
     uint8_t *frames;                /* end to end */
 };
 
 /* The sizes of everything that is allocated; a function of the spec. */
-struct loader_plan {
+struct loader_sizes {
     uint32_t buffer_count;
     uint32_t chunk_records;
     size_t buffer_bytes;        /* frames of one chunk buffer */
@@ -45,42 +45,42 @@ struct loader_plan {
 };
 
 /* Written by one thread, read by any. On a cache line of its own. */
-struct tally {
+struct thread_counters {
     _Alignas(64) atomic_uint_fast64_t records;
     atomic_uint_fast64_t bytes, busy_ns, waited_ns;
     atomic_uint_fast64_t cpu_ns;        /* set when the thread ends */
 };
 
-static inline void tally_add(atomic_uint_fast64_t *value, uint64_t more)
+static inline void counter_add(atomic_uint_fast64_t *value, uint64_t more)
 {
     atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
 /* A reader or a decoder. */
-struct worker {
-    struct tally tally;
+struct loader_thread {
+    struct thread_counters counters;
     struct loader *loader;
     struct thread *thread;
     struct trace_track *track;  /* NULL: no trace */
     struct read_batch *batch;   /* readers only */
     struct decode_context *contexts[PHASE_COUNT];        /* decoders only */
-    int open_result;            /* decoders: of opening the contexts; constant once the worker is in `opened` */
+    int open_result;            /* decoders: of opening the contexts; constant once the thread is in `opened` */
 };
 
 struct loader {
     struct loader_spec spec;
-    struct loader_plan plan;
+    struct loader_sizes sizes;
     struct image_shape shape;   /* of the samples */
     struct cursor cursor;
     struct queue *free, *full;  /* of chunk buffers */
     struct queue *opened;       /* of decoders that have opened their contexts, or failed to */
     struct chunk_buffer *buffers;
     atomic_uint lent;           /* chunk buffers that are not in the free queue */
-    struct worker *readers, *decoders;
+    struct loader_thread *readers, *decoders;
     atomic_uint readers_left;   /* the last reader finishes the full queue */
     atomic_bool change_reported;        /* a shard changed while it was read */
-    struct shard_store stores[PHASE_COUNT];      /* zeros unless plan.is_stored */
-    struct window_store windows;                /* zeros unless plan.is_windowed */
+    struct shard_store stores[PHASE_COUNT];      /* zeros unless sizes.is_stored */
+    struct window_store windows;                /* zeros unless sizes.is_windowed */
     struct damage damage;                       /* zeros unless spec.skip_corrupt */
     struct decode_warnings warnings;
 };
@@ -92,8 +92,8 @@ int chunk_buffer_take(struct loader *loader, struct chunk_buffer **buffer_out);
 void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer);
 /* The batch of a chunk buffer, as traces name it. */
 struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer);
-/* The loops of the threads; `worker` is a struct worker. */
-void reader_loop(void *worker);
-void decoder_loop(void *worker);
+/* The loops of the threads; `thread` is a struct loader_thread. */
+void reader_loop(void *thread);
+void decoder_loop(void *thread);
 
 #endif

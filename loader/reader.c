@@ -20,7 +20,7 @@ static const uint8_t *find_frame(struct loader *loader, const struct chunk_buffe
                                  const struct dataset_place *place, size_t *read_bytes)
 {
     const enum phase phase = buffer->chunk.local.phase;
-    if (loader->plan.is_stored[phase])
+    if (loader->sizes.is_stored[phase])
         return shard_store_find(&loader->stores[phase], place, read_bytes);
     return buffer->window != NULL ? buffer->window->frames[offset] : NULL;
 }
@@ -99,7 +99,7 @@ static uint32_t skip_stored(const struct chunk_buffer *buffer, uint32_t i)
 }
 
 /* Request the run of records from `first` on, to be read to *at. Returns the index after the run. */
-static uint32_t add_run(struct worker *reader, struct chunk_buffer *buffer, uint32_t first, uint8_t **at)
+static uint32_t add_run(struct loader_thread *reader, struct chunk_buffer *buffer, uint32_t first, uint8_t **at)
 {
     const struct dataset *const dataset = reader->loader->spec.datasets[buffer->chunk.local.phase];
     struct chunk_record *const record = &buffer->records[first];
@@ -115,7 +115,7 @@ static uint32_t add_run(struct worker *reader, struct chunk_buffer *buffer, uint
 }
 
 /* Read the records that are not in memory. Returns the bytes. The decoder reports what could not be read. */
-static size_t read_records(struct worker *reader, struct chunk_buffer *buffer)
+static size_t read_records(struct loader_thread *reader, struct chunk_buffer *buffer)
 {
     uint8_t *at = buffer->frames;
     for (uint32_t i = skip_stored(buffer, 0); i < buffer->chunk.count; i = skip_stored(buffer, i))
@@ -139,7 +139,7 @@ static void report_changes(struct loader *loader, const struct dataset *dataset)
 }
 
 /* Find or read the records of a chunk whose batch is claimed. */
-static void fill_buffer(struct worker *reader, struct chunk_buffer *buffer)
+static void fill_buffer(struct loader_thread *reader, struct chunk_buffer *buffer)
 {
     struct loader *const loader = reader->loader;
     const uint64_t begun_ns = clock_now_ns();
@@ -147,66 +147,66 @@ static void fill_buffer(struct worker *reader, struct chunk_buffer *buffer)
     bytes += read_records(reader, buffer);
     if (buffer->chunk.last_of_phase)
         report_changes(loader, loader->spec.datasets[buffer->chunk.local.phase]);
-    tally_add(&reader->tally.bytes, bytes);
-    tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns);
+    counter_add(&reader->counters.bytes, bytes);
+    counter_add(&reader->counters.busy_ns, clock_now_ns() - begun_ns);
 }
 
-static int claim_batch(struct worker *reader, struct chunk_buffer *buffer)
+static int claim_batch(struct loader_thread *reader, struct chunk_buffer *buffer)
 {
     const uint64_t begun_ns = clock_now_ns();
     const int rc = ring_claim(reader->loader->spec.rings[buffer->chunk.tower], &buffer->chunk.local, &buffer->batch);
-    tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
+    counter_add(&reader->counters.waited_ns, clock_now_ns() - begun_ns);
     return rc;
 }
 
-static int take_buffer(struct worker *reader, struct chunk_buffer **buffer_out)
+static int take_buffer(struct loader_thread *reader, struct chunk_buffer **buffer_out)
 {
     const uint64_t begun_ns = clock_now_ns();
     const int rc = chunk_buffer_take(reader->loader, buffer_out);
-    tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
+    counter_add(&reader->counters.waited_ns, clock_now_ns() - begun_ns);
     return rc;
 }
 
-static void tally_windows(struct worker *reader, uint64_t begun_ns, const struct window_cost *cost)
+static void count_windows(struct loader_thread *reader, uint64_t begun_ns, const struct window_cost *cost)
 {
-    tally_add(&reader->tally.bytes, cost->read_bytes);
-    tally_add(&reader->tally.waited_ns, cost->waited_ns);
-    tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns - cost->waited_ns);
+    counter_add(&reader->counters.bytes, cost->read_bytes);
+    counter_add(&reader->counters.waited_ns, cost->waited_ns);
+    counter_add(&reader->counters.busy_ns, clock_now_ns() - begun_ns - cost->waited_ns);
 }
 
 /* Take the chunk's window, if training uses windows. */
-static int take_window(struct worker *reader, struct chunk_buffer *buffer)
+static int take_window(struct loader_thread *reader, struct chunk_buffer *buffer)
 {
     struct loader *const loader = reader->loader;
     const struct chunk *const chunk = &buffer->chunk;
     buffer->window = NULL;
-    if (!loader->plan.is_windowed || chunk->local.phase != PHASE_TRAIN || chunk->count == 0)
+    if (!loader->sizes.is_windowed || chunk->local.phase != PHASE_TRAIN || chunk->count == 0)
         return 0;
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };
     const int rc = window_store_take(&loader->windows, chunk, &buffer->window, &cost);
-    tally_windows(reader, begun_ns, &cost);
+    count_windows(reader, begun_ns, &cost);
     return rc;
 }
 
 /* Read ahead; the trace names `batch`, which other threads own already. */
-static void read_ahead(struct worker *reader, struct trace_batch batch)
+static void read_ahead(struct loader_thread *reader, struct trace_batch batch)
 {
     struct loader *const loader = reader->loader;
-    if (!loader->plan.is_windowed)
+    if (!loader->sizes.is_windowed)
         return;
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };
     range_begin(TRACE_READ_AHEAD, batch.number);
     window_store_read_ahead(&loader->windows, &cost);
     range_end();
-    tally_windows(reader, begun_ns, &cost);
+    count_windows(reader, begun_ns, &cost);
     trace_span(reader->track, TRACE_READ_AHEAD, batch, begun_ns, 0);
 }
 
 /* Fill the buffer with the next chunk and hand it to the decoders. 1 if it was handed on, 0 if the chunk is empty, or a
  * negative errno. The reader has waited since came_ns. */
-static int read_chunk(struct worker *reader, struct chunk_buffer *buffer, uint64_t came_ns)
+static int read_chunk(struct loader_thread *reader, struct chunk_buffer *buffer, uint64_t came_ns)
 {
     int rc = cursor_next(&reader->loader->cursor, &buffer->chunk);
     if (rc == 0)
@@ -232,7 +232,7 @@ static int read_chunk(struct worker *reader, struct chunk_buffer *buffer, uint64
     return rc < 0 ? rc : 1;
 }
 
-static int read_next(struct worker *reader)
+static int read_next(struct loader_thread *reader)
 {
     struct chunk_buffer *buffer;
     const uint64_t came_ns = trace_now(reader->track);
@@ -248,14 +248,14 @@ static int read_next(struct worker *reader)
     return rc;
 }
 
-void reader_loop(void *worker)
+void reader_loop(void *thread)
 {
-    struct worker *const reader = worker;
+    struct loader_thread *const reader = thread;
     if (reader->loader->spec.gives_way)
         thread_lower_priority();
     while (read_next(reader) >= 0)
         ;
-    tally_add(&reader->tally.cpu_ns, clock_thread_ns());
+    counter_add(&reader->counters.cpu_ns, clock_thread_ns());
     if (atomic_fetch_sub(&reader->loader->readers_left, 1) == 1)
         queue_finish(reader->loader->full);
 }

@@ -1,4 +1,4 @@
-/* Streams and events in the host's memory. A copy or communication stream is a worker thread with a queue of
+/* Streams and events in the host's memory. A copy or communication stream is a thread with a queue of
  * commands; the compute stream is inline: the tower's thread runs each command itself. An event counts its records:
  * a wait notes the number of the latest record and lasts until that one has passed. */
 #include "stage/host_stream.h"
@@ -131,7 +131,7 @@ static bool command_take(struct host_stream *stream, struct command *command_out
     return has_command;
 }
 
-static void worker_loop(void *arg)
+static void stream_loop(void *arg)
 {
     struct host_stream *stream = arg;
     struct command command;
@@ -146,7 +146,7 @@ static void worker_loop(void *arg)
 static int command_put(struct stream *base, const struct command *command)
 {
     struct host_stream *stream = (struct host_stream *)base;
-    if (stream->worker == NULL)
+    if (stream->thread == NULL)
         return host_is_cancelled(base->device) ? -ECANCELED : command->run(stream, command);
     pthread_mutex_lock(&stream->lock);
     while (stream->depth == STREAM_COMMANDS && !host_is_cancelled(base->device))
@@ -180,7 +180,7 @@ int host_stream_open(struct device *device, enum stream_role role, const char *n
     pthread_cond_init(&stream->has_room, NULL);
     stream_list(stream);
     if (role != STREAM_COMPUTE) {
-        const int rc = thread_start(&stream->worker, name, worker_loop, stream);
+        const int rc = thread_start(&stream->thread, name, stream_loop, stream);
         if (rc) {
             host_stream_close(&stream->base);
             return rc;
@@ -199,7 +199,7 @@ void host_stream_close(struct stream *base)
     stream->closing = true;
     pthread_cond_broadcast(&stream->has_command);
     pthread_mutex_unlock(&stream->lock);
-    thread_join(stream->worker);
+    thread_join(stream->thread);
 
     struct host_device *device = host_device_of(base->device);
     pthread_mutex_lock(&device->lock);
@@ -301,7 +301,7 @@ static void stream_wake(struct host_stream *stream)
 void host_stream_drain(struct stream *stream)
 {
     struct event *event;
-    if (((struct host_stream *)stream)->worker == NULL || host_event_open(stream->device, EVENT_ORDER, &event) != 0)
+    if (((struct host_stream *)stream)->thread == NULL || host_event_open(stream->device, EVENT_ORDER, &event) != 0)
         return;
     if (host_record(stream, event) == 0)
         host_event_wait(event);

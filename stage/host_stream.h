@@ -42,7 +42,7 @@ struct command {
 struct host_stream {
     struct stream base;
     LIST_ENTRY(host_stream) link;       /* under the device's lock */
-    struct thread *worker;              /* NULL: inline */
+    struct thread *thread;              /* NULL: inline */
     pthread_mutex_t lock;               /* of what follows */
     pthread_cond_t has_command, has_room;
     struct host_event *awaited;         /* the event that the stream waits for now */

@@ -118,7 +118,7 @@ static void count_parameters(const struct counter *counter, uint32_t head)
 static void count_concat(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
-    for (uint32_t k = value_plan_grows(&base->values, head) ? 1 : 0; k < plan_group(base, head)->input_count; k++)
+    for (uint32_t k = value_memory_grows(&base->values, head) ? 1 : 0; k < plan_group(base, head)->input_count; k++)
         counter->counts->kernels += plan_flow(base, head, k)->buffer != BUFFER_NONE;
 }
 
@@ -173,7 +173,7 @@ static void count_step(const struct counter *counter)
         if (fusion_is_head(&base->fusion, i))
             count_forward(counter, i);
     for (uint32_t i = 0; i < base->net->layer_count; i++)
-        if (value_plan_needs_grad(&base->values, i))
+        if (value_memory_needs_grad(&base->values, i))
             count_backward(counter, i);
     counter->counts->value_bytes = base->values.bytes;
     counter->counts->is_recorded = cuda_plan_is_recorded(counter->plan);

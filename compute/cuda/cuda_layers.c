@@ -25,7 +25,7 @@ static int relu_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops relu_ops = {
-    .uses = { .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
+    .uses = { .out_until = PASS_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
               .gradient_in_place = true, .adds = true },
     .forward = relu_forward,
     .backward_inputs = relu_backward,
@@ -160,8 +160,8 @@ static int max_pool_plan(struct plan *plan, uint32_t head)
     state->winners = BUFFER_NONE;
     if (!plan_has_inputs(&plan->base, head))
         return 0;
-    return plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)), PHASE_FORWARD,
-                        PHASE_INPUTS, &state->winners);
+    return plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)), PASS_FORWARD,
+                        PASS_INPUTS, &state->winners);
 }
 
 static int max_pool_forward(struct plan *plan, uint32_t head)
@@ -260,7 +260,7 @@ static void concat_use(const struct plan *plan, uint32_t head, struct value_use 
 /* The first input that is copied. */
 static uint32_t first_copied(const struct plan *plan, uint32_t head)
 {
-    return value_plan_grows(&plan->base.values, head) ? 1 : 0;
+    return value_memory_grows(&plan->base.values, head) ? 1 : 0;
 }
 
 static int concat_forward(struct plan *plan, uint32_t head)
@@ -334,7 +334,7 @@ static int response_plan(struct plan *plan, uint32_t head)
     if (!plan_has_inputs(&plan->base, head))
         return 0;
     return plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)) * sizeof(float),
-                        PHASE_INPUTS, PHASE_INPUTS, &state->terms);
+                        PASS_INPUTS, PASS_INPUTS, &state->terms);
 }
 
 static struct response_shape response_shape_of(const struct plan *plan, uint32_t head)
@@ -364,7 +364,7 @@ static int response_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops local_response_norm_ops = {
-    .uses = { .in_until = PHASE_INPUTS, .gradient_in_place = true, .adds = true },
+    .uses = { .in_until = PASS_INPUTS, .gradient_in_place = true, .adds = true },
     .state_bytes = sizeof(struct response),
     .plan = response_plan,
     .forward = response_forward,

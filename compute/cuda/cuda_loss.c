@@ -17,7 +17,7 @@ static int loss_plan(struct plan *plan, uint32_t head)
     struct loss *const state = plan->base.states[head];
     state->adds = plan->has_loss;
     plan->has_loss = true;
-    return plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PHASE_FORWARD, PHASE_FORWARD,
+    return plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PASS_FORWARD, PASS_FORWARD,
                         &state->samples);
 }
 

@@ -18,7 +18,7 @@ struct norm {
 static void norm_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
     *use_out = (struct value_use){
-        .in_until = PHASE_INPUTS,
+        .in_until = PASS_INPUTS,
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
@@ -42,7 +42,7 @@ static int open_mask(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t numbers = value_counts(plan, plan_output(&plan->base, head));
     return plan_has_sum(plan, head) && plan_has_relu(plan, head)
-               ? plan_scratch(plan, head, numbers / 8, PHASE_FORWARD, PHASE_PARAMETERS, &state->mask) : 0;
+               ? plan_scratch(plan, head, numbers / 8, PASS_FORWARD, PASS_PARAMETERS, &state->mask) : 0;
 }
 
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
@@ -55,21 +55,21 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
     const size_t partials = kernel_norm_partials(rows, columns) * sizeof(float), means = 2 * columns * sizeof(float);
     int rc = 0;
     if (fresh > 0)
-        rc = plan_scratch(plan, head, fresh, PHASE_FORWARD, PHASE_FORWARD, &state->chunks);
+        rc = plan_scratch(plan, head, fresh, PASS_FORWARD, PASS_FORWARD, &state->chunks);
     if (rc == 0)
-        rc = plan_scratch(plan, head, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->gradient_chunks);
+        rc = plan_scratch(plan, head, partials, PASS_PARAMETERS, PASS_PARAMETERS, &state->gradient_chunks);
     if (rc == 0)
-        rc = plan_scratch(plan, head, means, PHASE_PARAMETERS, PHASE_INPUTS, &state->means);
+        rc = plan_scratch(plan, head, means, PASS_PARAMETERS, PASS_INPUTS, &state->means);
     return rc == 0 ? open_mask(plan, head, state) : rc;
 }
 
 static int norm_plan(struct plan *plan, uint32_t head)
 {
     const size_t rows = plan->base.training ? 3 : 2, statistics = rows * columns_of(plan, head) * sizeof(float);
-    const enum value_phase until = plan->base.training ? PHASE_INPUTS : PHASE_FORWARD;
+    const enum pass until = plan->base.training ? PASS_INPUTS : PASS_FORWARD;
     struct norm *const state = plan->base.states[head];
     *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
-    const int rc = plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
+    const int rc = plan_scratch(plan, head, statistics, PASS_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
 

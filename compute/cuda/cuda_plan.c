@@ -96,18 +96,18 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
 /* Buffers for what the input step writes besides the image, and for the result of a step. */
 static int open_step(struct plan *plan)
 {
-    struct value_plan *const values = &plan->base.values;
-    int rc = value_plan_buffer(values, plan->base.count * sizeof(struct mixed_label), &plan->labels);
+    struct value_memory *const values = &plan->base.values;
+    int rc = value_memory_buffer(values, plan->base.count * sizeof(struct mixed_label), &plan->labels);
     if (rc == 0)
-        rc = value_plan_buffer(values, sizeof(struct step_values), &plan->step);
+        rc = value_memory_buffer(values, sizeof(struct step_values), &plan->step);
     if (rc == 0)
-        rc = value_plan_buffer(values, sizeof(struct backend_result), &plan->result);
+        rc = value_memory_buffer(values, sizeof(struct backend_result), &plan->result);
     if (rc != 0)
         return rc;
-    value_plan_use(values, plan->labels, time_forward(0));
-    value_plan_use(values, plan->labels, time_forward(plan_net(plan)->layer_count - 1));
-    value_plan_use_always(values, plan->step);
-    value_plan_use_always(values, plan->result);
+    value_memory_use(values, plan->labels, time_forward(0));
+    value_memory_use(values, plan->labels, time_forward(plan_net(plan)->layer_count - 1));
+    value_memory_use_always(values, plan->step);
+    value_memory_use_always(values, plan->result);
     return 0;
 }
 

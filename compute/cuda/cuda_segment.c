@@ -100,7 +100,7 @@ static int queue_backward(void *arg)
     struct plan_base *const base = &work->plan->base;
     int rc = 0;
     for (uint32_t i = work->segment->first + 1; i-- > work->segment->last && rc == 0;)
-        if (value_plan_needs_grad(&base->values, i))
+        if (value_memory_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, NULL, NULL);
     return rc;
 }

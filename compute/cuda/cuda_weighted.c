@@ -36,7 +36,7 @@ static bool has_bias(const struct plan *plan, uint32_t index)
 
 static bool pass_is_needed(const struct plan *plan, uint32_t index, enum product_pass pass)
 {
-    return pass == FPROP || (pass == WGRAD && value_plan_needs_grad(&plan->base.values, index)) ||
+    return pass == FPROP || (pass == WGRAD && value_memory_needs_grad(&plan->base.values, index)) ||
            (pass == DGRAD && plan_has_inputs(&plan->base, index));
 }
 
@@ -48,8 +48,8 @@ static bool sums_bias(const struct plan *plan, uint32_t index)
 
 static void weighted_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
-    use_out->in_until = PHASE_PARAMETERS;
-    use_out->out_until = plan_has_relu(plan, index) ? PHASE_PARAMETERS : PHASE_FORWARD;
+    use_out->in_until = PASS_PARAMETERS;
+    use_out->out_until = plan_has_relu(plan, index) ? PASS_PARAMETERS : PASS_FORWARD;
     use_out->out_sign = true;
 }
 
@@ -198,9 +198,9 @@ static size_t weight_bytes(const struct plan *plan, uint32_t index)
 static int open_folded(struct plan *plan, uint32_t index, struct weighted *state)
 {
     const size_t bias = value_stored(plan, plan_output(&plan->base, index)) * value_bytes(plan->base.backend->type);
-    const int rc = plan_scratch(plan, index, weight_bytes(plan, index), PHASE_FORWARD, PHASE_FORWARD,
+    const int rc = plan_scratch(plan, index, weight_bytes(plan, index), PASS_FORWARD, PASS_FORWARD,
                                 &state->weight);
-    return rc == 0 ? plan_scratch(plan, index, bias, PHASE_FORWARD, PHASE_FORWARD, &state->bias) : rc;
+    return rc == 0 ? plan_scratch(plan, index, bias, PASS_FORWARD, PASS_FORWARD, &state->bias) : rc;
 }
 
 static int open_backward(struct plan *plan, uint32_t index, struct weighted *state)
@@ -209,9 +209,9 @@ static int open_backward(struct plan *plan, uint32_t index, struct weighted *sta
     const size_t partials = kernel_bias_partials(value_rows(plan, out), value_stored(plan, out)) * sizeof(float);
     int rc = 0;
     if (sums_bias(plan, index))
-        rc = plan_scratch(plan, index, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->partials);
+        rc = plan_scratch(plan, index, partials, PASS_PARAMETERS, PASS_PARAMETERS, &state->partials);
     if (rc == 0 && is_conv(plan, index) && plan->base.backend->type != VALUE_FP32)
-        rc = plan_scratch(plan, index, weight_bytes(plan, index), PHASE_PARAMETERS, PHASE_PARAMETERS,
+        rc = plan_scratch(plan, index, weight_bytes(plan, index), PASS_PARAMETERS, PASS_PARAMETERS,
                           &state->weight_gradient);
     return rc;
 }
@@ -227,7 +227,7 @@ static int weighted_plan(struct plan *plan, uint32_t index)
 {
     struct weighted *const state = plan->base.states[index];
     state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
-    int rc = value_plan_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
+    int rc = value_memory_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
     if (rc == 0 && plan_has_norm(plan, index))
         rc = open_folded(plan, index, state);
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)

@@ -15,7 +15,7 @@ struct problem {
     char *problem;
 };
 
-struct report {                 /* initially all 0 */
+struct problem_list {                 /* initially all 0 */
     struct problem *problems;
     size_t count, room;
     bool is_out_of_memory;      /* a problem could not be stored */
@@ -24,27 +24,27 @@ struct report {                 /* initially all 0 */
 #define FIRST_ROOM 16u
 
 /* Make room for another problem. */
-static int report_make_room(struct report *report)
+static int problem_list_make_room(struct problem_list *list)
 {
-    if (report->count < report->room)
+    if (list->count < list->room)
         return 0;
-    const size_t room = report->room > 0 ? 2 * report->room : FIRST_ROOM;
-    struct problem *const problems = reallocarray(report->problems, room, sizeof(*problems));
+    const size_t room = list->room > 0 ? 2 * list->room : FIRST_ROOM;
+    struct problem *const problems = reallocarray(list->problems, room, sizeof(*problems));
     if (problems == NULL)
         return -ENOMEM;
-    report->problems = problems;
-    report->room = room;
+    list->problems = problems;
+    list->room = room;
     return 0;
 }
 
-static void report_add(void *arg, uint32_t line, const char *problem)
+static void problem_list_add(void *arg, uint32_t line, const char *problem)
 {
-    struct report *const report = arg;
-    char *const copy = report_make_room(report) == 0 ? strdup(problem) : NULL;
+    struct problem_list *const list = arg;
+    char *const copy = problem_list_make_room(list) == 0 ? strdup(problem) : NULL;
     if (copy != NULL)
-        report->problems[report->count] = (struct problem){ line, report->count, copy };
-    report->count += copy != NULL;
-    report->is_out_of_memory |= copy == NULL;
+        list->problems[list->count] = (struct problem){ line, list->count, copy };
+    list->count += copy != NULL;
+    list->is_out_of_memory |= copy == NULL;
 }
 
 static int compare_problems(const void *a, const void *b)
@@ -55,23 +55,23 @@ static int compare_problems(const void *a, const void *b)
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-static int report_all(struct report *report, const struct net_file_sink *sink)
+static int problem_list_report(struct problem_list *list, const struct net_file_sink *sink)
 {
-    if (report->is_out_of_memory)
+    if (list->is_out_of_memory)
         return -ENOMEM;
-    if (report->count > 0)
-        qsort(report->problems, report->count, sizeof(*report->problems), compare_problems);
-    for (size_t i = 0; i < report->count; i++)
-        sink->report(sink->arg, report->problems[i].line, report->problems[i].problem);
+    if (list->count > 0)
+        qsort(list->problems, list->count, sizeof(*list->problems), compare_problems);
+    for (size_t i = 0; i < list->count; i++)
+        sink->report(sink->arg, list->problems[i].line, list->problems[i].problem);
     return 0;
 }
 
-static void report_release(struct report *report)
+static void problem_list_release(struct problem_list *list)
 {
-    for (size_t i = 0; i < report->count; i++)
-        free(report->problems[i].problem);
-    free(report->problems);
-    *report = (struct report){ .problems = NULL };
+    for (size_t i = 0; i < list->count; i++)
+        free(list->problems[i].problem);
+    free(list->problems);
+    *list = (struct problem_list){ .problems = NULL };
 }
 
 /* ---- names of layers ---- */
@@ -821,10 +821,10 @@ static int read_text(struct net **net_out, const char *text, size_t bytes, const
 int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
                   const struct net_file_sink *sink)
 {
-    struct report report = { .count = 0 };
-    const int rc = read_text(net_out, text, bytes, options, &(const struct net_file_sink){ report_add, &report });
-    const int reported = rc == -EINVAL ? report_all(&report, sink) : 0;
-    report_release(&report);
+    struct problem_list list = { .count = 0 };
+    const int rc = read_text(net_out, text, bytes, options, &(const struct net_file_sink){ problem_list_add, &list });
+    const int reported = rc == -EINVAL ? problem_list_report(&list, sink) : 0;
+    problem_list_release(&list);
     return reported != 0 ? reported : rc;
 }
 

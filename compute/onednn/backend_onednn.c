@@ -10,7 +10,7 @@
 #include "compute/team.h"
 
 #define LARGE_VALUE_BYTES ((size_t)32 << 20)    /* larger than any cache */
-#define SLICE_BYTES ((size_t)2 << 20)           /* the second-level caches of two threads */
+#define SUB_BATCH_BYTES ((size_t)2 << 20)           /* the second-level caches of two threads */
 #define UPDATE_GRAIN 16u                        /* floats: 64 bytes, a multiple of every vector */
 
 static void onednn_close(struct backend *backend)
@@ -82,7 +82,7 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     backend->spec = *spec;
     backend->type = spec->precision == PRECISION_BF16 ? VALUE_BF16 : VALUE_FP32;
     backend->large_value_bytes = LARGE_VALUE_BYTES;
-    backend->slice_bytes = SLICE_BYTES;
+    backend->sub_batch_bytes = SUB_BATCH_BYTES;
     nn_jit_add_tower();
     rc = nn_jit_result(backend_init(backend));
     if (rc) {

@@ -296,7 +296,7 @@ struct bound_operand {
     dnnl_memory_t own, given;
 };
 
-struct call_time { uint32_t head; enum value_phase phase; };
+struct call_time { uint32_t head; enum pass pass; };
 
 /* A buffer for a reordered copy: that of the first call, enlarged, or a new one. */
 static int copy_buffer(struct plan *plan, size_t bytes, uint32_t first_call, struct call_time time,
@@ -308,7 +308,7 @@ static int copy_buffer(struct plan *plan, size_t bytes, uint32_t first_call, str
         *buffer_out = first_call;
         return 0;
     }
-    return plan_scratch(plan, time.head, bytes, time.phase, time.phase, buffer_out);
+    return plan_scratch(plan, time.head, bytes, time.pass, time.pass, buffer_out);
 }
 
 static int operand_bind(struct plan *plan, const struct nn_call *call, const struct operand *operand,
@@ -352,7 +352,7 @@ static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction 
 
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
-              enum value_phase phase, const struct nn_call *first_call)
+              enum pass pass, const struct nn_call *first_call)
 {
     struct bound_operand bound[CALL_OPERANDS_MAX] = { { 0 } };
     *call = (struct nn_call){ 0 };
@@ -360,7 +360,7 @@ int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const str
         call->copies[i] = first_call != NULL ? first_call->copies[i] : BUFFER_NONE;
     int rc = primitive_find(plan, call, layer, op, forward);
     for (uint32_t i = 0; i < operand_count && rc == 0; i++)
-        rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, phase }, &bound[i],
+        rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, pass }, &bound[i],
                           &call->copies[i]);
     if (rc == 0)
         rc = runs_open(plan, call, op->direction, operands, bound, operand_count);

@@ -142,7 +142,7 @@ static void concat_run(const struct plan *plan, uint32_t layer, uint32_t k, stru
 /* The first input that is copied: the result may grow out of input 0 in place. */
 static uint32_t first_copied(const struct plan *plan, uint32_t layer)
 {
-    return value_plan_grows(&plan->base.values, layer) ? 1 : 0;
+    return value_memory_grows(&plan->base.values, layer) ? 1 : 0;
 }
 
 static int concat_forward(struct plan *plan, uint32_t layer)
@@ -289,9 +289,9 @@ static int response_plan(struct plan *plan, uint32_t layer)
     const size_t thread_floats = ROW_COUNT * row_floats(how);
     struct response_state *const state = plan->base.states[layer];
     const int rc = plan_scratch(plan, layer, plan_backend(plan)->spec.threads * thread_floats * sizeof(float),
-                                PHASE_FORWARD, PHASE_FORWARD, &state->rows);
+                                PASS_FORWARD, PASS_FORWARD, &state->rows);
     if (rc == 0 && plan->base.training)
-        plan_use(plan, state->rows, layer, PHASE_INPUTS, PHASE_INPUTS);
+        plan_use(plan, state->rows, layer, PASS_INPUTS, PASS_INPUTS);
     return rc;
 }
 
@@ -472,7 +472,7 @@ static int response_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_response_ops = {
-    .uses = { .in_until = PHASE_INPUTS, .adds = true },
+    .uses = { .in_until = PASS_INPUTS, .adds = true },
     .state_bytes = sizeof(struct response_state),
     .plan = response_plan,
     .forward = response_forward,

@@ -51,10 +51,10 @@ static int offsets_init(struct first_conv *first, const struct layer *layer)
 static int buffers_init(struct plan *plan, uint32_t layer, struct first_conv *first)
 {
     const size_t threads = plan_backend(plan)->spec.threads;
-    const int rc = plan_scratch(plan, layer, threads * first->image_floats * sizeof(float), PHASE_PARAMETERS,
-                                PHASE_PARAMETERS, &first->images);
-    return rc != 0 ? rc : plan_scratch(plan, layer, threads * first->sum_floats * sizeof(float), PHASE_PARAMETERS,
-                                       PHASE_PARAMETERS, &first->sums);
+    const int rc = plan_scratch(plan, layer, threads * first->image_floats * sizeof(float), PASS_PARAMETERS,
+                                PASS_PARAMETERS, &first->images);
+    return rc != 0 ? rc : plan_scratch(plan, layer, threads * first->sum_floats * sizeof(float), PASS_PARAMETERS,
+                                       PASS_PARAMETERS, &first->sums);
 }
 
 int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t relu_mask,
@@ -88,8 +88,8 @@ void first_conv_close(struct first_conv *first)
     free(first);
 }
 
-/* A pass over one sample and 8 output channels. */
-struct pass {
+/* The arguments of the kernel for one sample and 8 output channels. */
+struct kernel_args {
     const float *image;         /* padded */
     const void *gradients;
     const uint8_t *relu_mask;   /* mask of the gradients; NULL: none */
@@ -101,41 +101,41 @@ struct pass {
 };
 
 /* sums[position][8] += the products of `count` positions; with_bias also the bias' sum. */
-ALWAYS_INLINE void group_add(enum value_type type, const struct pass *pass, uint32_t count, lanes *restrict sums,
+ALWAYS_INLINE void group_add(enum value_type type, const struct kernel_args *args, uint32_t count, lanes *restrict sums,
                              lanes *restrict bias)
 {
     lanes sum[GROUP_MAX], bias_sum = { 0 };
     for (uint32_t i = 0; i < count; i++)
         sum[i] = (lanes){ 0 };
-    for (uint32_t row = 0; row < pass->out_h; row++) {
-        const float *image = pass->image + (size_t)row * pass->row_step;
-        size_t at = (size_t)row * pass->out_w * pass->pixel_step;
-        for (uint32_t column = 0; column < pass->out_w; column++, at += pass->pixel_step) {
+    for (uint32_t row = 0; row < args->out_h; row++) {
+        const float *image = args->image + (size_t)row * args->row_step;
+        size_t at = (size_t)row * args->out_w * args->pixel_step;
+        for (uint32_t column = 0; column < args->out_w; column++, at += args->pixel_step) {
             lanes gradient, value;
-            lanes_read(type, pass->gradients, at, LANES, &gradient);
-            if (pass->relu_mask != NULL) {
+            lanes_read(type, args->gradients, at, LANES, &gradient);
+            if (args->relu_mask != NULL) {
                 lane_bytes relu_mask;
-                LANES_LOAD(relu_mask, pass->relu_mask + at, LANES);
+                LANES_LOAD(relu_mask, args->relu_mask + at, LANES);
                 gradient = LANES_SELECT(__builtin_convertvector(relu_mask, lane_bits) != 0, gradient, (lanes){ 0 });
-            } else if (pass->values != NULL) {
-                lanes_read(type, pass->values, at, LANES, &value);
+            } else if (args->values != NULL) {
+                lanes_read(type, args->values, at, LANES, &value);
                 gradient = LANES_SELECT(value > 0.0f, gradient, (lanes){ 0 });
             }
             for (uint32_t i = 0; i < count; i++)
-                sum[i] += gradient * image[pass->offsets[i]];
+                sum[i] += gradient * image[args->offsets[i]];
             bias_sum += gradient;
-            image += pass->column_step;
+            image += args->column_step;
         }
     }
     for (uint32_t i = 0; i < count; i++)
         sums[i] += sum[i];
-    if (pass->with_bias)
+    if (args->with_bias)
         *bias += bias_sum;
 }
 
 /* All positions, in groups of sizes that the compiler knows. */
 VECTOR_LOOPS
-static void positions_add(const struct first_conv *first, struct pass *pass, float *sums_out)
+static void positions_add(const struct first_conv *first, struct kernel_args *args, float *sums_out)
 {
     lanes *sums = __builtin_assume_aligned(sums_out, sizeof(lanes));
     lanes *bias = sums + first->position_count;
@@ -143,14 +143,14 @@ static void positions_add(const struct first_conv *first, struct pass *pass, flo
     while (done < first->position_count) {
         const uint32_t left = first->position_count - done;
         const uint32_t count = left >= 9 ? 9 : left >= 3 ? 3 : 1;
-        pass->offsets = first->offsets + done;
-        pass->with_bias = done == 0;
+        args->offsets = first->offsets + done;
+        args->with_bias = done == 0;
         if (count == 9)
-            FOR_TYPE(first->type, group_add, pass, 9, sums + done, bias);
+            FOR_TYPE(first->type, group_add, args, 9, sums + done, bias);
         else if (count == 3)
-            FOR_TYPE(first->type, group_add, pass, 3, sums + done, bias);
+            FOR_TYPE(first->type, group_add, args, 3, sums + done, bias);
         else
-            FOR_TYPE(first->type, group_add, pass, 1, sums + done, bias);
+            FOR_TYPE(first->type, group_add, args, 1, sums + done, bias);
         done += count;
     }
 }
@@ -190,7 +190,7 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     const void *values = first->with_relu && !has_mask ? plan_value(plan, to) : NULL;
     float *image = (float *)plan_data(plan, first->images) + member * first->image_floats;
     float *sums = (float *)plan_data(plan, first->sums) + member * first->sum_floats;
-    struct pass pass = {
+    struct kernel_args args = {
         .image = image, .out_h = layer->out.height, .out_w = layer->out.width, .pixel_step = out->block,
         .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w,
     };
@@ -198,10 +198,10 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
         image_pad(first, layer, in, value_at(first->type, plan_value(plan, from), i * tensor_count(in)), image);
         for (size_t channel = 0; channel < tensor_blocks(out) * out->block; channel += LANES) {
             const size_t at = i * tensor_count(out) + channel / out->block * plane + channel % out->block;
-            pass.gradients = value_at(first->type, plan_gradient(plan, to), at);
-            pass.relu_mask = relu_mask != NULL ? relu_mask + at : NULL;
-            pass.values = values != NULL ? value_at(first->type, values, at) : NULL;
-            positions_add(first, &pass, sums + channel * (first->position_count + 1));
+            args.gradients = value_at(first->type, plan_gradient(plan, to), at);
+            args.relu_mask = relu_mask != NULL ? relu_mask + at : NULL;
+            args.values = values != NULL ? value_at(first->type, values, at) : NULL;
+            positions_add(first, &args, sums + channel * (first->position_count + 1));
         }
     }
 }

@@ -22,10 +22,10 @@ static int loss_plan(struct plan *plan, uint32_t layer)
 {
     struct loss_state *const state = plan->base.states[layer];
     const size_t row_bytes = plan_layer(plan, layer)->in.channels * sizeof(float);
-    const int rc = plan_scratch(plan, layer, plan->base.count * sizeof(struct sample_result), PHASE_FORWARD,
-                                PHASE_FORWARD, &state->samples);
-    return rc != 0 ? rc : plan_scratch(plan, layer, 2 * plan_backend(plan)->spec.threads * row_bytes, PHASE_FORWARD,
-                                       PHASE_FORWARD, &state->rows);
+    const int rc = plan_scratch(plan, layer, plan->base.count * sizeof(struct sample_result), PASS_FORWARD,
+                                PASS_FORWARD, &state->samples);
+    return rc != 0 ? rc : plan_scratch(plan, layer, 2 * plan_backend(plan)->spec.threads * row_bytes, PASS_FORWARD,
+                                       PASS_FORWARD, &state->rows);
 }
 
 /* The first largest logit. A NaN wins, so that it reaches the loss. */

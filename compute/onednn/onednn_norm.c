@@ -35,7 +35,7 @@ struct norm {
                                * results are */
     struct norm *before;        /* training: an earlier one of the same value, or of its first channels; NULL: none */
     size_t known;               /* channels whose statistics `before` has computed */
-    uint32_t slice;             /* samples that are computed at a time, see value_slice; 0: all */
+    uint32_t sub_batch;             /* samples that are computed at a time, see value_sub_batch; 0: all */
     uint32_t deferred;              /* buffer: struct deferred_gradient per channel of the widest value, shared by
                                      * all normalisations of it; BUFFER_NONE: nothing is deferred */
     bool starts_sum;            /* the first of those to go backward: it sets the sums */
@@ -123,8 +123,8 @@ static bool has_mask_bits(const struct plan *plan, uint32_t layer)
 static void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
     *use_out = (struct value_use){
-        .in_until = PHASE_INPUTS,
-        .out_until = needs_mask(plan, layer) && !has_mask_bits(plan, layer) ? PHASE_PARAMETERS : PHASE_FORWARD,
+        .in_until = PASS_INPUTS,
+        .out_until = needs_mask(plan, layer) && !has_mask_bits(plan, layer) ? PASS_PARAMETERS : PASS_FORWARD,
         .out_sign = true,
         .in_place = !plan->base.training,
         .gradient_in_place = true,
@@ -136,15 +136,15 @@ static void norm_use(const struct plan *plan, uint32_t layer, struct value_use *
 static int open_norm_buffers(struct plan *plan, uint32_t layer, struct norm *norm)
 {
     const size_t threads = plan_backend(plan)->spec.threads;
-    const enum value_phase until = plan->base.training ? PHASE_PARAMETERS : PHASE_FORWARD;
-    int rc = plan_scratch(plan, layer, threads * norm->channels * sizeof(struct channel_sums), PHASE_FORWARD, until,
+    const enum pass until = plan->base.training ? PASS_PARAMETERS : PASS_FORWARD;
+    int rc = plan_scratch(plan, layer, threads * norm->channels * sizeof(struct channel_sums), PASS_FORWARD, until,
                           &norm->sums);
     if (rc == 0)
-        rc = plan_scratch(plan, layer, threads * 2 * norm->plane.block * sizeof(float), PHASE_FORWARD, until,
+        rc = plan_scratch(plan, layer, threads * 2 * norm->plane.block * sizeof(float), PASS_FORWARD, until,
                           &norm->scratch);
     if (rc == 0)
-        rc = plan_scratch(plan, layer, COEFFICIENTS * norm->channels * sizeof(float), PHASE_FORWARD,
-                          plan->base.training ? PHASE_INPUTS : PHASE_FORWARD, &norm->lines);
+        rc = plan_scratch(plan, layer, COEFFICIENTS * norm->channels * sizeof(float), PASS_FORWARD,
+                          plan->base.training ? PASS_INPUTS : PASS_FORWARD, &norm->lines);
     return rc;
 }
 
@@ -153,7 +153,7 @@ static int open_mask(struct plan *plan, uint32_t layer, struct norm *norm)
     if (!has_mask_bits(plan, layer))
         return 0;
     const size_t words = plan->base.count * norm->blocks * norm_mask_words(norm->plane);
-    return plan_scratch(plan, layer, words * sizeof(uint32_t), PHASE_FORWARD, PHASE_PARAMETERS, &norm->mask);
+    return plan_scratch(plan, layer, words * sizeof(uint32_t), PASS_FORWARD, PASS_PARAMETERS, &norm->mask);
 }
 
 /* Rounded so that new channels fill whole vectors: some known channels are measured again. */
@@ -168,8 +168,8 @@ static size_t known_channels(const struct norm *norm, const struct norm *before)
 static void use_deferred(struct plan *plan, uint32_t layer, struct norm *norm, uint32_t deferred)
 {
     norm->deferred = deferred;
-    plan_use(plan, deferred, layer, PHASE_PARAMETERS, PHASE_INPUTS);
-    plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, layer, PHASE_PARAMETERS, PHASE_INPUTS);
+    plan_use(plan, deferred, layer, PASS_PARAMETERS, PASS_INPUTS);
+    plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, layer, PASS_PARAMETERS, PASS_INPUTS);
 }
 
 static bool can_defer(const struct plan *plan, uint32_t layer)
@@ -214,31 +214,31 @@ static int open_shared(struct plan *plan, uint32_t layer, struct norm *norm)
     norm->known = known_channels(norm, before);
     const size_t bytes = before->channels * sizeof(struct channel_sums);
     const int rc = before->moments != BUFFER_NONE
-                       ? 0 : plan_scratch(plan, head, bytes, PHASE_FORWARD, PHASE_FORWARD, &before->moments);
+                       ? 0 : plan_scratch(plan, head, bytes, PASS_FORWARD, PASS_FORWARD, &before->moments);
     if (rc != 0)
         return rc;
-    plan_use(plan, before->moments, layer, PHASE_FORWARD, PHASE_FORWARD);
+    plan_use(plan, before->moments, layer, PASS_FORWARD, PASS_FORWARD);
     return open_deferred(plan, layer, head);
 }
 
-/* With slices, values are normalised when the result is read, and again in its backward: values and coefficients
+/* With sub-batches, values are normalised when the result is read, and again in its backward: values and coefficients
  * must live until then, also where nothing before this layer is trained. */
 static void extend_lifetimes(struct plan *plan, uint32_t layer, const struct norm *norm)
 {
-    const struct value_plan *const values = &plan->base.values;
+    const struct value_memory *const values = &plan->base.values;
     const uint32_t reader = fusion_only_reader(&plan->base.fusion, plan_output(&plan->base, layer));
-    const enum value_phase last = value_plan_needs_grad(values, reader) ? PHASE_PARAMETERS : PHASE_FORWARD;
-    plan_use(plan, norm->lines, reader, PHASE_FORWARD, last);
-    plan_use(plan, values->values[plan_input(&plan->base, layer, 0)].buffer, reader, PHASE_FORWARD, last);
+    const enum pass last = value_memory_needs_grad(values, reader) ? PASS_PARAMETERS : PASS_FORWARD;
+    plan_use(plan, norm->lines, reader, PASS_FORWARD, last);
+    plan_use(plan, values->values[plan_input(&plan->base, layer, 0)].buffer, reader, PASS_FORWARD, last);
     if (plan->base.training && can_defer(plan, layer))
-        plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, reader, PHASE_INPUTS, PHASE_INPUTS);
+        plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, reader, PASS_INPUTS, PASS_INPUTS);
 }
 
-/* With slices, scale * gradient is added while the reader of the result goes backward: so the rest is deferred. */
-static int open_slices(struct plan *plan, uint32_t layer, struct norm *norm)
+/* With sub-batches, scale * gradient is added while the reader of the result goes backward: so the rest is deferred. */
+static int open_sub_batches(struct plan *plan, uint32_t layer, struct norm *norm)
 {
-    norm->slice = value_slice(plan, plan_output(&plan->base, layer));
-    if (norm->slice == 0)
+    norm->sub_batch = value_sub_batch(plan, plan_output(&plan->base, layer));
+    if (norm->sub_batch == 0)
         return 0;
     extend_lifetimes(plan, layer, norm);
     if (norm->deferred != BUFFER_NONE || !plan->base.training || !can_defer(plan, layer))
@@ -272,7 +272,7 @@ static int norm_plan(struct plan *plan, uint32_t layer)
         rc = open_mask(plan, layer, norm);
     if (rc == 0)
         rc = open_shared(plan, layer, norm);
-    return rc == 0 ? open_slices(plan, layer, norm) : rc;
+    return rc == 0 ? open_sub_batches(plan, layer, norm) : rc;
 }
 
 /* ---- forward ---- */
@@ -421,19 +421,19 @@ static void use_running_statistics(const struct plan *plan, const struct norm *n
         set_coefficients(plan, norm, layer, c, mean[c], variance[c]);
 }
 
-void norm_forward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *result)
+void norm_forward_sub_batch(const struct plan *plan, uint32_t layer, struct sub_batch sub_batch, void *result)
 {
     const struct norm *const norm = plan->base.states[layer];
     const void *const values = in_value(plan, layer, 0);
     struct norm_work work = {
         .plan = plan,
         .norm = norm,
-        .values = value_plane(norm, values, slice.first * norm->blocks),
+        .values = value_plane(norm, values, sub_batch.first * norm->blocks),
         .skip = norm->adds_skip ? in_value(plan, layer, 1) : NULL,
         .result = result,
         .mask = norm_mask_of(plan, norm),
     };
-    plan_run(plan, slice.count, 1, apply_samples, &work);
+    plan_run(plan, sub_batch.count, 1, apply_samples, &work);
 }
 
 static void measure(const struct plan *plan, const struct norm *norm, uint32_t layer)
@@ -451,8 +451,8 @@ static int norm_forward(struct plan *plan, uint32_t layer)
         measure(plan, norm, layer);
     else
         use_running_statistics(plan, norm, layer);
-    if (norm->slice == 0)
-        norm_forward_slice(plan, layer, (struct slice){ 0, plan->base.count }, out_value(plan, layer));
+    if (norm->sub_batch == 0)
+        norm_forward_sub_batch(plan, layer, (struct sub_batch){ 0, plan->base.count }, out_value(plan, layer));
     return 0;
 }
 
@@ -566,26 +566,26 @@ static void set_target(const struct plan *plan, uint32_t layer, struct norm_work
     work->adds = flow->adds;
 }
 
-void norm_backward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *gradient)
+void norm_backward_sub_batch(const struct plan *plan, uint32_t layer, struct sub_batch sub_batch, void *gradient)
 {
     struct norm_work work = backward_work(plan, layer);
-    const size_t before = slice.first * work.norm->blocks;
-    if (slice.first == 0)
+    const size_t before = sub_batch.first * work.norm->blocks;
+    if (sub_batch.first == 0)
         clear_sums(plan, work.norm);
     if (defers(work.norm))
         set_target(plan, layer, &work);
     work.gradient = gradient;
     work.values = value_plane(work.norm, work.values, before);
     work.to = work.to != NULL ? value_plane(work.norm, work.to, before) : NULL;
-    plan_run(plan, slice.count, 1, sum_samples, &work);
+    plan_run(plan, sub_batch.count, 1, sum_samples, &work);
 }
 
-/* With slices, the sums are complete already. */
+/* With sub-batches, the sums are complete already. */
 static int norm_backward_parameters(struct plan *plan, uint32_t layer)
 {
     const struct norm *const norm = plan->base.states[layer];
-    if (norm->slice == 0)
-        norm_backward_slice(plan, layer, (struct slice){ 0, plan->base.count }, out_gradient(plan, layer));
+    if (norm->sub_batch == 0)
+        norm_backward_sub_batch(plan, layer, (struct sub_batch){ 0, plan->base.count }, out_gradient(plan, layer));
     set_gradients(plan, norm, layer);
     if (defers(norm))
         defer(plan, norm);

@@ -132,8 +132,8 @@ static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
     const size_t count = tensor_count(&plan->tensors[value]), bytes = value_size(plan_type(plan));
     const size_t most = SIZE_MAX / 64 / bytes / plan->base.count / plan->base.net->layer_count;
-    const uint32_t slice = count < most ? value_slice(plan, value) : 0;
-    return count < most ? (slice != 0 ? slice : plan->base.count) * count * bytes : 0;
+    const uint32_t sub_batch = count < most ? value_sub_batch(plan, value) : 0;
+    return count < most ? (sub_batch != 0 ? sub_batch : plan->base.count) * count * bytes : 0;
 }
 
 static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
@@ -147,7 +147,7 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
 /* The value plan has decided which values are stored in the first channels of a wider one. */
 static void set_tensor_widths(struct plan *plan)
 {
-    const struct value_plan *const values = &plan->base.values;
+    const struct value_memory *const values = &plan->base.values;
     for (uint32_t v = 0; v <= plan->base.net->layer_count; v++)
         if (value_is_front(values, v))
             plan->tensors[v].width = plan->tensors[values->values[v].widest].shape.channels;
@@ -161,8 +161,8 @@ static int open_buffers(struct plan *plan)
         rc = plan_buffer(plan, 0, &plan->scratch);
     if (rc != 0)
         return rc;
-    value_plan_use_always(&plan->base.values, plan->labels);
-    value_plan_use_always(&plan->base.values, plan->scratch);
+    value_memory_use_always(&plan->base.values, plan->labels);
+    value_memory_use_always(&plan->base.values, plan->scratch);
     return 0;
 }
 

@@ -27,7 +27,7 @@ struct backend {
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* the arenas' memory, lent */
     size_t large_value_bytes;   /* larger values keep their ReLU mask as bytes, see relu_store_mask */
-    size_t slice_bytes;         /* target size of a slice, see value_slice */
+    size_t sub_batch_bytes;         /* target size of a sub-batch, see value_sub_batch */
     size_t pool_bytes;          /* of base.pool */
     size_t pool_needed;         /* by the largest plan so far */
 };
@@ -70,7 +70,7 @@ static inline struct backend *plan_backend(const struct plan *plan)
 /* A buffer of a layer, not used at any time yet. 0 or -ENOMEM. */
 static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out)
 {
-    return value_plan_buffer(&plan->base.values, bytes, buffer_out);
+    return value_memory_buffer(&plan->base.values, bytes, buffer_out);
 }
 /* A oneDNN memory object, owned by the plan. 0 or a negative errno. */
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out);
@@ -157,13 +157,13 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
 size_t pd_winograd_bytes(dnnl_engine_t engine, const struct nn_op *op);
 /* Only the class of pd_find. */
 enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward);
-/* Creates the best primitive for `op` and `operands`, to run in a phase of the head: with exactly these layouts, or,
+/* Creates the best primitive for `op` and `operands`, to run in a pass of the head: with exactly these layouts, or,
  * when that gives a better class, with layouts of oneDNN's choice and reorders around it. -ENOTSUP (logged) when
  * there is only a reference implementation and the settings refuse those. first_call (NULL: none): another call with
- * the same operands in the same phase; both share the memory of reordered copies. */
+ * the same operands in the same pass; both share the memory of reordered copies. */
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
-              enum value_phase phase, const struct nn_call *first_call);
+              enum pass pass, const struct nn_call *first_call);
 void call_close(struct nn_call *call);
 int call_run(const struct plan *plan, const struct nn_call *call);
 /* For people: "jit:avx2", with "+2 reorders" when there are some. */
@@ -208,20 +208,20 @@ uint32_t winograd_samples(const struct backend *backend, const struct layer *lay
 /* Resolves `auto` where it depends on instructions and type: with AMX, oneDNN's bf16 convolutions want nhwc, without
  * it blocks. */
 enum layout layout_for_auto(enum layout layout, enum value_type type, enum instructions instructions);
-/* Fills in backend->blocks and backend->stored for slices of spec.local_max samples, by rules that depend only on
+/* Fills in backend->blocks and backend->stored for sub-batches of spec.local_max samples, by rules that depend only on
  * shapes and machine, so that all towers and runs decide alike. */
 int layouts_choose(struct backend *backend);
 
 /* The number of samples in which a normalised value is computed and consumed at a time (onednn_weighted.c), or 0: it
  * is stored as a whole. Decided by sizes, so that all towers decide alike. */
-uint32_t value_slice(const struct plan *plan, uint32_t value);
+uint32_t value_sub_batch(const struct plan *plan, uint32_t value);
 /* Samples of the batch that are computed together. */
-struct slice { uint32_t first, count; };
+struct sub_batch { uint32_t first, count; };
 /* Computes these samples of the result of the batch normalisation `head`; or adds their `gradient` to its sums and,
- * for deferred gradients (onednn_norm.c), to the gradient of its input. Slices come in order, in backward before the
- * head's own row; without slicing the batch is one slice. */
-void norm_forward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *result);
-void norm_backward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *gradient);
+ * for deferred gradients (onednn_norm.c), to the gradient of its input. Sub-batches come in order, in backward before
+ * the head's own row; without splitting the batch is one sub-batch. */
+void norm_forward_sub_batch(const struct plan *plan, uint32_t head, struct sub_batch sub_batch, void *result);
+void norm_backward_sub_batch(const struct plan *plan, uint32_t head, struct sub_batch sub_batch, void *gradient);
 
 /* The weight gradient of a convolution with few input channels (onednn_first.c). with_relu: it also masks the
  * gradient, by the buffer `relu_mask` of relu_store_mask or, when that is BUFFER_NONE, by the values. */

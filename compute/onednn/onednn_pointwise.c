@@ -134,7 +134,7 @@ static int relu_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_relu_ops = {
-    .uses = { .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
+    .uses = { .out_until = PASS_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
               .gradient_in_place = true, .adds = true },
     .forward = relu_forward,
     .backward_inputs = relu_backward,
@@ -156,7 +156,7 @@ static bool dropout_reads_relu(const struct plan *plan, uint32_t layer)
 static void dropout_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
     *use_out = (struct value_use){
-        .out_until = dropout_reads_relu(plan, layer) ? PHASE_INPUTS : PHASE_FORWARD, .out_sign = true,
+        .out_until = dropout_reads_relu(plan, layer) ? PASS_INPUTS : PASS_FORWARD, .out_sign = true,
         .in_place = true, .keeps_sign = true, .is_identity = !plan->base.training, .gradient_in_place = true };
 }
 
@@ -169,9 +169,9 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
     state->reads_relu = dropout_reads_relu(plan, layer);
     const int rc = plan_scratch(plan, layer, backend->spec.threads * 2 * tensor_count(out_tensor(plan, layer)),
-                                PHASE_FORWARD, PHASE_FORWARD, &state->masks);
+                                PASS_FORWARD, PASS_FORWARD, &state->masks);
     if (rc == 0 && plan_has_inputs(&plan->base, layer) && !state->reads_relu)
-        plan_use(plan, state->masks, layer, PHASE_INPUTS, PHASE_INPUTS);
+        plan_use(plan, state->masks, layer, PASS_INPUTS, PASS_INPUTS);
     return rc;
 }
 

@@ -271,9 +271,9 @@ static int pool_buffers(struct plan *plan, uint32_t layer, struct pool *pool)
 {
     const size_t sample = pool->blocks * out_plane(pool), results = plan->base.count * sample;
     const size_t masks = pool->has_dropout ? plan_backend(plan)->spec.threads * 2 * sample : 0;
-    const int rc = plan_scratch(plan, layer, masks, PHASE_FORWARD, PHASE_FORWARD, &pool->masks);
-    return rc != 0 || !pool->has_winners ? rc : plan_scratch(plan, layer, results * sizeof(uint16_t), PHASE_FORWARD,
-                                                             PHASE_INPUTS, &pool->winners);
+    const int rc = plan_scratch(plan, layer, masks, PASS_FORWARD, PASS_FORWARD, &pool->masks);
+    return rc != 0 || !pool->has_winners ? rc : plan_scratch(plan, layer, results * sizeof(uint16_t), PASS_FORWARD,
+                                                             PASS_INPUTS, &pool->winners);
 }
 
 static int max_pool_plan(struct plan *plan, uint32_t layer)

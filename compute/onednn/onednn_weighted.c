@@ -12,10 +12,9 @@
 #include "compute/team.h"
 #include "compute/vector.h"
 
-#define CACHED 4u               /* slices: a value of at most this many slices may fit into a cache as a whole and is
-                                 * not sliced */
-#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger weights are too expensive to read for every slice, */
-#define WEIGHT_SHARE 4u         /* unless a slice is this many times larger */
+#define CACHED 4u               /* a value of at most so many sub-batches may fit into a cache and is not split */
+#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger weights are too expensive to read for every sub-batch, */
+#define WEIGHT_SHARE 4u         /* unless a sub-batch is this many times larger */
 #define WINOGRAD_BLOCK 16u      /* largest channel block that Winograd's kernels read */
 #define OWN_WINDOW_MAX 64u      /* largest window (x channels) whose bf16 weight gradient is a loop of ours */
 #define PADDING_MAX 64u         /* padding channels of the last weight block: their weights are 0 */
@@ -48,25 +47,25 @@ static inline bool folded_norm_is_in_weights(const struct folded_norm *folded)
 }
 
 /* The calls for some samples of the batch. */
-struct slice_calls { struct slice slice; struct nn_call forward, weights, data; };
+struct sub_batch_calls { struct sub_batch sub_batch; struct nn_call forward, weights, data; };
 
-/* All calls of a layer, in order of samples. There are several when the input is recomputed in slices, or when the
+/* All calls of a layer, in order of samples. There are several when the input is recomputed in sub-batches, or when the
  * scratchpad of Winograd's algorithm does not hold all samples; then the first computes the whole weight gradient. */
-struct slices {
-    struct slice_calls *calls;
+struct sub_batches {
+    struct sub_batch_calls *calls;
     uint32_t count;
-    uint32_t source;            /* the batch_norm head that recomputes the input slice by slice; NET_INPUT: the input
-                                 * is stored as a whole */
-    uint32_t recomputed;        /* buffer: a slice of the input, normalised again in backward */
-    uint32_t partial_weights, partial_bias;   /* buffers: gradients of one slice, to be added to those of the first */
+    uint32_t source;            /* the batch_norm head that recomputes the input of each sub-batch; NET_INPUT: the
+                                 * input is stored as a whole */
+    uint32_t recomputed;        /* buffer: a sub-batch of the input, normalised again in backward */
+    uint32_t partial_weights, partial_bias;     /* buffers: gradients of one sub-batch, added to those of the first */
 };
-static inline bool slices_recompute_input(const struct slices *slices)
+static inline bool sub_batches_recompute_input(const struct sub_batches *sub_batches)
 {
-    return slices->source != NET_INPUT;
+    return sub_batches->source != NET_INPUT;
 }
 
 struct weighted {
-    struct slices slices;
+    struct sub_batches sub_batches;
     struct folded_norm norm;
     struct first_conv *first;   /* computes the weight gradient, when not NULL */
     bool masks;                 /* backward first applies the ReLU's mask to the gradient */
@@ -83,7 +82,7 @@ static const struct value *out_buffers(const struct plan *plan, uint32_t layer)
     return &plan->base.values.values[plan_output(&plan->base, layer)];
 }
 
-/* ---- slices ----
+/* ---- sub-batches ----
  *
  * When the output of a batch normalisation does not fit into a cache, it and the convolution that reads it are bound by
  * memory: the value is written, read, and read again for the weight gradient; its gradient is written and read. So such
@@ -106,7 +105,7 @@ static bool follows_directly(const struct plan *plan, uint32_t reader, uint32_t 
     return true;
 }
 
-/* Winograd's algorithm would transform all weights again for each slice. It reads blocked layouts only. */
+/* Winograd's algorithm would transform all weights again for each sub-batch. It reads blocked layouts only. */
 static bool uses_winograd(const struct plan *plan, uint32_t reader)
 {
     const struct tensor_layout *const in = in_tensor(plan, reader, 0);
@@ -115,43 +114,43 @@ static bool uses_winograd(const struct plan *plan, uint32_t reader)
            winograd_workspace(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
 }
 
-static bool can_slice(const struct plan *plan, uint32_t reader, uint32_t value)
+static bool can_split(const struct plan *plan, uint32_t reader, uint32_t value)
 {
     return plan_layer(plan, reader)->kind == LAYER_CONV2D && plan_input(&plan->base, reader, 0) == value &&
            follows_directly(plan, reader, value) && !uses_winograd(plan, reader) &&
            !first_conv_fits(plan_layer(plan, reader), in_tensor(plan, reader, 0), out_tensor(plan, reader));
 }
 
-static bool are_weights_small(const struct plan *plan, uint32_t reader, size_t slice_bytes)
+static bool are_weights_small(const struct plan *plan, uint32_t reader, size_t sub_batch_bytes)
 {
     const struct layer *const layer = plan_layer(plan, reader);
     const size_t weights = (size_t)layer->in.channels * layer->out.channels * layer->kernel_h * layer->kernel_w;
-    return weights * sizeof(float) <= WEIGHT_BYTES || weights * sizeof(float) <= slice_bytes / WEIGHT_SHARE;
+    return weights * sizeof(float) <= WEIGHT_BYTES || weights * sizeof(float) <= sub_batch_bytes / WEIGHT_SHARE;
 }
 
-uint32_t value_slice(const struct plan *plan, uint32_t value)
+uint32_t value_sub_batch(const struct plan *plan, uint32_t value)
 {
     const uint32_t reader = is_plain_norm(plan, value) ? fusion_only_reader(&plan->base.fusion, value) : NET_INPUT;
     const uint32_t threads = plan_backend(plan)->spec.threads;
     const size_t bytes = tensor_count(&plan->tensors[value]) * value_size(plan_type(plan));
-    const size_t together = plan_backend(plan)->slice_bytes;
-    if (reader == NET_INPUT || plan->base.count * bytes <= together * CACHED || !can_slice(plan, reader, value))
+    const size_t together = plan_backend(plan)->sub_batch_bytes;
+    if (reader == NET_INPUT || plan->base.count * bytes <= together * CACHED || !can_split(plan, reader, value))
         return 0;
-    const size_t fitting = together / bytes / threads * threads, slice = fitting > threads ? fitting : threads;
-    const bool is_worth_it = slice * 2 <= plan->base.count && are_weights_small(plan, reader, slice * bytes);
-    return is_worth_it ? (uint32_t)slice : 0;
+    const size_t fitting = together / bytes / threads * threads, sub_batch = fitting > threads ? fitting : threads;
+    const bool is_worth_it = sub_batch * 2 <= plan->base.count && are_weights_small(plan, reader, sub_batch * bytes);
+    return is_worth_it ? (uint32_t)sub_batch : 0;
 }
 
-static int open_buffers(struct plan *plan, uint32_t head, struct slices *slices)
+static int open_buffers(struct plan *plan, uint32_t head, struct sub_batches *sub_batches)
 {
     nn_md weights = plan_stored(plan, head, PARAMETER_WEIGHT), bias = plan_stored(plan, head, PARAMETER_BIAS);
-    int rc = plan_scratch(plan, head, in_buffers(plan, head)->bytes, PHASE_PARAMETERS, PHASE_PARAMETERS,
-                          &slices->recomputed);
+    int rc = plan_scratch(plan, head, in_buffers(plan, head)->bytes, PASS_PARAMETERS, PASS_PARAMETERS,
+                          &sub_batches->recomputed);
     if (rc == 0)
-        rc = plan_scratch(plan, head, nn_md_bytes(weights), PHASE_PARAMETERS, PHASE_PARAMETERS,
-                          &slices->partial_weights);
+        rc = plan_scratch(plan, head, nn_md_bytes(weights), PASS_PARAMETERS, PASS_PARAMETERS,
+                          &sub_batches->partial_weights);
     if (rc == 0 && bias != NULL)
-        rc = plan_scratch(plan, head, nn_md_bytes(bias), PHASE_PARAMETERS, PHASE_PARAMETERS, &slices->partial_bias);
+        rc = plan_scratch(plan, head, nn_md_bytes(bias), PASS_PARAMETERS, PASS_PARAMETERS, &sub_batches->partial_bias);
     return rc;
 }
 
@@ -164,40 +163,41 @@ static uint32_t samples_per_call(const struct plan *plan, uint32_t head)
     return samples != 0 ? samples : count;
 }
 
-static int slices_open(struct plan *plan, uint32_t head, struct slices *slices)
+static int sub_batches_open(struct plan *plan, uint32_t head, struct sub_batches *sub_batches)
 {
-    const uint32_t value = plan_input(&plan->base, head, 0), slice = value_slice(plan, value);
-    const uint32_t count = plan->base.count, each = slice != 0 ? slice : samples_per_call(plan, head);
-    *slices = (struct slices){ .count = (count + each - 1) / each,
-                             .source = slice != 0 ? plan_group(&plan->base, value - 1)->head : NET_INPUT };
-    slices->calls = calloc(slices->count, sizeof(*slices->calls));
-    if (slices->calls == NULL)
+    const uint32_t value = plan_input(&plan->base, head, 0), sub_batch = value_sub_batch(plan, value);
+    const uint32_t count = plan->base.count, each = sub_batch != 0 ? sub_batch : samples_per_call(plan, head);
+    *sub_batches = (struct sub_batches){ .count = (count + each - 1) / each,
+                             .source = sub_batch != 0 ? plan_group(&plan->base, value - 1)->head : NET_INPUT };
+    sub_batches->calls = calloc(sub_batches->count, sizeof(*sub_batches->calls));
+    if (sub_batches->calls == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < slices->count; i++) {
+    for (uint32_t i = 0; i < sub_batches->count; i++) {
         const uint32_t first = i * each, left = count - first;
-        slices->calls[i].slice = (struct slice){ first, left < each ? left : each };
+        sub_batches->calls[i].sub_batch = (struct sub_batch){ first, left < each ? left : each };
     }
-    return slice != 0 && value_plan_needs_grad(&plan->base.values, head) ? open_buffers(plan, head, slices) : 0;
+    return sub_batch != 0 && value_memory_needs_grad(&plan->base.values, head) ? open_buffers(plan, head, sub_batches)
+                                                                               : 0;
 }
 
-static void slices_close(struct slices *slices)
+static void sub_batches_close(struct sub_batches *sub_batches)
 {
-    for (uint32_t i = 0; slices->calls != NULL && i < slices->count; i++) {
-        call_close(&slices->calls[i].data);
-        call_close(&slices->calls[i].weights);
-        call_close(&slices->calls[i].forward);
+    for (uint32_t i = 0; sub_batches->calls != NULL && i < sub_batches->count; i++) {
+        call_close(&sub_batches->calls[i].data);
+        call_close(&sub_batches->calls[i].weights);
+        call_close(&sub_batches->calls[i].forward);
     }
-    free(slices->calls);
+    free(sub_batches->calls);
 }
 
-static int slices_forward(const struct plan *plan, uint32_t head, const struct slices *slices)
+static int sub_batches_forward(const struct plan *plan, uint32_t head, const struct sub_batches *sub_batches)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < slices->count && rc == 0; i++) {
-        if (slices_recompute_input(slices))
-            norm_forward_slice(plan, slices->source, slices->calls[i].slice,
+    for (uint32_t i = 0; i < sub_batches->count && rc == 0; i++) {
+        if (sub_batches_recompute_input(sub_batches))
+            norm_forward_sub_batch(plan, sub_batches->source, sub_batches->calls[i].sub_batch,
                                plan_data(plan, in_buffers(plan, head)->buffer));
-        rc = call_run(plan, &slices->calls[i].forward);
+        rc = call_run(plan, &sub_batches->calls[i].forward);
     }
     return rc;
 }
@@ -223,36 +223,37 @@ static void add_partial_gradient(const struct plan *plan, uint32_t head, enum pa
     plan_run(plan, count, LANES, add_floats, &work);
 }
 
-static int run_backward_weights(const struct plan *plan, uint32_t head, const struct slices *slices,
-                                const struct slice_calls *calls)
+static int run_backward_weights(const struct plan *plan, uint32_t head, const struct sub_batches *sub_batches,
+                                const struct sub_batch_calls *calls)
 {
-    if (slices_recompute_input(slices))
-        norm_forward_slice(plan, slices->source, calls->slice, plan_data(plan, slices->recomputed));
+    if (sub_batches_recompute_input(sub_batches))
+        norm_forward_sub_batch(plan, sub_batches->source, calls->sub_batch, plan_data(plan, sub_batches->recomputed));
     const int rc = call_run(plan, &calls->weights);
-    if (rc != 0 || calls->slice.first == 0)
+    if (rc != 0 || calls->sub_batch.first == 0)
         return rc;
-    add_partial_gradient(plan, head, PARAMETER_WEIGHT, slices->partial_weights);
+    add_partial_gradient(plan, head, PARAMETER_WEIGHT, sub_batches->partial_weights);
     if (layer_has(plan_layer(plan, head), PARAMETER_BIAS))
-        add_partial_gradient(plan, head, PARAMETER_BIAS, slices->partial_bias);
+        add_partial_gradient(plan, head, PARAMETER_BIAS, sub_batches->partial_bias);
     return 0;
 }
 
-static int slices_backward_weights(const struct plan *plan, uint32_t head, const struct slices *slices)
+static int sub_batches_backward_weights(const struct plan *plan, uint32_t head, const struct sub_batches *sub_batches)
 {
-    const uint32_t count = slices_recompute_input(slices) ? slices->count : 1;
+    const uint32_t count = sub_batches_recompute_input(sub_batches) ? sub_batches->count : 1;
     int rc = 0;
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        rc = run_backward_weights(plan, head, slices, &slices->calls[i]);
+        rc = run_backward_weights(plan, head, sub_batches, &sub_batches->calls[i]);
     return rc;
 }
 
-static int slices_backward_data(const struct plan *plan, uint32_t head, const struct slices *slices)
+static int sub_batches_backward_data(const struct plan *plan, uint32_t head, const struct sub_batches *sub_batches)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < slices->count && rc == 0; i++) {
-        rc = call_run(plan, &slices->calls[i].data);
-        if (rc == 0 && slices_recompute_input(slices))
-            norm_backward_slice(plan, slices->source, slices->calls[i].slice, in_gradient(plan, head, 0));
+    for (uint32_t i = 0; i < sub_batches->count && rc == 0; i++) {
+        rc = call_run(plan, &sub_batches->calls[i].data);
+        if (rc == 0 && sub_batches_recompute_input(sub_batches))
+            norm_backward_sub_batch(plan, sub_batches->source, sub_batches->calls[i].sub_batch,
+                                    in_gradient(plan, head, 0));
     }
     return rc;
 }
@@ -279,8 +280,8 @@ static int folded_norm_open(struct plan *plan, uint32_t head, struct folded_norm
     folded->bias = nn_md_tag(1, &channels, dnnl_a, dnnl_f32);
     int rc = folded->line != NULL && folded->bias != NULL ? 0 : -ENOMEM;
     if (rc == 0)
-        rc = plan_scratch(plan, head, bytes, PHASE_FORWARD, PHASE_FORWARD, &folded->factors);
-    return rc != 0 ? rc : plan_scratch(plan, head, bytes, PHASE_FORWARD, PHASE_FORWARD, &folded->shifts);
+        rc = plan_scratch(plan, head, bytes, PASS_FORWARD, PASS_FORWARD, &folded->factors);
+    return rc != 0 ? rc : plan_scratch(plan, head, bytes, PASS_FORWARD, PASS_FORWARD, &folded->shifts);
 }
 
 static void folded_norm_close(struct folded_norm *folded)
@@ -365,7 +366,7 @@ static int folded_norm_into_weights(struct plan *plan, nn_md weights, struct fol
     if (nn_md_layout(weights, &layout) != 0 ||
         !find_runs(&layout, nn_md_bytes(weights) / sizeof(float), &folded->runs))
         return -ENOTSUP;
-    const int rc = plan_scratch(plan, folded->head, nn_md_bytes(weights), PHASE_FORWARD, PHASE_FORWARD,
+    const int rc = plan_scratch(plan, folded->head, nn_md_bytes(weights), PASS_FORWARD, PASS_FORWARD,
                                 &folded->weights);
     if (rc != 0)
         return rc;
@@ -433,8 +434,8 @@ static void weighted_use(const struct plan *plan, uint32_t layer, struct value_u
 {
     const bool keeps = masks_gradient(plan, layer) && !keeps_mask_bytes(plan, layer);
     *use_out = (struct value_use){
-        .in_until = value_slice(plan, plan_input(&plan->base, layer, 0)) != 0 ? PHASE_FORWARD : PHASE_PARAMETERS,
-        .out_until = keeps ? PHASE_PARAMETERS : PHASE_FORWARD,
+        .in_until = value_sub_batch(plan, plan_input(&plan->base, layer, 0)) != 0 ? PASS_FORWARD : PASS_PARAMETERS,
+        .out_until = keeps ? PASS_PARAMETERS : PASS_FORWARD,
         .out_sign = true,
         .in_place = plan_has_sum(plan, layer),      /* the primitive adds its result to what is in dst */
         .in_place_input = plan_has_sum(plan, layer),
@@ -445,8 +446,8 @@ static int open_relu_mask(struct plan *plan, uint32_t layer, struct weighted *st
 {
     if (!keeps_mask_bytes(plan, layer))
         return 0;
-    return plan_scratch(plan, layer, value_total(plan, plan_output(&plan->base, layer)), PHASE_FORWARD,
-                        PHASE_PARAMETERS, &state->relu_mask);
+    return plan_scratch(plan, layer, value_total(plan, plan_output(&plan->base, layer)), PASS_FORWARD,
+                        PASS_PARAMETERS, &state->relu_mask);
 }
 
 /* ---- primitives ---- */
@@ -482,11 +483,12 @@ static void add_samples(struct operands *operands, int arg, nn_md md, const stru
     operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
 }
 
-/* The same for the input or its gradient; a recomputed slice has the buffer to itself. */
+/* The same for the input or its gradient; a recomputed sub-batch has the buffer to itself. */
 static void add_input(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
-                      const struct slices *slices, uint32_t buffer, uint32_t first)
+                      const struct sub_batches *sub_batches, uint32_t buffer, uint32_t first)
 {
-    add_samples(operands, arg, md, in_tensor(plan, layer, 0), buffer, slices_recompute_input(slices) ? 0 : first);
+    add_samples(operands, arg, md, in_tensor(plan, layer, 0), buffer,
+                sub_batches_recompute_input(sub_batches) ? 0 : first);
 }
 
 static void forward_op(const struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
@@ -517,8 +519,8 @@ static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_
     return rc == -ENOTSUP ? 0 : rc;
 }
 
-static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct weighted *state, struct slice_calls *calls, const struct slice_calls *first_calls)
+static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, const struct weighted *state,
+                        struct sub_batch_calls *calls, const struct sub_batch_calls *first_calls)
 {
     const struct folded_norm *const norm = &state->norm;
     const struct layer *const about = plan_layer(plan, layer);
@@ -526,8 +528,8 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
     struct operands operands = { .count = 0 };
     struct nn_op op;
     forward_op(plan, layer, mds, norm, &op);
-    add_input(&operands, DNNL_ARG_SRC, mds->src, plan, layer, &state->slices, in_buffers(plan, layer)->buffer,
-              calls->slice.first);
+    add_input(&operands, DNNL_ARG_SRC, mds->src, plan, layer, &state->sub_batches, in_buffers(plan, layer)->buffer,
+              calls->sub_batch.first);
     if (is_multiplied)
         add_buffer(&operands, DNNL_ARG_WEIGHTS, mds->weights, norm->weights);
     else
@@ -537,12 +539,12 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
     else if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_BIAS, mds->bias, PLACE_WEIGHTS, about->parameters[PARAMETER_BIAS]);
     add_samples(&operands, DNNL_ARG_DST, mds->dst, out_tensor(plan, layer), out_buffers(plan, layer)->buffer,
-                calls->slice.first);
+                calls->sub_batch.first);
     if (norm->line != NULL) {
         add_buffer(&operands, NN_ARG_FACTOR, norm->line, norm->factors);
         add_buffer(&operands, NN_ARG_SHIFT, norm->line, norm->shifts);
     }
-    return call_open(plan, &calls->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD,
+    return call_open(plan, &calls->forward, layer, &op, NULL, operands.operand, operands.count, PASS_FORWARD,
                      first_calls != NULL ? &first_calls->forward : NULL);
 }
 
@@ -570,60 +572,62 @@ static bool uses_own_loop(const struct plan *plan, uint32_t layer, const struct 
 }
 
 static int open_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct slices *slices, struct slice_calls *calls, const struct slice_calls *first_calls)
+                        const struct sub_batches *sub_batches, struct sub_batch_calls *calls,
+                        const struct sub_batch_calls *first_calls)
 {
     const struct layer *const about = plan_layer(plan, layer);
     const uint32_t weight = about->parameters[PARAMETER_WEIGHT], bias = about->parameters[PARAMETER_BIAS];
-    const bool adds = calls->slice.first > 0;
+    const bool adds = calls->sub_batch.first > 0;
     struct operands operands = { .count = 0 };
     struct nn_op op;
     add_buffer(&operands, DNNL_ARG_SRC, mds->src,
-               slices_recompute_input(slices) ? slices->recomputed : in_buffers(plan, layer)->buffer);
+               sub_batches_recompute_input(sub_batches) ? sub_batches->recomputed : in_buffers(plan, layer)->buffer);
     add_operand(&operands, DNNL_ARG_DIFF_WEIGHTS, mds->weights, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
-                adds ? slices->partial_weights : weight);
+                adds ? sub_batches->partial_weights : weight);
     if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_DIFF_BIAS, mds->bias, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
-                    adds ? slices->partial_bias : bias);
+                    adds ? sub_batches->partial_bias : bias);
     add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_buffers(plan, layer)->gradient,
-                calls->slice.first);
+                calls->sub_batch.first);
     weights_op(plan, layer, mds, &op);
     return call_open(plan, &calls->weights, layer, &op, calls->forward.pd, operands.operand, operands.count,
-                     PHASE_PARAMETERS, first_calls != NULL ? &first_calls->weights : NULL);
+                     PASS_PARAMETERS, first_calls != NULL ? &first_calls->weights : NULL);
 }
 
-/* Each recomputed slice has a weight gradient of its own; else the first call computes that of all samples. */
-static int open_weights_slice(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                              const struct slices *slices, struct slice_calls *calls,
-                              const struct slice_calls *first_calls)
+/* Each recomputed sub-batch has a weight gradient of its own; else the first call computes that of all samples. */
+static int open_sub_batch_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
+                              const struct sub_batches *sub_batches, struct sub_batch_calls *calls,
+                              const struct sub_batch_calls *first_calls)
 {
     struct weighted_mds all;
-    if (slices_recompute_input(slices))
-        return open_weights(plan, layer, mds, slices, calls, first_calls);
-    if (calls->slice.first > 0)
+    if (sub_batches_recompute_input(sub_batches))
+        return open_weights(plan, layer, mds, sub_batches, calls, first_calls);
+    if (calls->sub_batch.first > 0)
         return 0;
     int rc = open_mds(plan, layer, plan->base.count, &all);
     if (rc != 0)
         return rc;
-    rc = open_weights(plan, layer, &all, slices, calls, NULL);
+    rc = open_weights(plan, layer, &all, sub_batches, calls, NULL);
     weighted_mds_close(&all);
     return rc;
 }
 
-static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, const struct slices *slices,
-                     struct slice_calls *calls, const struct slice_calls *first_calls)
+static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
+                     const struct sub_batches *sub_batches, struct sub_batch_calls *calls,
+                     const struct sub_batch_calls *first_calls)
 {
     const struct layer *const about = plan_layer(plan, layer);
     struct operands operands = { .count = 0 };
     struct nn_op op;
-    add_input(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan, layer, slices, plan_flow(&plan->base, layer, 0)->buffer,
-              calls->slice.first);
+    add_input(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan, layer, sub_batches,
+              plan_flow(&plan->base, layer, 0)->buffer, calls->sub_batch.first);
     add_operand(&operands, DNNL_ARG_WEIGHTS, mds->weights, PLACE_WEIGHTS, about->parameters[PARAMETER_WEIGHT]);
     add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_buffers(plan, layer)->gradient,
-                calls->slice.first);
+                calls->sub_batch.first);
     weighted_op(&op, about, mds,
                 (struct weighted_options){ .direction = NN_BACKWARD_DATA, .winograd = workspace_of(plan, layer),
                                        .training = true });
-    return call_open(plan, &calls->data, layer, &op, calls->forward.pd, operands.operand, operands.count, PHASE_INPUTS,
+    return call_open(plan, &calls->data, layer, &op, calls->forward.pd, operands.operand, operands.count, PASS_INPUTS,
                      first_calls != NULL ? &first_calls->data : NULL);
 }
 
@@ -636,20 +640,20 @@ static int open_backward(struct plan *plan, uint32_t layer, const struct weighte
         return rc;
     state->masks = masks_gradient(plan, layer);
     weights_op(plan, layer, mds, &op);
-    if (!uses_own_loop(plan, layer, &op, state->slices.calls[0].forward.pd))
+    if (!uses_own_loop(plan, layer, &op, state->sub_batches.calls[0].forward.pd))
         return 0;
     const bool with_relu = state->masks && !plan_has_inputs(&plan->base, layer);
     state->masks = state->masks && !with_relu;
     return first_conv_open(plan, layer, with_relu, state->relu_mask, &state->first);
 }
 
-/* The first slice decides for all. */
-static int open_slice(struct plan *plan, uint32_t layer, struct weighted *state, struct slice_calls *calls)
+/* The first sub-batch decides for all. */
+static int open_sub_batch(struct plan *plan, uint32_t layer, struct weighted *state, struct sub_batch_calls *calls)
 {
-    const bool is_first = calls->slice.first == 0, goes_back = value_plan_needs_grad(&plan->base.values, layer);
-    const struct slice_calls *const first_calls = is_first ? NULL : &state->slices.calls[0];
+    const bool is_first = calls->sub_batch.first == 0, goes_back = value_memory_needs_grad(&plan->base.values, layer);
+    const struct sub_batch_calls *const first_calls = is_first ? NULL : &state->sub_batches.calls[0];
     struct weighted_mds mds;
-    int rc = open_mds(plan, layer, calls->slice.count, &mds);
+    int rc = open_mds(plan, layer, calls->sub_batch.count, &mds);
     if (rc != 0)
         return rc;
     if (is_first)
@@ -659,9 +663,9 @@ static int open_slice(struct plan *plan, uint32_t layer, struct weighted *state,
     if (rc == 0 && goes_back && is_first)
         rc = open_backward(plan, layer, &mds, state);
     if (rc == 0 && goes_back && state->first == NULL)
-        rc = open_weights_slice(plan, layer, &mds, &state->slices, calls, first_calls);
+        rc = open_sub_batch_weights(plan, layer, &mds, &state->sub_batches, calls, first_calls);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
-        rc = open_data(plan, layer, &mds, &state->slices, calls, first_calls);
+        rc = open_data(plan, layer, &mds, &state->sub_batches, calls, first_calls);
     weighted_mds_close(&mds);
     return rc;
 }
@@ -670,18 +674,18 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
 {
     struct weighted *const state = plan->base.states[layer];
     state->relu_mask = BUFFER_NONE;
-    int rc = slices_open(plan, layer, &state->slices);
+    int rc = sub_batches_open(plan, layer, &state->sub_batches);
     if (rc == 0)
         rc = folded_norm_open(plan, layer, &state->norm);
-    for (uint32_t i = 0; i < state->slices.count && rc == 0; i++)
-        rc = open_slice(plan, layer, state, &state->slices.calls[i]);
+    for (uint32_t i = 0; i < state->sub_batches.count && rc == 0; i++)
+        rc = open_sub_batch(plan, layer, state, &state->sub_batches.calls[i]);
     return rc;
 }
 
 static void weighted_release(struct plan *plan, uint32_t layer)
 {
     struct weighted *const state = plan->base.states[layer];
-    slices_close(&state->slices);
+    sub_batches_close(&state->sub_batches);
     first_conv_close(state->first);
     folded_norm_close(&state->norm);
 }
@@ -704,7 +708,7 @@ static int weighted_forward(struct plan *plan, uint32_t layer)
         folded_norm_compute(plan, &state->norm);
     if (plan_has_sum(plan, layer))
         copy_added(plan, layer);
-    const int rc = slices_forward(plan, layer, &state->slices);
+    const int rc = sub_batches_forward(plan, layer, &state->sub_batches);
     if (rc == 0 && state->relu_mask != BUFFER_NONE)
         relu_store_mask(plan, plan_output(&plan->base, layer), state->relu_mask);
     return rc;
@@ -727,7 +731,7 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
     if (state->masks)
         mask_gradient(plan, layer, state);
     if (state->first == NULL)
-        return slices_backward_weights(plan, layer, &state->slices);
+        return sub_batches_backward_weights(plan, layer, &state->sub_batches);
     first_conv_run(plan, state->first, layer);
     return 0;
 }
@@ -735,20 +739,20 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
 static int weighted_backward_inputs(struct plan *plan, uint32_t layer)
 {
     const struct weighted *const state = plan->base.states[layer];
-    return slices_backward_data(plan, layer, &state->slices);
+    return sub_batches_backward_data(plan, layer, &state->sub_batches);
 }
 
 void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size)
 {
     const struct weighted *const state = plan->base.states[layer];
-    const struct slices *const slices = &state->slices;
+    const struct sub_batches *const sub_batches = &state->sub_batches;
     char stored[64], forward[64], weights[64], data[64], together[40] = "";
     nn_md_describe(plan_stored(plan, layer, PARAMETER_WEIGHT), stored, sizeof(stored));
-    call_describe(&slices->calls[0].forward, forward, sizeof(forward));
-    call_describe(&slices->calls[0].weights, weights, sizeof(weights));
-    call_describe(&slices->calls[0].data, data, sizeof(data));
-    if (slices->count > 1)
-        snprintf(together, sizeof(together), ", %u samples at a time", slices->calls[0].slice.count);
+    call_describe(&sub_batches->calls[0].forward, forward, sizeof(forward));
+    call_describe(&sub_batches->calls[0].weights, weights, sizeof(weights));
+    call_describe(&sub_batches->calls[0].data, data, sizeof(data));
+    if (sub_batches->count > 1)
+        snprintf(together, sizeof(together), ", %u samples at a time", sub_batches->calls[0].sub_batch.count);
     snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
              folded_norm_has(&state->norm) ? " with batch norm" : "", plan_has_sum(plan, layer) ? " with sum" : "",
              plan_has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data,

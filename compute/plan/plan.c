@@ -49,7 +49,7 @@ static int open_values(struct plan_base *base)
             row_of(base, i)->use(plan_of(base), i, &uses[i]);
     }
     if (rc == 0)
-        rc = value_plan_open(&base->values, &base->fusion, base->training, bytes, uses);
+        rc = value_memory_open(&base->values, &base->fusion, base->training, bytes, uses);
     free(bytes);
     free(uses);
     return rc;
@@ -85,7 +85,7 @@ int plan_base_open(struct plan_base *base)
         rc = base->ops->begin(plan_of(base));
     if (rc == 0)
         rc = plan_layers(base);
-    return rc == 0 ? value_plan_place(&base->values) : rc;
+    return rc == 0 ? value_memory_place(&base->values) : rc;
 }
 
 void plan_base_close(struct plan_base *base)
@@ -96,26 +96,26 @@ void plan_base_close(struct plan_base *base)
         free(base->states[i]);
     }
     free(base->states);
-    value_plan_close(&base->values);
+    value_memory_close(&base->values);
     fusion_close(&base->fusion);
 }
 
-void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last)
+void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum pass first, enum pass last)
 {
-    struct value_plan *const values = &((struct plan_base *)plan)->values;
+    struct value_memory *const values = &((struct plan_base *)plan)->values;
     const uint32_t times[] = {
-        [PHASE_FORWARD] = time_forward(head),
-        [PHASE_PARAMETERS] = time_parameters(values, head),
-        [PHASE_INPUTS] = time_inputs(values, head),
+        [PASS_FORWARD] = time_forward(head),
+        [PASS_PARAMETERS] = time_parameters(values, head),
+        [PASS_INPUTS] = time_inputs(values, head),
     };
-    value_plan_use(values, buffer, times[first]);
-    value_plan_use(values, buffer, times[last]);
+    value_memory_use(values, buffer, times[first]);
+    value_memory_use(values, buffer, times[last]);
 }
 
-int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
+int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum pass first, enum pass last,
                  uint32_t *buffer_out)
 {
-    const int rc = value_plan_buffer(&((struct plan_base *)plan)->values, bytes, buffer_out);
+    const int rc = value_memory_buffer(&((struct plan_base *)plan)->values, bytes, buffer_out);
     if (rc == 0)
         plan_use(plan, *buffer_out, head, first, last);
     return rc;
@@ -154,10 +154,10 @@ static int poison(struct plan_base *base, uint32_t time)
 {
     if (base->poisoned == NULL)
         return 0;
-    const struct value_plan *const values = &base->values;
-    size_t end, at = value_plan_idle(values, time, 0, &end);
+    const struct value_memory *const values = &base->values;
+    size_t end, at = value_memory_idle(values, time, 0, &end);
     int rc = 0;
-    for (; at < values->bytes && rc == 0; at = value_plan_idle(values, time, end, &end))
+    for (; at < values->bytes && rc == 0; at = value_memory_idle(values, time, end, &end))
         rc = poison_range(base, at, end - at);
     return rc;
 }
@@ -234,7 +234,7 @@ int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uin
 {
     int rc = 0;
     for (uint32_t i = base->net->layer_count; i-- > 0 && rc == 0;)
-        if (value_plan_needs_grad(&base->values, i))
+        if (value_memory_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, layer_done, arg);
     base->has_run = true;
     return rc;

@@ -60,7 +60,7 @@ struct plan_base {
     uint32_t count;             /* samples */
     bool training;
     struct fusion fusion;
-    struct value_plan values;
+    struct value_memory values;
     void **states;              /* [head]: the row's, from plan to release; NULL: none */
     bool has_run;               /* forward, or in training backward, has ended once */
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
@@ -89,10 +89,10 @@ static inline const struct layer *plan_layer(const struct plan *plan, uint32_t l
 {
     return &((const struct plan_base *)plan)->net->layers[layer];
 }
-/* The buffer is in use from one phase of the head to another. */
-void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last);
+/* The buffer is in use from one pass of the head to another. */
+void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum pass first, enum pass last);
 /* A new buffer that is. 0 or -ENOMEM. */
-int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
+int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum pass first, enum pass last,
                  uint32_t *buffer_out);
 
 static inline const struct group *plan_group(const struct plan_base *base, uint32_t head)

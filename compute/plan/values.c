@@ -1,4 +1,4 @@
-/* Planning values forward and gradients backward. Called when a backend makes a plan. */
+/* Assigns buffers to values and gradients. Called when a backend makes a plan. */
 #include "compute/plan/values.h"
 
 #include <errno.h>
@@ -7,9 +7,9 @@
 /* What backward still reads of a value, which must not be overwritten. */
 enum held { HELD_NOT, HELD_SIGN, HELD_VALUES };
 
-/* The state of planning. */
-struct planning {
-    struct value_plan *plan;
+/* For the liveness of values: who reads what of them, and how long. */
+struct liveness {
+    struct value_memory *memory;
     const struct net *net;
     const struct group *groups;
     const struct value_use *uses;
@@ -19,76 +19,76 @@ struct planning {
 
 /* ---- buffers ---- */
 
-int value_plan_buffer(struct value_plan *plan, size_t bytes, uint32_t *buffer_out)
+int value_memory_buffer(struct value_memory *memory, size_t bytes, uint32_t *buffer_out)
 {
-    if (plan->buffer_count == plan->buffer_room) {
-        const uint32_t room = plan->buffer_room * 2 + 16;
-        struct lifetime *const buffers = realloc(plan->buffers, room * sizeof(*buffers));
+    if (memory->buffer_count == memory->buffer_room) {
+        const uint32_t room = memory->buffer_room * 2 + 16;
+        struct lifetime *const buffers = realloc(memory->buffers, room * sizeof(*buffers));
         if (buffers == NULL)
             return -ENOMEM;
-        plan->buffers = buffers;
-        plan->buffer_room = room;
+        memory->buffers = buffers;
+        memory->buffer_room = room;
     }
-    plan->buffers[plan->buffer_count] = (struct lifetime){ .bytes = bytes, .first = UINT32_MAX };
-    *buffer_out = plan->buffer_count++;
+    memory->buffers[memory->buffer_count] = (struct lifetime){ .bytes = bytes, .first = UINT32_MAX };
+    *buffer_out = memory->buffer_count++;
     return 0;
 }
 
-void value_plan_use(struct value_plan *plan, uint32_t buffer, uint32_t time)
+void value_memory_use(struct value_memory *memory, uint32_t buffer, uint32_t time)
 {
     if (buffer == BUFFER_NONE)
         return;
-    struct lifetime *const life = &plan->buffers[buffer];
+    struct lifetime *const life = &memory->buffers[buffer];
     if (time < life->first)
         life->first = time;
     if (time > life->last)
         life->last = time;
 }
 
-void value_plan_use_always(struct value_plan *plan, uint32_t buffer)
+void value_memory_use_always(struct value_memory *memory, uint32_t buffer)
 {
-    value_plan_use(plan, buffer, 0);
-    value_plan_use(plan, buffer, time_inputs(plan, 0));
+    value_memory_use(memory, buffer, 0);
+    value_memory_use(memory, buffer, time_inputs(memory, 0));
 }
 
-static uint32_t time_of(const struct value_plan *plan, uint32_t head, enum value_phase phase)
+static uint32_t time_of(const struct value_memory *memory, uint32_t head, enum pass pass)
 {
-    return phase == PHASE_FORWARD      ? time_forward(head)
-           : phase == PHASE_PARAMETERS ? time_parameters(plan, head)
-                                       : time_inputs(plan, head);
+    return pass == PASS_FORWARD      ? time_forward(head)
+           : pass == PASS_PARAMETERS ? time_parameters(memory, head)
+                                       : time_inputs(memory, head);
 }
 
 /* ---- values that grow (a concatenation whose first input is the front of its result) ---- */
 
-static bool takes_fronts(const struct planning *planning, uint32_t head)
+static bool takes_fronts(const struct liveness *liveness, uint32_t head)
 {
-    return planning->uses[head].reads_fronts && (planning->uses[head].adds || !planning->plan->training);
+    return liveness->uses[head].reads_fronts && (liveness->uses[head].adds || !liveness->memory->training);
 }
 
 /* Can `head` make its result around `value`, its first input? The maker of the value must be able to grow it, too; all
  * readers must accept fronts, and `head` must be the last reader and read it once. */
-static bool may_grow(const struct planning *planning, uint32_t head, uint32_t value)
+static bool may_grow(const struct liveness *liveness, uint32_t head, uint32_t value)
 {
-    const uint32_t maker = value != 0 ? planning->groups[value - 1].head : FUSION_LEFT_OUT;
-    if (!planning->uses[head].grows || maker == FUSION_LEFT_OUT || !planning->uses[maker].grows)
+    const uint32_t maker = value != 0 ? liveness->groups[value - 1].head : FUSION_LEFT_OUT;
+    if (!liveness->uses[head].grows || maker == FUSION_LEFT_OUT || !liveness->uses[maker].grows)
         return false;
-    for (uint32_t i = maker + 1; i < planning->net->layer_count; i++)
-        for (uint32_t k = 0; fusion_is_head(planning->plan->fusion, i) && k < planning->groups[i].input_count; k++)
-            if (planning->groups[i].inputs[k] == value &&
-                (!takes_fronts(planning, i) || i > head || (i == head && k > 0)))
+    for (uint32_t i = maker + 1; i < liveness->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(liveness->memory->fusion, i) && k < liveness->groups[i].input_count; k++)
+            if (liveness->groups[i].inputs[k] == value &&
+                (!takes_fronts(liveness, i) || i > head || (i == head && k > 0)))
                 return false;
     return true;
 }
 
 /* From the last layer to the first, so that the widest value of a result is known before that of its input. */
-static void find_fronts(struct planning *planning)
+static void find_fronts(struct liveness *liveness)
 {
-    struct value *const values = planning->plan->values;
-    for (uint32_t i = planning->net->layer_count; i-- > 0;) {
-        if (!fusion_is_head(planning->plan->fusion, i))
+    struct value *const values = liveness->memory->values;
+    for (uint32_t i = liveness->net->layer_count; i-- > 0;) {
+        if (!fusion_is_head(liveness->memory->fusion, i))
             continue;
-        const uint32_t from = planning->groups[i].inputs[0], to = planning->groups[i].output;
-        if (!may_grow(planning, i, from))
+        const uint32_t from = liveness->groups[i].inputs[0], to = liveness->groups[i].output;
+        if (!may_grow(liveness, i, from))
             continue;
         values[from].widest = values[to].widest;
         values[from].bytes = values[to].bytes;
@@ -97,93 +97,93 @@ static void find_fronts(struct planning *planning)
 
 /* ---- forward ---- */
 
-static enum held held_by(const struct planning *planning, uint32_t head)
+static enum held held_by(const struct liveness *liveness, uint32_t head)
 {
-    const struct value_use *const use = &planning->uses[head];
-    if (!value_plan_needs_grad(planning->plan, head) || use->out_until == PHASE_FORWARD)
+    const struct value_use *const use = &liveness->uses[head];
+    if (!value_memory_needs_grad(liveness->memory, head) || use->out_until == PASS_FORWARD)
         return HELD_NOT;
     return use->out_sign ? HELD_SIGN : HELD_VALUES;
 }
 
 /* Training: is the head the only reader of the value? Evaluation: is it the last reader, and reads it once? */
-static bool is_last_reader(const struct planning *planning, uint32_t head, uint32_t value)
+static bool is_last_reader(const struct liveness *liveness, uint32_t head, uint32_t value)
 {
     uint32_t reads = 0;
-    if (planning->plan->training)
-        return planning->plan->fusion->readers[value] == 1;
-    for (uint32_t i = head; i < planning->net->layer_count; i++)
-        for (uint32_t k = 0; fusion_is_head(planning->plan->fusion, i) && k < planning->groups[i].input_count; k++)
-            reads += planning->groups[i].inputs[k] == value;
+    if (liveness->memory->training)
+        return liveness->memory->fusion->readers[value] == 1;
+    for (uint32_t i = head; i < liveness->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(liveness->memory->fusion, i) && k < liveness->groups[i].input_count; k++)
+            reads += liveness->groups[i].inputs[k] == value;
     return reads == 1;
 }
 
-static bool may_overwrite(const struct planning *planning, uint32_t head, uint32_t value)
+static bool may_overwrite(const struct liveness *liveness, uint32_t head, uint32_t value)
 {
-    const struct value_use *const use = &planning->uses[head];
-    const struct value *const values = planning->plan->values;
-    const enum held held = planning->held[value];
-    return use->in_place && is_last_reader(planning, head, value) && !planning->is_shared[value] &&
-           values[value].bytes == values[planning->groups[head].output].bytes &&
+    const struct value_use *const use = &liveness->uses[head];
+    const struct value *const values = liveness->memory->values;
+    const enum held held = liveness->held[value];
+    return use->in_place && is_last_reader(liveness, head, value) && !liveness->is_shared[value] &&
+           values[value].bytes == values[liveness->groups[head].output].bytes &&
            (held == HELD_NOT || (held == HELD_SIGN && use->keeps_sign));
 }
 
 /* The result takes over the buffer of an input. */
-static void take_over(struct planning *planning, uint32_t head, uint32_t from)
+static void take_over(struct liveness *liveness, uint32_t head, uint32_t from)
 {
-    const struct group *const group = &planning->groups[head];
+    const struct group *const group = &liveness->groups[head];
     const uint32_t to = group->output;
-    const bool has_others = planning->is_shared[from] || planning->plan->fusion->readers[from] > 1;
-    const bool stays = planning->uses[head].is_identity || value_plan_grows(planning->plan, head);
-    planning->plan->values[to].buffer = planning->plan->values[from].buffer;
-    planning->is_shared[to] = stays && has_others;
-    planning->is_shared[from] = planning->is_shared[from] || stays;
-    const enum held own = held_by(planning, head);
-    planning->held[to] = own > planning->held[from] ? own : planning->held[from];
+    const bool has_others = liveness->is_shared[from] || liveness->memory->fusion->readers[from] > 1;
+    const bool stays = liveness->uses[head].is_identity || value_memory_grows(liveness->memory, head);
+    liveness->memory->values[to].buffer = liveness->memory->values[from].buffer;
+    liveness->is_shared[to] = stays && has_others;
+    liveness->is_shared[from] = liveness->is_shared[from] || stays;
+    const enum held own = held_by(liveness, head);
+    liveness->held[to] = own > liveness->held[from] ? own : liveness->held[from];
 }
 
-static int open_result(struct planning *planning, uint32_t head)
+static int open_result(struct liveness *liveness, uint32_t head)
 {
-    const struct group *const group = &planning->groups[head];
-    struct value *const value = &planning->plan->values[group->output];
-    if (planning->plan->fusion->readers[group->output] == 0)
+    const struct group *const group = &liveness->groups[head];
+    struct value *const value = &liveness->memory->values[group->output];
+    if (liveness->memory->fusion->readers[group->output] == 0)
         return 0;
-    const struct value_use *const use = &planning->uses[head];
-    const bool stays = use->is_identity || value_plan_grows(planning->plan, head);
+    const struct value_use *const use = &liveness->uses[head];
+    const bool stays = use->is_identity || value_memory_grows(liveness->memory, head);
     const uint32_t from = group->inputs[stays ? 0 : use->in_place_input];
-    if (stays || may_overwrite(planning, head, from)) {
-        take_over(planning, head, from);
+    if (stays || may_overwrite(liveness, head, from)) {
+        take_over(liveness, head, from);
         return 0;
     }
-    planning->held[group->output] = held_by(planning, head);
-    return value_plan_buffer(planning->plan, value->bytes, &value->buffer);
+    liveness->held[group->output] = held_by(liveness, head);
+    return value_memory_buffer(liveness->memory, value->bytes, &value->buffer);
 }
 
-static void use_values(struct planning *planning, uint32_t head)
+static void use_values(struct liveness *liveness, uint32_t head)
 {
-    struct value_plan *const plan = planning->plan;
-    const struct group *const group = &planning->groups[head];
-    const struct value_use *const use = &planning->uses[head];
+    struct value_memory *const memory = liveness->memory;
+    const struct group *const group = &liveness->groups[head];
+    const struct value_use *const use = &liveness->uses[head];
     for (uint32_t k = 0; k < group->input_count; k++)
-        value_plan_use(plan, plan->values[group->inputs[k]].buffer, time_forward(head));
-    value_plan_use(plan, plan->values[group->output].buffer, time_forward(head));
-    if (!value_plan_needs_grad(plan, head))
+        value_memory_use(memory, memory->values[group->inputs[k]].buffer, time_forward(head));
+    value_memory_use(memory, memory->values[group->output].buffer, time_forward(head));
+    if (!value_memory_needs_grad(memory, head))
         return;
-    value_plan_use(plan, plan->values[group->inputs[0]].buffer, time_of(plan, head, use->in_until));
-    value_plan_use(plan, plan->values[group->output].buffer, time_of(plan, head, use->out_until));
+    value_memory_use(memory, memory->values[group->inputs[0]].buffer, time_of(memory, head, use->in_until));
+    value_memory_use(memory, memory->values[group->output].buffer, time_of(memory, head, use->out_until));
 }
 
-static int plan_forward(struct planning *planning)
+static int plan_forward(struct liveness *liveness)
 {
-    struct value_plan *const plan = planning->plan;
-    int rc = value_plan_buffer(plan, plan->values[0].bytes, &plan->values[0].buffer);
+    struct value_memory *const memory = liveness->memory;
+    int rc = value_memory_buffer(memory, memory->values[0].bytes, &memory->values[0].buffer);
     if (rc == 0)
-        value_plan_use(plan, plan->values[0].buffer, time_forward(0));
-    for (uint32_t i = 0; i < planning->net->layer_count && rc == 0; i++) {
-        if (!fusion_is_head(plan->fusion, i))
+        value_memory_use(memory, memory->values[0].buffer, time_forward(0));
+    for (uint32_t i = 0; i < liveness->net->layer_count && rc == 0; i++) {
+        if (!fusion_is_head(memory->fusion, i))
             continue;
-        rc = open_result(planning, i);
+        rc = open_result(liveness, i);
         if (rc == 0)
-            use_values(planning, i);
+            use_values(liveness, i);
     }
     return rc;
 }
@@ -191,14 +191,14 @@ static int plan_forward(struct planning *planning)
 /* ---- backward ---- */
 
 /* A value has a gradient when its layer is trained or one of its inputs has a gradient. */
-static void find_gradients(struct planning *planning)
+static void find_gradients(struct liveness *liveness)
 {
-    struct value *const values = planning->plan->values;
-    for (uint32_t i = 0; i < planning->net->layer_count; i++) {
-        const struct group *const group = &planning->groups[i];
+    struct value *const values = liveness->memory->values;
+    for (uint32_t i = 0; i < liveness->net->layer_count; i++) {
+        const struct group *const group = &liveness->groups[i];
         if (group->head != i)
             continue;
-        bool has_gradient = layer_is_trained(&planning->net->layers[i]);
+        bool has_gradient = layer_is_trained(&liveness->net->layers[i]);
         for (uint32_t k = 0; k < group->input_count; k++)
             has_gradient = has_gradient || values[group->inputs[k]].has_gradient;
         values[group->output].has_gradient = has_gradient;
@@ -206,68 +206,68 @@ static void find_gradients(struct planning *planning)
 }
 
 /* The first group in backward order that computes a gradient of the value writes it; the others add to it. */
-static int open_flow(struct planning *planning, uint32_t head, uint32_t k)
+static int open_flow(struct liveness *liveness, uint32_t head, uint32_t k)
 {
-    struct value_plan *const plan = planning->plan;
-    const struct group *const group = &planning->groups[head];
-    const struct value_use *const use = &planning->uses[head];
-    struct value *const value = &plan->values[group->inputs[k]];
-    const uint32_t above = plan->values[group->output].gradient;
-    struct flow *const flow = &plan->flows[head][k];
+    struct value_memory *const memory = liveness->memory;
+    const struct group *const group = &liveness->groups[head];
+    const struct value_use *const use = &liveness->uses[head];
+    struct value *const value = &memory->values[group->inputs[k]];
+    const uint32_t above = memory->values[group->output].gradient;
+    struct flow *const flow = &memory->flows[head][k];
     if (!value->has_gradient)
         return 0;
     if (value->gradient == BUFFER_NONE) {
         const bool is_last = k + 1 == group->input_count;
-        const bool shares = use->is_identity || (k == 0 && value_plan_grows(plan, head)) ||
+        const bool shares = use->is_identity || (k == 0 && value_memory_grows(memory, head)) ||
                             (use->gradient_in_place && is_last && above != BUFFER_NONE &&
-                             value->bytes == plan->values[group->output].bytes);
+                             value->bytes == memory->values[group->output].bytes);
         value->gradient = above;
-        const int rc = shares ? 0 : value_plan_buffer(plan, value->bytes, &value->gradient);
+        const int rc = shares ? 0 : value_memory_buffer(memory, value->bytes, &value->gradient);
         flow->buffer = value->gradient;
         return rc;
     }
     flow->adds = use->adds && !use->is_identity;
     flow->buffer = flow->adds ? value->gradient : above;
     flow->sum = flow->adds ? BUFFER_NONE : value->gradient;
-    return flow->adds || use->is_identity ? 0 : value_plan_buffer(plan, value->bytes, &flow->buffer);
+    return flow->adds || use->is_identity ? 0 : value_memory_buffer(memory, value->bytes, &flow->buffer);
 }
 
-static void use_gradients(struct planning *planning, uint32_t head)
+static void use_gradients(struct liveness *liveness, uint32_t head)
 {
-    struct value_plan *const plan = planning->plan;
-    const struct group *const group = &planning->groups[head];
-    const uint32_t above = plan->values[group->output].gradient;
-    const uint32_t added = time_inputs(plan, head);
-    const uint32_t written = planning->uses[head].gradient_early ? time_forward(head) : added;
-    value_plan_use(plan, above, time_parameters(plan, head));
-    value_plan_use(plan, above, time_inputs(plan, head));
+    struct value_memory *const memory = liveness->memory;
+    const struct group *const group = &liveness->groups[head];
+    const uint32_t above = memory->values[group->output].gradient;
+    const uint32_t added = time_inputs(memory, head);
+    const uint32_t written = liveness->uses[head].gradient_early ? time_forward(head) : added;
+    value_memory_use(memory, above, time_parameters(memory, head));
+    value_memory_use(memory, above, time_inputs(memory, head));
     for (uint32_t k = 0; k < group->input_count; k++) {
-        const struct flow *const flow = &plan->flows[head][k];
-        value_plan_use(plan, flow->buffer, written);
+        const struct flow *const flow = &memory->flows[head][k];
+        value_memory_use(memory, flow->buffer, written);
         if (flow->sum == BUFFER_NONE)
             continue;
-        value_plan_use(plan, flow->buffer, added);
-        value_plan_use(plan, flow->sum, added);
+        value_memory_use(memory, flow->buffer, added);
+        value_memory_use(memory, flow->sum, added);
     }
 }
 
-static int plan_backward(struct planning *planning)
+static int plan_backward(struct liveness *liveness)
 {
     int rc = 0;
-    for (uint32_t i = planning->net->layer_count; i-- > 0 && rc == 0;) {
-        if (!fusion_is_head(planning->plan->fusion, i))
+    for (uint32_t i = liveness->net->layer_count; i-- > 0 && rc == 0;) {
+        if (!fusion_is_head(liveness->memory->fusion, i))
             continue;
-        for (uint32_t k = 0; k < planning->groups[i].input_count && rc == 0; k++)
-            rc = open_flow(planning, i, k);
+        for (uint32_t k = 0; k < liveness->groups[i].input_count && rc == 0; k++)
+            rc = open_flow(liveness, i, k);
         if (rc == 0)
-            use_gradients(planning, i);
+            use_gradients(liveness, i);
     }
     return rc;
 }
 
-bool value_plan_needs_grad(const struct value_plan *plan, uint32_t head)
+bool value_memory_needs_grad(const struct value_memory *memory, uint32_t head)
 {
-    return fusion_is_head(plan->fusion, head) && plan->values[plan->fusion->groups[head].output].has_gradient;
+    return fusion_is_head(memory->fusion, head) && memory->values[memory->fusion->groups[head].output].has_gradient;
 }
 
 /* ---- offsets: the largest buffer first, each at the lowest offset that is free while it is in use ---- */
@@ -317,7 +317,7 @@ static size_t lowest_offset(size_t bytes, struct lifetime *const *neighbours, ui
     return offset;
 }
 
-size_t lifetime_plan(struct lifetime *buffers, uint32_t count)
+size_t lifetime_place(struct lifetime *buffers, uint32_t count)
 {
     struct lifetime **order = calloc((size_t)count * 2 + 1, sizeof(*order));
     if (order == NULL)
@@ -344,83 +344,83 @@ size_t lifetime_plan(struct lifetime *buffers, uint32_t count)
     return total;
 }
 
-int value_plan_place(struct value_plan *plan)
+int value_memory_place(struct value_memory *memory)
 {
-    plan->bytes = lifetime_plan(plan->buffers, plan->buffer_count);
-    return plan->bytes > 0 ? 0 : -ENOMEM;
+    memory->bytes = lifetime_place(memory->buffers, memory->buffer_count);
+    return memory->bytes > 0 ? 0 : -ENOMEM;
 }
 
 /* ---- the whole ---- */
 
-static int plan_all(struct planning *planning)
+static int plan_all(struct liveness *liveness)
 {
-    const uint32_t layer_count = planning->net->layer_count;
-    planning->held = calloc((size_t)layer_count + 1, sizeof(*planning->held));
-    planning->is_shared = calloc((size_t)layer_count + 1, sizeof(*planning->is_shared));
-    if (planning->held == NULL || planning->is_shared == NULL)
+    const uint32_t layer_count = liveness->net->layer_count;
+    liveness->held = calloc((size_t)layer_count + 1, sizeof(*liveness->held));
+    liveness->is_shared = calloc((size_t)layer_count + 1, sizeof(*liveness->is_shared));
+    if (liveness->held == NULL || liveness->is_shared == NULL)
         return -ENOMEM;
-    if (planning->plan->training)
-        find_gradients(planning);
-    find_fronts(planning);
-    const int rc = plan_forward(planning);
-    return rc == 0 && planning->plan->training ? plan_backward(planning) : rc;
+    if (liveness->memory->training)
+        find_gradients(liveness);
+    find_fronts(liveness);
+    const int rc = plan_forward(liveness);
+    return rc == 0 && liveness->memory->training ? plan_backward(liveness) : rc;
 }
 
-static int alloc_plan(struct value_plan *plan, const size_t *bytes)
+static int alloc_plan(struct value_memory *memory, const size_t *bytes)
 {
-    const uint32_t layer_count = plan->fusion->net->layer_count;
-    plan->values = calloc((size_t)layer_count + 1, sizeof(*plan->values));
-    plan->flows = calloc(layer_count, sizeof(*plan->flows));
-    if (plan->values == NULL || plan->flows == NULL)
+    const uint32_t layer_count = memory->fusion->net->layer_count;
+    memory->values = calloc((size_t)layer_count + 1, sizeof(*memory->values));
+    memory->flows = calloc(layer_count, sizeof(*memory->flows));
+    if (memory->values == NULL || memory->flows == NULL)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
-        plan->values[v] =
+        memory->values[v] =
             (struct value){ .bytes = bytes[v], .widest = v, .buffer = BUFFER_NONE, .gradient = BUFFER_NONE };
     for (uint32_t i = 0; i < layer_count; i++)
         for (uint32_t k = 0; k < GROUP_INPUTS_MAX; k++)
-            plan->flows[i][k] = (struct flow){ .buffer = BUFFER_NONE, .sum = BUFFER_NONE };
+            memory->flows[i][k] = (struct flow){ .buffer = BUFFER_NONE, .sum = BUFFER_NONE };
     return 0;
 }
 
-int value_plan_open(struct value_plan *plan, const struct fusion *fusion, bool training, const size_t *bytes,
+int value_memory_open(struct value_memory *memory, const struct fusion *fusion, bool training, const size_t *bytes,
                     const struct value_use *uses)
 {
-    *plan = (struct value_plan){ .fusion = fusion, .training = training };
-    struct planning planning = { .plan = plan, .net = fusion->net, .groups = fusion->groups, .uses = uses };
-    int rc = alloc_plan(plan, bytes);
+    *memory = (struct value_memory){ .fusion = fusion, .training = training };
+    struct liveness liveness = { .memory = memory, .net = fusion->net, .groups = fusion->groups, .uses = uses };
+    int rc = alloc_plan(memory, bytes);
     if (rc == 0)
-        rc = plan_all(&planning);
-    free(planning.held);
-    free(planning.is_shared);
+        rc = plan_all(&liveness);
+    free(liveness.held);
+    free(liveness.is_shared);
     if (rc != 0)
-        value_plan_close(plan);
+        value_memory_close(memory);
     return rc;
 }
 
-void value_plan_close(struct value_plan *plan)
+void value_memory_close(struct value_memory *memory)
 {
-    free(plan->values);
-    free(plan->flows);
-    free(plan->buffers);
-    *plan = (struct value_plan){ 0 };
+    free(memory->values);
+    free(memory->flows);
+    free(memory->buffers);
+    *memory = (struct value_memory){ 0 };
 }
 
-static bool is_used_at(const struct value_plan *plan, size_t offset, uint32_t time)
+static bool is_used_at(const struct value_memory *memory, size_t offset, uint32_t time)
 {
-    for (uint32_t b = 0; b < plan->buffer_count; b++) {
-        const struct lifetime *const life = &plan->buffers[b];
+    for (uint32_t b = 0; b < memory->buffer_count; b++) {
+        const struct lifetime *const life = &memory->buffers[b];
         if (life->first <= time && time <= life->last && offset >= life->offset && offset - life->offset < life->bytes)
             return true;
     }
     return false;
 }
 
-size_t value_plan_idle(const struct value_plan *plan, uint32_t time, size_t from, size_t *end_out)
+size_t value_memory_idle(const struct value_memory *memory, uint32_t time, size_t from, size_t *end_out)
 {
-    while (from < plan->bytes && is_used_at(plan, from, time))
+    while (from < memory->bytes && is_used_at(memory, from, time))
         from += LIFETIME_ALIGN;
     size_t end = from;
-    while (end < plan->bytes && !is_used_at(plan, end, time))
+    while (end < memory->bytes && !is_used_at(memory, end, time))
         end += LIFETIME_ALIGN;
     *end_out = end;
     return from;

@@ -1,4 +1,4 @@
-/* The memory plan of a network's values and gradients, the same for every backend: where each is stored and from
+/* Where a network's values and gradients are in memory, the same for every backend: where each is stored and from
  * when to when, what is computed in place, and where the gradient of a value with several readers is summed.
  *
  * A backend says how its layers use values (struct value_use) and how large the values are. The plan assigns a
@@ -6,7 +6,7 @@
  * at different times share memory. A backend can add buffers of its own to the block.
  *
  * Times are numbered: forward of every head in order, then, for every head from the last to the first, backward in
- * two phases: the gradients of its parameters, then those of its inputs. */
+ * two passes: the gradients of its parameters, then those of its inputs. */
 #ifndef PIPETRAIN_VALUES_H
 #define PIPETRAIN_VALUES_H
 
@@ -25,15 +25,15 @@ struct lifetime {
 
 /* Assign offsets to `count` buffers so that no two that are in use at the same time overlap. Returns the bytes of the
  * block, or 0 when there is no memory (or no buffer is used). Deterministic. */
-size_t lifetime_plan(struct lifetime *buffers, uint32_t count);
+size_t lifetime_place(struct lifetime *buffers, uint32_t count);
 
-enum value_phase { PHASE_FORWARD, PHASE_PARAMETERS, PHASE_INPUTS };
+enum pass { PASS_FORWARD, PASS_PARAMETERS, PASS_INPUTS };
 
 /* How a backend's implementation of a group uses its values. All 0 is always correct and takes the most memory. */
 struct value_use {
-    /* The last phase that reads the first input, and the result; PHASE_FORWARD: backward does not read it. Other inputs
+    /* The last pass that reads the first input, and the result; PASS_FORWARD: backward does not read it. Other inputs
      * are read in forward only. */
-    enum value_phase in_until, out_until;
+    enum pass in_until, out_until;
     bool out_sign;              /* backward reads only which numbers of the result are above 0 */
     bool in_place;              /* forward may overwrite an input with the result */
     uint32_t in_place_input;    /* this input of the group; other than 0 in evaluation only */
@@ -65,60 +65,61 @@ struct flow {
     uint32_t sum;               /* after the group, `buffer` is added to this buffer; BUFFER_NONE: it is not */
 };
 
-struct value_plan {
+/* Where values and gradients are, in one block of memory. */
+struct value_memory {
     const struct fusion *fusion;        /* lent */
     bool training;
     struct value *values;               /* by value */
     struct flow (*flows)[GROUP_INPUTS_MAX];     /* by head */
     struct lifetime *buffers;
     uint32_t buffer_count, buffer_room;
-    size_t bytes;                       /* of the block, after value_plan_place */
+    size_t bytes;                       /* of the block, after value_memory_place */
 };
 
 /* `bytes` is by value, `uses` by head; neither is kept. 0 or -ENOMEM. */
-int value_plan_open(struct value_plan *plan, const struct fusion *fusion, bool training, const size_t *bytes,
+int value_memory_open(struct value_memory *memory, const struct fusion *fusion, bool training, const size_t *bytes,
                     const struct value_use *uses);
-void value_plan_close(struct value_plan *plan);
+void value_memory_close(struct value_memory *memory);
 
 /* Add a buffer of the backend's own, not yet in use at any time. 0 or -ENOMEM. */
-int value_plan_buffer(struct value_plan *plan, size_t bytes, uint32_t *buffer_out);
+int value_memory_buffer(struct value_memory *memory, size_t bytes, uint32_t *buffer_out);
 /* The buffer is in use at `time`, and between all times given for it. */
-void value_plan_use(struct value_plan *plan, uint32_t buffer, uint32_t time);
-void value_plan_use_always(struct value_plan *plan, uint32_t buffer);
+void value_memory_use(struct value_memory *memory, uint32_t buffer, uint32_t time);
+void value_memory_use_always(struct value_memory *memory, uint32_t buffer);
 /* Assign the offsets, when all buffers and their times are known. 0 or -ENOMEM. */
-int value_plan_place(struct value_plan *plan);
+int value_memory_place(struct value_memory *memory);
 
 /* Must backward compute anything for this head? */
-bool value_plan_needs_grad(const struct value_plan *plan, uint32_t head);
+bool value_memory_needs_grad(const struct value_memory *memory, uint32_t head);
 
-static inline bool value_is_front(const struct value_plan *plan, uint32_t value)
+static inline bool value_is_front(const struct value_memory *memory, uint32_t value)
 {
-    return plan->values[value].widest != value;
+    return memory->values[value].widest != value;
 }
 /* Does the result of the head share the buffer of its first input, as a wider value? */
-static inline bool value_plan_grows(const struct value_plan *plan, uint32_t head)
+static inline bool value_memory_grows(const struct value_memory *memory, uint32_t head)
 {
-    const struct group *const group = &plan->fusion->groups[head];
-    return value_is_front(plan, group->inputs[0]) &&
-           plan->values[group->inputs[0]].widest == plan->values[group->output].widest;
+    const struct group *const group = &memory->fusion->groups[head];
+    return value_is_front(memory, group->inputs[0]) &&
+           memory->values[group->inputs[0]].widest == memory->values[group->output].widest;
 }
 
 /* The first range of the block at or after `from` that is unused at `time`: returns its offset, and its end in
  * *end_out. Returns the bytes of the block when there is none. */
-size_t value_plan_idle(const struct value_plan *plan, uint32_t time, size_t from, size_t *end_out);
+size_t value_memory_idle(const struct value_memory *memory, uint32_t time, size_t from, size_t *end_out);
 
 static inline uint32_t time_forward(uint32_t head)
 {
     return head;
 }
-static inline uint32_t time_parameters(const struct value_plan *plan, uint32_t head)
+static inline uint32_t time_parameters(const struct value_memory *memory, uint32_t head)
 {
-    const uint32_t count = plan->fusion->net->layer_count;
+    const uint32_t count = memory->fusion->net->layer_count;
     return count + 2 * (count - 1 - head);
 }
-static inline uint32_t time_inputs(const struct value_plan *plan, uint32_t head)
+static inline uint32_t time_inputs(const struct value_memory *memory, uint32_t head)
 {
-    return time_parameters(plan, head) + 1;
+    return time_parameters(memory, head) + 1;
 }
 
 #endif

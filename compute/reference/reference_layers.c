@@ -66,7 +66,7 @@ static int dense_backward_inputs(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_dense = {
-    .uses = { .in_until = PHASE_PARAMETERS, .adds = true },
+    .uses = { .in_until = PASS_PARAMETERS, .adds = true },
     .forward = dense_forward,
     .backward_parameters = dense_backward_parameters,
     .backward_inputs = dense_backward_inputs,
@@ -91,7 +91,7 @@ static int relu_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_relu = {
-    .uses = { .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
+    .uses = { .out_until = PASS_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
               .gradient_in_place = true, .adds = true },
     .forward = relu_forward,
     .backward_inputs = relu_backward,
@@ -120,7 +120,7 @@ static int dropout_plan(struct plan *base, uint32_t index)
     if (!plan->base.training)
         return 0;
     dropout_init(&plan->layers[index].dropout, seed, index, layer->rate);
-    return plan_scratch(base, index, plan->base.count * shape_count(layer->out), PHASE_FORWARD, PHASE_INPUTS,
+    return plan_scratch(base, index, plan->base.count * shape_count(layer->out), PASS_FORWARD, PASS_INPUTS,
                         &plan->layers[index].kept);
 }
 
@@ -312,7 +312,7 @@ static int response_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_local_response_norm = {
-    .uses = { .in_until = PHASE_INPUTS, .adds = true },
+    .uses = { .in_until = PASS_INPUTS, .adds = true },
     .forward = response_forward,
     .backward_inputs = response_backward,
 };
@@ -331,7 +331,7 @@ static void batch_norm_use(const struct plan *plan, uint32_t index, struct value
     const bool training = ((const struct plan_base *)plan)->training;
     (void)index;
     *use_out = (struct value_use){
-        .in_until = PHASE_INPUTS,
+        .in_until = PASS_INPUTS,
         .in_place = !training,
         .gradient_in_place = true,
         .adds = true,
@@ -342,7 +342,7 @@ static int batch_norm_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     const size_t bytes = plan->base.net->layers[index].out.channels * sizeof(struct channel);
-    return plan_scratch(base, index, bytes, PHASE_FORWARD, plan->base.training ? PHASE_INPUTS : PHASE_FORWARD,
+    return plan_scratch(base, index, bytes, PASS_FORWARD, plan->base.training ? PASS_INPUTS : PASS_FORWARD,
                         &plan->layers[index].kept);
 }
 

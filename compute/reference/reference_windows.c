@@ -49,9 +49,9 @@ static int conv2d_plan(struct plan *base, uint32_t index)
     struct reference_layer *const state = &plan->layers[index];
     const size_t weights = net->parameters[layer->parameters[PARAMETER_WEIGHT]].count;
     const size_t numbers = plan->base.count * shape_count(layer->in);
-    const int rc = plan_scratch(base, index, weights * sizeof(double), PHASE_PARAMETERS, PHASE_PARAMETERS,
+    const int rc = plan_scratch(base, index, weights * sizeof(double), PASS_PARAMETERS, PASS_PARAMETERS,
                                 &state->weight_sums);
-    return rc != 0 ? rc : plan_scratch(base, index, numbers * sizeof(double), PHASE_INPUTS, PHASE_INPUTS,
+    return rc != 0 ? rc : plan_scratch(base, index, numbers * sizeof(double), PASS_INPUTS, PASS_INPUTS,
                                        &state->in_sums);
 }
 
@@ -155,7 +155,7 @@ static int conv2d_backward_inputs(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_conv2d = {
-    .uses = { .in_until = PHASE_PARAMETERS, .adds = true },
+    .uses = { .in_until = PASS_PARAMETERS, .adds = true },
     .plan = conv2d_plan,
     .forward = conv2d_forward,
     .backward_parameters = conv2d_backward_parameters,
@@ -178,7 +178,7 @@ static int max_pool_plan(struct plan *base, uint32_t index)
     if (!plan->base.training)
         return 0;
     const size_t results = plan->base.count * shape_count(plan->base.net->layers[index].out);
-    return plan_scratch(base, index, results * sizeof(size_t), PHASE_FORWARD, PHASE_INPUTS,
+    return plan_scratch(base, index, results * sizeof(size_t), PASS_FORWARD, PASS_INPUTS,
                         &plan->layers[index].kept);
 }
 

@@ -50,7 +50,7 @@ static void round_weights(const double *shares, double total, uint32_t length, i
 }
 
 /* The picture contains all pixels of the image that the filters reach, so its ends act as the ends of the image. */
-static void plan_axis(struct axis *axis, double begin, double step, enum filter filter,
+static void axis_fill(struct axis *axis, double begin, double step, enum filter filter,
                       const struct pixel_range *pixels, double *shares)
 {
     const double reach = filter_reach(filter, step), narrow = 1 / fmax(step, 1);
@@ -160,8 +160,8 @@ int resize_picture(struct scratch *scratch, const struct picture *picture, const
     if (need_room(&resizing, picture, shape->width, scratch) < 0)
         return -ENOMEM;
     const struct pixel_range columns = { picture->left, picture->width }, rows = { picture->top, picture->height };
-    plan_axis(&resizing.x, resize->column, resize->x_step, view->filter, &columns, resizing.shares);
-    plan_axis(&resizing.y, resize->row, resize->y_step, view->filter, &rows, resizing.shares);
+    axis_fill(&resizing.x, resize->column, resize->x_step, view->filter, &columns, resizing.shares);
+    axis_fill(&resizing.y, resize->row, resize->y_step, view->filter, &rows, resizing.shares);
     const size_t width = (size_t)shape->width * picture->channels;
     const size_t sample_width = (size_t)shape->width * shape->channels;
     for (uint32_t y = 0; y < picture->height; y++)

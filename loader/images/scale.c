@@ -115,15 +115,15 @@ struct scaling {
     bool is_copy;
 };
 
-static int plan_axes(struct scale *scale, const struct picture *picture, const struct augment_view *view,
+static int init_axes(struct scale *scale, const struct picture *picture, const struct augment_view *view,
                      const struct image_shape *shape)
 {
     const struct scale_view x = { view->left, view->width, { picture->left, picture->width }, view->beyond,
                                   view->filter, view->is_flipped };
     const struct scale_view y = { view->top, view->height, { picture->top, picture->height }, view->beyond,
                                   view->filter, false };
-    const int rc = scale_axis_plan(&scale->x, &x, shape->width);
-    return rc == 0 ? scale_axis_plan(&scale->y, &y, shape->height) : rc;
+    const int rc = scale_axis_init(&scale->x, &x, shape->width);
+    return rc == 0 ? scale_axis_init(&scale->y, &y, shape->height) : rc;
 }
 
 static int need_lines(struct scale *scale, struct scaling *scaling)
@@ -198,7 +198,7 @@ int scale_picture(struct scale *scale, const struct picture *picture, const stru
         return resize_picture(&scale->line, picture, view, shape, sample_out);
     struct scaling scaling = { .scale = scale, .picture = picture, .view = view, .shape = shape,
                                .kernel = scale_kernel_find(), .is_copy = view_is_copy(view, shape) };
-    if (!scaling.is_copy && plan_axes(scale, picture, view, shape) < 0)
+    if (!scaling.is_copy && init_axes(scale, picture, view, shape) < 0)
         return -ENOMEM;
     if (need_lines(scale, &scaling) < 0)
         return -ENOMEM;

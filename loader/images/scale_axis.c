@@ -67,7 +67,7 @@ static const struct kernel kernels[] = {
     [FILTER_NEAREST] = { nearest_reach, nearest_weight },
 };
 
-struct planning {
+struct axis_filter {
     const struct scale_view *view;
     const struct kernel *kernel;
     double ratio, reach;
@@ -76,11 +76,11 @@ struct planning {
     double *shares;             /* unscaled weights of one output pixel */
 };
 
-static struct planning planning_of(const struct scale_view *view, uint32_t count)
+static struct axis_filter axis_filter_of(const struct scale_view *view, uint32_t count)
 {
     const struct kernel *const kernel = &kernels[view->filter];
     const double ratio = view->length / count, reach = kernel->reach(ratio);
-    return (struct planning){
+    return (struct axis_filter){
         .view = view,
         .kernel = kernel,
         .ratio = ratio,
@@ -91,18 +91,18 @@ static struct planning planning_of(const struct scale_view *view, uint32_t count
     };
 }
 
-static int need_room(struct scale_axis *axis, struct planning *planning, uint32_t count)
+static int need_room(struct scale_axis *axis, struct axis_filter *filter, uint32_t count)
 {
-    const size_t share_bytes = planning->reached_max * sizeof(*planning->shares);
+    const size_t share_bytes = filter->reached_max * sizeof(*filter->shares);
     const size_t other_bytes = share_bytes + count * sizeof(*axis->ranges);
     size_t bytes;
     if (__builtin_mul_overflow((size_t)count * sizeof(*axis->weights), axis->weight_room, &bytes) ||
         __builtin_add_overflow(bytes, other_bytes, &bytes))
         return -ENOMEM;
-    planning->shares = scratch_need(&axis->memory, bytes);
-    if (planning->shares == NULL)
+    filter->shares = scratch_need(&axis->memory, bytes);
+    if (filter->shares == NULL)
         return -ENOMEM;
-    axis->ranges = (struct pixel_range *)(void *)(planning->shares + planning->reached_max);
+    axis->ranges = (struct pixel_range *)(void *)(filter->shares + filter->reached_max);
     axis->weights = (int16_t *)(void *)(axis->ranges + count);
     return 0;
 }
@@ -118,13 +118,13 @@ static int64_t round_down(double value)
  * rounding. */
 struct reached { int64_t from, end; };
 
-static struct reached find_reached(const struct planning *planning, double center)
+static struct reached find_reached(const struct axis_filter *filter, double center)
 {
-    const int64_t from = round_down(center - planning->reach + 0.5), most = from + planning->reached_max;
-    const int64_t far = round_down(center + planning->reach + 0.5), end = far < most ? far : most;
+    const int64_t from = round_down(center - filter->reach + 0.5), most = from + filter->reached_max;
+    const int64_t far = round_down(center + filter->reach + 0.5), end = far < most ? far : most;
     return (struct reached){
-        .from = from > planning->first ? from : planning->first,
-        .end = end < planning->end ? end : planning->end,
+        .from = from > filter->first ? from : filter->first,
+        .end = end < filter->end ? end : filter->end,
     };
 }
 
@@ -142,21 +142,21 @@ static int32_t round_sum(double sum)
 }
 
 /* Returns the sum of the shares. */
-static double find_shares(const struct planning *planning, const struct reached *reached, double center)
+static double find_shares(const struct axis_filter *filter, const struct reached *reached, double center)
 {
-    double total = 0, *share = planning->shares;
+    double total = 0, *share = filter->shares;
     for (int64_t i = reached->from; i < reached->end; i++)
-        total += *share++ = planning->kernel->weight((double)i + 0.5 - center, planning->ratio);
+        total += *share++ = filter->kernel->weight((double)i + 0.5 - center, filter->ratio);
     return total;
 }
 
 /* Cumulative sums are rounded instead of single weights, so that errors do not add up and a uniform area stays
  * unchanged. */
-static void set_weights(const struct planning *planning, const struct reached *reached, double total,
+static void set_weights(const struct axis_filter *filter, const struct reached *reached, double total,
                         const struct pixel_range *range, int16_t *weights)
 {
-    const struct scale_view *const view = planning->view;
-    const double one = SCALE_ONE / total, *share = planning->shares;
+    const struct scale_view *const view = filter->view;
+    const double one = SCALE_ONE / total, *share = filter->shares;
     double sum = 0;
     int32_t before = 0;
     for (int64_t i = reached->from; i < reached->end; i++) {
@@ -169,29 +169,29 @@ static void set_weights(const struct planning *planning, const struct reached *r
     }
 }
 
-static void plan_pixel(struct scale_axis *axis, const struct planning *planning, uint32_t i, uint32_t place)
+static void weigh_pixel(struct scale_axis *axis, const struct axis_filter *filter, uint32_t i, uint32_t place)
 {
-    const struct scale_view *const view = planning->view;
-    const double center = view->from + (i + 0.5) * planning->ratio;
-    const struct reached reached = find_reached(planning, center);
+    const struct scale_view *const view = filter->view;
+    const double center = view->from + (i + 0.5) * filter->ratio;
+    const struct reached reached = find_reached(filter, center);
     struct pixel_range *const range = &axis->ranges[place];
     int16_t *const weights = axis->weights + (size_t)place * axis->weight_room;
     range->first = clamp_pixel(reached.from, &view->pixels);
     range->count = clamp_pixel(reached.end - 1, &view->pixels) - range->first + 1;
     memset(weights, 0, axis->weight_room * sizeof(*weights));
-    set_weights(planning, &reached, find_shares(planning, &reached, center), range, weights);
+    set_weights(filter, &reached, find_shares(filter, &reached, center), range, weights);
 }
 
-int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count)
+int scale_axis_init(struct scale_axis *axis, const struct scale_view *view, uint32_t count)
 {
-    struct planning planning = planning_of(view, count);
-    const uint32_t most = planning.reached_max;
+    struct axis_filter filter = axis_filter_of(view, count);
+    const uint32_t most = filter.reached_max;
     const uint32_t room = most < view->pixels.count ? most : view->pixels.count;
     axis->weight_room = room + room % 2;
-    if (need_room(axis, &planning, count) < 0)
+    if (need_room(axis, &filter, count) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
-        plan_pixel(axis, &planning, i, view->is_flipped ? count - 1 - i : i);
+        weigh_pixel(axis, &filter, i, view->is_flipped ? count - 1 - i : i);
     return 0;
 }
 

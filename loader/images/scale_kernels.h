@@ -41,7 +41,7 @@ struct scale_view {
  * rest of a pixel that its border cuts: a view of whole pixels gives what that part of the image alone would give.
  * Filters are Pillow's (bicubic: a = -0.5) and get wider when the image is reduced; FILTER_AREA is the mean over the
  * area of an output pixel. 0 or -ENOMEM. */
-int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count);
+int scale_axis_init(struct scale_axis *axis, const struct scale_view *view, uint32_t count);
 void scale_axis_release(struct scale_axis *axis);
 
 /* The input of a vertical sum: consecutive rows and their weights. */

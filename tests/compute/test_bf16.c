@@ -78,14 +78,14 @@ TEST(many_numbers_are_rounded_like_one)
 
 /* ---- against the reference ---- */
 
-/* With large values stored as masks, and with values that are their own masks; in slices, and in one piece. Closes
+/* With large values stored as masks, and with values that are their own masks; in sub-batches, and in one piece. Closes
  * the net. */
 static void compare_with_reference(struct net *net, uint32_t seed, struct network_distances *distances)
 {
     struct network network;
     open_in(&network, net, COUNT, PRECISION_BF16);
     network.backend->large_value_bytes = seed % 2 == 0 ? 0 : network.backend->large_value_bytes;
-    network.backend->slice_bytes = seed % 3 == 0 ? 1 : network.backend->slice_bytes;
+    network.backend->sub_batch_bytes = seed % 3 == 0 ? 1 : network.backend->sub_batch_bytes;
     network_add_distances(&network, COUNT, seed, PRECISION_BF16, distances);
     network_close(&network);
     net_close(net);

@@ -105,33 +105,33 @@ TEST_ON_EACH_BACKEND(blocks_match_the_reference)
     for_each_block(check_block_together, backend);
 }
 
-static uint32_t count_slices(struct network *network, const struct net *net, bool training)
+static uint32_t count_sub_batches(struct network *network, const struct net *net, bool training)
 {
     struct plan *plan;
     uint32_t count = 0;
     assert_int_equal(network->ops->plan(network->backend, SAMPLES, training, &plan), 0);
     for (uint32_t v = 0; v <= net->layer_count; v++)
-        count += value_slice(plan, v) != 0;
+        count += value_sub_batch(plan, v) != 0;
     network->ops->plan_close(plan);
     return count;
 }
 
-/* One sample per thread and slice; the last slice is smaller. */
-static void check_block_in_slices(const char *backend, struct net *net, uint32_t seed)
+/* One sample per thread and sub-batch; the last sub-batch is smaller. */
+static void check_block_in_sub_batches(const char *backend, struct net *net, uint32_t seed)
 {
     struct network network;
     network_open(&network, backend, net, SAMPLES, 1 + seed % 3);
-    network.backend->slice_bytes = 1;
+    network.backend->sub_batch_bytes = 1;
     for (int training = 0; training <= 1; training++)
-        assert_in_range(count_slices(&network, net, training != 0), 1, NET_LAYERS_MAX);
+        assert_in_range(count_sub_batches(&network, net, training != 0), 1, NET_LAYERS_MAX);
     network_compare_with_reference(&network, SAMPLES, seed);
     network_close(&network);
     net_close(net);
 }
 
-TEST(slices_match_the_reference)
+TEST(sub_batches_match_the_reference)
 {
-    for_each_block(check_block_in_slices, "onednn");
+    for_each_block(check_block_in_sub_batches, "onednn");
 }
 
 /* All parameters before one are frozen, also of a convolution whose normalisation then has no backward. */
@@ -142,25 +142,25 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
         if (net->parameters[p].is_trained)
             net_freeze(net, p);
     network_open_settings(&network, backend, net, (struct backend_spec){ .local_max = SAMPLES, .poison = true });
-    network.backend->slice_bytes = 1;
+    network.backend->sub_batch_bytes = 1;
     network_compare_with_reference(&network, SAMPLES, seed);
     network_close(&network);
     net_close(net);
 }
 
-TEST(slices_are_recomputed_where_nothing_before_is_trained)
+TEST(sub_batches_are_recomputed_where_nothing_before_is_trained)
 {
     for_each_block(check_front_frozen, "onednn");
 }
 
-static void compare_poisoned(const char *backend, struct net *net, uint32_t seed, bool in_slices)
+static void compare_poisoned(const char *backend, struct net *net, uint32_t seed, bool in_sub_batches)
 {
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, poisoned;
     network_open(&network, backend, net, COUNT, 1);
     network_open_settings(&poisoned, backend, net, (struct backend_spec){ .local_max = COUNT, .poison = true });
-    if (in_slices)
-        network.backend->slice_bytes = poisoned.backend->slice_bytes = 1;
+    if (in_sub_batches)
+        network.backend->sub_batch_bytes = poisoned.backend->sub_batch_bytes = 1;
     network_draw_weights(&network, seed);
     network_draw_weights(&poisoned, seed);
     network_compare_bits(&poisoned, &network, &input, COUNT);
@@ -175,7 +175,7 @@ static void check_poisoned(const char *backend, struct net *net, uint32_t seed)
     compare_poisoned(backend, net, seed, false);
 }
 
-static void check_slices_poisoned(const char *backend, struct net *net, uint32_t seed)
+static void check_sub_batches_poisoned(const char *backend, struct net *net, uint32_t seed)
 {
     compare_poisoned(backend, net, seed, true);
 }
@@ -188,7 +188,7 @@ static void check_all_poisoned(const char *backend)
 TEST(unused_memory_is_never_read)
 {
     network_for_each_backend(check_all_poisoned);
-    for_each_block(check_slices_poisoned, "onednn");
+    for_each_block(check_sub_batches_poisoned, "onednn");
 }
 
 /* ---- where values grow ---- */
@@ -235,7 +235,7 @@ static void assert_grows(const struct net *net, const struct plan *plan)
         const struct layer *const layer = &net->layers[i];
         if (layer->kind != LAYER_CONCAT || net->layers[layer->inputs[0]].kind != LAYER_CONCAT)
             continue;
-        assert_true(value_plan_grows(&plan->base.values, i));
+        assert_true(value_memory_grows(&plan->base.values, i));
         grown++;
     }
     assert_in_range(grown, 30, NET_LAYERS_MAX);

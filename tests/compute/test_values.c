@@ -23,7 +23,7 @@ static const struct fusion_rule rules[] = {
 struct planned {
     struct net *net;
     struct fusion fusion;
-    struct value_plan plan;
+    struct value_memory plan;
     struct value_use uses[NET_LAYERS_MAX];
     uint32_t own[NET_LAYERS_MAX];       /* a buffer of each head's own, from its forward to its last instant */
     size_t bytes[NET_LAYERS_MAX + 1];
@@ -60,15 +60,15 @@ static struct value_use use_draw(const struct planned *planned, uint32_t head, u
     if (may_be_identity(planned, head) && draw(seed, head, 0, 4) == 0)
         return (struct value_use){ .is_identity = true };
     struct value_use use = {
-        .in_until = (enum value_phase)draw(seed, head, 1, 3),
-        .out_until = (enum value_phase)draw(seed, head, 2, 3),
+        .in_until = (enum pass)draw(seed, head, 1, 3),
+        .out_until = (enum pass)draw(seed, head, 2, 3),
         .out_sign = draw(seed, head, 3, 2) == 0,
         .keeps_sign = draw(seed, head, 4, 2) == 0,
         .gradient_in_place = draw(seed, head, 5, 2) == 0,
         .adds = draw(seed, head, 6, 2) == 0,
         .reads_fronts = draw(seed, head, 10, 8) > 0,
     };
-    use.in_place = use.in_until == PHASE_FORWARD && draw(seed, head, 7, 4) > 0;
+    use.in_place = use.in_until == PASS_FORWARD && draw(seed, head, 7, 4) > 0;
     if (!training && fusion_is_head(&planned->fusion, head))
         use.in_place_input = draw(seed, head, 8, planned->fusion.groups[head].input_count);
     return use;
@@ -76,12 +76,12 @@ static struct value_use use_draw(const struct planned *planned, uint32_t head, u
 
 static void open_own_buffers(struct planned *planned)
 {
-    struct value_plan *const plan = &planned->plan;
+    struct value_memory *const plan = &planned->plan;
     for (uint32_t i = 0; i < planned->net->layer_count; i++) {
-        assert_int_equal(value_plan_buffer(plan, 8 * (1 + i % 20), &planned->own[i]), 0);
-        value_plan_use(plan, planned->own[i], time_forward(i));
+        assert_int_equal(value_memory_buffer(plan, 8 * (1 + i % 20), &planned->own[i]), 0);
+        value_memory_use(plan, planned->own[i], time_forward(i));
         if (plan->training)
-            value_plan_use(plan, planned->own[i], time_inputs(plan, i));
+            value_memory_use(plan, planned->own[i], time_inputs(plan, i));
     }
 }
 
@@ -95,14 +95,14 @@ static void planned_open(struct planned *planned, uint32_t seed, bool training)
         planned->bytes[v] = 8 * WORDS * shape_count(v == 0 ? net->input : net->layers[v - 1].out);
     for (uint32_t i = 0; i < net->layer_count; i++)
         planned->uses[i] = use_draw(planned, i, seed, training);
-    assert_int_equal(value_plan_open(&planned->plan, &planned->fusion, training, planned->bytes, planned->uses), 0);
+    assert_int_equal(value_memory_open(&planned->plan, &planned->fusion, training, planned->bytes, planned->uses), 0);
     open_own_buffers(planned);
-    assert_int_equal(value_plan_place(&planned->plan), 0);
+    assert_int_equal(value_memory_place(&planned->plan), 0);
 }
 
 static void planned_close(struct planned *planned)
 {
-    value_plan_close(&planned->plan);
+    value_memory_close(&planned->plan);
     fusion_close(&planned->fusion);
     net_close(planned->net);
 }
@@ -118,7 +118,7 @@ static uint64_t word_of(enum kind kind, uint32_t index, uint32_t parts)
 }
 
 struct simulation {
-    const struct value_plan *plan;
+    const struct value_memory *plan;
     const struct fusion *fusion;
     const struct value_use *uses;       /* what layers really do */
     const size_t *bytes;                /* by value: its own, of a front not those of the widest */
@@ -169,7 +169,7 @@ static uint32_t buffer_of(const struct simulation *s, uint32_t value)
 static size_t grown_from(const struct simulation *s, uint32_t value)
 {
     const uint32_t maker = value != 0 ? s->fusion->groups[value - 1].head : FUSION_LEFT_OUT;
-    if (maker == FUSION_LEFT_OUT || !value_plan_grows(s->plan, maker))
+    if (maker == FUSION_LEFT_OUT || !value_memory_grows(s->plan, maker))
         return 0;
     return s->bytes[s->fusion->groups[maker].inputs[0]] / 8;
 }
@@ -198,7 +198,7 @@ static void require_signs(struct simulation *s, uint32_t value)
     s->is_right = s->is_right && found == s->same[value];
 }
 
-static bool is_held(const struct value_plan *plan, size_t offset, uint32_t time)
+static bool is_held(const struct value_memory *plan, size_t offset, uint32_t time)
 {
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const struct lifetime *const life = &plan->buffers[b];
@@ -233,7 +233,7 @@ static void run_forward(struct simulation *s, uint32_t head, uint32_t own)
     const struct group *const group = &s->fusion->groups[head];
     const uint32_t over = s->uses[head].in_place_input;
     const uint32_t from = group->inputs[over], to = group->output;
-    const bool is_written_over = buffer_of(s, from) == buffer_of(s, to) && !value_plan_grows(s->plan, head);
+    const bool is_written_over = buffer_of(s, from) == buffer_of(s, to) && !value_memory_grows(s->plan, head);
     check_inputs(s, head, BUFFER_NONE);
     s->same[to] = s->uses[head].is_identity ? s->same[from] : to;
     s->signs[to] = is_written_over && s->uses[head].keeps_sign ? s->same[from] : to;
@@ -322,7 +322,7 @@ static void add_sums(struct simulation *s, uint32_t head)
     }
 }
 
-static void check_reads(struct simulation *s, uint32_t head, enum value_phase phase)
+static void check_reads(struct simulation *s, uint32_t head, enum pass phase)
 {
     const struct group *const group = &s->fusion->groups[head];
     const struct value_use *const use = &s->uses[head];
@@ -346,17 +346,17 @@ static void run_inputs(struct simulation *s, uint32_t head)
 {
     if (!has_flow(s, head))
         return;
-    check_reads(s, head, PHASE_INPUTS);
+    check_reads(s, head, PASS_INPUTS);
     if (!s->uses[head].gradient_early)
         give_gradients(s, head);
-    check_reads(s, head, PHASE_INPUTS);
+    check_reads(s, head, PASS_INPUTS);
     add_sums(s, head);
 }
 
 static void run_backward(struct simulation *s, uint32_t head, uint32_t own)
 {
     require_gradient_above(s, head, 0);
-    check_reads(s, head, PHASE_PARAMETERS);
+    check_reads(s, head, PASS_PARAMETERS);
     poison(s, time_parameters(s->plan, head));
     run_inputs(s, head);
     require(s, all_words(s, own), word_of(KIND_OWN, head, 0));
@@ -374,7 +374,7 @@ static void run_all(struct simulation *s, const uint32_t *own)
             poison(s, time_forward(i));
         }
     for (uint32_t i = layer_count; s->plan->training && i-- > 0;)
-        if (value_plan_needs_grad(s->plan, i))
+        if (value_memory_needs_grad(s->plan, i))
             run_backward(s, i, own[i]);
 }
 
@@ -416,22 +416,22 @@ struct lie { const char *what; bool (*tell)(struct value_use *use); };
 
 static bool reads_its_input_in_backward(struct value_use *use)
 {
-    const bool is_new = use->in_until == PHASE_FORWARD && !use->in_place && !use->is_identity && !use->gradient_early;
-    use->in_until = is_new ? PHASE_INPUTS : use->in_until;
+    const bool is_new = use->in_until == PASS_FORWARD && !use->in_place && !use->is_identity && !use->gradient_early;
+    use->in_until = is_new ? PASS_INPUTS : use->in_until;
     return is_new;
 }
 
 static bool reads_its_result_in_backward(struct value_use *use)
 {
-    const bool is_new = use->out_until == PHASE_FORWARD && !use->is_identity && !use->gradient_early;
-    use->out_until = is_new ? PHASE_INPUTS : use->out_until;
+    const bool is_new = use->out_until == PASS_FORWARD && !use->is_identity && !use->gradient_early;
+    use->out_until = is_new ? PASS_INPUTS : use->out_until;
     use->out_sign = use->out_sign && !is_new;
     return is_new;
 }
 
 static bool reads_more_than_signs(struct value_use *use)
 {
-    const bool is_new = use->out_until != PHASE_FORWARD && use->out_sign;
+    const bool is_new = use->out_until != PASS_FORWARD && use->out_sign;
     use->out_sign = use->out_sign && !is_new;
     return is_new;
 }
@@ -506,7 +506,7 @@ TEST(nothing_is_written_over_a_value_that_others_read)
         for (uint32_t i = 0; i < planned.net->layer_count; i++) {
             const struct group *const group = &planned.fusion.groups[i];
             const uint32_t value = group->head == i ? group->inputs[planned.uses[i].in_place_input] : 0;
-            if (group->head != i || planned.uses[i].is_identity || value_plan_grows(&planned.plan, i) ||
+            if (group->head != i || planned.uses[i].is_identity || value_memory_grows(&planned.plan, i) ||
                 planned.plan.values[value].buffer != planned.plan.values[group->output].buffer)
                 continue;
             assert_int_equal(count_reads_from(&planned.fusion, training ? 0 : i, value), 1);
@@ -543,7 +543,7 @@ static size_t rounded(size_t bytes)
     return (bytes + LIFETIME_ALIGN - 1) / LIFETIME_ALIGN * LIFETIME_ALIGN;
 }
 
-static size_t bytes_held_at(const struct value_plan *plan, uint32_t time)
+static size_t bytes_held_at(const struct value_memory *plan, uint32_t time)
 {
     size_t bytes = 0;
     for (uint32_t b = 0; b < plan->buffer_count; b++)
@@ -557,7 +557,7 @@ TEST(the_block_holds_the_most_at_any_time_and_no_more_than_all)
     size_t blocks = 0, sums = 0;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         planned_open(&planned, seed, true);
-        const struct value_plan *const plan = &planned.plan;
+        const struct value_memory *const plan = &planned.plan;
         size_t sum = 0;
         for (uint32_t b = 0; b < plan->buffer_count; b++)
             sum += rounded(plan->buffers[b].bytes);
@@ -578,7 +578,7 @@ TEST(nothing_goes_back_to_where_nothing_is_trained)
         assert_int_equal(planned.plan.values[0].gradient, BUFFER_NONE);
         for (uint32_t i = 0; i < planned.net->layer_count; i++)
             if (fusion_is_head(&planned.fusion, i) && layer_is_trained(&planned.net->layers[i]))
-                assert_true(value_plan_needs_grad(&planned.plan, i));
+                assert_true(value_memory_needs_grad(&planned.plan, i));
         planned_close(&planned);
     }
 }
@@ -596,7 +596,7 @@ TEST(buffers_alive_together_never_overlap)
             buffers[i] = (struct lifetime){ bytes, first, first + (uint32_t)(random_u64(key, drawn++) % 6), 0 };
             sum += buffers[i].bytes + LIFETIME_ALIGN;
         }
-        const size_t total = lifetime_plan(buffers, 24);
+        const size_t total = lifetime_place(buffers, 24);
         assert_true(total <= sum);
         for (size_t i = 0; i < 24; i++) {
             assert_int_equal(buffers[i].offset % LIFETIME_ALIGN, 0);

@@ -184,9 +184,9 @@ TEST(every_padding_matches_the_reference)
     }
 }
 
-/* ---- slices ---- */
+/* ---- sub-batches ---- */
 
-/* The smallest workspace with which samples are computed in slices; 0: none. */
+/* The smallest workspace with which samples are computed in sub-batches; 0: none. */
 static size_t find_narrow_room(const struct net *net, uint32_t threads)
 {
     for (size_t room = (size_t)1 << 20; room < (size_t)64 << 20; room += room / 4) {
@@ -228,7 +228,7 @@ static bool compare_in_narrow_room(struct shape shape, uint32_t threads, bool wi
     return room != 0;
 }
 
-TEST(samples_are_sliced_to_fit_the_workspace)
+TEST(samples_are_split_to_fit_the_workspace)
 {
     enum { SHAPES = 3 };
     static const struct shape shapes[SHAPES] = { { 16, 24, 20 }, { 24, 24, 24 }, { 16, 22, 21 } };
@@ -252,7 +252,7 @@ static uint32_t samples_of(size_t room, uint32_t count, bool training)
     return samples;
 }
 
-TEST(slices_are_as_large_as_the_workspace_allows)
+TEST(sub_batches_are_as_large_as_the_workspace_allows)
 {
     need_winograd();
     for (int training = 0; training <= 1; training++) {

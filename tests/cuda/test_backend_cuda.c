@@ -238,7 +238,7 @@ static void assert_grows(const struct net *net, const struct plan_base *base)
         const struct layer *const layer = &net->layers[i];
         if (layer->kind != LAYER_CONCAT || net->layers[layer->inputs[0]].kind != LAYER_CONCAT)
             continue;
-        assert_true(value_plan_grows(&base->values, i));
+        assert_true(value_memory_grows(&base->values, i));
         grown++;
     }
     assert_in_range(grown, 30, NET_LAYERS_MAX);

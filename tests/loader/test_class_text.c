@@ -74,7 +74,7 @@ TEST(only_the_name_of_another_class_is_wrong)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct class_texts texts;
         struct class_names names;
-        struct class_text_tally tally = { .wrong = 0 };
+        struct class_text_counts tally = { .wrong = 0 };
         uint8_t payload[256];
         open_texts(&texts, &names, cases[i].list);
         const size_t bytes = write_record(cases[i].synset, cases[i].text, payload, sizeof(payload));
@@ -90,7 +90,7 @@ TEST(tallies_joined_in_any_order_have_the_first_wrong_record)
 {
     struct class_texts texts;
     struct class_names names;
-    struct class_text_tally tallies[3] = { { .wrong = 0 }, { .wrong = 0 }, { .wrong = 0 } };
+    struct class_text_counts tallies[3] = { { .wrong = 0 }, { .wrong = 0 }, { .wrong = 0 } };
     static const char *const said[] = { "ant", "ant", "sea lion", "crane2", "ant" };
     open_texts(&texts, &names, animals);
     for (uint64_t i = 0; i < 15; i++) {
@@ -100,14 +100,15 @@ TEST(tallies_joined_in_any_order_have_the_first_wrong_record)
     }
     for (size_t first = 0; first < 3; first++) {
         char text[512];
-        struct class_text_tally all = { .wrong = 0 };
+        struct class_text_counts all = { .wrong = 0 };
         for (size_t i = 0; i < 3; i++)
-            class_text_tally_join(&all, &tallies[(first + i) % 3]);
+            class_text_counts_join(&all, &tallies[(first + i) % 3]);
         assert_true(all.right == 9 && all.wrong == 6 && all.record == 2);
-        assert_false(class_text_tally_contradicts(&all));
-        class_text_tally_describe(&all, &texts, 0, "names.txt", "a: record 2", text, sizeof(text));
-        assert_string_equal(text, "label 0 is ant in names.txt, but sea lion in a: record 2 (6 of 15 records name another "
-                                  "class than their label)");
+        assert_false(class_text_counts_contradicts(&all));
+        class_text_counts_describe(&all, &texts, 0, "names.txt", "a: record 2", text, sizeof(text));
+        assert_string_equal(text,
+                            "label 0 is ant in names.txt, but sea lion in a: record 2 (6 of 15 records name another "
+                            "class than their label)");
     }
     class_texts_close(&texts);
     class_names_release(&names);
@@ -172,8 +173,9 @@ TEST(a_census_names_the_label_and_both_records_whatever_their_order)
         const struct class_census_result result = class_census_end(&census);
         assert_true(result.usual->record == 0 && result.strange->record == 4);
         class_census_describe(&result, "a: record 0", "b: record 4", text, sizeof(text));
-        assert_string_equal(text, "label 3 is ant in a: record 0, but bee in b: record 4 (4 of 12 records name another class "
-                                  "than most of their label)");
+        assert_string_equal(text,
+                            "label 3 is ant in a: record 0, but bee in b: record 4 (4 of 12 records name another class "
+                            "than most of their label)");
         class_census_release(&census);
     }
 }

@@ -257,7 +257,7 @@ TEST(every_kernel_gives_the_results_of_the_plain_loops)
         const struct scale_view view = { 0, picture.width, { 0, picture.width }, BEYOND_ZERO,
                                          (enum filter)(round % FILTER_COUNT), round % 2 == 1 };
         const uint32_t count = draw(1, SIDE_MAX);
-        assert_int_equal(scale_axis_plan(&axis, &view, count), 0);
+        assert_int_equal(scale_axis_init(&axis, &view, count), 0);
         for (size_t i = 0; i < scale_kernel_count; i++)
             if (scale_kernels[i]->is_supported())
                 try_kernel(scale_kernels[i], &picture, &axis, count);

@@ -23,7 +23,7 @@
 /* The statistics of one thread of the scan. */
 struct gatherer {
     struct shards_statistics statistics;
-    struct class_text_tally texts;
+    struct class_text_counts texts;
     struct class_census census;         /* if no list names the labels */
     bool is_short_of_memory;
 };
@@ -322,16 +322,16 @@ static int report_census(struct gathering *gathering, const struct shards_reques
 static void report_texts(struct gathering *gathering, const struct shards_request *request,
                          const struct shard_list *list)
 {
-    struct class_text_tally all = { .wrong = 0 };
+    struct class_text_counts all = { .wrong = 0 };
     char text[2048], where[1024];
     for (uint64_t i = 0; i < request->jobs; i++)
-        class_text_tally_join(&all, &gathering->gatherers[i].texts);
+        class_text_counts_join(&all, &gathering->gatherers[i].texts);
     if (all.wrong == 0)
         return;
     name_record(list, all.record, where, sizeof(where));
-    class_text_tally_describe(&all, &gathering->texts, all.label, gathering->known.path, where, text, sizeof(text));
-    log_message(class_text_tally_contradicts(&all) ? LOG_ERROR : LOG_RUN, "stats: %s", text);
-    gathering->damages += class_text_tally_contradicts(&all);
+    class_text_counts_describe(&all, &gathering->texts, all.label, gathering->known.path, where, text, sizeof(text));
+    log_message(class_text_counts_contradicts(&all) ? LOG_ERROR : LOG_RUN, "stats: %s", text);
+    gathering->damages += class_text_counts_contradicts(&all);
 }
 
 static int gather_and_print(struct gathering *gathering, const struct shards_request *request,

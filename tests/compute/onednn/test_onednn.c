@@ -274,7 +274,7 @@ static struct plan *plan_make(struct network *network, uint32_t count, bool trai
     return plan;
 }
 
-TEST(slices_of_any_size_share_memory_and_sum_to_the_whole)
+TEST(batches_of_any_size_share_memory_and_sum_to_the_whole)
 {
     struct digits digits;
     digits_open(&digits, true, 9, 2, 4);

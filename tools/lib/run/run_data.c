@@ -298,14 +298,14 @@ static void name_place(const struct dataset *dataset, uint64_t id, char text_out
 }
 
 static void report_texts(const struct dataset *dataset, const struct class_texts *texts, const char *path,
-                         const struct class_text_tally *tally, struct problems *problems)
+                         const struct class_text_counts *tally, struct problems *problems)
 {
     char text[2 * NAME_TEXT_BYTES], where[NAME_TEXT_BYTES];
     const char *const what_set = dataset->options.what;
     name_place(dataset, tally->record, where);
-    class_text_tally_describe(tally, texts, (int64_t)tally->label - dataset->options.label_offset, path, where, text,
+    class_text_counts_describe(tally, texts, (int64_t)tally->label - dataset->options.label_offset, path, where, text,
                               sizeof(text));
-    if (class_text_tally_contradicts(tally))
+    if (class_text_counts_contradicts(tally))
         problems_add(problems, "pipetrain", "%s: %s: the names are in another order or of another set, or "
                      "data.label_offset is wrong: correct them", what_set, text);
     else
@@ -313,10 +313,10 @@ static void report_texts(const struct dataset *dataset, const struct class_texts
 }
 
 static int compare_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
-                         struct class_text_tally *tally_out, struct problems *problems)
+                         struct class_text_counts *tally_out, struct problems *problems)
 {
     struct class_texts texts = { .names = NULL };
-    struct class_text_tally tally = { .wrong = 0 };
+    struct class_text_counts tally = { .wrong = 0 };
     *tally_out = tally;
     if (dataset == NULL || names->count == 0)
         return 0;
@@ -355,7 +355,7 @@ static int check_said(const struct dataset *first, const struct dataset *validat
     struct class_census census = { .count = 0 };
     struct class_census_result result = { .right = 0 };
     struct class_names names = { .count = 0 };
-    struct class_text_tally tally;
+    struct class_text_counts tally;
     int rc = class_census_make(&census, first);
     if (rc == 0) {
         result = class_census_end(&census);
@@ -375,7 +375,7 @@ static int check_said(const struct dataset *first, const struct dataset *validat
 int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
                          struct problems *problems)
 {
-    struct class_text_tally tally;
+    struct class_text_counts tally;
     return names->count == 0 ? check_said(dataset, NULL, problems)
                              : compare_texts(dataset, names, path, &tally, problems);
 }
@@ -387,7 +387,7 @@ static int check_texts(struct dataset *const datasets[PHASE_COUNT], bool is_shar
     const struct dataset *const validation = is_shared ? NULL : datasets[PHASE_EVALUATE];
     const bool has_own = validation != NULL && (validation->class_names.count > 0 || train == NULL);
     const struct dataset *const named = has_own ? validation : train;
-    struct class_text_tally of_train = { .wrong = 0 }, tally = { .wrong = 0 };
+    struct class_text_counts of_train = { .wrong = 0 }, tally = { .wrong = 0 };
     if (train != NULL && train->class_names.count == 0 && !has_own)
         return check_said(train, validation, problems);
     int rc = train == NULL ? 0
@@ -420,8 +420,10 @@ static void report_untrained(const struct dataset *dataset, const struct label_s
     char shown[NAME_TEXT_BYTES];
     log_escape(name, strlen(name), shown, sizeof(shown));
     if (count > 0)
-        log_message(LOG_RUN, "train: data.validation_split leaves %" PRIu32 " class%s without a training record, such as "
-                    "label %" PRId64 "%s%s", count, count == 1 ? "" : "es", first, *shown != '\0' ? ", " : "", shown);
+        log_message(LOG_RUN,
+                    "train: data.validation_split leaves %" PRIu32 " class%s without a training record, such as "
+                    "label %" PRId64 "%s%s",
+                    count, count == 1 ? "" : "es", first, *shown != '\0' ? ", " : "", shown);
 }
 
 /* Tell of classes of which every record is held out, where all labels can be read. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/text/utf8.h"
+
 static bool reserve(struct json *json, size_t more)
 {
     if (json->failed)
@@ -53,28 +55,9 @@ static void put_line_start(struct json *json)
         put_text(json, "  ");
 }
 
-/* The bytes of a well-formed UTF-8 character at `text` and its code point, or 0. */
-static size_t utf8_decode(const unsigned char *text, uint32_t *code_out)
+static const char *short_escape(char character)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const size_t bytes = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2
-                       : text[0] < 0xf0 ? 3 : text[0] < 0xf5 ? 4 : 0;
-    uint32_t code = bytes < 2 ? text[0] : text[0] & (0xffu >> (bytes + 1));
-
-    for (size_t i = 1; i < bytes; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    if (bytes > 1 && (code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)))
-        return 0;
-    *code_out = code;
-    return bytes;
-}
-
-static const char *short_escape(uint32_t code)
-{
-    switch (code) {
+    switch (character) {
     case '"': return "\\\"";
     case '\\': return "\\\\";
     case '\n': return "\\n";
@@ -84,41 +67,32 @@ static const char *short_escape(uint32_t code)
     }
 }
 
-/* Characters that affect the text around them when it is displayed: controls, line separators and directional ones. */
-static bool is_control(uint32_t code)
+/* Writes the first character of `bytes` >= 1; a byte that is not UTF-8 becomes U+FFFD. Returns the bytes read. */
+static size_t put_character(struct json *json, const char *at, size_t bytes)
 {
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
-
-/* Writes one character; a byte that is not UTF-8 becomes U+FFFD. Returns the bytes read. */
-static size_t put_character(struct json *json, const char *at)
-{
-    uint32_t code = 0;
-    const size_t bytes = utf8_decode((const unsigned char *)at, &code);
-
-    if (bytes == 0) {
+    const size_t length = utf8_character_bytes(at, bytes);
+    if (length == 0) {
         put_text(json, "\\ufffd");
         return 1;
     }
-    const char *escape = short_escape(code);
+    const char *escape = short_escape(at[0]);
     if (escape != NULL) {
         put_text(json, escape);
-    } else if (is_control(code)) {
+    } else if (utf8_is_control(at, length)) {
         char text[16];
-        snprintf(text, sizeof(text), "\\u%04x", (unsigned)code);
+        snprintf(text, sizeof(text), "\\u%04x", (unsigned)utf8_code_point(at, length));
         put_text(json, text);
     } else {
-        put(json, at, bytes);
+        put(json, at, length);
     }
-    return bytes;
+    return length;
 }
 
 static void put_quoted(struct json *json, const char *value)
 {
     put_text(json, "\"");
-    while (*value)
-        value += put_character(json, value);
+    for (size_t left = strlen(value), done; left > 0; left -= done, value += done)
+        done = put_character(json, value, left);
     put_text(json, "\"");
 }
 

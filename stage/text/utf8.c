@@ -1,7 +1,6 @@
 /* UTF-8 by the table of well-formed sequences (RFC 3629). */
 #include "stage/text/utf8.h"
 
-#include <stdint.h>
 #include <string.h>
 
 /* By lead byte: how many bytes follow, and the range of the first of them. */
@@ -33,6 +32,14 @@ size_t utf8_character_bytes(const char *text, size_t bytes)
     return lead->following + 1u;
 }
 
+uint32_t utf8_code_point(const char *character, size_t bytes)
+{
+    uint32_t code = bytes == 1 ? (uint8_t)character[0] : (uint8_t)character[0] & (0xffu >> (bytes + 1));
+    for (size_t i = 1; i < bytes; i++)
+        code = code << 6 | ((uint8_t)character[i] & 0x3fu);
+    return code;
+}
+
 size_t utf8_valid_bytes(const char *text, size_t bytes)
 {
     size_t valid = 0;
@@ -54,24 +61,9 @@ int utf8_cut(const char *text, size_t most)
     return (int)bytes;
 }
 
-/* Control characters outside ASCII: the first and last of each range. */
-struct range { const char *first, *last; };
-static const struct range controls[] = {
-    { "\xc2\x80", "\xc2\x9f" },                   /* U+0080 to U+009F */
-    { "\xd8\x9c", "\xd8\x9c" },                   /* U+061C */
-    { "\xe2\x80\x8e", "\xe2\x80\x8f" },           /* U+200E, U+200F */
-    { "\xe2\x80\xa8", "\xe2\x80\xae" },           /* U+2028 to U+202E */
-    { "\xe2\x81\xa6", "\xe2\x81\xa9" },           /* U+2066 to U+2069 */
-};
-
 bool utf8_is_control(const char *character, size_t bytes)
 {
-    const uint8_t first = (uint8_t)character[0];
-    if (bytes == 1)
-        return first < 0x20 || first == 0x7f;
-    for (size_t i = 0; i < sizeof(controls) / sizeof(*controls); i++)
-        if (strlen(controls[i].first) == bytes && memcmp(character, controls[i].first, bytes) >= 0 &&
-            memcmp(character, controls[i].last, bytes) <= 0)
-            return true;
-    return false;
+    const uint32_t code = utf8_code_point(character, bytes);
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }

@@ -4,9 +4,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Length of the character at the start of `text`, which holds `bytes` >= 1; 0 when it is not well-formed. */
 size_t utf8_character_bytes(const char *text, size_t bytes);
+/* The code point of a well-formed character of so many bytes. */
+uint32_t utf8_code_point(const char *character, size_t bytes);
 /* Bytes of `text` that are well-formed UTF-8 from the start: `bytes` when all are. */
 size_t utf8_valid_bytes(const char *text, size_t bytes);
 /* Bytes of a text, `most` or a few less, with which no character is cut: for "%.*s". */

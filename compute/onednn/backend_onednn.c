@@ -1,5 +1,6 @@
-/* The CPU backend on oneDNN: opening, memory, and operations over ranges of the arenas. Used from the tower's
- * thread, whose OpenMP team oneDNN and our own loops share. */
+/* The CPU backend on oneDNN: opening, memory, operations over ranges of the arenas, plans and their steps. Used from
+ * the tower's thread, whose OpenMP team oneDNN and our own loops share. Everything is allocated when a plan is made; a
+ * step only runs it. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -7,11 +8,46 @@
 #include <stdlib.h>
 
 #include "compute/floats.h"
+#include "compute/mixing.h"
 #include "compute/team.h"
 
 #define LARGE_VALUE_BYTES ((size_t)32 << 20)    /* larger than any cache */
 #define SUB_BATCH_BYTES ((size_t)2 << 20)           /* the second-level caches of two threads */
 #define UPDATE_GRAIN 16u                        /* floats: 64 bytes, a multiple of every vector */
+
+static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
+    [LAYER_CONV2D] = &onednn_weighted_ops,
+    [LAYER_DENSE] = &onednn_weighted_ops,
+    [LAYER_BATCH_NORM] = &onednn_batch_norm_ops,
+    [LAYER_RELU] = &onednn_relu_ops,
+    [LAYER_MAX_POOL] = &onednn_max_pool_ops,
+    [LAYER_AVERAGE_POOL] = &onednn_average_pool_ops,
+    [LAYER_DROPOUT] = &onednn_dropout_ops,
+    [LAYER_LOCAL_RESPONSE_NORM] = &onednn_response_ops,
+    [LAYER_ADD] = &onednn_add_ops,
+    [LAYER_CONCAT] = &onednn_concat_ops,
+    [LAYER_PAD_CHANNELS] = &onednn_pad_channels_ops,
+    [LAYER_AUXILIARY_LOSS] = &onednn_loss_ops,
+    [LAYER_SOFTMAX_LOSS] = &onednn_loss_ops,
+};
+
+const struct fusion_rule onednn_rules[] = {
+    { .head = LAYER_CONV2D, .tail_count = 3, .tail = { LAYER_BATCH_NORM, LAYER_ADD, LAYER_RELU },
+      .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_ADD }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_RELU }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_BATCH_NORM }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_ADD }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_ADD } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .use = RULE_TRAINING },
+};
+
+const uint32_t onednn_rule_count = sizeof(onednn_rules) / sizeof(onednn_rules[0]);
 
 static void onednn_close(struct backend *backend)
 {
@@ -262,6 +298,174 @@ static int onednn_from_bf16(struct backend *backend, const uint16_t *halves, flo
 {
     return range_run(backend, count, from_bf16_part, (struct range){ .halves = halves, .floats = floats });
 }
+
+/* ---- making a plan ---- */
+
+/* 0 when sizes could overflow: a plan holds a few copies of the largest value, in bytes. */
+static size_t value_bytes(const struct plan *plan, uint32_t value)
+{
+    const size_t count = tensor_count(&plan->tensors[value]), bytes = value_size(plan_type(plan));
+    const size_t most = SIZE_MAX / 64 / bytes / plan->base.count / plan->base.net->layer_count;
+    const uint32_t sub_batch = count < most ? value_sub_batch(plan, value) : 0;
+    return count < most ? (sub_batch != 0 ? sub_batch : plan->base.count) * count * bytes : 0;
+}
+
+static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
+{
+    void *const sum = plan_data(plan, to);
+    elementwise_run(plan, value_total(plan, value),
+                    &(struct elementwise){ .from = plan_data(plan, from), .addend = sum, .to = sum });
+    return 0;
+}
+
+/* The value plan has decided which values are stored in the first channels of a wider one. */
+static void set_tensor_widths(struct plan *plan)
+{
+    const struct value_memory *const values = &plan->base.values;
+    for (uint32_t v = 0; v <= plan->base.net->layer_count; v++)
+        if (value_is_front(values, v))
+            plan->tensors[v].width = plan->tensors[values->values[v].widest].shape.channels;
+}
+
+static int open_buffers(struct plan *plan)
+{
+    set_tensor_widths(plan);
+    int rc = plan_buffer(plan, plan->base.count * sizeof(struct mixed_label), &plan->labels);
+    if (rc == 0)
+        rc = plan_buffer(plan, 0, &plan->scratch);
+    if (rc != 0)
+        return rc;
+    value_memory_use_always(&plan->base.values, plan->labels);
+    value_memory_use_always(&plan->base.values, plan->scratch);
+    return 0;
+}
+
+static const struct plan_ops onednn_plan_ops = {
+    .layers = layer_table,
+    .rules = onednn_rules,
+    .rule_count = sizeof(onednn_rules) / sizeof(onednn_rules[0]),
+    .value_bytes = value_bytes,
+    .add = add_gradient,
+    .begin = open_buffers,
+};
+
+static int open_tensors(struct plan *plan)
+{
+    const struct backend *const backend = plan_backend(plan);
+    const uint32_t layer_count = plan->base.net->layer_count;
+    plan->tensors = calloc((size_t)layer_count + 1, sizeof(*plan->tensors));
+    if (plan->tensors == NULL)
+        return -ENOMEM;
+    for (uint32_t v = 0; v <= layer_count; v++)
+        plan->tensors[v] =
+            (struct tensor_layout){ backend->type, plan_shape(&plan->base,
+                                                              v), backend->blocks[v], backend->is_nhwc, 0 };
+    return 0;
+}
+
+static void onednn_plan_close(struct plan *plan)
+{
+    if (plan == NULL)
+        return;
+    plan_base_close(&plan->base);
+    for (uint32_t i = 0; i < plan->memory_count; i++)
+        dnnl_memory_destroy(plan->memories[i].memory);
+    free(plan->memories);
+    free(plan->tensors);
+    free(plan);
+}
+
+static int onednn_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
+{
+    struct plan *const plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return -ENOMEM;
+    plan->base = (struct plan_base){
+        .backend = backend, .ops = &onednn_plan_ops, .net = backend->spec.net, .count = count, .training = training };
+    int rc = open_tensors(plan);
+    if (rc == 0)
+        rc = nn_jit_result(plan_base_open(&plan->base));
+    if (rc != 0) {
+        onednn_plan_close(plan);
+        return rc;
+    }
+    if (plan->base.values.bytes > backend->pool_needed)
+        backend->pool_needed = plan->base.values.bytes;
+    *plan_out = plan;
+    return 0;
+}
+
+/* ---- a step ---- */
+
+static int onednn_input(struct plan *plan, const struct backend_input *input)
+{
+    const int rc = plan->bound != plan_backend(plan)->base.pool ? plan_bind_memories(plan) : 0;
+    if (rc != 0)
+        return rc;
+    plan->epoch = input->epoch;
+    plan->first_position = input->first_position;
+    struct mixed_label *const labels = plan_data(plan, plan->labels);
+    for (uint32_t i = 0; i < plan->base.count; i++)
+        labels[i] = mixing_label(input->mixes, input->labels, i, plan->base.count);
+    input_convert(plan, input);
+    return 0;
+}
+
+static int onednn_forward(struct plan *plan)
+{
+    plan->result = (struct backend_result){ .loss_scale = 1 };
+    return plan_base_forward(&plan->base);
+}
+
+static int onednn_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
+{
+    return plan_base_backward(&plan->base, layer_done, arg);
+}
+
+static int onednn_result(struct plan *plan, struct backend_result *result_out)
+{
+    *result_out = plan->result;
+    return 0;
+}
+
+/* ---- describing ---- */
+
+static const char *layout_name(const struct tensor_layout *tensor)
+{
+    if (tensor->is_nhwc)
+        return "nhwc";
+    return tensor->block == 8 ? "nChw8c" : tensor->block == 16 ? "nChw16c" : tensor->block == 1 ? "nchw" : "nhwc";
+}
+
+static void describe_layer(const struct plan *plan, uint32_t i, char *text, size_t text_size)
+{
+    const struct layer *const layer = plan_layer(plan, i);
+    const uint32_t head = plan_group(&plan->base, i)->head;
+    if (head == FUSION_LEFT_OUT)
+        snprintf(text, text_size, "in training only");
+    else if (head != i)
+        snprintf(text, text_size, "in %s", plan_layer(plan, head)->name);
+    else if (layer_has(layer, PARAMETER_WEIGHT))
+        weighted_describe(plan, i, text, text_size);
+    else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
+        snprintf(text, text_size, "none");
+    else
+        snprintf(text, text_size, "own loop");
+}
+
+static void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
+{
+    for (uint32_t i = 0; i < plan->base.net->layer_count; i++) {
+        const struct layer *const layer = plan_layer(plan, i);
+        char how[512], line[768];
+        describe_layer(plan, i, how, sizeof(how));
+        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->tensors[layer->inputs[0] + 1]),
+                 layout_name(&plan->tensors[i + 1]), how);
+        write(arg, line);
+    }
+}
+
+/* ---- the table ---- */
 
 static void put_onednn(char *text, size_t text_size)
 {

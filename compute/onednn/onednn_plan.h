@@ -74,6 +74,8 @@ static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_
 }
 /* A oneDNN memory object, owned by the plan. 0 or a negative errno. */
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out);
+/* Points all oneDNN memories into the backend's pool, which may have moved. 0 or a negative errno. */
+int plan_bind_memories(struct plan *plan);
 
 static inline enum value_type plan_type(const struct plan *plan)
 {
@@ -279,14 +281,7 @@ void relu_store_mask(const struct plan *plan, uint32_t value, uint32_t mask);
 /* Converts the uint8 pixels of a batch, mixed where requested, to value 0. */
 void input_convert(const struct plan *plan, const struct backend_input *input);
 
-/* Rows of struct backend_ops, see compute/backend.h. */
-int onednn_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
-void onednn_plan_close(struct plan *plan);
-void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg);
-int onednn_input(struct plan *plan, const struct backend_input *input);
-int onednn_forward(struct plan *plan);
-int onednn_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
-int onednn_result(struct plan *plan, struct backend_result *result_out);
+/* Rows of struct backend_ops of other files, see compute/backend.h. */
 int onednn_logits(struct plan *plan, float *logits_out);
 int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);

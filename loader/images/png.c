@@ -10,7 +10,8 @@
 #include "loader/images/picture.h"
 #include "loader/images/scratch.h"
 
-/* The largest width or height, and the largest chunk that is not pixels (colour profile, text); its content is unused. */
+/* The largest width or height, and the largest chunk that is not pixels (colour profile, text); its content is
+ * unused. */
 #define SIDE_MAX 65535u
 #define CHUNK_BYTES_MAX ((size_t)16 << 20)
 #define ROW_PIXEL_BYTES 8u      /* of four channels of 16 bits */

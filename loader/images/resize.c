@@ -1,9 +1,11 @@
 /* Pillow's Image.resize, bit for bit. Called by decoders for every image that is resized as a whole. */
-#include "loader/images/scale.h"
+#include "loader/images/resize.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+
+#include "loader/images/pixel_row.h"
 
 /* Pillow's weights have 22 fraction bits: 32 bits less 8 for the pixel and 2 for overshooting sums. */
 #define WEIGHT_BITS 22
@@ -174,7 +176,7 @@ int resize_picture(struct scratch *scratch, const struct picture *picture, const
         if (is_converted)
             channels_convert(row, picture->channels, shape->width, row_out);
         if (view->is_flipped)
-            view_mirror_row(row_out, shape->width, shape->channels);
+            row_mirror(row_out, shape->width, shape->channels);
     }
     return 0;
 }

@@ -2,40 +2,14 @@
  * cut, scaled, mirrored or converted to another number of channels. */
 #include "loader/images/scale.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "loader/images/pixel_row.h"
+#include "loader/images/resize.h"
 #include "loader/images/scale_kernels.h"
-
-/* ---- channels ---- */
-
-/* ITU-R BT.601 with 16 fraction bits. */
-#define LUMA_RED 19595u
-#define LUMA_GREEN 38470u
-#define LUMA_BLUE 7471u
-
-static void to_colour(const uint8_t *pixels, size_t count, uint8_t *out)
-{
-    for (size_t i = 0; i < count; i++)
-        memset(out + 3 * i, pixels[i], 3);
-}
-
-static void to_grey(const uint8_t *pixels, size_t count, uint8_t *out)
-{
-    for (size_t i = 0; i < count; i++) {
-        const uint8_t *const pixel = pixels + 3 * i;
-        out[i] = (uint8_t)((LUMA_RED * pixel[0] + LUMA_GREEN * pixel[1] + LUMA_BLUE * pixel[2] + 0x8000u) >> 16);
-    }
-}
-
-void channels_convert(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *out)
-{
-    assert(channels == 1 || channels == 3);
-    (channels == 1 ? to_colour : to_grey)(pixels, count, out);
-}
 
 /* ---- copying ---- */
 
@@ -52,17 +26,6 @@ static void fill(const uint8_t *pixel, uint32_t channels, enum beyond beyond, si
         memset(out, 0, count * channels);
     for (size_t i = 0; i < count && beyond == BEYOND_EDGE; i++)
         memcpy(out + i * channels, pixel, channels);
-}
-
-void view_mirror_row(uint8_t *row, uint32_t width, uint32_t channels)
-{
-    for (size_t left = 0, right = width - 1; left < right; left++, right--) {
-        for (uint32_t c = 0; c < channels; c++) {
-            const uint8_t kept = row[left * channels + c];
-            row[left * channels + c] = row[right * channels + c];
-            row[right * channels + c] = kept;
-        }
-    }
 }
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -98,7 +61,7 @@ static void view_copy_row(const struct picture *picture, const struct augment_vi
     copy_columns(picture, picture->pixels + (size_t)nearest * picture->row_bytes, (int64_t)view->left, width,
                  view->beyond, row_out);
     if (view->is_flipped)
-        view_mirror_row(row_out, width, picture->channels);
+        row_mirror(row_out, width, picture->channels);
 }
 
 /* ---- scaling ---- */

@@ -1,0 +1,16 @@
+/* From a picture to a sample as Pillow resizes: the other way than scale.h, for views with a `resize`. */
+#ifndef PIPETRAIN_RESIZE_H
+#define PIPETRAIN_RESIZE_H
+
+#include "loader/images/image.h"
+#include "loader/images/picture.h"
+#include "loader/images/scratch.h"
+
+/* Resize the image as a whole, as Pillow does, and cut the sample out: torchvision's Resize and CenterCrop, bit for
+ * bit. (scale_picture computes the cut part only and rounds once; its pixels sometimes differ from Pillow's by 1.) The
+ * picture is not reduced and contains what the view touches; channels are as for scale_picture. Columns are summed
+ * first and rounded to bytes, then rows. 0 or -ENOMEM. */
+int resize_picture(struct scratch *scratch, const struct picture *picture, const struct augment_view *view,
+                   const struct image_shape *shape, uint8_t *sample_out);
+
+#endif

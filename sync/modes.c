@@ -1,5 +1,5 @@
 /* The modes of synchronisation, and their table. sync.c has the parts that they are made of; doc/sync.md compares them
- * for users. Called from the towers' threads. */
+ * for users. Called by the trainer, in each step of a tower. */
 #include "sync/sync.h"
 
 #include "sync/reduce_server.h"
@@ -10,11 +10,6 @@
     { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true }
 
 /* ---- what several modes do ---- */
-
-static int start_gradients(struct sync *sync, const struct local_batch *local, uint32_t bucket)
-{
-    return sync_start_gradients(sync, bucket, local->number);
-}
 
 /* Batch statistics are each tower's own in training, except with slices. Their mean, weighted by samples, replaces them
  * before an evaluation and at the end of the run. */
@@ -46,8 +41,8 @@ static int await_and_update(struct sync *sync, const struct local_batch *local, 
 
 /* ---- replicated ---- */
 
-/* Gradients are summed over the towers, bucket by bucket while backward continues. Each bucket is updated as soon as its
- * sum is there, in every tower alike: the towers stay equal. */
+/* Gradients are summed over the towers, bucket by bucket while backward continues. Each bucket is updated as soon as
+ * its sum is there, in every tower alike: the towers stay equal. */
 static int replicated_apply(struct sync *sync, const struct local_batch *local)
 {
     int rc = 0;
@@ -64,7 +59,7 @@ static const struct sync_ops replicated_ops = {
     .ends_whole = true,
     .sums = GRADIENTS_AND_STATISTICS,
     .before_forward = average_statistics,
-    .bucket_ready = start_gradients,
+    .bucket_ready = sync_start_gradients,
     .apply = replicated_apply,
     .finish = finish_statistics,
 };
@@ -150,7 +145,7 @@ static const struct sync_ops server_device_ops = {
     .has_owners = true,
     .sums = GRADIENTS_AND_STATISTICS,
     .before_forward = average_statistics,
-    .bucket_ready = start_gradients,
+    .bucket_ready = sync_start_gradients,
     .apply = server_device_apply,
     .before_snapshot = sync_fetch_states,
     .finish = finish_statistics,
@@ -221,7 +216,7 @@ static const struct sync_ops server_host_ops = {
     .serves = SERVES_ALL,
     .sums = GRADIENTS_AND_STATISTICS,
     .before_forward = server_host_before_forward,
-    .bucket_ready = start_gradients,
+    .bucket_ready = sync_start_gradients,
     .apply = server_host_apply,
     .before_snapshot = sync_fetch_states,
     .finish = finish_statistics,

@@ -1,5 +1,5 @@
 /* What all modes share: which arenas of a tower are reduced across towers and in which buckets, the parts that modes
- * are made of, and means. Called from the towers' threads. */
+ * are made of, and means. Called by modes.c, and by the trainer before and after the steps. */
 #include "sync/sync.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include "stage/trace/range.h"
 #include "sync/server.h"
 
-/* Backward, statistics, weights from a server, update, averages, a mean before forward and one after the step. */
-#define BATCH_MARKS 7u
+/* Weights from a server, update, a mean before forward and one after the step. */
+#define BATCH_MARKS 4u
 
 /* ---- what is reduced ---- */
 
@@ -131,7 +131,7 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
     return bytes;
 }
 
-/* ---- for the trainer ---- */
+/* ---- opening and closing ---- */
 
 /* Backward may be one CUDA graph from the end of one bucket of gradients to the end of the next. */
 static int cut_tower(struct sync *sync)
@@ -183,100 +183,6 @@ void sync_leave(struct sync *sync)
         sync->spec.reduce->ops->leave(sync->spec.reduce, sync->spec.index);
 }
 
-/* Called by tower_backward: the first `floats` of the gradients' arena are queued. */
-static void note_ready(void *arg, size_t floats)
-{
-    struct sync *const sync = arg;
-    if (sync->spec.ops->bucket_ready == NULL)
-        return;
-    while (sync->ready < sync->buckets.of[REGION_GRADIENTS].count && sync->ready_result == 0) {
-        const struct bucket *const bucket = &sync->buckets.bucket[sync->ready];
-        if (bucket->offset + bucket->count > floats)
-            return;
-        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->local, sync->ready);
-        sync->ready++;
-    }
-}
-
-/* Exchange the trained weights and their averages (train.ema) in the tower, where it keeps averages. */
-static int show_average(struct sync *sync, bool is_shown)
-{
-    return tower_show_average(sync->spec.tower, is_shown);
-}
-
-/* A mean is taken of the trained weights and of their averages, so the trained ones are in place before it. */
-int sync_before_forward(struct sync *sync, const struct local_batch *local)
-{
-    const struct sync_ops *const ops = sync->spec.ops;
-    const bool evaluates = local->phase == PHASE_EVALUATE;
-    int rc = evaluates && !local->first_of_phase ? 0 : show_average(sync, false);
-    if (rc == 0 && ops->before_forward != NULL)
-        rc = ops->before_forward(sync, local);
-    return rc == 0 && evaluates ? show_average(sync, true) : rc;
-}
-
-static int step_average(struct sync *sync, const struct local_batch *local)
-{
-    struct tower *const tower = sync->spec.tower;
-    if (tower_spec(tower)->average_decay == 0)
-        return 0;
-    const int rc = tower_update_average(tower, local->step);
-    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
-}
-
-int sync_backward(struct sync *sync, const struct local_batch *local)
-{
-    sync->local = local;
-    sync->ready = 0;
-    sync->ready_result = 0;
-    int rc = tower_has_slices(sync->spec.tower) ? sync_start_region(sync, REGION_STATISTICS, local->number) : 0;
-    if (rc != 0)
-        return rc;
-    range_begin(TRACE_BACKWARD, local->number);
-    rc = tower_backward(sync->spec.tower, note_ready, sync);
-    range_end();
-    if (rc != 0 || sync->ready_result != 0)
-        return rc != 0 ? rc : sync->ready_result;
-    return step_clock_mark(sync->clock, SPENT_BACKWARD);
-}
-
-/* With slices the statistics of all towers are one mean after every step. */
-static int await_statistics(struct sync *sync, const struct local_batch *local)
-{
-    if (!tower_has_slices(sync->spec.tower))
-        return 0;
-    int rc = sync_await_region(sync, REGION_STATISTICS);
-    if (rc == 0)
-        rc = tower_divide_statistics(sync->spec.tower, local->global_count);
-    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
-}
-
-int sync_reduce_and_update(struct sync *sync, const struct local_batch *local)
-{
-    const struct sync_ops *const ops = sync->spec.ops;
-    int rc = await_statistics(sync, local);
-    if (rc == 0)
-        rc = ops->apply(sync, local);
-    if (rc == 0)
-        rc = step_average(sync, local);
-    return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, local) : rc;
-}
-
-int sync_before_snapshot(struct sync *sync, uint64_t batch)
-{
-    const struct sync_ops *const ops = sync->spec.ops;
-    return ops->before_snapshot != NULL ? ops->before_snapshot(sync, batch) : 0;
-}
-
-int sync_finish(struct sync *sync, uint64_t next)
-{
-    const struct sync_ops *const ops = sync->spec.ops;
-    int rc = show_average(sync, false);
-    if (rc == 0 && ops->finish != NULL)
-        rc = ops->finish(sync, next);
-    return rc == 0 ? show_average(sync, true) : rc;
-}
-
 uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset)
 {
     bool is_summed = false;
@@ -306,7 +212,7 @@ int sync_poll(struct sync *sync)
     return sync->spec.reduce->ops->poll(sync->spec.reduce, sync->spec.index);
 }
 
-/* ---- for the modes ---- */
+/* ---- the parts of a mode ---- */
 
 static int update(struct sync *sync, const struct local_batch *local, size_t offset, size_t count, uint32_t samples)
 {
@@ -343,12 +249,17 @@ int sync_update_bucket(struct sync *sync, const struct local_batch *local, uint3
     return update(sync, local, 0, tower_arena(tower)->updated, samples);
 }
 
-int sync_start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
+static int start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
     const int rc = tower_grads_to_bf16(sync->spec.tower, bucket->offset, bucket->count);
     return rc == 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : rc;
+}
+
+int sync_start_gradients(struct sync *sync, const struct local_batch *local, uint32_t b)
+{
+    return start_gradients(sync, b, local->number);
 }
 
 static int await_bucket(struct sync *sync, uint32_t b, uint64_t batch)
@@ -388,7 +299,7 @@ int sync_start_region(struct sync *sync, enum region region, uint64_t batch)
     const struct bucket_run run = sync->buckets.of[region];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
-        rc = region == REGION_GRADIENTS ? sync_start_gradients(sync, b, batch)
+        rc = region == REGION_GRADIENTS ? start_gradients(sync, b, batch)
                                         : reduce->ops->start(reduce, sync->spec.index, b, batch);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* Modes of synchronisation behind one table: what a tower does with its gradients and weights in a step. How a sum over
  * towers is computed is the reduction's business (reduce.h), what is summed is the tower's (compute/tower.h).
  *
- * A mode is a row of functions on `struct sync`, of which every tower has one. The trainer calls them through sync_...,
+ * A mode is a row of functions on `struct sync`, of which every tower has one. The trainer calls them in each step,
  * from the tower's thread. They queue work on the tower's streams and wait for nothing but other towers' threads. What
  * is due when is a function of the batch's number, so that a resumed run does the same; a mode has no state besides the
  * sums it still waits for. */
@@ -52,9 +52,6 @@ struct sync {
     struct sync_spec spec;
     struct step_clock *clock;
     struct buckets buckets;                     /* all that is reduced across towers */
-    const struct local_batch *local;                    /* the batch, during sync_backward */
-    uint32_t ready;                             /* buckets of this step's gradients that are complete */
-    int ready_result;                           /* of the first bucket_ready that failed in this step */
     bool joined;                                /* sync_join was called */
     bool is_deferred;                           /* relaxed: sums of gradients were started and not yet waited for */
     uint32_t staleness;                         /* async: of the weights that the last training batch used */
@@ -84,7 +81,8 @@ struct sync_ops {
     int (*apply)(struct sync *sync, const struct local_batch *local);
     /* The update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct local_batch *local);
-    /* All towers copy their states next, as they are after batch `batch`: complete them in the towers' arenas. Called
+    /* All towers copy their states next, as they are after batch `batch`; at the end of the run, after the one before
+     * it: complete them in the towers' arenas. Called
      * for all towers or none. */
     int (*before_snapshot)(struct sync *sync, uint64_t batch);
     /* All batches before `next` are done, and no more follow: bring weights and averages to the values to be saved. */
@@ -97,7 +95,7 @@ extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
  * staleness is a parameter server in host memory. */
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness);
 
-/* ---- for the trainer ---- */
+/* ---- for the trainer, besides the mode's own functions ---- */
 
 /* For a tower that is planned: the buckets of all that is reduced. The same in every tower. */
 void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out);
@@ -111,19 +109,6 @@ uint32_t sync_marks(const struct sync *sync);
 int sync_join(struct sync *sync, struct step_clock *clock);
 /* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);
-/* A batch's forward is queued next. An evaluation uses the averages of the weights where the tower keeps some. */
-int sync_before_forward(struct sync *sync, const struct local_batch *local);
-/* Queue backward of a training batch whose forward is queued; in most modes this starts to reduce each bucket of
- * gradients as soon as it is complete. */
-int sync_backward(struct sync *sync, const struct local_batch *local);
-/* After sync_backward: queue waits for the sums, and the update of the weights. */
-int sync_reduce_and_update(struct sync *sync, const struct local_batch *local);
-/* All towers' states are copied next, as they are after batch `batch`; at the end of the run, after the one before
- * it. */
-int sync_before_snapshot(struct sync *sync, uint64_t batch);
-/* Queue what is left to do after the last batch of the run, the one before `next`. The tower's weights then are those
- * that evaluation uses. */
-int sync_finish(struct sync *sync, uint64_t next);
 /* Over how many samples is the gradient at this offset of the arena summed, after training batch `local`? All of the
  * batch where this tower's gradients hold the sum over towers, else the tower's own. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset);
@@ -134,7 +119,7 @@ void sync_record(struct sync *sync);
 bool sync_needs_polling(const struct sync *sync);
 int sync_poll(struct sync *sync);
 
-/* ---- for the modes ---- */
+/* ---- the parts of a mode ---- */
 
 /* Update all weights with gradients that are sums over `samples` samples; does nothing with 0. */
 int sync_update(struct sync *sync, const struct local_batch *local, uint32_t samples);
@@ -142,7 +127,7 @@ int sync_update(struct sync *sync, const struct local_batch *local, uint32_t sam
  * last. */
 int sync_update_bucket(struct sync *sync, const struct local_batch *local, uint32_t bucket, uint32_t samples);
 /* A bucket of gradients is queued: start its reduction, of a bf16 copy with sync.wire = bf16. */
-int sync_start_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
+int sync_start_gradients(struct sync *sync, const struct local_batch *local, uint32_t bucket);
 /* What is queued next waits for the sum of a bucket: in this tower's gradients, in its owner's, or at the server. Does
  * nothing where the sum is deferred and was waited for before. */
 int sync_await_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);

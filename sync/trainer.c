@@ -16,7 +16,7 @@
 #include "stage/thread.h"
 #include "stage/trace/range.h"
 
-#define STEP_MARKS 5u           /* clock marks that a step of one microbatch makes outside of sync.c */
+#define STEP_MARKS 8u           /* clock marks that a step of one microbatch makes here; the mode adds its own */
 #define MICROBATCH_MARKS 2u     /* and each further microbatch: forward, backward */
 #define POLL_NAP_NS 20000       /* between two looks at a device that computes */
 
@@ -240,8 +240,8 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* Of what tower 0 alone copies, it may have to wait until main has returned the previous copy, for which all towers must
- * have reported that batch: so the others report theirs. */
+/* Of what tower 0 alone copies, it may have to wait until main has returned the previous copy, for which all towers
+ * must have reported that batch: so the others report theirs. */
 static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
     return pool->rule.count > 0 ? queue_snapshot(trainer, pool, snapshot_out) : report_all_steps(trainer);
@@ -255,6 +255,13 @@ static int queue_shown(struct trainer *trainer, struct step_report *report)
     return queue_or_wait(trainer, &trainer->shown, &report->shown);
 }
 
+/* Before all towers copy their states, as they are after batch `batch`. */
+static int complete_state(struct trainer *trainer, uint64_t batch)
+{
+    const struct sync_ops *const mode = trainer->spec.sync.ops;
+    return mode->before_snapshot != NULL ? mode->before_snapshot(&trainer->sync, batch) : 0;
+}
+
 /* The copies that are due after the batch just queued. */
 static int queue_snapshots(struct trainer *trainer, struct step_report *report)
 {
@@ -264,11 +271,11 @@ static int queue_snapshots(struct trainer *trainer, struct step_report *report)
     int rc = queue_shown(trainer, report);
     if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->local))
         return rc;
-    rc = sync_before_snapshot(&trainer->sync, report->local.number);
+    rc = complete_state(trainer, report->local.number);
     return rc == 0 ? queue_or_wait(trainer, &trainer->snapshots, &report->snapshot) : rc;
 }
 
-/* ---- the step ---- */
+/* ---- the step: the mode's functions and the tower's in their order ---- */
 
 /* Wait for the next slot. What is queued on the compute stream afterwards waits for the slot's copy. -ENODATA at the
  * end of the run. */
@@ -298,6 +305,19 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
     return rc;
 }
 
+/* Some modes fetch or average weights before forward. An evaluation uses the moving averages of the weights, where the
+ * tower keeps some (train.ema); the mode's means are of the trained weights and of their averages, so the trained ones
+ * are in place before it. */
+static int queue_before_forward(struct trainer *trainer, const struct local_batch *local)
+{
+    const struct sync_ops *const mode = trainer->spec.sync.ops;
+    const bool evaluates = local->phase == PHASE_EVALUATE;
+    int rc = evaluates && !local->first_of_phase ? 0 : tower_show_average(trainer->tower, false);
+    if (rc == 0 && mode->before_forward != NULL)
+        rc = mode->before_forward(&trainer->sync, local);
+    return rc == 0 && evaluates ? tower_show_average(trainer->tower, true) : rc;
+}
+
 static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t microbatch, bool is_training)
 {
     range_begin(TRACE_FORWARD, slot->local.number);
@@ -315,16 +335,85 @@ static int queue_accumulate(struct trainer *trainer, uint64_t batch)
     return rc == 0 ? step_clock_mark(trainer->clock, SPENT_BACKWARD) : rc;
 }
 
+struct backward {
+    struct sync *sync;
+    const struct local_batch *local;
+    uint32_t ready;             /* buckets of gradients that are complete */
+    int result;                 /* of the first bucket_ready that failed */
+};
+
+/* Called by tower_backward: the first `floats` of the gradients' arena are queued. In most modes the reduction of a
+ * bucket starts as soon as it is complete. */
+static void note_ready(void *arg, size_t floats)
+{
+    struct backward *const backward = arg;
+    struct sync *const sync = backward->sync;
+    if (sync->spec.ops->bucket_ready == NULL)
+        return;
+    while (backward->ready < sync->buckets.of[REGION_GRADIENTS].count && backward->result == 0) {
+        const struct bucket *const bucket = &sync->buckets.bucket[backward->ready];
+        if (bucket->offset + bucket->count > floats)
+            return;
+        backward->result = sync->spec.ops->bucket_ready(sync, backward->local, backward->ready);
+        backward->ready++;
+    }
+}
+
+/* Backward of the batch's last microbatch. */
+static int queue_backward(struct trainer *trainer, const struct local_batch *local)
+{
+    struct backward backward = { .sync = &trainer->sync, .local = local };
+    int rc = tower_has_slices(trainer->tower) ? sync_start_region(&trainer->sync, REGION_STATISTICS, local->number) : 0;
+    if (rc != 0)
+        return rc;
+    range_begin(TRACE_BACKWARD, local->number);
+    rc = tower_backward(trainer->tower, note_ready, &backward);
+    range_end();
+    if (rc != 0 || backward.result != 0)
+        return rc != 0 ? rc : backward.result;
+    return step_clock_mark(trainer->clock, SPENT_BACKWARD);
+}
+
+/* With slices the statistics of all towers are one mean after every step. */
+static int await_statistics(struct trainer *trainer, const struct local_batch *local)
+{
+    if (!tower_has_slices(trainer->tower))
+        return 0;
+    int rc = sync_await_region(&trainer->sync, REGION_STATISTICS);
+    if (rc == 0)
+        rc = tower_divide_statistics(trainer->tower, local->global_count);
+    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+static int update_average(struct trainer *trainer, const struct local_batch *local)
+{
+    if (tower_spec(trainer->tower)->average_decay == 0)
+        return 0;
+    const int rc = tower_update_average(trainer->tower, local->step);
+    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_UPDATE) : rc;
+}
+
+/* The mode waits for the sums and updates the weights. */
+static int queue_update(struct trainer *trainer, const struct local_batch *local)
+{
+    const struct sync_ops *const mode = trainer->spec.sync.ops;
+    int rc = await_statistics(trainer, local);
+    if (rc == 0)
+        rc = mode->apply(&trainer->sync, local);
+    if (rc == 0)
+        rc = update_average(trainer, local);
+    return rc == 0 && mode->after_step != NULL ? mode->after_step(&trainer->sync, local) : rc;
+}
+
 /* Forward, backward, reduce and update of the slot's batch, queued on the device. With train.accumulate a batch has
  * several microbatches; the last one's backward ends with the gradients of all. Evaluation is forward only. The feeder
  * may fill the slot again as soon as all that reads it is queued. */
 static int queue_compute(struct trainer *trainer, struct slot *slot, const struct local_batch *local,
                          struct backend_result *results)
 {
-    struct sync *const sync = &trainer->sync;
     const uint32_t last = tower_microbatches(trainer->tower, local->count) - 1;
     const bool is_training = local->phase == PHASE_TRAIN;
-    int rc = sync_before_forward(sync, local);           /* some modes fetch or average weights here */
+    int rc = queue_before_forward(trainer, local);
     for (uint32_t i = 0; i < last && rc == 0; i++) {
         rc = queue_forward(trainer, slot, i, is_training);
         if (rc == 0 && is_training)
@@ -336,9 +425,9 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, const struc
         rc = queue_forward(trainer, slot, last, is_training);
     slots_give_back(trainer->slots, slot);
     if (rc == 0 && is_training)
-        rc = sync_backward(sync, local);                 /* starts to reduce each bucket as soon as it is complete */
+        rc = queue_backward(trainer, local);
     if (rc == 0 && is_training)
-        rc = sync_reduce_and_update(sync, local);        /* waits for the sums, updates the weights */
+        rc = queue_update(trainer, local);
     return rc == 0 ? tower_result(trainer->tower, &results[last]) : rc;
 }
 
@@ -409,7 +498,7 @@ static int run_step(struct trainer *trainer)
 static int take_last_snapshot(struct trainer *trainer)
 {
     struct snapshot *last = NULL;
-    int rc = sync_before_snapshot(&trainer->sync, trainer->next);
+    int rc = complete_state(trainer, trainer->next);
     if (rc != 0 || trainer->snapshots.rule.count == 0)
         return rc;
     rc = snapshot_pool_take(&trainer->snapshots, &last);
@@ -420,10 +509,15 @@ static int take_last_snapshot(struct trainer *trainer)
     return rc;
 }
 
-/* Let the mode finish, and wait until that is done. */
+/* Let the mode finish, and wait until that is done. The tower's weights then are those that evaluation uses. */
 static int finish_run(struct trainer *trainer)
 {
-    int rc = sync_finish(&trainer->sync, trainer->next);
+    const struct sync_ops *const mode = trainer->spec.sync.ops;
+    int rc = tower_show_average(trainer->tower, false);
+    if (rc == 0 && mode->finish != NULL)
+        rc = mode->finish(&trainer->sync, trainer->next);
+    if (rc == 0)
+        rc = tower_show_average(trainer->tower, true);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
     return rc == 0 ? wait_for_device(trainer, step_clock_oldest(trainer->clock)) : rc;

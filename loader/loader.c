@@ -183,31 +183,6 @@ struct order_shape loader_order(const struct loader_spec *spec)
     return sizes.order;
 }
 
-/* ---- chunk buffers ---- */
-
-int chunk_buffer_take(struct loader *loader, struct chunk_buffer **buffer_out)
-{
-    void *buffer;
-    const int rc = queue_get(loader->free, &buffer);
-    if (rc < 0)
-        return rc;
-    atomic_fetch_add(&loader->lent, 1);
-    *buffer_out = buffer;
-    return 0;
-}
-
-void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer)
-{
-    atomic_fetch_sub(&loader->lent, 1);
-    (void)queue_put(loader->free, buffer);      /* fails if the queue was cancelled, when nobody needs the buffer */
-}
-
-struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer)
-{
-    const struct chunk *const chunk = &buffer->chunk;
-    return (struct trace_batch){ chunk->local.number, schedule_here(loader->spec.schedule).first + chunk->tower };
-}
-
 /* ---- start ---- */
 
 static int chunk_buffer_init(struct chunk_buffer *buffer, const struct loader_sizes *sizes)

@@ -87,11 +87,31 @@ struct loader {
 
 /* Take a free chunk buffer, waiting for one. 0, or -ECANCELED when the run is over. The caller owns it until it hands
  * it on or gives it back. */
-int chunk_buffer_take(struct loader *loader, struct chunk_buffer **buffer_out);
+static inline int chunk_buffer_take(struct loader *loader, struct chunk_buffer **buffer_out)
+{
+    void *buffer;
+    const int rc = queue_get(loader->free, &buffer);
+    if (rc < 0)
+        return rc;
+    atomic_fetch_add(&loader->lent, 1);
+    *buffer_out = buffer;
+    return 0;
+}
+
 /* Call as the owner, even when the run is over. */
-void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer);
+static inline void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer)
+{
+    atomic_fetch_sub(&loader->lent, 1);
+    (void)queue_put(loader->free, buffer);      /* fails if the queue was cancelled, when nobody needs the buffer */
+}
+
 /* The batch of a chunk buffer, as traces name it. */
-struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer);
+static inline struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer)
+{
+    const struct chunk *const chunk = &buffer->chunk;
+    return (struct trace_batch){ chunk->local.number, schedule_here(loader->spec.schedule).first + chunk->tower };
+}
+
 /* The loops of the threads; `thread` is a struct loader_thread. */
 void reader_loop(void *thread);
 void decoder_loop(void *thread);

@@ -24,7 +24,8 @@ uint32_t team_try(uint32_t teams, uint32_t threads);
 /* Bind the calling thread, and the threads that it starts, to the CPUs, or without any (NULL) as the device wants;
  * then, unless threads is 0, team_start. */
 int team_start_bound(struct device *device, const uint32_t *cpus, uint32_t cpu_count, uint32_t threads);
-/* Does OpenMP bind its threads to places, as variables of the environment ask? *cpus_out gets the CPUs of all places. */
+/* Does OpenMP bind its threads to places, as variables of the environment ask? *cpus_out gets the CPUs of all
+ * places. */
 bool team_is_bound(cpu_set_t *cpus_out);
 /* Split [0, count) into at most `threads` ranges, which start at multiples of `grain` and differ by at most one
  * grain, and process them in parallel; returns when all are done. The split depends only on the arguments. */

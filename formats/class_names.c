@@ -150,13 +150,14 @@ static bool number_names(const struct lines *lines, char **by_number)
     return by_number[0] == NULL || by_number[lines->count] == NULL;
 }
 
-/* Take lines "NUMBER NAME" for NUMBER:NAME where every class has one. The numbers belong to the names, as in "0 people",
- * "1 people", where names would be equal without them. */
+/* Take lines "NUMBER NAME" for NUMBER:NAME where every class has one. The numbers belong to the names, as in "0
+ * people", "1 people", where names would be equal without them. */
 static int leave_out_numbers(struct lines *lines)
 {
     static char nameless[] = "";
     const uint32_t count = lines->count;
-    char **const by_number = calloc(2 * ((size_t)count + 1), sizeof(*by_number)), **const sorted = by_number + count + 1;
+    char **const by_number = calloc(2 * ((size_t)count + 1), sizeof(*by_number));
+    char **const sorted = by_number + count + 1;
     if (by_number == NULL)
         return -ENOMEM;
     if (number_names(lines, by_number)) {
@@ -212,7 +213,8 @@ static bool begins_with(const char *line, const char *text)
     return strncmp(line, text, strlen(text)) == 0;
 }
 
-/* A line that no list of names has: of a TensorFlow label map, of YOLO's YAML file, or a comment. "#" alone may be a class. */
+/* A line that no list of names has: of a TensorFlow label map, of YOLO's YAML file, or a comment. "#" alone may be a
+ * class. */
 static bool is_other_line(const char *line)
 {
     static const char *const comments[] = { "# ", "#\t", "##", "// ", "---" };
@@ -284,8 +286,8 @@ static bool is_other_format(const struct lines *lines)
         if (is_other_line(lines->at[i]))
             return true;
     const uint32_t header = lines->count > 1 && strpbrk(lines->at[0], ",;|") != NULL;
-    return is_numbered_table(lines) || is_other_beginning(lines) || are_all(lines, 0, is_item) || are_all(lines, header, is_row) ||
-           (lines->count == 1 && strchr(lines->at[0], ',') != NULL);
+    return is_numbered_table(lines) || is_other_beginning(lines) || are_all(lines, 0, is_item) ||
+           are_all(lines, header, is_row) || (lines->count == 1 && strchr(lines->at[0], ',') != NULL);
 }
 
 /* A tab in a name is possible only where the numbers of classes are written before them. */

@@ -19,8 +19,9 @@ struct class_names {
 /* Read a list of names, one a line: line k (from 0, empty lines not counted) names class k; or, if every line begins
  * with a number and a colon, INDEX:NAME. A blank after the colon is no part of the name if every line has it. Lines
  * "INDEX NAME" are the same if the numbers are those from 0 on, or from 1 on, in any order, unless two names would be
- * equal. Lines end with \n or \r\n; a byte order mark of UTF-8 is skipped. Names may be equal. Comments and other formats
- * (label maps, JSON, YAML, tables, quoted names, numbers of classes behind the names) are refused. 0, -ENOMEM, or -EBADMSG with what is wrong in problem_out. */
+ * equal. Lines end with \n or \r\n; a byte order mark of UTF-8 is skipped. Names may be equal. Comments and other
+ * formats (label maps, JSON, YAML, tables, quoted names, numbers of classes behind the names) are refused. 0, -ENOMEM,
+ * or -EBADMSG with what is wrong in problem_out. */
 int class_names_read(struct class_names *names_out, const char *text, size_t bytes, char *problem_out,
                      size_t problem_size);
 /* Make a list of `count` names, where the first one names class `shift`; those of negative classes are left out. 0, or

@@ -24,7 +24,8 @@ struct csv_field {
 
 /* Begin reading a whole file in memory. A UTF-8 byte order mark is skipped, and so are lines of comments in the
  * beginning: those that begin with # and have no more separators, or other ones, than the line below. The separator is
- * the one of comma, semicolon and tab that is most frequent in the first line after these, or that a line "sep=;" has. */
+ * the one of comma, semicolon and tab that is most frequent in the first line after these, or that a line "sep=;"
+ * has. */
 void csv_begin(struct csv *csv, const char *text, size_t bytes);
 /* The next field. 0; -ENODATA after the last row; -EBADMSG with what is wrong in line csv->line. */
 int csv_next(struct csv *csv, struct csv_field *field_out, const char **problem_out);

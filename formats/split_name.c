@@ -23,8 +23,8 @@ static const struct { const char *word; enum split split; } split_words[] = {
 /* Words that a name of a split may have besides, also written together with it: "test_images", "trainset". */
 static const char *const neutral_words[] = {
     "set", "sets", "data", "dataset", "split", "images", "image", "imgs", "img", "samples", "folder", "dir", "files",
-    "v", "x", "y", "tar", "gz", "tgz", "bz", "xz", "zst", "lz", "zip", "z", "csv", "tsv", "txt", "npy", "npz", "tfrecord",
-    "tfrecords", "tfrec", "record", "records", "of",
+    "v", "x", "y", "tar", "gz", "tgz", "bz", "xz", "zst", "lz", "zip", "z", "csv", "tsv", "txt", "npy", "npz",
+    "tfrecord", "tfrecords", "tfrec", "record", "records", "of",
 };
 
 static bool is_word(struct word word, const char *text)

@@ -44,7 +44,8 @@ int class_census_join(struct class_census *census, const struct class_census *ot
 /* The result does not depend on the order of the records. It is valid until the census is released, and nothing can be
  * added any more. After it, the first of `said` with a label has the text of most of its records. */
 struct class_census_result class_census_end(struct class_census *census);
-/* "label 0 is ant in HERE, but zebra in THERE (3 of 12 records ...)": the places of the usual and the strange record. */
+/* "label 0 is ant in HERE, but zebra in THERE (3 of 12 records ...)": the places of the usual and the strange
+ * record. */
 void class_census_describe(const struct class_census_result *result, const char *here, const char *there,
                            char *text_out, size_t text_size);
 /* Accepts a struct of zeros. */

@@ -70,8 +70,8 @@ static bool is_numbered(const char *name, const char *text, size_t bytes)
            strspn(name + bytes, "0123456789") == strlen(name + bytes);
 }
 
-/* 1: the name of the class; -1: of another class; 0: of none. The whole name of another class counts more than a part of
- * a name: "male" is a part of "female". */
+/* 1: the name of the class; -1: of another class; 0: of none. The whole name of another class counts more than a part
+ * of a name: "male" is a part of "female". */
 static int judge(const struct class_texts *texts, uint32_t label, const struct feature *feature)
 {
     char text[256];

@@ -30,8 +30,8 @@ int class_texts_open(struct class_texts *texts_out, const struct class_names *na
 void class_texts_close(struct class_texts *texts);
 /* Compare a record of class `number` with the name of its class; `record` only orders records. It is wrong if a text of
  * the record is the name of another class, and otherwise right if the text contains the name or is a part of it; a text
- * that is no known name, such as a synonym, counts as unknown. Case, and what follows a comma, are not compared; "_" and
- * "-" are blanks. */
+ * that is no known name, such as a synonym, counts as unknown. Case, and what follows a comma, are not compared; "_"
+ * and "-" are blanks. */
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
                          size_t bytes, struct class_text_counts *tally);
 /* The first synonym of what a record says, in lower case; "" if it says none, or a longer one. */

@@ -91,8 +91,9 @@ void damage_release(struct damage *damage);
 bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem);
 /* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
 void damage_silence(struct damage *damage);
-/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, the one found last
- * and the number of each shard, as far as there is room in DAMAGE_SUMMARY_BYTES. There has to be one. Any thread. */
+/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, the one found
+ * last and the number of each shard, as far as there is room in DAMAGE_SUMMARY_BYTES. There has to be one. Any
+ * thread. */
 void damage_end(struct damage *damage, char *text, size_t text_size);
 /* Records of the data sets, lost ones included. */
 uint64_t damage_record_count(const struct damage *damage);

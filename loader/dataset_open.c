@@ -269,7 +269,8 @@ static int report_copies(const struct dataset *dataset)
         order[i] = i;
     qsort_r(order, dataset->shard_count, sizeof(*order), contents_compare, (void *)(uintptr_t)dataset);
     for (uint32_t i = 1; i < dataset->shard_count; i++) {
-        const struct shard_index *const one = &dataset->indexes[order[i - 1]], *const other = &dataset->indexes[order[i]];
+        const struct shard_index *const one = &dataset->indexes[order[i - 1]];
+        const struct shard_index *const other = &dataset->indexes[order[i]];
         if (one->record_count == 0 || one->record_count != other->record_count || one->contents != other->contents)
             continue;
         if (copies++ > 0)

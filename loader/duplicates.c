@@ -127,8 +127,8 @@ static bool are_equal(struct search *search, uint64_t id, uint64_t other_id)
 
 enum counted { COUNTED_NOT, COUNTED, COUNTED_WITH_ALL_ITS_LIKES };
 
-/* Count the records that are like this one of the other set, each once. The first of equal marks says whether all of them
- * are counted: a set with many copies of one record is not searched anew for each. */
+/* Count the records that are like this one of the other set, each once. The first of equal marks says whether all of
+ * them are counted: a set with many copies of one record is not searched anew for each. */
 static void count_likes(struct search *search, struct marks *marks, enum counted *counted, const struct mark *mark,
                         struct duplicates *duplicates)
 {

@@ -22,8 +22,8 @@ struct duplicates {
 /* The bytes of both sets, decompressed. */
 uint64_t duplicates_bytes(const struct dataset *dataset, const struct dataset *other);
 /* Find the records of `dataset` that are in `other`. Where the sets are larger than read_max bytes, records of
- * `dataset` are a sample, and compressed shards are not looked at. Records that cannot be read have no like. 0, -ENOMEM,
- * or -ECANCELED soon after a set has become unwanted. */
+ * `dataset` are a sample, and compressed shards are not looked at. Records that cannot be read have no like. 0,
+ * -ENOMEM, or -ECANCELED soon after a set has become unwanted. */
 int duplicates_find(struct duplicates *duplicates_out, const struct dataset *dataset, const struct dataset *other,
                     uint64_t read_max);
 

@@ -58,8 +58,8 @@ struct buckets {
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);
-/* Assign owners to the buckets of gradients, for BUCKET_REDUCE: one after the other to the tower that owns least so far (the
- * first of equals). The same result in every tower. */
+/* Assign owners to the buckets of gradients, for BUCKET_REDUCE: one after the other to the tower that owns least so far
+ * (the first of equals). The same result in every tower. */
 void buckets_share_out(struct buckets *buckets, uint32_t towers);
 /* Append buckets of `region` with the ranges and owners of those of gradients, for BUCKET_BROADCAST. */
 void buckets_add_broadcast(struct buckets *buckets, enum region region);

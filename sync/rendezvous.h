@@ -41,13 +41,14 @@ struct rendezvous_ops {
     int (*copy_out)(struct rendezvous *rendezvous, const struct share *share);
     /* Do what the bucket's use says for the range of the share. */
     int (*sum)(struct rendezvous *rendezvous, struct share *share);
-    /* `sum` is only the first part of the reduction, which goes on outside of the streams: a bucket is not complete before
-     * rendezvous_complete. Else it is when its sum is queued. */
+    /* `sum` is only the first part of the reduction, which goes on outside of the streams: a bucket is not complete
+     * before rendezvous_complete. Else it is when its sum is queued. */
     bool is_completed_later;
 };
 
-/* The state of a bucket: `arrived` counts the towers that started it for a batch. It is reset before the bucket is complete,
- * which increments `generation`, and no tower starts the bucket again before it has seen the new generation. */
+/* The state of a bucket: `arrived` counts the towers that started it for a batch. It is reset before the bucket is
+ * complete, which increments `generation`, and no tower starts the bucket again before it has seen the new
+ * generation. */
 struct turn { atomic_uint arrived; uint64_t generation; };
 
 /* The first member of the reductions built on it. */
@@ -69,16 +70,16 @@ struct rendezvous {
 
 /* For these towers of the run, which are numbered from 0 in shares and members. 0 or -ENOMEM. */
 int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, struct tower_range towers);
-/* True: it is released, and what it is part of can be freed. False: nothing of that may be freed until the process ends, and it
- * stays reachable: a stream that was left behind may call functions with its shares, or `is_used`: something else uses it.
- * After the communication streams are closed. */
+/* True: it is released, and what it is part of can be freed. False: nothing of that may be freed until the process
+ * ends, and it stays reachable: a stream that was left behind may call functions with its shares, or `is_used`:
+ * something else uses it. After the communication streams are closed. */
 bool rendezvous_close(struct rendezvous *rendezvous, bool is_used);
 bool rendezvous_is_cancelled(struct rendezvous *rendezvous);
-/* For functions that streams call: was a stream left behind, so that what they would use may be gone, such as traces? After
- * a mere cancel they do their work, because others have waited for it. */
+/* For functions that streams call: was a stream left behind, so that what they would use may be gone, such as traces?
+ * After a mere cancel they do their work, because others have waited for it. */
 bool rendezvous_is_abandoned(void);
-/* Where ops.is_completed_later: the sum of the bucket that all towers have started is where copy_out finds it, or in their
- * arenas. Any thread. */
+/* Where ops.is_completed_later: the sum of the bucket that all towers have started is where copy_out finds it, or in
+ * their arenas. Any thread. */
 void rendezvous_complete(struct rendezvous *rendezvous, uint32_t bucket);
 /* reduce_ops.join; `tower` is one of the run, and `ops` are the same for all towers. */
 int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, uint32_t tower,

@@ -257,8 +257,9 @@ int cuda_memory_allocate(struct backend *backend)
 
 #define SAMPLE_WORDS 32768u
 
-/* A GPU is faster with zeros, which need less power, and not every engine gains the same. So plans are timed on words that are
- * small numbers of either sign with random digits in every type: 0.5 to 1 as fp16, 3e-5 to 8e-3 as bf16 and fp32. */
+/* A GPU is faster with zeros, which need less power, and not every engine gains the same. So plans are timed on words
+ * that are small numbers of either sign with random digits in every type: 0.5 to 1 as fp16, 3e-5 to 8e-3 as bf16 and
+ * fp32. */
 static void draw_numbers(uint16_t words[SAMPLE_WORDS])
 {
     const struct random_key key = random_key(0, RANDOM_DRAW, 0);

@@ -158,8 +158,8 @@ int cuda_store_wait(struct backend *backend);
 /* Bytes of the pinned memory for such copies. */
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
-/* Allocates, at the first call, memory for measuring convolutions while a plan is made, if the spec asks for that and the device
- * has it, and fills it with numbers for one of this shape. 0 or a negative errno. */
+/* Allocates, at the first call, memory for measuring convolutions while a plan is made, if the spec asks for that and
+ * the device has it, and fills it with numbers for one of this shape. 0 or a negative errno. */
 int cuda_measuring_begin(struct plan *plan, const struct conv_shape *shape);
 void cuda_measuring_end(struct plan *plan);
 

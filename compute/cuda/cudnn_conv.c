@@ -422,8 +422,9 @@ static int choose_plan(struct conv_engine *engine, const struct conv_planner *pl
 }
 
 /* Towers are opened in parallel, but only one measures at a time: so nothing else runs on a shared device, and the
- * others find its choice in the cache. Other processes with that cache, such as ranks, take turns by a lock of its folder, which
- * ends with its process. One that holds it for very long is waited for once, not for every convolution. */
+ * others find its choice in the cache. Other processes with that cache, such as ranks, take turns by a lock of its
+ * folder, which ends with its process. One that holds it for very long is waited for once, not for every
+ * convolution. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 static bool is_turn_overdue;            /* guarded by measuring */
 #define TURN_LOOK_NS 10000000
@@ -438,8 +439,8 @@ static void await_turn(int folder, const char *cache)
         nanosleep(&nap, NULL);
         is_turn_overdue = ++looks == TURN_LOOKS_MAX;
         if (is_turn_overdue)
-            log_message(LOG_RUN, "%s: another process has had its lock for 30 s: measuring beside it, so plans may not be "
-                        "the fastest", cache);
+            log_message(LOG_RUN, "%s: another process has had its lock for 30 s: measuring beside it, so plans may not "
+                        "be the fastest", cache);
     }
 }
 

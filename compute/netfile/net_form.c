@@ -460,8 +460,8 @@ static void report_unknown(const struct net_form *form, const char *name, uint32
         if (((form->takes | BIT(WORD_FROM)) & BIT(word)) != 0)
             nearest_offer(&nearest, word_name(word), word_name(word));
     if (strcmp(name, "momentum") == 0 && ((form->takes | BIT(WORD_FROM)) & BIT(WORD_DECAY)) != 0)
-        net_problems_add(problems, line, "%s has no 'momentum': decay is the share of the average that stays: 1 - momentum "
-                         "of PyTorch (its 0.1 is decay 0.9), momentum of Keras (its 0.99 is decay 0.99)",
+        net_problems_add(problems, line, "%s has no 'momentum': decay is the share of the average that stays: 1 - "
+                         "momentum of PyTorch (its 0.1 is decay 0.9), momentum of Keras (its 0.99 is decay 0.99)",
                          net_form_name(form));
     else if (nearest.best != NULL)
         net_problems_add(problems, line, "%s has no '%.60s' (did you mean '%s'?)", net_form_name(form), name,

@@ -122,7 +122,8 @@ struct nn_op {
  * backward primitive. */
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out);
-/* The arithmetic is that of spec.precision, whatever variables of the environment ask for. Before the first primitive. */
+/* The arithmetic is that of spec.precision, whatever variables of the environment ask for. Before the first
+ * primitive. */
 void nn_ignore_environment(void);
 /* The newest instruction set that oneDNN uses on this CPU, limited by ONEDNN_MAX_CPU_ISA. */
 enum instructions nn_instructions(void);

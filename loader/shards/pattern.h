@@ -21,8 +21,8 @@ int pattern_expand(const char *pattern, const struct pattern_visitor *visitor);
  * belongs to the pattern; the backslash is removed. Modifies the text at *rest and moves *rest past the comma; *rest
  * becomes NULL after the last pattern, and then the result is NULL. The pattern may be empty. */
 char *pattern_cut(char **rest);
-/* For a pattern that matches nothing: what shells or others expand and pattern_expand does not; how to write a name with
- * special characters that exists; where a relative pattern was looked for; or "". It follows "no file matches". */
+/* For a pattern that matches nothing: what shells or others expand and pattern_expand does not; how to write a name
+ * with special characters that exists; where a relative pattern was looked for; or "". It follows "no file matches". */
 void pattern_explain(const char *pattern, char *text_out, size_t text_size);
 
 #endif

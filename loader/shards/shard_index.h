@@ -94,8 +94,8 @@ void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_pro
 
 /* Read the index of an open shard from the file beside it, else from the user's cache directory. All offsets and
  * lengths are inside the stream then, whoever wrote the file. The stamp has the ctime_ns of the file, and a file with
- * that of the shard is preferred. 0, or a negative errno if no file goes with the shard as it is; the index is unchanged
- * then. */
+ * that of the shard is preferred. 0, or a negative errno if no file goes with the shard as it is; the index is
+ * unchanged then. */
 int index_file_read(struct shard_index *index, const struct shard_source *shard);
 /* Write the index beside the shard, else to the user's cache directory, else nowhere. */
 void index_file_write(const struct shard_index *index, const char *path);

@@ -29,9 +29,9 @@ int shard_list_folder(struct shard_list *list, const char *folder);
 int shard_list_append(struct shard_list *list, const char *folder, const char *name);
 /* Move the files of another list, including left_out, to the end of this one. 0; or -ENOMEM, with nothing moved. */
 int shard_list_join(struct shard_list *list, struct shard_list *other);
-/* Refuse shards NAME-NNNNN-of-NNNNN of two conversions in one folder: of one NAME, with different totals or with a number
- * twice. With `wants_all` missing ones are reported on stderr. 0; -EINVAL with a line in `problems` that begins with
- * `what`; or -ENOMEM. */
+/* Refuse shards NAME-NNNNN-of-NNNNN of two conversions in one folder: of one NAME, with different totals or with a
+ * number twice. With `wants_all` missing ones are reported on stderr. 0; -EINVAL with a line in `problems` that begins
+ * with `what`; or -ENOMEM. */
 int shard_list_check_numbers(const struct shard_list *list, const char *what, bool wants_all, struct text *problems);
 /* Report shards in one folder whose names differ in more than their numbers, which may be of different sets: of a glob,
  * numbered ones (-of-N); of a directory, also others if they are few. Several names of numbered ones in a directory are

@@ -75,7 +75,8 @@ uint64_t shard_source_break_begin(struct shard_source *source, uint64_t offset);
 /* Whether the file of that name was changed, replaced or removed since it was opened. */
 bool shard_source_changed(const struct shard_source *source);
 
-/* Whether all but ctime_ns is equal: then only a shard that was written in place, with its time set back, has changed. */
+/* Whether all but ctime_ns is equal: then only a shard that was written in place, with its time set back, has
+ * changed. */
 bool shard_stamp_equal(const struct shard_stamp *a, const struct shard_stamp *b);
 
 #endif

@@ -82,7 +82,8 @@ static uint32_t compose_hangul(uint32_t character, uint32_t next)
 static uint32_t compose(uint32_t character, uint32_t next)
 {
     for (size_t i = 0; i < sizeof(composed_by_mark) / sizeof(composed_by_mark[0]); i++)
-        for (const char16_t *pair = composed_by_mark[i].pairs; next == composed_by_mark[i].mark && *pair != 0; pair += 2)
+        for (const char16_t *pair = composed_by_mark[i].pairs; next == composed_by_mark[i].mark && *pair != 0;
+             pair += 2)
             if (pair[0] == character)
                 return pair[1];
     return compose_hangul(character, next);

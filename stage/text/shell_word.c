@@ -11,7 +11,8 @@ static bool is_plain(const char *word)
 {
     const char *at = word;
 
-    while (*at != '\0' && (isalnum((unsigned char)*at) || (unsigned char)*at >= 0x80 || strchr("_-./,:=+@%", *at) != NULL))
+    while (*at != '\0' && (isalnum((unsigned char)*at) || (unsigned char)*at >= 0x80 ||
+                           strchr("_-./,:=+@%", *at) != NULL))
         at++;
     return at > word && *at == '\0';
 }

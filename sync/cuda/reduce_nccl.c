@@ -1,7 +1,7 @@
 /* Reduction by NCCL, one rank per tower and device. Every NCCL call of a communicator is made by its tower's thread.
  *
- * NCCL adds in an order of its own. Where additions have to be in pairs, it only moves numbers: every rank gets its part
- * of a bucket from all others, adds it, and sends the sums to all others, which are the bytes of a ring.
+ * NCCL adds in an order of its own. Where additions have to be in pairs, it only moves numbers: every rank gets its
+ * part of a bucket from all others, adds it, and sends the sums to all others, which are the bytes of a ring.
  *
  * Communicators do not block: a call that returns ncclInProgress is polled until it is done or the run is cancelled, so
  * no call blocks for long after a cancel (where NCCL itself hangs, stage/watchdog.h ends the run). The price: NCCL
@@ -376,7 +376,8 @@ static int queue_messages(struct nccl_rank *rank, const struct reduce_region *ra
     for (uint32_t other = 0; other < rank->group->towers && rc == 0; other++) {
         const struct part part = part_of(rank, range->count, other);
         const struct part sent = collects ? part : mine, got = collects ? mine : part;
-        float *const to = collects ? rank->received + other * part_most(rank, range->count) : range->floats + part.begin;
+        float *const to = collects ? rank->received + other * part_most(rank, range->count)
+                                   : range->floats + part.begin;
         if (other == rank->tower)
             continue;
         if (sent.count > 0)

@@ -1,6 +1,7 @@
 /* Chooses among numbered names. */
 #include "tools/lib/results/run_names.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,30 +53,32 @@ static const char *find_result(const char *directory)
     return NULL;
 }
 
-static int read_beginning(int fd, bool *is_of_others_out)
+/* How run.conf in the directory begins: 0, with this text; 1, otherwise. -ENOENT: there is no such file, or it cannot be
+ * opened; another negative errno: it cannot be read. */
+static int compare_beginning(int parent_fd, const char *directory, const char *text)
 {
-    char found[sizeof(RUN_CONF_BEGINNING) - 1];
-    const int rc = file_read_at(fd, 0, found, sizeof(found));
-    *is_of_others_out = rc != 0 || memcmp(found, RUN_CONF_BEGINNING, sizeof(found)) != 0;
-    return rc == -EBADMSG ? 0 : rc;
+    char path[PATH_MAX], found[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 2];
+    const size_t bytes = strlen(text);
+    struct stat status;
+    assert(bytes <= sizeof(found));
+    const int length = snprintf(path, sizeof(path), "%s/run.conf", directory);
+    const int fd = length < (int)sizeof(path) ? openat(parent_fd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return -ENOENT;
+    const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    const int rc = is_file ? file_read_at(fd, 0, found, bytes) : -ENOENT;
+    close(fd);
+    if (rc != 0)
+        return rc == -EBADMSG ? 1 : rc;         /* it is shorter */
+    return memcmp(found, text, bytes) != 0;
 }
 
 /* run_directory_open reports what cannot be opened or is not a file. */
 int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out)
 {
-    char path[PATH_MAX];
-    struct stat status;
-    const int length = snprintf(path, sizeof(path), "%s/run.conf", settings->run.dir);
-    *is_of_others_out = false;
-    if (!run_name_was_given(settings) || length < 0 || (size_t)length >= sizeof(path))
-        return 0;
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    const int rc = is_file ? read_beginning(fd, is_of_others_out) : 0;
-    close(fd);
-    return rc;
+    const int rc = run_name_was_given(settings) ? compare_beginning(AT_FDCWD, settings->run.dir, RUN_CONF_BEGINNING) : 0;
+    *is_of_others_out = rc == 1;
+    return rc < 0 && rc != -ENOENT ? rc : 0;
 }
 
 /* The next name that does not exist. */
@@ -103,20 +106,6 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
     return true;
 }
 
-/* Is it the directory of a run of this name? Another configuration may be called NAME-2. */
-static bool is_of_name(int parent, const char *directory, const char *name)
-{
-    char path[PATH_MAX], found[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 2] = "", wanted[sizeof(found)];
-    const int length = snprintf(wanted, sizeof(wanted), RUN_CONF_BEGINNING "%s\n", name);
-    snprintf(path, sizeof(path), "%.4000s/run.conf", directory);
-    const int fd = openat(parent, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    const ssize_t bytes = read(fd, found, sizeof(found) - 1);
-    close(fd);
-    return length < (int)sizeof(wanted) && bytes >= length && memcmp(found, wanted, (size_t)length) == 0;
-}
-
 /* The number of a name BASE-N; 0: it is none. */
 static int number_of(const char *entry, const char *base)
 {
@@ -131,10 +120,12 @@ static int number_of(const char *entry, const char *base)
     return strcmp(again, entry) == 0 ? (int)number : 0;
 }
 
-/* The largest number above `number` of a run beside run.dir, also after a gap that the user's removal of runs left. */
+/* The largest number above `number` of a run of this name beside run.dir, also after a gap that the user's removal of
+ * runs left. Another configuration may be called NAME-2. */
 static int find_larger(const struct settings *settings, int number)
 {
-    char parent[PATH_MAX];
+    char parent[PATH_MAX], beginning[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 1];
+    snprintf(beginning, sizeof(beginning), RUN_CONF_BEGINNING "%.*s\n", OPTION_NAME_MAX, settings->run.name);
     const int length = (int)length_of(settings->run.dir);
     snprintf(parent, sizeof(parent), "%.*s", length, settings->run.dir);
     char *const slash = strrchr(parent, '/');
@@ -146,7 +137,7 @@ static int find_larger(const struct settings *settings, int number)
         return number;
     for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
         const int found = number_of(entry->d_name, base);
-        if (found > number && is_of_name(dirfd(folder), entry->d_name, settings->run.name))
+        if (found > number && compare_beginning(dirfd(folder), entry->d_name, beginning) == 0)
             number = found;
     }
     closedir(folder);

@@ -26,6 +26,7 @@
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/limits.h"
 #include "tools/lib/phase.h"
+#include "tools/lib/results/run_names.h"
 #include "tools/lib/run/environment.h"
 #include "tools/lib/run/ranks/core_share.h"
 #include "tools/lib/run/ranks/startup_abort.h"
@@ -98,17 +99,15 @@ static int finish_settings(struct settings *settings, const struct arguments *ar
         return rc;
     if (arguments->words.config.path == NULL)
         return settings_find_model(settings, problems);
-    run_data_take_classes(settings);
-    return settings_finish(settings, problems);
+    return run_data_finish_settings(settings, problems);
 }
 
 /* --overfit needs real labels and a network that is trained. */
 static int finish_overfit(struct settings *settings, int64_t samples, struct problems *problems)
 {
     int rc = overfit_apply(settings, samples);
-    run_data_take_classes(settings);
     if (rc == 0)
-        rc = settings_finish(settings, problems);
+        rc = run_data_finish_settings(settings, problems);
     if (rc == 0)
         rc = overfit_finish(settings);
     if (rc == -ENOMEM && problems->count == 0)
@@ -308,7 +307,7 @@ static int execute(struct settings *settings, const struct arguments *arguments,
         code = prepare(settings, arguments, process_start_ns);
     code = join_ranks(&ranks, &arguments->launcher, settings, arguments->kind, code);
     if (code == EXIT_CODE_OK) {
-        settings_report_followed(settings);
+        run_name_report_followed(settings);
         option_needs_warn(settings);
         pixels_warn(settings);
         code = run_execute(settings, arguments->kind, process_start_ns, ranks);

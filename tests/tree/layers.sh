@@ -20,4 +20,15 @@ END
 if grep -rnE --include='*.[ch]' '#include "tools/' tools/lib | grep -v '#include "tools/lib/'; then
     echo '  ^ tools/lib may include of tools/ only: tools/lib'; failed=1
 fi
+# Inside the library: its own files are below all folders but text.
+below=text
+for folder in config results run trial; do
+    below="$below|$folder"
+    if grep -rnE --include='*.[ch]' '#include "tools/lib/[a-z_]+/' "tools/lib/$folder" | grep -vE "#include \"tools/lib/($below)/"; then
+        echo "  ^ tools/lib/$folder may include of tools/lib/*/ only: $below"; failed=1
+    fi
+done
+if grep -nE '#include "tools/lib/' tools/lib/text/*.[ch] tools/lib/*.[ch] | grep -vE '^tools/lib/text/[^:]*:[0-9]*:#include "tools/lib/text/|^tools/lib/[a-z_]*\.[ch]:[0-9]*:#include "tools/lib/(text/)?[a-z_]*\.h"'; then
+    echo '  ^ of tools/lib, text may include only text, and the files beside the folders only each other and text'; failed=1
+fi
 exit $failed

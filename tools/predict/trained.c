@@ -198,9 +198,8 @@ static void use_one_tower(struct settings *settings)
 static int collect(struct settings *settings, const struct network_words *words, struct problems *problems)
 {
     const int rc = config_collect(settings, &words->config, problems);
-    run_data_take_classes(settings);
     settings->only_classifies = true;
-    return rc != 0 && rc != -EINVAL ? rc : settings_finish(settings, problems);
+    return rc != 0 && rc != -EINVAL ? rc : run_data_finish_settings(settings, problems);
 }
 
 static int trained_read_settings(struct settings *settings, const struct network_words *words)
@@ -226,7 +225,7 @@ void trained_settle(const struct settings *settings, char **argv, uint64_t proce
     if (can_be_read_again(settings->config_path) && can_be_read_again(settings->model.file) &&
         run_plan_has_teams(settings))
         team_wait_shorten(argv, process_start_ns);
-    settings_report_followed(settings);
+    run_name_report_followed(settings);
     pixels_warn(settings);
 }
 

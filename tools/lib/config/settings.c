@@ -3,22 +3,16 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "stage/file/file.h"
-#include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "tools/lib/config/intervals.h"
-#include "tools/lib/config/option_needs.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/recipes.h"
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/config/training.h"
-#include "tools/lib/results/run_directory.h"
 #include "tools/lib/text/quantity.h"
 
 #define CHECKPOINT_STEPS_MAX UINT64_C(1000000000)
@@ -406,73 +400,10 @@ static void check_observers(struct settings *settings, struct problems *problems
                      "is not a range of steps, counted from 1, as in 100..299");
 }
 
-/* ---- the configuration of a run, in its directory ---- */
-
-static const char *base_name(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-static bool is_there(const char *folder, const char *file)
-{
-    char path[PATH_MAX];
-    struct stat status;
-    return snprintf(path, sizeof(path), "%s/%s", folder, file) < (int)sizeof(path) && stat(path, &status) == 0;
-}
-
-/* Use `ours` where the file of settings names another place. */
-static int follow_key(struct settings *settings, enum section section, const char *key, const char *ours)
-{
-    char **const field = option_field(option_find(section, key), settings);
-    char *text;
-    if (settings_origin(settings, section, key)->origin != ORIGIN_FILE || **field == '\0' || file_is_same(*field, ours))
-        return 0;
-    const char *const before = settings->followed != NULL ? settings->followed : "";
-    if (asprintf(&text, "%s%s%s.%s %s (not %s)", before, *before != '\0' ? ", " : "", section_name(section), key, ours,
-                 *field) < 0)
-        return -ENOMEM;
-    free(settings->followed);
-    settings->followed = text;
-    return replace(field, strdup(ours));
-}
-
-/* A run.conf names its directory and the network there. The directory may have been moved or copied, and another run may
- * be in the old place: the run is the one that the file lies beside. */
-static int follow_run(struct settings *settings)
-{
-    const char *const path = settings->config_path, *const name = base_name(path);
-    char folder[PATH_MAX], model[PATH_MAX + sizeof("/" RUN_MODEL_FILE)];
-    int rc = 0;
-    if ((strcmp(name, "run.conf") != 0 && !options_are_all_set(settings)) || strlen(path) >= sizeof(folder))
-        return 0;
-    snprintf(folder, sizeof(folder), "%.*s", (int)(name - path), path);
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/')
-        folder[--length] = '\0';
-    if (length == 0)
-        strcpy(folder, ".");
-    if (is_there(folder, "metrics.jsonl") || is_there(folder, "summary.json"))
-        rc = follow_key(settings, SECTION_RUN, "dir", folder);
-    snprintf(model, sizeof(model), "%s/" RUN_MODEL_FILE, folder);
-    const bool names_copy = strcmp(base_name(settings->model.file), RUN_MODEL_FILE) == 0;
-    return rc == 0 && names_copy && is_there(folder, RUN_MODEL_FILE)
-               ? follow_key(settings, SECTION_MODEL, "file", model) : rc;
-}
-
-void settings_report_followed(const struct settings *settings)
-{
-    if (settings->followed != NULL)
-        log_message(LOG_RUN, "%s lies beside the files of its run, which are used: %s", settings->config_path,
-                    settings->followed);
-}
-
 int settings_finish(struct settings *settings, struct problems *problems)
 {
     const size_t problems_before = problems->count;
-    int rc = follow_run(settings);
-    if (rc == 0)
-        rc = settings_fill_names(settings);
+    int rc = settings_fill_names(settings);
     if (rc != 0) {
         problems_add(problems, "pipetrain", "%s: %s", settings->config_path, strerror(-rc));
         return rc;

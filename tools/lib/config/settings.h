@@ -216,7 +216,7 @@ struct settings {
     uint32_t quota_ranks;               /* those of its control group, which share the CPU time that it permits */
     FILE *result_out;           /* where a quiet run prints its result; NULL = stdout */
     char *config_path;          /* "" = none */
-    char *followed;             /* keys that settings_finish changed because a run's directory was moved; NULL = none */
+    char *followed;             /* keys changed because a run's directory was moved (run_name_follow); NULL = none */
     bool only_classifies;       /* for evaluate and predict: no training set is needed */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */
     size_t model_bytes;
@@ -229,8 +229,6 @@ void settings_release(struct settings *settings);
 /* Set the computed defaults (run.name, run.dir, the recipe of the model), use the files beside the run.conf of a run, and
  * check keys against each other. After the file and all --set options. 0, or with problems added: -EINVAL or -ENOMEM. */
 int settings_finish(struct settings *settings, struct problems *problems);
-/* Print which keys settings_finish changed because the directory of the run was moved or copied. */
-void settings_report_followed(const struct settings *settings);
 /* The settings of a configuration file in the same place that sets only the model. As settings_init; call
  * settings_release in both cases. */
 int settings_usual(struct settings *usual, const struct settings *settings);

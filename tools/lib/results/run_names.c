@@ -1,4 +1,4 @@
-/* Chooses among numbered names. */
+/* Chooses among numbered names, and finds the directory of a configuration that a run has written. */
 #include "tools/lib/results/run_names.h"
 
 #include <assert.h>
@@ -13,8 +13,12 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/log.h"
 #include "stage/text/shell_word.h"
+#include "tools/lib/config/option_needs.h"
 #include "tools/lib/config/options.h"
+#include "tools/lib/config/settings_model.h"
+#include "tools/lib/results/run_directory.h"
 
 /* settings_write begins with the name of the run. */
 #define RUN_CONF_BEGINNING "[run]\nname = "
@@ -152,4 +156,66 @@ int run_name_count(const struct settings *settings)
            access(path, F_OK) == 0)
         number++;
     return find_larger(settings, number);
+}
+
+/* ---- a configuration beside the results of its run ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_there(const char *folder, const char *file)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    return snprintf(path, sizeof(path), "%s/%s", folder, file) < (int)sizeof(path) && stat(path, &status) == 0;
+}
+
+/* Use `ours` where the file of settings names another place. */
+static int follow_key(struct settings *settings, enum section section, const char *key, const char *ours)
+{
+    char **const field = option_field(option_find(section, key), settings), *text, *copy;
+    if (settings_origin(settings, section, key)->origin != ORIGIN_FILE || **field == '\0' || file_is_same(*field, ours))
+        return 0;
+    const char *const before = settings->followed != NULL ? settings->followed : "";
+    if (asprintf(&text, "%s%s%s.%s %s (not %s)", before, *before != '\0' ? ", " : "", section_name(section), key, ours,
+                 *field) < 0)
+        return -ENOMEM;
+    free(settings->followed);
+    settings->followed = text;
+    copy = strdup(ours);
+    if (copy == NULL)
+        return -ENOMEM;
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+/* Another run may be in the old place: the run is the one that the file lies beside. */
+int run_name_follow(struct settings *settings)
+{
+    const char *const path = settings->config_path, *const name = base_name(path);
+    char folder[PATH_MAX], model[PATH_MAX + sizeof("/" RUN_MODEL_FILE)];
+    int rc = 0;
+    if ((strcmp(name, "run.conf") != 0 && !options_are_all_set(settings)) || strlen(path) >= sizeof(folder))
+        return 0;
+    snprintf(folder, sizeof(folder), "%.*s", (int)(name - path), path);
+    folder[length_of(folder)] = '\0';
+    if (folder[0] == '\0')
+        strcpy(folder, ".");
+    if (is_there(folder, "metrics.jsonl") || is_there(folder, "summary.json"))
+        rc = follow_key(settings, SECTION_RUN, "dir", folder);
+    snprintf(model, sizeof(model), "%s/" RUN_MODEL_FILE, folder);
+    const bool names_copy = strcmp(base_name(settings->model.file), RUN_MODEL_FILE) == 0;
+    return rc == 0 && names_copy && is_there(folder, RUN_MODEL_FILE)
+               ? follow_key(settings, SECTION_MODEL, "file", model) : rc;
+}
+
+void run_name_report_followed(const struct settings *settings)
+{
+    if (settings->followed != NULL)
+        log_message(LOG_RUN, "%s lies beside the files of its run, which are used: %s", settings->config_path,
+                    settings->followed);
 }

@@ -23,4 +23,10 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
  * none. */
 int run_name_count(const struct settings *settings);
 
+/* The configuration of a run may lie in a directory that was moved or copied: then run.dir and model.file, where the file
+ * sets them, become what lies beside it. After the file and --set, before settings_finish. 0 or -ENOMEM. */
+int run_name_follow(struct settings *settings);
+/* Print which keys that changed, if any. */
+void run_name_report_followed(const struct settings *settings);
+
 #endif

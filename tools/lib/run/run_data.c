@@ -125,11 +125,10 @@ uint64_t run_data_classes(const struct settings *settings)
     return said > 0 && classes >= 2 && classes <= DATASET_CLASSES_MAX ? (uint64_t)classes : 0;
 }
 
-void run_data_take_classes(struct settings *settings)
+static void take_classes(struct settings *settings)
 {
     const struct model *const model = named_model(settings);
     struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "classes");
-    take_label_offset(settings);
     if (model == NULL || origin->origin > ORIGIN_MODEL)
         return;
     const uint64_t classes = run_data_classes(settings);
@@ -137,6 +136,18 @@ void run_data_take_classes(struct settings *settings)
         return;
     settings->data.classes = (int64_t)classes;
     origin->origin = ORIGIN_DATA;
+}
+
+int run_data_finish_settings(struct settings *settings, struct problems *problems)
+{
+    const int rc = run_name_follow(settings);
+    if (rc != 0) {
+        problems_add(problems, "pipetrain", "%s: %s", settings->config_path, strerror(-rc));
+        return rc;
+    }
+    take_label_offset(settings);
+    take_classes(settings);
+    return settings_finish(settings, problems);
 }
 
 /* Add each line of `text`, which is modified, as a problem. */

@@ -13,10 +13,11 @@
 #include "tools/lib/config/problems.h"
 #include "tools/lib/config/settings.h"
 
-/* Set data.classes to the number in the data set's description (dataset.json) where the user did not set it and it is
- * not the model's usual number: only for a model that has a name, and not where all of model.weights is loaded and has
- * another number. After the file and --set, before settings_finish. */
-void run_data_take_classes(struct settings *settings);
+/* Complete the settings after the file and --set: what the user did not set is as the directory of the run says
+ * (run_name_follow), as the weights that it begins with were trained (data.label_offset), and data.classes as the data
+ * set's description (dataset.json), for a model that has a name and another number of classes; then settings_finish. As
+ * that. */
+int run_data_finish_settings(struct settings *settings, struct problems *problems);
 /* The number of classes that the data set's description says, with data.label_offset; 0: none. */
 uint64_t run_data_classes(const struct settings *settings);
 /* Several ranks: index this one's share of the shards, so that all find index files (index_share.h). */

@@ -81,7 +81,7 @@ static void check_groups(size_t rows)
 
 TEST(every_row_is_in_one_group)
 {
-    for (size_t rows = 0; rows < 4 * ROW_GROUPS_MAX; rows++)
+    for (size_t rows = 0; rows < 4 * ROW_GROUPS_MAX; rows += (rows + 5) % ROW_GROUPS_MAX < 10 ? 1 : 19)
         check_groups(rows);
     check_groups(ROWS_MOST);
 }

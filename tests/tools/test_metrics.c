@@ -48,6 +48,23 @@ TEST(every_metric_is_shown_where_it_is_measured)
     }
 }
 
+TEST(the_report_page_shows_what_files_have)
+{
+    unsigned strong[CHART_COUNT] = { 0 }, faint[CHART_COUNT] = { 0 };
+    for (EACH_METRIC(metric)) {
+        assert_true(metric->label == NULL || (metric->places & IN_SUMMARY) != 0);
+        assert_true(!metric->is_headline || metric->label != NULL);
+        assert_true(metric->chart == CHART_NONE || (metric->path != NULL && (metric->places & IN_TRAIN) != 0));
+        *(metric->is_faint ? &faint[metric->chart] : &strong[metric->chart]) += 1;
+    }
+    for (size_t i = CHART_NONE + 1; i < CHART_COUNT; i++) {
+        bool has_whole = metric_charts[i].whole == NULL;
+        for (EACH_METRIC(metric))
+            has_whole = has_whole || are_equal(metric->path, metric_charts[i].whole);
+        assert_true(has_whole && strong[i] == 1 && faint[i] <= !metric_charts[i].has_validation);
+    }
+}
+
 /* The text of a place in which every metric has a value of its own: its index. */
 static json_t *written(enum metric_place place, unsigned has)
 {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tools/lib/config/options.h"
+#include "tools/lib/run/metrics.h"
 #include "tools/lib/version.h"
 #include "tools/report/report_input.h"
 
@@ -15,54 +16,19 @@ static const char *const template_lines[] = {
 };
 
 /* Where on the page a value of summary.json is shown. */
-enum part { PART_TILES, PART_RESULT, PART_PLAN, PART_ENVIRONMENT };
+enum part { PART_HEADLINES, PART_RESULT, PART_ORDER, PART_PLAN, PART_ENVIRONMENT };
 
 static const char *const part_names[] = {
-    [PART_TILES] = "tiles", [PART_RESULT] = "result", [PART_PLAN] = "plan", [PART_ENVIRONMENT] = "environment",
+    [PART_HEADLINES] = "headlines", [PART_RESULT] = "result", [PART_ORDER] = "order", [PART_PLAN] = "plan",
+    [PART_ENVIRONMENT] = "environment",
 };
 
-/* The values that the page shows, in the order of each part: `form` is how the page's script writes a value of this
- * kind, `path` its keys in summary.json. */
+/* The values that the page shows beside metrics, in the order of each part: `form` is how the page's script writes a
+ * value of this kind, `path` its keys in summary.json. */
 static const struct { enum part part; const char *name, *form, *path; } shown_values[] = {
     { PART_RESULT, "ended", "text", "ended" },
     { PART_RESULT, "because", "text", "reason" },
-    { PART_RESULT, "validation accuracy, last", "share", "validation.accuracy" },
-    { PART_RESULT, "validation accuracy, best", "share", "best.accuracy" },
-    { PART_RESULT, "best at step", "count", "best.step" },
-    { PART_RESULT, "validation loss", "number", "validation.loss" },
-    { PART_RESULT, "validation images", "count", "validation.images" },
-    { PART_RESULT, "training loss", "number", "loss" },
-    { PART_RESULT, "steps", "count", "steps" },
-    { PART_RESULT, "epochs", "number", "epochs" },
-    { PART_RESULT, "images", "count", "images" },
-    { PART_RESULT, "training time", "seconds", "seconds" },
-    { PART_RESULT, "images/s", "rate", "images_per_second" },
-    { PART_RESULT, "images/s, whole run", "rate", "mean_images_per_second" },
-    { PART_RESULT, "step p50, ms", "number", "step_ms.p50" },
-    { PART_RESULT, "step p90, ms", "number", "step_ms.p90" },
-    { PART_RESULT, "step p99, ms", "number", "step_ms.p99" },
-    { PART_RESULT, "first step after", "seconds", "start_to_first_step_seconds" },
-    { PART_RESULT, "time in forward", "share", "fractions.forward" },
-    { PART_RESULT, "time in backward", "share", "fractions.backward" },
-    { PART_RESULT, "time in update", "share", "fractions.update" },
-    { PART_RESULT, "exposed copy", "share", "fractions.exposed_copy" },
-    { PART_RESULT, "exposed reduction", "share", "fractions.exposed_reduction" },
-    { PART_RESULT, "input wait", "share", "fractions.input_wait" },
-    { PART_RESULT, "copies hidden", "share", "copy.hidden" },
-    { PART_RESULT, "host queue: mean batches", "number", "queues.ring.mean" },
-    { PART_RESULT, "host queue: depth", "count", "queues.ring.depth" },
-    { PART_RESULT, "host queue: found empty", "share", "queues.ring.empty" },
-    { PART_RESULT, "device queue: mean batches", "number", "queues.slots.mean" },
-    { PART_RESULT, "device queue: depth", "count", "queues.slots.depth" },
-    { PART_RESULT, "device queue: found empty", "share", "queues.slots.empty" },
-    { PART_RESULT, "readers busy", "share", "loader_busy.readers" },
-    { PART_RESULT, "decoders busy", "share", "loader_busy.decoders" },
-    { PART_RESULT, "damaged records", "count", "corrupt_records" },
-    { PART_RESULT, "decoder warnings", "count", "decoder_warnings" },
-    { PART_RESULT, "skipped steps", "count", "skipped_steps" },
-    { PART_RESULT, "rollbacks", "count", "rollbacks" },
-    { PART_RESULT, "peak memory", "bytes", "memory.peak_rss_bytes" },
-    { PART_RESULT, "sample order hash", "text", "sample_order_hash" },
+    { PART_ORDER, "sample order hash", "text", "sample_order_hash" },
     { PART_PLAN, "model", "text", "model" },
     { PART_PLAN, "parameters", "count", "parameters" },
     { PART_PLAN, "device", "text", "device" },
@@ -114,15 +80,15 @@ static const struct { enum part part; const char *name, *form, *path; } shown_va
     { PART_ENVIRONMENT, "architecture", "text", "host.machine" },
     { PART_ENVIRONMENT, "processor", "text", "host.cpu" },
     { PART_ENVIRONMENT, "devices", "devices", "devices" },
-    { PART_TILES, "validation accuracy, last", "share", "validation.accuracy" },
-    { PART_TILES, "validation accuracy, best", "share", "best.accuracy" },
-    { PART_TILES, "training loss", "number", "loss" },
-    { PART_TILES, "images/s", "rate", "images_per_second" },
-    { PART_TILES, "images/s, whole run", "rate", "mean_images_per_second" },
-    { PART_TILES, "ms per step, p50", "number", "step_ms.p50" },
-    { PART_TILES, "ms per step, p99", "number", "step_ms.p99" },
-    { PART_TILES, "training time", "seconds", "seconds" },
 };
+
+/* `help`: NULL: none. */
+static int add_value(json_t *list, enum part part, const char *name, const char *form, const char *path,
+                     const char *help)
+{
+    return json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?}", "part", part_names[part], "name", name,
+                                                 "form", form, "path", path, "help", help));
+}
 
 /* NULL: out of memory. */
 static json_t *values_json(void)
@@ -130,10 +96,60 @@ static json_t *values_json(void)
     json_t *const list = json_array();
     int failed = 0;
     for (size_t i = 0; i < sizeof(shown_values) / sizeof(shown_values[0]); i++)
-        failed |= json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}",
-                                                        "part", part_names[shown_values[i].part],
-                                                        "name", shown_values[i].name, "form", shown_values[i].form,
-                                                        "path", shown_values[i].path));
+        failed |= add_value(list, shown_values[i].part, shown_values[i].name, shown_values[i].form,
+                            shown_values[i].path, NULL);
+    for (const struct metric *metric = metric_table; metric->help != NULL; metric++) {
+        const char *const form = metric_unit_name(metric->unit);
+        if (metric->label != NULL)
+            failed |= add_value(list, PART_RESULT, metric->label, form, metric->path, metric->help);
+        if (metric->is_headline)
+            failed |= add_value(list, PART_HEADLINES, metric->label, form, metric->path, metric->help);
+    }
+    if (failed == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static int add_series(json_t *list, const char *rows, const char *path, const char *kind, const char *name)
+{
+    return json_array_append_new(list, json_pack("[s, s, s, s?]", rows, path, kind, name));
+}
+
+/* The strongest curve comes first. */
+static json_t *series_json(enum metric_chart_number number)
+{
+    const bool has_validation = metric_charts[number].has_validation;
+    json_t *const list = json_array();
+    int failed = 0;
+    for (int is_faint = 0; is_faint < 2; is_faint++)
+        for (const struct metric *metric = metric_table; metric->help != NULL; metric++) {
+            if (metric->chart != number || metric->is_faint != is_faint)
+                continue;
+            failed |= add_series(list, "train", metric->path, is_faint || has_validation ? "faint" : "line",
+                                 has_validation ? "training" : metric->curve);
+            if (has_validation)
+                failed |= add_series(list, "validation", metric->path, "points", "validation");
+        }
+    if (failed == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* NULL: out of memory. */
+static json_t *charts_json(void)
+{
+    json_t *const list = json_array();
+    int failed = 0;
+    for (enum metric_chart_number number = CHART_NONE + 1; number < CHART_COUNT; number++) {
+        const struct metric_chart *const chart = &metric_charts[number];
+        failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b, s:b, s:s?, s:o}", "title", chart->title,
+                                                        "isShare", chart->is_share, "fromZero", chart->from_zero,
+                                                        "mayBeLog", chart->may_be_log, "isOverTime",
+                                                        chart->is_over_time, "whole", chart->whole, "series",
+                                                        series_json(number)));
+    }
     if (failed == 0)
         return list;
     json_decref(list);
@@ -188,9 +204,9 @@ static int write_data(FILE *out, json_t *runs)
     struct tm parts;
     if (gmtime_r(&now, &parts) != NULL)
         strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S UTC", &parts);
-    json_t *const data = json_pack("{s:s, s:s, s:i, s:o, s:o, s:O}", "version", PIPETRAIN_VERSION, "made", made,
-                                   "damage_shown_max", (int)REPORT_DAMAGE_SHOWN_MAX, "values", values_json(), "unset",
-                                   unset_values(), "runs", runs);
+    json_t *const data = json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:O}", "version", PIPETRAIN_VERSION, "made", made,
+                                   "damage_shown_max", (int)REPORT_DAMAGE_SHOWN_MAX, "values", values_json(), "charts",
+                                   charts_json(), "unset", unset_values(), "runs", runs);
     const int rc = data == NULL ? -ENOMEM
                    : json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_ENSURE_ASCII |
                                         JSON_REAL_PRECISION(9)) != 0 ? -ENOMEM : 0;

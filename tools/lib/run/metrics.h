@@ -74,6 +74,22 @@ enum metric_place {
     IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY     /* parts of summary.json */
 };
 
+/* How people read a number. */
+enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO };
+
+/* A chart of the report page: curves of training, of one or two metrics. */
+enum metric_chart_number {
+    CHART_NONE, CHART_LOSS, CHART_ACCURACY, CHART_SPEED, CHART_RATE, CHART_INPUT_WAIT, CHART_RING, CHART_SLOTS,
+    CHART_LOADER, CHART_COUNT
+};
+
+struct metric_chart {
+    const char *title;
+    bool is_share, from_zero, may_be_log, is_over_time;         /* of the axes: over time instead of steps */
+    bool has_validation;        /* a second curve is that of validation */
+    const char *whole;          /* the path of what numbers are divided by; NULL: nothing */
+};
+
 enum metric_type { METRIC_U32, METRIC_U64, METRIC_DOUBLE, METRIC_BOOL };
 
 #define METRICS_MAX 96          /* rows of the table */
@@ -84,6 +100,7 @@ struct metric {
     enum metric_type type;
     size_t offset;              /* of its field in struct metric_values */
     unsigned needs;             /* bits of enum metric_need: all of them */
+    enum metric_unit unit;
     const char *help;           /* one line */
     /* The name for Prometheus without "pipetrain_"; NULL: not there. Counters end in _total. */
     const char *prometheus;
@@ -92,10 +109,19 @@ struct metric {
     bool counts_again;          /* a counter: a resumed run counts again what it has counted before */
     const char *tag;            /* in TensorBoard; NULL: not there */
     const char *compared;       /* the name in --compare; NULL: not there */
+    const char *label;          /* among the results on the report page; NULL: not there */
+    bool is_headline;           /* above them, too */
+    enum metric_chart_number chart;             /* on the report page */
+    const char *curve;          /* its name in the legend; NULL: none */
+    bool is_faint;              /* of two curves the second */
 };
 
 /* The last row has no help. */
 extern const struct metric metric_table[];
+/* In the order of the page; that of CHART_NONE has no title. */
+extern const struct metric_chart metric_charts[CHART_COUNT];
+
+const char *metric_unit_name(enum metric_unit unit);
 
 static inline size_t metric_index(const struct metric *metric)
 {

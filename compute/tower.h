@@ -1,6 +1,6 @@
 /* A tower: one replica of the network on one device, with its arenas, its backend and its plans. Opened, used and
  * closed from the tower's own thread. Other threads read only the arenas and their layout (reductions), ordered by
- * events. Used by sync/ and by the programs that evaluate.
+ * events. Used by sync/; main reads and writes weights while no step runs.
  *
  * A training step, as sync/trainer.c queues it: tower_forward, tower_backward, whose gradients are reduced over the
  * towers as they become ready, tower_update, tower_update_average, tower_result. */

@@ -59,6 +59,7 @@ struct trainer {
     uint64_t next;                  /* number of the batch after the one queued last */
     struct step_report *reports;    /* all there are, with room for their ids; allocated before the first step */
     uint64_t *ids;
+    void *outputs;                  /* pinned: labels and logits of all reports; NULL without reports_outputs */
     struct queue *empty_reports;    /* for the thread */
     struct queue *full_reports;     /* for main */
     pthread_mutex_t lock;           /* guards what follows */
@@ -111,12 +112,13 @@ static bool is_cancelled(struct trainer *trainer)
 
 /* ---- steps in flight ---- */
 
-/* As many steps as the device computes ahead, and one. close_inflight after success or failure. */
+/* As many steps as the device computes ahead, and one; only that one where its outputs are waited for. close_inflight
+ * after success or failure. */
 static int open_inflight(struct trainer *trainer)
 {
     struct device *const device = trainer->spec.tower.device;
     struct inflight_steps *const inflight = &trainer->inflight;
-    inflight->depth = device->ops->steps_ahead + 1;
+    inflight->depth = trainer->spec.reports_outputs ? 1 : device->ops->steps_ahead + 1;
     inflight->microbatches_max = tower_microbatches(trainer->tower, trainer->spec.local_max);
     inflight->reports = calloc(inflight->depth, sizeof(struct step_report *));
     if (inflight->reports == NULL)
@@ -226,6 +228,63 @@ static int report_all_steps(struct trainer *trainer)
     while (rc == 0 && trainer->inflight.reported < trainer->inflight.queued)
         rc = report_step(trainer);
     return rc;
+}
+
+/* ---- outputs of an evaluation ---- */
+
+static size_t label_bytes(const struct trainer_spec *spec)
+{
+    return spec->local_max * sizeof(int32_t);
+}
+
+static size_t logits_bytes(const struct trainer_spec *spec)
+{
+    return (size_t)spec->local_max * spec->tower.net->classes * sizeof(float);
+}
+
+/* Of all reports. */
+static size_t output_bytes(const struct trainer_spec *spec)
+{
+    return spec->reports_outputs ? spec->report_depth * (label_bytes(spec) + logits_bytes(spec)) : 0;
+}
+
+static int open_outputs(struct trainer *trainer)
+{
+    const struct trainer_spec *const spec = &trainer->spec;
+    struct device *const device = spec->tower.device;
+    if (!spec->reports_outputs)
+        return 0;
+    const int rc = device->ops->alloc_pinned(device, output_bytes(spec), &trainer->outputs);
+    char *at = trainer->outputs;
+    for (uint32_t i = 0; i < spec->report_depth && rc == 0; i++) {
+        trainer->reports[i].labels = (int32_t *)(void *)at;
+        trainer->reports[i].logits = (float *)(void *)(at + label_bytes(spec));
+        at += label_bytes(spec) + logits_bytes(spec);
+    }
+    return rc;
+}
+
+static void close_outputs(struct trainer *trainer)
+{
+    struct device *const device = trainer->spec.tower.device;
+    if (trainer->outputs != NULL)
+        device->ops->free_pinned(device, trainer->outputs);
+}
+
+/* Before the slot is given back. */
+static int queue_labels(struct trainer *trainer, const struct slot *slot, struct step_report *report)
+{
+    struct stream *const compute = trainer->spec.tower.compute;
+    if (trainer->outputs == NULL)
+        return 0;
+    return compute->device->ops->copy(compute, report->labels, slot->labels, slot->local.count * sizeof(*slot->labels),
+                                      COPY_FROM_DEVICE);
+}
+
+/* After the batch's forward: the next one overwrites them. */
+static int read_logits(struct trainer *trainer, struct step_report *report)
+{
+    return trainer->outputs == NULL ? 0 : tower_logits(trainer->tower, report->logits);
 }
 
 /* ---- snapshots ---- */
@@ -448,7 +507,11 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     note_step(local);
     trainer->inflight.reports[place] = report;
     range_begin(local->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, local->number);
-    int rc = queue_compute(trainer, slot, local, result->microbatches);
+    int rc = queue_labels(trainer, slot, report);
+    if (rc == 0)
+        rc = queue_compute(trainer, slot, local, result->microbatches);
+    if (rc == 0)
+        rc = read_logits(trainer, report);
     range_end();
     report->staleness = local->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, local))
@@ -572,17 +635,25 @@ static int allocate(struct trainer *trainer)
     if (rc == 0)
         rc = open_clock(trainer);
     if (rc == 0)
+        rc = open_outputs(trainer);
+    if (rc == 0)
         rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
     if (rc == 0)
         rc = snapshot_pool_open(&trainer->shown, trainer->tower);
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
+/* Of a full batch. */
+static uint32_t samples_of(const struct tower_spec *tower)
+{
+    return tower->evaluates_only ? tower->evaluate_counts[0] : tower->train_counts[0];
+}
+
 static int report_failure(struct trainer *trainer, const char *what, int rc)
 {
     if (rc != 0 && rc != -ECANCELED)
         stop_fail(trainer->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "%s: cannot %s steps of %u samples: %s",
-                  trainer->spec.name, what, trainer->spec.tower.train_counts[0], exit_cause(rc));
+                  trainer->spec.name, what, samples_of(&trainer->spec.tower), exit_cause(rc));
     return rc;
 }
 
@@ -625,6 +696,7 @@ static void trainer_loop(void *arg)
     wait_for_stage(trainer, STAGE_CLOSING);
     step_clock_close(trainer->clock);
     close_inflight(trainer);
+    close_outputs(trainer);
     snapshot_pool_close(&trainer->snapshots);
     snapshot_pool_close(&trainer->shown);
     tower_close(trainer->tower);
@@ -707,7 +779,8 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
         .snapshots = trainer->snapshots.rule.count * snapshot_bytes(trainer->tower, trainer->spec.snapshots.kind) +
                      trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN),
         .reduction = sync_pinned_bytes(&sync),
-        .samples = trainer->spec.tower.train_counts[0],
+        .outputs = output_bytes(&trainer->spec),
+        .samples = samples_of(&trainer->spec.tower),
     };
     return 0;
 }

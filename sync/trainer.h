@@ -29,6 +29,9 @@ struct step_report {
                                  * the step was skipped */
     uint64_t *ids;              /* local.count, copied from the slot; NULL: the tower is in another process, */
     uint64_t order;             /* which gives this sum instead (account_order) */
+    int32_t *labels;            /* with reports_outputs, of an evaluation: local.count, BATCH_NO_LABEL for no sample or
+                                 * no known label; else NULL */
+    float *logits;              /* the same: local.count x the network's classes, sample by sample */
     double gradient_norm;       /* of the mean gradients, with train.clip_norm after the steps that inspect_every
                                  * names; else NAN */
     struct snapshot *shown;     /* weights and gradients after the batch, complete, for observers; NULL: not due.
@@ -55,6 +58,8 @@ struct trainer_spec {
     enum trainer_waits waits;
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t local_max;         /* samples of a report at most */
+    bool reports_outputs;       /* for a tower that only evaluates: every report has labels and logits, for which the
+                                 * thread waits before it queues another batch */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
     uint32_t cpu_count;
     struct trace_track *track;  /* the tower's trace; NULL: not recorded */
@@ -64,8 +69,8 @@ struct trainer_spec {
 /* Bytes that trainer_allocate will allocate. */
 struct trainer_needs {
     struct tower_needs tower;   /* on the device */
-    size_t snapshots, reduction; /* pinned memory of the host */
-    uint32_t samples;           /* of a full training step, for which that is */
+    size_t snapshots, reduction, outputs;       /* pinned memory of the host */
+    uint32_t samples;           /* of a full batch, for which that is */
 };
 
 struct trainer;

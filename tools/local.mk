@@ -137,7 +137,6 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/confusion.c \
 	%D%/predict/evaluate.c \
 	%D%/predict/evaluation_report.c \
-	%D%/predict/inference.c \
 	%D%/predict/known_names.c \
 	%D%/predict/predict.c \
 	%D%/predict/predict_images.c \

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/text_stream.h"
@@ -39,10 +38,8 @@ struct evaluation {
     char found_path[PATH_MAX];
     struct trained trained;
     struct known_names names;
-    struct loader_counts counts;
     struct confusion confusion;
     double loss_sum;
-    uint64_t began_ns, wall_ns;
 };
 
 /* ---- network and data ---- */
@@ -99,7 +96,7 @@ static int prepare(struct evaluation *evaluation)
         code = open_data(evaluation);
     phase_enter(RUN_PHASE_PLANNING);
     if (code == 0)
-        code = trained_plan(&evaluation->trained, evaluation->trained.dataset->record_count);
+        code = trained_plan(&evaluation->trained, evaluation->trained.dataset->record_count, NULL);
     if (code != 0)
         return code;
     const struct net *const net = evaluation->trained.net;
@@ -110,60 +107,24 @@ static int prepare(struct evaluation *evaluation)
 
 /* ---- batches ---- */
 
-static int start_loader(struct evaluation *evaluation)
+static bool add_batch(void *arg, const struct step_report *report)
 {
-    struct trained *const trained = &evaluation->trained;
-    const int rc = trained_start_loader(trained);
-    if (rc != 0 && !stop_failed(trained->stop))
-        stop_fail(trained->stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the loader cannot start: %s",
-                  exit_cause(rc));
-    return rc == 0 ? 0 : (int)stop_code(trained->stop);
-}
-
-static void add_batch(struct evaluation *evaluation, const struct inference_batch *batch)
-{
+    struct evaluation *const evaluation = arg;
     const uint32_t classes = evaluation->trained.net->classes;
-    evaluation->loss_sum += batch->result.loss_sum;
-    for (uint32_t i = 0; i < batch->local.count; i++)
-        if (batch->labels[i] != BATCH_NO_LABEL)
-            confusion_add(&evaluation->confusion, batch->logits + (size_t)i * classes, (uint32_t)batch->labels[i]);
-}
-
-static int run_batches(struct evaluation *evaluation)
-{
-    struct trained *const trained = &evaluation->trained;
-    struct inference_batch batch;
-    int rc;
-    phase_enter(RUN_PHASE_EVALUATING);
-    evaluation->began_ns = clock_now_ns();
-    while ((rc = inference_next(trained->inference, &batch)) == 0)
-        add_batch(evaluation, &batch);
-    evaluation->wall_ns = clock_now_ns() - evaluation->began_ns;
-    if (stop_failed(trained->stop))
-        return (int)stop_code(trained->stop);
-    if (rc != -ENODATA || signals_exit_code() != 0)
-        return signals_exit_code();
-    if (isfinite(evaluation->loss_sum))
-        return 0;
-    log_message(LOG_ERROR, "%s: the loss is not a finite number", evaluation->weights_path);
-    return EXIT_CODE_NONFINITE;
+    evaluation->loss_sum += report->result.loss_sum;
+    for (uint32_t i = 0; i < report->local.count; i++)
+        if (report->labels[i] != BATCH_NO_LABEL)
+            confusion_add(&evaluation->confusion, report->logits + (size_t)i * classes, (uint32_t)report->labels[i]);
+    return true;
 }
 
 static int compute(struct evaluation *evaluation)
 {
-    struct inference *const inference = evaluation->trained.inference;
-    phase_enter(RUN_PHASE_ALLOCATING);
-    int code = inference_begin(inference);
-    if (code != 0)
+    const int code = trained_evaluate(&evaluation->trained, add_batch, evaluation);
+    if (code != 0 || isfinite(evaluation->loss_sum))
         return code;
-    signals_set_callback(inference_end, inference, false);
-    code = start_loader(evaluation);
-    if (code == 0)
-        code = run_batches(evaluation);
-    phase_enter(RUN_PHASE_CLOSING);
-    signals_set_callback(NULL, NULL, false);
-    trained_end_loader(&evaluation->trained, &evaluation->counts);
-    return code;
+    log_message(LOG_ERROR, "%s: the loss is not a finite number", evaluation->weights_path);
+    return EXIT_CODE_NONFINITE;
 }
 
 /* ---- the report ---- */
@@ -186,8 +147,8 @@ static struct evaluation_report report_of(const struct evaluation *evaluation)
         .confusion = confusion,
         .names = evaluation->names.names,
         .loss = confusion->samples > 0 ? evaluation->loss_sum / (double)confusion->samples : NAN,
-        .unreadable = evaluation->counts.corrupt_records,
-        .seconds = (double)evaluation->wall_ns / 1e9,
+        .unreadable = evaluation->trained.counts.corrupt_records,
+        .seconds = (double)evaluation->trained.wall_ns / 1e9,
     };
 }
 
@@ -250,7 +211,7 @@ static int evaluate(struct settings *settings, const struct evaluate_request *re
 
 /* ---- the command line ---- */
 
-#define BATCH_ALONE 64          /* without a configuration */
+#define BATCH_ALONE 64          /* without a configuration: weights do not contain the batch size */
 
 struct arguments {
     struct network_words network;
@@ -310,18 +271,6 @@ static int check_arguments(void *out, char **words, int count)
     return network_words_check(&arguments->network, "evaluate", "evaluate -c run.conf");
 }
 
-/* Weights do not contain the batch size. */
-static void set_batch(struct settings *settings)
-{
-    if (settings->train.batch == 0)
-        settings->train.batch = BATCH_ALONE;
-    settings->train.batch_per_tower = 0;
-    settings->train.accumulate = 1;
-    settings->train.slices = 0;
-    settings->devices.towers = 1;
-    settings->input.source = INPUT_REAL;
-}
-
 /* Wait for a slow reader of the results. */
 static int run_evaluate(struct settings *settings, const void *out, char **argv, uint64_t process_start_ns)
 {
@@ -330,7 +279,7 @@ static int run_evaluate(struct settings *settings, const void *out, char **argv,
     request.weights = arguments->network.weights;
     signals_block();
     if (arguments->network.config.path == NULL)
-        set_batch(settings);
+        trained_set_batch(settings, settings->train.batch > 0 ? settings->train.batch : BATCH_ALONE);
     if (request.is_quiet)
         log_only_errors();
     trained_settle(settings, argv, process_start_ns);

@@ -73,18 +73,6 @@ static uint64_t sample_count(const struct prediction_run *run)
     return run->trained.dataset != NULL ? run->trained.dataset->record_count : run->words->count;
 }
 
-/* Without shards there is no loader to plan. */
-static void set_batch(struct prediction_run *run)
-{
-    const uint64_t count = sample_count(run);
-    run->settings->train.batch = (int64_t)(count < run->request->batch ? count : run->request->batch);
-    run->settings->train.batch_per_tower = 0;
-    run->settings->train.accumulate = 1;
-    run->settings->train.slices = 0;
-    run->settings->devices.towers = 1;
-    run->settings->input.source = run->trained.dataset != NULL ? INPUT_REAL : INPUT_SYNTHETIC;
-}
-
 static size_t shown_columns(const char *path)
 {
     char shown[PATH_MAX];
@@ -120,6 +108,35 @@ static int open_printer(struct prediction_run *run)
     return 0;
 }
 
+static int start_images(void *arg, struct ring *ring)
+{
+    struct prediction_run *const run = arg;
+    const struct image_source_spec spec = {
+        .paths = run->words->paths,
+        .count = run->words->count,
+        .plan = &run->trained.plan,
+        .ring = ring,
+        .stop = run->trained.stop,
+    };
+    return image_source_start(&run->source, &spec);
+}
+
+static void join_images(void *arg)
+{
+    struct prediction_run *const run = arg;
+    image_source_close(run->source);
+    run->source = NULL;
+}
+
+static int plan(struct prediction_run *run)
+{
+    const struct pipeline_input images = { start_images, join_images, run };
+    const uint64_t count = sample_count(run), batch = run->request->batch;
+    trained_set_batch(run->settings, (int64_t)(count < batch ? count : batch));
+    phase_enter(RUN_PHASE_PLANNING);
+    return trained_plan(&run->trained, count, run->trained.dataset == NULL ? &images : NULL);
+}
+
 static int prepare(struct prediction_run *run)
 {
     int code = trained_open(&run->trained, run->settings, run->request->weights, WEIGHTS_PREDICTED_WITH);
@@ -127,33 +144,12 @@ static int prepare(struct prediction_run *run)
         code = open_shards(run);
     if (code == 0)
         code = open_printer(run);
-    if (code != 0)
-        return code;
-    set_batch(run);
-    phase_enter(RUN_PHASE_PLANNING);
-    code = trained_plan(&run->trained, sample_count(run));
+    if (code == 0)
+        code = plan(run);
     return code == 0 ? signals_exit_code() : code;
 }
 
 /* ---- batches ---- */
-
-static int start_source(struct prediction_run *run)
-{
-    struct stop *const stop = run->trained.stop;
-    const struct image_source_spec spec = {
-        .paths = run->words->paths,
-        .count = run->words->count,
-        .plan = &run->trained.plan,
-        .ring = inference_ring(run->trained.inference),
-        .stop = stop,
-    };
-    const int rc = run->trained.dataset != NULL ? trained_start_loader(&run->trained)
-                                                : image_source_start(&run->source, &spec);
-    if (rc != 0 && !stop_failed(stop))
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the decoding threads cannot start: %s",
-                  exit_cause(rc));
-    return rc == 0 ? 0 : (int)stop_code(stop);
-}
 
 /* The path of an image, or the shard and number of a record. */
 static const char *name_sample(const struct prediction_run *run, uint64_t id, char *room)
@@ -167,11 +163,11 @@ static const char *name_sample(const struct prediction_run *run, uint64_t id, ch
 }
 
 /* NULL: the image was decoded. The loader has already reported damaged records. */
-static const char *problem_of(const struct prediction_run *run, const struct inference_batch *batch, uint32_t i)
+static const char *problem_of(const struct prediction_run *run, const struct step_report *report, uint32_t i)
 {
     if (run->trained.dataset != NULL)
-        return batch->labels[i] == BATCH_NO_LABEL ? "is damaged" : NULL;
-    return image_source_problem(run->source, batch->ids[i]);
+        return report->labels[i] == BATCH_NO_LABEL ? "is damaged" : NULL;
+    return image_source_problem(run->source, report->ids[i]);
 }
 
 /* NaN and infinities are errors (exit code 73), as in an evaluation. */
@@ -183,12 +179,16 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
     return all;
 }
 
-static void print_batch(struct prediction_run *run, const struct inference_batch *batch)
+/* Until nobody reads them. */
+static bool print_batch(void *arg, const struct step_report *report)
 {
+    struct prediction_run *const run = arg;
     char room[NAME_BYTES];
-    for (uint32_t i = 0; i < batch->local.count; i++) {
-        const char *const name = name_sample(run, batch->ids[i], room), *problem = problem_of(run, batch, i);
-        const float *const logits = batch->logits + (size_t)i * run->trained.net->classes;
+    if (report->local.first_of_phase)
+        prediction_print_head(&run->printer);
+    for (uint32_t i = 0; i < report->local.count; i++) {
+        const char *const name = name_sample(run, report->ids[i], room), *problem = problem_of(run, report, i);
+        const float *const logits = report->logits + (size_t)i * run->trained.net->classes;
         if (problem == NULL && are_finite(run, logits)) {
             prediction_print(&run->printer, name, logits);
             continue;
@@ -202,21 +202,14 @@ static void print_batch(struct prediction_run *run, const struct inference_batch
         prediction_print_problem(&run->printer, name, problem);
     }
     (void)fflush(stdout);
+    return !ferror(stdout);
 }
 
-static int run_batches(struct prediction_run *run)
+static int compute(struct prediction_run *run)
 {
-    struct trained *const trained = &run->trained;
-    struct inference_batch batch;
-    int rc;
-    phase_enter(RUN_PHASE_EVALUATING);
-    prediction_print_head(&run->printer);
-    while ((rc = inference_next(trained->inference, &batch)) == 0 && !ferror(stdout))
-        print_batch(run, &batch);
-    if (stop_failed(trained->stop))
-        return (int)stop_code(trained->stop);
-    if (signals_exit_code() != 0)
-        return signals_exit_code();
+    const int code = trained_evaluate(&run->trained, print_batch, run);
+    if (code != 0)
+        return code;
     if (run->unreadable > 0)
         log_message(LOG_ERROR, "%" PRIu64 " of %" PRIu64 " images could not be read", run->unreadable,
                     sample_count(run));
@@ -226,30 +219,6 @@ static int run_batches(struct prediction_run *run)
         return EXIT_CODE_NONFINITE;
     }
     return run->unreadable + run->words->empty_folders + run->words->unread > 0 ? EXIT_CODE_DATA : 0;
-}
-
-static void end_source(struct prediction_run *run)
-{
-    phase_enter(RUN_PHASE_CLOSING);
-    signals_set_callback(NULL, NULL, false);
-    inference_end(run->trained.inference);
-    trained_end_loader(&run->trained, NULL);
-    image_source_close(run->source);
-}
-
-static int compute(struct prediction_run *run)
-{
-    struct inference *const inference = run->trained.inference;
-    phase_enter(RUN_PHASE_ALLOCATING);
-    int code = inference_begin(inference);
-    if (code != 0)
-        return code;
-    signals_set_callback(inference_end, inference, false);
-    code = start_source(run);
-    if (code == 0)
-        code = run_batches(run);
-    end_source(run);
-    return code;
 }
 
 static int predict(struct settings *settings, const struct image_words *words, const struct predict_request *request)

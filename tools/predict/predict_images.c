@@ -415,6 +415,7 @@ int image_source_start(struct image_source **source_out, const struct image_sour
     if (source == NULL)
         return -ENOMEM;
     source->spec = *spec;
+    ring_range(spec->ring, 0, schedule_batch_count(&spec->plan->schedule));
     source->problems = calloc(spec->count, sizeof(*source->problems));
     source->workers = calloc(wanted, sizeof(*source->workers));
     int rc = source->problems != NULL && source->workers != NULL ? start_workers(source, wanted) : -ENOMEM;

@@ -1,4 +1,5 @@
-/* Set up a tower for evaluation from a configuration or from weights alone. Called by the main thread. */
+/* Set up the pipeline of an evaluation, from a configuration or from weights alone, and run it. Called by the main
+ * thread. */
 #include "tools/predict/trained.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "compute/net.h"
+#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
@@ -28,6 +30,7 @@
 #include "tools/lib/run/ranks/startup_abort.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_plan.h"
+#include "tools/lib/run/run_state.h"
 #include "tools/lib/run/team_wait.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/number.h"
@@ -182,17 +185,23 @@ static int own_network_settings(struct settings *settings, const struct network_
 
 /* ---- settings from a configuration ---- */
 
-/* One tower, with as many samples at once as each tower computed in training, and the default input stages. */
-static void use_one_tower(struct settings *settings)
+void trained_set_batch(struct settings *settings, int64_t batch)
 {
-    const int64_t parts = settings->train.slices > 0 ? settings->train.slices : settings->devices.towers;
-    settings->train.batch = (settings_batch(settings) + parts - 1) / parts;
+    settings->train.batch = batch;
+    settings->train.batch_per_tower = 0;
     settings->train.accumulate = 1;
     settings->train.slices = 0;
-    settings->train.batch_per_tower = 0;
     settings->devices.towers = 1;
-    if (settings->input.source == INPUT_SYNTHETIC)
-        settings->input.source = INPUT_REAL;
+    settings->sync.mode = SYNC_REPLICATED;
+    settings->sync.consistency = CONSISTENCY_STRONG;
+    settings->input.source = INPUT_REAL;
+}
+
+/* As many samples at once as each tower computed in training. */
+static void set_batch_of_training(struct settings *settings)
+{
+    const int64_t parts = settings->train.slices > 0 ? settings->train.slices : settings->devices.towers;
+    trained_set_batch(settings, (settings_batch(settings) + parts - 1) / parts);
 }
 
 static int collect(struct settings *settings, const struct network_words *words, struct problems *problems)
@@ -209,7 +218,7 @@ static int trained_read_settings(struct settings *settings, const struct network
     const int rc = collect(settings, words, &problems);
     if (rc != 0 || problems.count > 0)
         return problems_end(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
-    use_one_tower(settings);
+    set_batch_of_training(settings);
     return 0;
 }
 
@@ -278,20 +287,30 @@ static int choose_device(struct trained *trained, struct problems *problems)
 static int plan_samples(struct trained *trained, uint64_t samples, struct problems *problems)
 {
     const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = trained->dataset };
-    struct run_plan *const plan = &trained->plan;
-    plan->only_evaluated = samples;
-    if (run_plan_init(plan, trained->settings, trained->net, datasets, problems) != 0)
-        return problems_end(problems, EXIT_CODE_USAGE);
-    if (trained->settings->input.source != INPUT_SYNTHETIC)
-        return 0;
-    /* The plan then has no batches on the host and no images. */
-    memory_share_add(&plan->memory.host, MEMORY_BATCHES,
-                     (size_t)trained->settings->input.prefetch_depth * plan->layout.block_bytes);
-    memory_plan_add_images(&plan->memory, trained->settings);
-    return 0;
+    trained->plan.only_evaluated = samples;
+    trained->plan.is_fed = trained->dataset == NULL;
+    const int rc = run_plan_init(&trained->plan, trained->settings, trained->net, datasets, problems);
+    return problems_end(problems, rc == 0 ? 0 : EXIT_CODE_USAGE);
 }
 
-int trained_plan(struct trained *trained, uint64_t samples)
+static int open_pipeline(struct trained *trained, const struct pipeline_input *input)
+{
+    struct pipeline_parts parts = {
+        .settings = trained->settings,
+        .plan = &trained->plan,
+        .net = trained->net,
+        .datasets = { [PHASE_EVALUATE] = trained->dataset },
+        .reports_outputs = true,
+        .stop = trained->stop,
+    };
+    if (input != NULL)
+        parts.input = *input;
+    if (pipeline_open(&trained->pipeline, &parts) != 0)
+        return (int)stop_code(trained->stop);
+    return pipeline_check_memory(trained->pipeline);
+}
+
+int trained_plan(struct trained *trained, uint64_t samples, const struct pipeline_input *input)
 {
     struct problems problems;
     problems_init(&problems);
@@ -301,39 +320,59 @@ int trained_plan(struct trained *trained, uint64_t samples)
     if (code == 0)
         environment_warn(&trained->plan);
     problems_release(&problems);
-    const struct inference_spec parts = {
-        .settings = trained->settings,
-        .plan = &trained->plan,
-        .net = trained->net,
-        .weights = trained->weights,
-        .stop = trained->stop,
-    };
-    return code == 0 ? inference_open(&trained->inference, &parts) : code;
+    return code == 0 ? open_pipeline(trained, input) : code;
 }
 
-int trained_start_loader(struct trained *trained)
+/* ---- batches ---- */
+
+static int begin(struct trained *trained)
 {
-    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = trained->dataset };
-    struct loader_spec spec = run_plan_loader(&trained->plan, trained->settings, datasets);
-    trained->ring = inference_ring(trained->inference);
-    spec.rings = &trained->ring;
-    spec.stop = trained->stop;
-    return loader_start(&trained->loader, &spec);
+    phase_enter(RUN_PHASE_ALLOCATING);
+    signals_set_callback(pipeline_request_stop, trained->pipeline, false);
+    if (pipeline_allocate(trained->pipeline) != 0)
+        return (int)stop_code(trained->stop);
+    return run_weights_write(trained->weights, trained->pipeline, &trained->plan);
 }
 
-void trained_end_loader(struct trained *trained, struct loader_counts *counts_out)
+static void run_batches(struct trained *trained, bool (*add)(void *arg, const struct step_report *report), void *arg)
 {
-    if (trained->loader == NULL)
-        return;
-    loader_end(trained->loader);
-    loader_join(trained->loader, counts_out);
-    loader_close(trained->loader);
-    trained->loader = NULL;
+    const uint64_t began_ns = clock_now_ns();
+    struct step_report **reports;
+    bool goes_on = true;
+    phase_enter(RUN_PHASE_EVALUATING);
+    pipeline_go(trained->pipeline);
+    while (goes_on && pipeline_step(trained->pipeline, &reports) == 0) {
+        goes_on = add(arg, reports[0]);
+        pipeline_give_back(trained->pipeline);
+    }
+    trained->wall_ns = clock_now_ns() - began_ns;
+}
+
+static void close_pipeline(struct trained *trained)
+{
+    struct pipeline_counts counts = { .damage = NULL };
+    phase_enter(RUN_PHASE_CLOSING);
+    signals_set_callback(NULL, NULL, false);
+    pipeline_close(trained->pipeline, &counts);
+    trained->pipeline = NULL;
+    trained->counts = counts.loader;
+    free(counts.damage);
+}
+
+int trained_evaluate(struct trained *trained, bool (*add)(void *arg, const struct step_report *report), void *arg)
+{
+    const int code = begin(trained);
+    if (code == 0)
+        run_batches(trained, add, arg);
+    close_pipeline(trained);
+    if (code != 0)
+        return code;
+    return stop_failed(trained->stop) ? (int)stop_code(trained->stop) : signals_exit_code();
 }
 
 void trained_close(struct trained *trained)
 {
-    inference_close(trained->inference);
+    pipeline_close(trained->pipeline, NULL);
     initial_weights_close(trained->weights);
     net_close(trained->net);
     stop_close(trained->stop);

@@ -1,5 +1,5 @@
-/* A trained network: its settings, its weights, its data, and the tower that computes; and what the commands that use
- * one share. Main thread only. */
+/* A trained network: its settings, its weights, its data, and the pipeline that evaluates it; and what the commands that
+ * use one share. Main thread only. */
 #ifndef PIPETRAIN_TRAINED
 #define PIPETRAIN_TRAINED
 
@@ -11,7 +11,7 @@
 #include "tools/lib/config/program_option.h"
 #include "tools/lib/config/settings.h"
 #include "tools/lib/results/weights_agree.h"
-#include "tools/predict/inference.h"
+#include "tools/lib/run/pipeline.h"
 
 /* From the command line; borrowed; NULL: not given. */
 struct network_words {
@@ -60,10 +60,14 @@ struct trained {
     struct dataset *dataset;            /* NULL: samples come from elsewhere */
     struct run_plan plan;
     struct stop *stop;
-    struct inference *inference;
-    struct ring *ring;                  /* of the loader */
-    struct loader *loader;
+    struct pipeline *pipeline;
+    struct loader_counts counts;        /* this and the next: of trained_evaluate */
+    uint64_t wall_ns;
 };
+
+/* Evaluate in batches of so many samples, on one tower and in one pass over the data in its order, whatever the settings
+ * say of training. */
+void trained_set_batch(struct settings *settings, int64_t batch);
 
 /* Restart the program (tools/lib/run/team_wait.h) where the tower computes with a team of threads and all input can be
  * read again; then print what the settings are not used as written for. This may be the first call of the library of a
@@ -76,13 +80,13 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
 /* Open the validation set of the settings; labels out of range are no problem where any label is taken. 0, or an exit
  * code after all messages. */
 int trained_open_data(struct trained *trained, bool is_any_label_taken);
-/* Choose the device, and plan the evaluation of `samples` >= 1 samples in batches of train.batch. 0, or an exit code
- * after all messages. */
-int trained_plan(struct trained *trained, uint64_t samples);
-/* Fill the ring of the inference with the data set. 0 or a negative errno. */
-int trained_start_loader(struct trained *trained);
-/* End it, if it was started. The counts may be NULL. */
-void trained_end_loader(struct trained *trained, struct loader_counts *counts_out);
+/* Choose the device, plan the evaluation of `samples` >= 1 samples in batches of train.batch, and check that there is
+ * memory for it, which is not allocated yet. `input` gives encoded images where there is no data set; else NULL. 0, or an
+ * exit code after all messages. */
+int trained_plan(struct trained *trained, uint64_t samples, const struct pipeline_input *input);
+/* Evaluate the samples: add(arg, report) gets every batch with its outputs, in order, and ends the evaluation by false.
+ * 0, or an exit code after a message, or that of a signal. */
+int trained_evaluate(struct trained *trained, bool (*add)(void *arg, const struct step_report *report), void *arg);
 void trained_close(struct trained *trained);
 
 /* Print the line "device    cpu, onednn, fp32, 2 threads, batches of 64". */

@@ -65,6 +65,7 @@ static void add_needs(struct memory_share *device, struct memory_share *host, co
     memory_share_add(host, MEMORY_WEIGHT_COPIES, needs->tower.initial);
     memory_share_add(host, MEMORY_SNAPSHOTS, needs->snapshots);
     memory_share_add(host, MEMORY_REDUCTION, needs->reduction);
+    memory_share_add(host, MEMORY_BATCHES, needs->outputs);
 }
 
 void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const struct trainer_needs *needs)

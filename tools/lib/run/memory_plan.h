@@ -18,7 +18,7 @@
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 enum memory_purpose {
-    MEMORY_BATCHES,             /* in the rings, on the host */
+    MEMORY_BATCHES,             /* in the rings, on the host, and the outputs of an evaluation */
     MEMORY_LOADER,
     MEMORY_IMAGES,              /* decoding large ones, all decoders together */
     MEMORY_SLOTS,

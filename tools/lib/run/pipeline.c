@@ -9,7 +9,6 @@
 #include "stage/trace/range.h"
 #include "stage/watchdog.h"
 #include "tools/lib/run/memory_plan.h"
-#include "tools/lib/run/observe/observers.h"
 #include "tools/lib/run/ranks/remote_towers.h"
 #include "tools/lib/run/report.h"
 #include "tools/lib/run/run_plan.h"
@@ -17,6 +16,7 @@
 #include "tools/lib/run/tower_pipeline.h"
 
 #define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
+#define OUTPUT_DEPTH 2u         /* the same where reports have outputs: it computes one while main reads another */
 
 struct pipeline {
     struct pipeline_parts parts;
@@ -90,11 +90,6 @@ static int open_watchdog(struct pipeline *pipeline)
     return rc;
 }
 
-static bool is_synthetic(const struct pipeline *pipeline)
-{
-    return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
-}
-
 /* All that can block is registered with stop, which cancels it when the run fails. */
 static int open_tower(struct pipeline *pipeline, uint32_t d)
 {
@@ -107,7 +102,7 @@ static int open_tower(struct pipeline *pipeline, uint32_t d)
 static int open_ring(struct pipeline *pipeline, uint32_t d)
 {
     struct tower_pipeline *const tower = &pipeline->towers[d];
-    if (is_synthetic(pipeline))
+    if (pipeline->parts.settings->input.source == INPUT_SYNTHETIC)
         return 0;
     const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
     act_for(pipeline, d);
@@ -185,9 +180,11 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .snapshots = pipeline->parts.snapshots,
         .shares_snapshots = plan->schedule.slices > 0,
         .inspect_every = report_interval_steps(settings, &plan->schedule),
-        .shown = observers_rule(settings, plan), .waits = waits_of(pipeline),
-        .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
+        .shown = pipeline->parts.shown, .waits = waits_of(pipeline),
+        .report_depth = pipeline->parts.reports_outputs ? OUTPUT_DEPTH
+                                                        : REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .local_max = plan->layout.capacity,
+        .reports_outputs = pipeline->parts.reports_outputs,
         .cpus = tower->cpus,
         .cpu_count = plan->threads_per_tower,
         .track = run_trace_track(pipeline->trace, TRACE_TOWER, tower->index),
@@ -222,9 +219,11 @@ static int start_feeder(struct pipeline *pipeline, uint32_t d)
 
 static int start_loader(struct pipeline *pipeline)
 {
-    if (is_synthetic(pipeline))
-        return 0;
     const struct pipeline_parts *const parts = &pipeline->parts;
+    if (parts->plan->is_fed)
+        return parts->input.start(parts->input.arg, pipeline->rings[0]);
+    if (!run_plan_loads(parts->plan, parts->settings))
+        return 0;
     struct loader_spec spec = run_plan_loader(parts->plan, parts->settings, parts->datasets);
     spec.rings = pipeline->rings;
     spec.damage_sink = parts->damage_sink;
@@ -526,6 +525,8 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
         if (pipeline->towers[d].ring != NULL)
             ring_cancel(pipeline->towers[d].ring);
+    if (pipeline->parts.plan->is_fed)
+        pipeline->parts.input.join(pipeline->parts.input.arg);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
         if (pipeline->towers[d].slots != NULL)
             slots_end(pipeline->towers[d].slots);

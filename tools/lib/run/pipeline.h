@@ -1,6 +1,7 @@
 /* The whole pipeline: shards -> loader -> rings -> feeders -> slots -> trainers, and the reduction between these. plan
  * and build in pipeline.c open it, as a list; it is closed in reverse order. First all is planned, then memory is
- * allocated. Used by main only. */
+ * allocated. A pipeline whose plan only evaluates has one tower, without gradients, and no reduction. Used by main
+ * only. */
 #ifndef PIPETRAIN_PIPELINE_H
 #define PIPETRAIN_PIPELINE_H
 
@@ -13,12 +14,22 @@
 
 struct pipeline;
 
+/* Fills the ring of the only tower in place of the loader (plan->is_fed). */
+struct pipeline_input {
+    int (*start)(void *arg, struct ring *ring);         /* 0, or a negative errno with no thread running */
+    void (*join)(void *arg);    /* the ring is cancelled: wait for its threads, if it was started */
+    void *arg;
+};
+
 struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct settings *settings;
     struct run_plan *plan;              /* pipeline_open adds the towers to its memory */
     const struct net *net;
     const struct dataset *datasets[PHASE_COUNT];
+    struct pipeline_input input;        /* with plan->is_fed, else all 0 */
+    bool reports_outputs;               /* trainer.h */
     struct snapshot_rule snapshots;     /* all 0: none */
+    struct snapshot_rule shown;         /* for observers; all 0: none */
     bool waits_for_main;                /* after every evaluation towers wait for pipeline_allow */
     struct damage_sink damage_sink;     /* gets damaged records that are skipped, after pipeline_allocate */
     struct stop *stop;

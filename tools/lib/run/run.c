@@ -298,6 +298,7 @@ static int open_pipeline(struct run *run)
         .net = run->net,
         .datasets = { run->datasets[PHASE_TRAIN], run->datasets[PHASE_EVALUATE] },
         .snapshots = run_state_rule(&run->state, run->settings, &run->plan),
+        .shown = observers_rule(run->settings, &run->plan),
         .waits_for_main = stop_rule_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,

@@ -65,6 +65,11 @@ static bool is_mixed(const struct run_plan *plan, const struct settings *setting
     return is_on && plan->only_evaluated == 0 && settings->input.source != INPUT_SYNTHETIC;
 }
 
+bool run_plan_loads(const struct run_plan *plan, const struct settings *settings)
+{
+    return settings->input.source != INPUT_SYNTHETIC && !plan->is_fed;
+}
+
 static uint64_t train_records(const struct dataset *const datasets[PHASE_COUNT])
 {
     return datasets[PHASE_TRAIN] != NULL ? datasets[PHASE_TRAIN]->record_count : SYNTHETIC_RECORDS;
@@ -232,6 +237,10 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
         return 0;
     memory_share_add(&memory->host, MEMORY_BATCHES,
                      devices->towers.count * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes);
+    if (plan->is_fed) {
+        memory_plan_add_images(memory, settings);
+        return 0;
+    }
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct loader_memory loader = loader_memory(&spec);
     memory_share_add(&memory->host, MEMORY_LOADER, loader.bytes);
@@ -267,7 +276,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         problems_add(problems, "[train] batch", "%u images do not fit into the address space", plan->schedule.batch);
         return -EINVAL;
     }
-    if (settings->input.source != INPUT_SYNTHETIC)
+    if (run_plan_loads(plan, settings))
         choose_readers(plan, settings, datasets);
     return init_memory(plan, settings, datasets, problems);
 }

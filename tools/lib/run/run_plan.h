@@ -25,7 +25,8 @@ struct run_plan {
     struct batch_layout layout;         /* of a local batch */
     uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its local batch at once */
     struct device_plan devices;
-    uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once; set before run_plan_init */
+    uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once */
+    bool is_fed;                        /* then: with encoded images that the caller's threads put into the ring */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
     uint32_t threads_per_tower, threads_wanted;         /* fewer than wanted where the environment limits teams */
     uint32_t read_threads, decode_threads;
@@ -37,13 +38,15 @@ struct run_plan {
     struct memory_plan memory;          /* without the towers, until they are planned */
 };
 
-/* Plan all but the devices and only_evaluated, which are set before. `datasets` may be NULL (synthetic input, no
+/* Plan all but the devices, only_evaluated and is_fed, which are set before. `datasets` may be NULL (synthetic input, no
  * training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
 /* Where train.epochs is not set train.steps decides alone: as many epochs as it needs. Before run_plan_init, and after the
  * data is opened. */
 void run_plan_fit_epochs(struct settings *settings, const struct dataset *const datasets[PHASE_COUNT]);
+/* Is there a loader? */
+bool run_plan_loads(const struct run_plan *plan, const struct settings *settings);
 /* Do towers compute on cores, for which the loader competes? */
 bool run_plan_uses_cores(const struct run_plan *plan);
 /* The spec of the loader, without rings and stop. */

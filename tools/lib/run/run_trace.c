@@ -29,9 +29,9 @@ struct run_trace {
 };
 
 /* The file has the towers of rank 0 only. */
-static bool is_wanted(const struct settings *settings)
+static bool is_wanted(const struct settings *settings, const struct run_plan *plan)
 {
-    return *settings->report.trace != '\0' && settings->rank == 0;
+    return *settings->report.trace != '\0' && settings->rank == 0 && plan->only_evaluated == 0;
 }
 
 /* The batch of training step `step`, counted from 0; UINT64_MAX: the run has no such step. */
@@ -75,7 +75,7 @@ static struct trace_spec spec_of(const struct settings *settings, const struct r
 
 size_t run_trace_bytes(const struct settings *settings, const struct run_plan *plan)
 {
-    if (!is_wanted(settings))
+    if (!is_wanted(settings, plan))
         return 0;
     const struct trace_spec spec = spec_of(settings, plan);
     return sizeof(struct run_trace) + trace_bytes(&spec) + trace_file_bytes(&spec, plan->devices.towers);
@@ -101,10 +101,10 @@ static void report_error(const struct run_trace *run, const char *problem, int r
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan)
 {
     range_prepare();
-    if (*settings->report.trace == '\0' && *settings->report.trace_steps != '\0')
+    if (*settings->report.trace == '\0' && *settings->report.trace_steps != '\0' && plan->only_evaluated == 0)
         log_message(LOG_RUN, "report.trace_steps = %s has no effect without report.trace",
                     settings->report.trace_steps);
-    if (!is_wanted(settings))
+    if (!is_wanted(settings, plan))
         return NULL;
     const struct trace_spec spec = spec_of(settings, plan);
     struct run_trace *const run = calloc(1, sizeof(*run));

@@ -73,6 +73,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/results/lock_file.c \
 	%D%/lib/results/named_classes.c \
 	%D%/lib/results/output_locks.c \
+	%D%/lib/results/result_file.c \
 	%D%/lib/results/results.c \
 	%D%/lib/results/run_directory.c \
 	%D%/lib/results/run_names.c \
@@ -154,7 +155,6 @@ tools_libtools_a_SOURCES = \
 	%D%/shards/dali_index.c \
 	%D%/shards/found_sample.c \
 	%D%/shards/image_check.c \
-	%D%/shards/result_file.c \
 	%D%/shards/scan.c \
 	%D%/shards/shard_walk.c \
 	%D%/shards/shards_command.c \

@@ -13,6 +13,7 @@
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/program_option.h"
 #include "tools/lib/phase.h"
+#include "tools/lib/results/result_file.h"
 #include "tools/lib/results/trained_shards.h"
 #include "tools/lib/results/weights.h"
 #include "tools/lib/run/run_data.h"
@@ -21,7 +22,6 @@
 #include "tools/predict/evaluation_report.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
-#include "tools/shards/result_file.h"
 
 struct evaluate_request {
     const char *weights;        /* file; NULL: see found_weights */

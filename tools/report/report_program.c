@@ -14,12 +14,12 @@
 #include "stage/text/output.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/program_option.h"
+#include "tools/lib/results/result_file.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/version.h"
 #include "tools/report/page.h"
 #include "tools/report/report_input.h"
-#include "tools/shards/result_file.h"
 
 #define PROGRAM "pipetrain-report"
 #define OUTPUT "report.html"

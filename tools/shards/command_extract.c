@@ -15,8 +15,8 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
+#include "tools/lib/results/result_file.h"
 #include "tools/shards/found_sample.h"
-#include "tools/shards/result_file.h"
 #include "tools/shards/shards_command.h"
 
 /* The record to extract. */

@@ -11,8 +11,8 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "tools/lib/results/result_file.h"
 #include "tools/shards/dali_index.h"
-#include "tools/shards/result_file.h"
 #include "tools/shards/shards_command.h"
 
 /* Index the records of an uncompressed, undamaged shard. 0, or a negative errno after a message. */

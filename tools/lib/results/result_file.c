@@ -1,5 +1,5 @@
 /* Output files of commands. Called by the main thread. */
-#include "tools/shards/result_file.h"
+#include "tools/lib/results/result_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

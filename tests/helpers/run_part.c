@@ -206,11 +206,11 @@ static void read_tower(const struct part *part, struct tower *tower, FILE *file)
 /* Times are not the same twice. */
 static void forget_times(struct account_state *sums)
 {
-    struct tally *const tallies[] = { &sums->passes[PHASE_TRAIN], &sums->passes[PHASE_EVALUATE], &sums->interval,
-                                      &sums->training };
-    for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++) {
-        tallies[i]->wall_ns = 0;
-        tallies[i]->times = (struct step_times){ 0 };
+    struct step_totals *const totals[] = { &sums->phases[PHASE_TRAIN], &sums->phases[PHASE_EVALUATE], &sums->interval,
+                                            &sums->training };
+    for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+        totals[i]->wall_ns = 0;
+        totals[i]->times = (struct step_times){ 0 };
     }
 }
 

@@ -106,9 +106,9 @@ TEST(the_loss_is_the_mean_of_the_steps_that_have_one)
         if (number == 0 || number == 3 || number == 5)
             round.reports[1].result.loss_sum = number == 3 ? INFINITY : NAN;
         account_add(account, round.pointers, schedule.towers);
-        const struct tally *const training = &account->state.training;
+        const struct step_totals *const training = &account->state.training;
         assert_int_equal(training->images, 48 * (number + 1));
-        assert_true(number == 0 ? isnan(tally_loss(training)) : fabs(tally_loss(training) - 0.5) < 1e-12);
+        assert_true(number == 0 ? isnan(totals_loss(training)) : fabs(totals_loss(training) - 0.5) < 1e-12);
     }
     account_close(account);
 }
@@ -118,15 +118,15 @@ TEST(counts_every_sample_of_every_pass)
     for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
         const struct schedule schedule = schedule_of(towers);
         struct account *account = account_run(&schedule);
-        const struct tally *training = &account->state.training;
-        const struct tally *evaluation = &account->state.passes[PHASE_EVALUATE];
+        const struct step_totals *training = &account->state.training;
+        const struct step_totals *evaluation = &account->state.phases[PHASE_EVALUATE];
         assert_int_equal(training->images, 3 * 1000);
         assert_int_equal(training->steps, schedule_step_count(&schedule));
-        assert_true(fabs(tally_loss(training) - 0.5) < 1e-12);
-        assert_int_equal(account->state.passes[PHASE_TRAIN].images, 1000);
+        assert_true(fabs(totals_loss(training) - 0.5) < 1e-12);
+        assert_int_equal(account->state.phases[PHASE_TRAIN].images, 1000);
         assert_int_equal(evaluation->images, 130);
         assert_int_equal(evaluation->steps, schedule_batches_per_evaluation(&schedule));
-        assert_true(tally_accuracy(evaluation) <= 0.5 && tally_accuracy(evaluation) > 0.4);
+        assert_true(totals_accuracy(evaluation) <= 0.5 && totals_accuracy(evaluation) > 0.4);
         account_close(account);
     }
 }
@@ -137,7 +137,7 @@ TEST(training_time_leaves_evaluation_out)
     struct account *account = account_run(&schedule);
     const uint64_t steps = schedule_step_count(&schedule);
     assert_int_equal(account->state.training.wall_ns, steps * 1000000);
-    assert_int_equal(account->state.passes[PHASE_EVALUATE].wall_ns,
+    assert_int_equal(account->state.phases[PHASE_EVALUATE].wall_ns,
                      schedule_batches_per_evaluation(&schedule) * 10000000);
     assert_int_equal(account->first_step_ns, 5000000 + 1000000);
     account_close(account);
@@ -165,8 +165,8 @@ TEST(an_account_without_steps_says_nothing)
     assert_true(sum_of(&share) == 0);
     assert_true(isnan(account_percentiles(account).p99_ms));
     assert_true(isnan(account_speeds(account).mean) && isnan(account_speeds(account).uncertainty));
-    assert_true(isnan(tally_loss(&account->state.training)));
-    assert_true(isnan(tally_accuracy(&account->state.passes[PHASE_EVALUATE])));
+    assert_true(isnan(totals_loss(&account->state.training)));
+    assert_true(isnan(totals_accuracy(&account->state.phases[PHASE_EVALUATE])));
     assert_int_equal(account->first_step_ns, 0);
     account_close(account);
     account_close(NULL);
@@ -396,7 +396,7 @@ TEST(the_speed_is_of_all_batches_after_warmup)
     const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_timed(&schedule, 111, starts_slowly);
     assert_true(fabs(account_speeds(account).mean - (48.0 * 100 + 1) / (101 * 4e-3)) < 1e-6);
-    assert_true(fabs(tally_images_per_second(&account->recent) - account_speeds(account).mean) < 1e-6);
+    assert_true(fabs(totals_images_per_second(&account->recent) - account_speeds(account).mean) < 1e-6);
     account_close(account);
 }
 
@@ -492,8 +492,8 @@ TEST(sums_that_no_run_has_are_refused)
 {
     struct account_state sums = { .order_hash = UINT64_MAX, .evaluated_step = 3 }, again;
     char text[ACCOUNT_TEXT_BYTES];
-    sums.training = sums.interval = (struct tally){ .images = 7, .correct = 7, .steps = 2, .lossless = 1,
-                                                    .loss_sum = 1.5 };
+    sums.training = sums.interval = (struct step_totals){ .images = 7, .correct = 7, .steps = 2, .lossless = 1,
+                                                          .loss_sum = 1.5 };
     account_text_write(&sums, text);
     assert_int_equal(account_text_read(&again, text), 0);
     assert_int_equal(again.training.correct, 7);

@@ -127,7 +127,7 @@ TEST(losses_that_are_not_finite_are_told_if_there_are_some_and_others)
     const struct local_batch local = { .phase = PHASE_EVALUATE, .last_of_phase = true };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct run_progress progress = { .stale = 0 };
-        const struct account account = { .state = { .passes = {
+        const struct account account = { .state = { .phases = {
             [PHASE_EVALUATE] = { .images = 8, .lossless = cases[i].lossless } } } };
         struct stop_rule rule = { .train = &train, .progress = &progress, .account = &account, .uses_evaluations = true };
         struct capture capture;

@@ -373,8 +373,8 @@ static void print_stuck(const struct stop_rule *rule, double loss, FILE *out)
 int about_overfit(const struct stop_rule *rule, const struct settings *settings, const struct net *net, FILE *out)
 {
     const struct run_progress *const progress = rule->progress;
-    const struct tally *const training = &rule->account->state.passes[PHASE_TRAIN];
-    const double loss = tally_loss(training);
+    const struct step_totals *const training = &rule->account->state.phases[PHASE_TRAIN];
+    const double loss = totals_loss(training);
     const bool is_learned = progress->best_images > 0 && progress->best_correct == progress->best_images;
     if (is_learned)
         wrapped_print(out, "overfit   all %" PRIu64 " samples are right after %" PRIu64 " steps: this network can "

@@ -63,39 +63,39 @@ static void add_times(struct step_times *sum, const struct step_times *times)
     sum->total += times->total;
 }
 
-static void add_tally(struct tally *sum, const struct tally *tally)
+static void add_totals(struct step_totals *sum, const struct step_totals *totals)
 {
-    sum->images += tally->images;
-    sum->correct += tally->correct;
-    sum->steps += tally->steps;
-    sum->lossless += tally->lossless;
-    sum->loss_sum += tally->loss_sum;
-    sum->wall_ns += tally->wall_ns;
-    add_times(&sum->times, &tally->times);
+    sum->images += totals->images;
+    sum->correct += totals->correct;
+    sum->steps += totals->steps;
+    sum->lossless += totals->lossless;
+    sum->loss_sum += totals->loss_sum;
+    sum->wall_ns += totals->wall_ns;
+    add_times(&sum->times, &totals->times);
 }
 
-/* One global batch as a tally; *end_ns_out is when its last tower ended it. */
-static struct tally batch_tally(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
+/* The totals of one global batch; *end_ns_out is when its last tower ended it. */
+static struct step_totals batch_totals(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
-    struct tally tally = { .steps = 1 };
+    struct step_totals totals = { .steps = 1 };
     struct pairwise_sum losses = { .count = 0 };
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
         assert(report->local.number == reports[0]->local.number);
-        tally.images += report->result.counted;
-        tally.correct += report->result.correct;
+        totals.images += report->result.counted;
+        totals.correct += report->result.correct;
         pairwise_add(&losses, report->result.loss_sum);
-        add_times(&tally.times, &report->times);
+        add_times(&totals.times, &report->times);
         if (report->ended_ns > *end_ns_out)
             *end_ns_out = report->ended_ns;
     }
-    tally.loss_sum = pairwise_total(&losses);
-    if (!isfinite(tally.loss_sum)) {
-        tally.lossless = tally.images;
-        tally.loss_sum = 0;
+    totals.loss_sum = pairwise_total(&losses);
+    if (!isfinite(totals.loss_sum)) {
+        totals.lossless = totals.images;
+        totals.loss_sum = 0;
     }
-    return tally;
+    return totals;
 }
 
 /* A sum does not depend on which process and which tower sees a sample. */
@@ -118,15 +118,15 @@ static uint64_t full_batch(const struct schedule *schedule)
     return schedule->batch < records ? schedule->batch : records;
 }
 
-static void add_duration(struct account *account, const struct local_batch *local, const struct tally *tally)
+static void add_duration(struct account *account, const struct local_batch *local, const struct step_totals *totals)
 {
     const uint64_t seen = account->process.steps;
-    add_tally(&account->process, tally);
+    add_totals(&account->process, totals);
     if (seen < account->warmup)
         return;
-    add_tally(&account->warm, tally);
+    add_totals(&account->warm, totals);
     if (local->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
-        account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
+        account->durations_ms[account->duration_count++] = (double)totals->wall_ns / 1e6;
 }
 
 static void add_fills(struct account *account, struct step_report *const *reports, uint32_t towers)
@@ -149,7 +149,7 @@ static void add_staleness(struct staleness *sum, uint32_t staleness)
 }
 
 static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
-                         const struct tally *tally)
+                         const struct step_totals *totals)
 {
     if (account->process.steps == account->warmup)
         account_recent_reset(account);
@@ -160,11 +160,11 @@ static void add_training(struct account *account, struct step_report *const *rep
             account->skipped_steps = reports[d]->result.skipped_steps;
         add_staleness(&account->staleness, reports[d]->staleness);
     }
-    add_tally(&account->state.training, tally);
-    add_tally(&account->state.interval, tally);
-    add_tally(&account->recent, tally);
+    add_totals(&account->state.training, totals);
+    add_totals(&account->state.interval, totals);
+    add_totals(&account->recent, totals);
     add_fills(account, reports, towers);
-    add_duration(account, &reports[0]->local, tally);
+    add_duration(account, &reports[0]->local, totals);
 }
 
 /* Evaluation is included. */
@@ -181,13 +181,13 @@ void account_add(struct account *account, struct step_report *const *reports, ui
 {
     const struct local_batch *const local = &reports[0]->local;
     uint64_t end_ns;
-    struct tally tally = batch_tally(reports, towers, &end_ns);
-    tally.wall_ns = end_ns > account->last_end_ns ? end_ns - account->last_end_ns : 0;
+    struct step_totals totals = batch_totals(reports, towers, &end_ns);
+    totals.wall_ns = end_ns > account->last_end_ns ? end_ns - account->last_end_ns : 0;
     if (end_ns > account->last_end_ns)
         account->last_end_ns = end_ns;
     if (local->first_of_phase)
-        account->state.passes[local->phase] = (struct tally){ 0 };
-    add_tally(&account->state.passes[local->phase], &tally);
+        account->state.phases[local->phase] = (struct step_totals){ 0 };
+    add_totals(&account->state.phases[local->phase], &totals);
     add_seen(account, reports, towers);
     if (local->phase != PHASE_TRAIN) {
         account->state.evaluated_step = account->step;
@@ -195,24 +195,24 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     }
     if (account->first_step_ns == 0)
         account->first_step_ns = end_ns;
-    add_training(account, reports, towers, &tally);
+    add_training(account, reports, towers, &totals);
 }
 
 void account_interval_reset(struct account *account)
 {
-    account->state.interval = (struct tally){ 0 };
+    account->state.interval = (struct step_totals){ 0 };
     account->interval_fills = (struct queue_fills){ 0 };
 }
 
 void account_recent_reset(struct account *account)
 {
-    account->recent = (struct tally){ 0 };
+    account->recent = (struct step_totals){ 0 };
     account->recent_fills = (struct queue_fills){ 0 };
 }
 
-struct fractions tally_fractions(const struct tally *tally)
+struct fractions totals_fractions(const struct step_totals *totals)
 {
-    const struct step_times *const t = &tally->times;
+    const struct step_times *const t = &totals->times;
     if (t->total == 0)
         return (struct fractions){ 0 };
     const double all = (double)t->total;
@@ -229,7 +229,7 @@ struct fractions tally_fractions(const struct tally *tally)
 
 struct fractions account_fractions(const struct account *account)
 {
-    return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->process);
+    return totals_fractions(account->warm.steps > 0 ? &account->warm : &account->process);
 }
 
 double account_explained(const struct account *account)
@@ -273,8 +273,8 @@ void account_histogram(const struct account *account, struct step_histogram *his
 
 struct speeds account_speeds(const struct account *account)
 {
-    const struct tally *const warm = &account->warm;
-    const double mean = warm->wall_ns > 0 ? tally_images_per_second(warm) : NAN;
+    const struct step_totals *const warm = &account->warm;
+    const double mean = warm->wall_ns > 0 ? totals_images_per_second(warm) : NAN;
     sort_durations(account);
     return speeds_of(mean, (double)full_batch(account->schedule), account->durations_ms, account->duration_count);
 }

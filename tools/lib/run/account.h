@@ -11,8 +11,8 @@
 #include "sync/trainer.h"
 #include "tools/lib/run/step_stats.h"
 
-/* Samples and time of a part of the run. */
-struct tally {
+/* Sums over the steps of a part of the run: samples and time. */
+struct step_totals {
     uint64_t images, correct, steps;
     uint64_t lossless;          /* images of batches whose loss is not finite */
     double loss_sum;            /* over the others */
@@ -29,8 +29,8 @@ struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
 /* The sums that are part of a checkpoint, so that a resumed run reports epochs, intervals and totals as one process
  * would. Speeds (fractions, percentiles) are of one process and not part of it. */
 struct account_state {
-    struct tally passes[PHASE_COUNT];    /* the current or latest one of each kind */
-    struct tally interval, training;    /* of training: since account_interval_reset, and in total */
+    struct step_totals phases[PHASE_COUNT];     /* the current or latest one of each kind */
+    struct step_totals interval, training;      /* of training: since account_interval_reset, and in total */
     /* A hash of the order in which training saw samples: the sum modulo 2^64 of xxh3(epoch from 0, position in the epoch,
      * id; each 64-bit, little-endian). The sums of parts of a run add up to that of the whole. */
     uint64_t order_hash;
@@ -46,8 +46,8 @@ struct account {
     struct account_state state;
     uint64_t step;              /* training steps the run has done, with those before a resume */
     uint64_t warmup;            /* steps of this process that are warm-up: the first 10, fewer in short runs */
-    struct tally process, warm; /* training of this process, and the part after warm-up */
-    struct tally recent;        /* training since account_recent_reset or the end of warm-up */
+    struct step_totals process, warm;   /* training of this process, and the part after warm-up */
+    struct step_totals recent;  /* training since account_recent_reset or the end of warm-up */
     struct queue_fills interval_fills, recent_fills;    /* since the resets of the same names */
     struct queue_fills fills;   /* until warm-up has ended of that, then of the part after it */
     uint64_t last_end_ns;       /* when the last tower ended the batch that was added last */
@@ -74,7 +74,7 @@ void account_interval_reset(struct account *account);
 void account_recent_reset(struct account *account);
 
 struct fractions account_fractions(const struct account *account);
-struct fractions tally_fractions(const struct tally *tally);
+struct fractions totals_fractions(const struct step_totals *totals);
 /* The sum of the towers' step times by their own clocks, as a share of the time since the first step by the host's clock:
  * near 1 if the accounting is right. NAN without a step. */
 double account_explained(const struct account *account);
@@ -93,17 +93,17 @@ static inline bool account_is_warm(const struct account *account)
     return account->process.steps >= account->warmup;
 }
 /* NAN without an image. */
-static inline double tally_loss(const struct tally *tally)
+static inline double totals_loss(const struct step_totals *totals)
 {
-    return tally->images > tally->lossless ? tally->loss_sum / (double)(tally->images - tally->lossless) : NAN;
+    return totals->images > totals->lossless ? totals->loss_sum / (double)(totals->images - totals->lossless) : NAN;
 }
-static inline double tally_accuracy(const struct tally *tally)
+static inline double totals_accuracy(const struct step_totals *totals)
 {
-    return tally->images > 0 ? (double)tally->correct / (double)tally->images : NAN;
+    return totals->images > 0 ? (double)totals->correct / (double)totals->images : NAN;
 }
-static inline double tally_images_per_second(const struct tally *tally)
+static inline double totals_images_per_second(const struct step_totals *totals)
 {
-    return tally->wall_ns > 0 ? (double)tally->images * 1e9 / (double)tally->wall_ns : 0;
+    return totals->wall_ns > 0 ? (double)totals->images * 1e9 / (double)totals->wall_ns : 0;
 }
 
 #endif

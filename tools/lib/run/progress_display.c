@@ -49,7 +49,7 @@ static uint64_t steps_of_pass(const struct schedule *schedule, const struct loca
 /* Seconds, at the speed of this pass so far. */
 static double pass_left(const struct progress_display *display, const struct local_batch *local, uint64_t left)
 {
-    const struct tally *const pass = &display->account->state.passes[local->phase];
+    const struct step_totals *const pass = &display->account->state.phases[local->phase];
     return pass->steps > 0 ? (double)pass->wall_ns / 1e9 / (double)pass->steps * (double)left : NAN;
 }
 
@@ -57,8 +57,8 @@ static double pass_left(const struct progress_display *display, const struct loc
 static double run_left(const struct progress_display *display, const struct local_batch *local, double epoch_left)
 {
     const struct schedule *const schedule = &display->plan->schedule;
-    const struct tally *const train = &display->account->process;
-    const struct tally *const evaluation = &display->account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const train = &display->account->process;
+    const struct step_totals *const evaluation = &display->account->state.phases[PHASE_EVALUATE];
     const uint64_t steps_left = schedule_step_count(schedule) - display->account->step;
     const double a_step = train->steps > 0 ? (double)train->wall_ns / 1e9 / (double)train->steps : 0;
     const bool is_whole = evaluation->steps >= schedule_batches_per_evaluation(schedule) && evaluation->steps > 0;
@@ -71,15 +71,15 @@ static struct progress_line line_of(const struct progress_display *display, cons
 {
     const bool trains = local->phase == PHASE_TRAIN, computes = display->plan->devices.backend->computes;
     const bool is_synthetic = display->settings->input.source == INPUT_SYNTHETIC;
-    const struct tally *const recent = trains ? &display->account->recent
-                                              : &display->account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const recent = trains ? &display->account->recent
+                                              : &display->account->state.phases[PHASE_EVALUATE];
     struct progress_line line = {
         .epoch = local->epoch + 1, .epochs = display->plan->schedule.epochs,
         .evaluates = !trains,
-        .loss = computes ? tally_loss(recent) : NAN,
-        .accuracy = computes && !is_synthetic ? tally_accuracy(recent) : NAN,
-        .images_per_second = tally_images_per_second(recent),
-        .input_wait = tally_fractions(recent).input_wait,
+        .loss = computes ? totals_loss(recent) : NAN,
+        .accuracy = computes && !is_synthetic ? totals_accuracy(recent) : NAN,
+        .images_per_second = totals_images_per_second(recent),
+        .input_wait = totals_fractions(recent).input_wait,
     };
     line.steps = steps_of_pass(&display->plan->schedule, local, &line.step);
     line.epoch_left = pass_left(display, local, line.steps - line.step);
@@ -125,7 +125,8 @@ static void print_json(struct progress_display *display, const struct progress_l
     json_double(json, "seconds_left", line->epoch_left);
     json_double(json, "run_seconds_left", line->run_left);
     if (use != NULL)
-        metrics_write(&(struct metric_values){ .has = metric_needs_met(display->settings), .feed = *use }, IN_PROGRESS, json);
+        metrics_write(&(struct metric_values){ .has = metric_needs_met(display->settings), .feed = *use }, IN_PROGRESS,
+                      json);
     json_close_object(json);
     if (json_text(json) != NULL)
         log_line(json_text(json));

@@ -14,7 +14,7 @@
 struct progress_display {
     const struct settings *settings;    /* all lent */
     const struct run_plan *plan;
-    struct account *account;            /* its recent tally is reset */
+    struct account *account;            /* its recent totals are reset */
     enum progress_form kind;                 /* never PROGRESS_AUTO */
     const struct pipeline *pipeline;    /* set by the owner while it is open; NULL: nothing about the input is shown */
     struct loader_counts loader;        /* at the previous line, */

@@ -23,9 +23,9 @@
 #define INTERVAL_MOST 100u      /* steps between two rows, unless report.interval is set */
 #define ROWS_PER_EPOCH 10u      /* at least, and in a shorter run */
 
-double report_loss(const struct report *report, const struct tally *tally)
+double report_loss(const struct report *report, const struct step_totals *totals)
 {
-    return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
+    return report->plan->devices.backend->computes ? totals_loss(totals) : NAN;
 }
 
 bool report_has_accuracy(const struct report *report)
@@ -33,14 +33,14 @@ bool report_has_accuracy(const struct report *report)
     return report->plan->devices.backend->computes && report->settings->input.source != INPUT_SYNTHETIC;
 }
 
-double report_accuracy(const struct report *report, const struct tally *tally)
+double report_accuracy(const struct report *report, const struct step_totals *totals)
 {
-    return report_has_accuracy(report) ? tally_accuracy(tally) : NAN;
+    return report_has_accuracy(report) ? totals_accuracy(totals) : NAN;
 }
 
-uint64_t report_correct(const struct report *report, const struct tally *tally)
+uint64_t report_correct(const struct report *report, const struct step_totals *totals)
 {
-    return report_has_accuracy(report) ? tally->correct : METRIC_UNKNOWN;
+    return report_has_accuracy(report) ? totals->correct : METRIC_UNKNOWN;
 }
 
 /* ---- damaged records ---- */
@@ -208,7 +208,7 @@ double report_first_step_seconds(const struct report *report)
 
 bool report_evaluation_is_complete(const struct report *report)
 {
-    const uint64_t steps = report->account->state.passes[PHASE_EVALUATE].steps;
+    const uint64_t steps = report->account->state.phases[PHASE_EVALUATE].steps;
     return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
@@ -291,25 +291,25 @@ static void measure_process(const struct report *report, struct process_values *
 }
 
 /* The values of a row of any kind. */
-static void measure_row(const struct report *report, const struct local_batch *local, const struct tally *tally,
+static void measure_row(const struct report *report, const struct local_batch *local, const struct step_totals *totals,
                         struct metric_values *values)
 {
     *values = (struct metric_values){
         .has = metric_needs_met(report->settings),
         .epoch = local->epoch + 1,
-        .images = tally->images,
-        .correct = report_correct(report, tally),
+        .images = totals->images,
+        .correct = report_correct(report, totals),
         .skipped_steps = report->progress->skipped,
-        .loss = report_loss(report, tally),
-        .accuracy = report_accuracy(report, tally),
-        .seconds = (double)tally->wall_ns / 1e9,
-        .images_per_second = tally_images_per_second(tally),
+        .loss = report_loss(report, totals),
+        .accuracy = report_accuracy(report, totals),
+        .seconds = (double)totals->wall_ns / 1e9,
+        .images_per_second = totals_images_per_second(totals),
         .learning_rate = learning_rate_at(&report->plan->learning_rate, report->account->step - 1),
         .gradient_norm = report->gradient_norm,
-        .step_seconds = mean_of(tally->wall_ns, tally->steps, 1e9),
-        .step_ms = mean_of(tally->wall_ns, tally->steps, 1e6),
-        .input_wait_ms = mean_of(tally->times.input_wait, tally->steps * report->plan->schedule.towers, 1e6),
-        .share = tally_fractions(tally),
+        .step_seconds = mean_of(totals->wall_ns, totals->steps, 1e9),
+        .step_ms = mean_of(totals->wall_ns, totals->steps, 1e6),
+        .input_wait_ms = mean_of(totals->times.input_wait, totals->steps * report->plan->schedule.towers, 1e6),
+        .share = totals_fractions(totals),
     };
     measure_process(report, &values->process);
     values->process.epoch = values->epoch;
@@ -373,22 +373,22 @@ static void print_staleness(const struct staleness *staleness)
 }
 
 /* Loss and accuracy as columns of the table. */
-static void print_loss(const struct report *report, const struct tally *tally)
+static void print_loss(const struct report *report, const struct step_totals *totals)
 {
-    const double loss = report_loss(report, tally), accuracy = report_accuracy(report, tally);
+    const double loss = report_loss(report, totals), accuracy = report_accuracy(report, totals);
     printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
 }
 
 static void print_row(struct report *report, const struct local_batch *local)
 {
-    const struct tally *const train = &report->account->state.passes[PHASE_TRAIN];
-    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
-    const struct fractions share = tally_fractions(train);
+    const struct step_totals *const train = &report->account->state.phases[PHASE_TRAIN];
+    const struct step_totals *const evaluation = &report->account->state.phases[PHASE_EVALUATE];
+    const struct fractions share = totals_fractions(train);
     progress_display_clear(&report->display);
     print_table_head(report);
     printf("%5u %8s", local->epoch + 1, number_grouped(train->steps).text);
     print_loss(report, train);
-    printf(" %9s  %4.1f %%", number_rate(tally_images_per_second(train)).text, 100 * share.input_wait);
+    printf(" %9s  %4.1f %%", number_rate(totals_images_per_second(train)).text, 100 * share.input_wait);
     if (local->phase == PHASE_EVALUATE) {
         printf(" |");
         print_loss(report, evaluation);
@@ -411,7 +411,7 @@ static void add_validation(struct report *report, const struct local_batch *loca
 static void add_epoch(struct report *report, const struct local_batch *local, const struct metric_values *evaluation)
 {
     struct metric_values values;
-    measure_row(report, local, &report->account->state.passes[PHASE_TRAIN], &values);
+    measure_row(report, local, &report->account->state.phases[PHASE_TRAIN], &values);
     begin_metrics(report, "epoch", local, report->account->step);
     metrics_write(&values, IN_EPOCH, &report->json);
     if (evaluation != NULL) {
@@ -428,14 +428,14 @@ void report_epoch(struct report *report, const struct local_batch *local)
     struct metric_values evaluation;
     print_row(report, local);
     if (is_evaluated) {
-        measure_row(report, local, &report->account->state.passes[PHASE_EVALUATE], &evaluation);
+        measure_row(report, local, &report->account->state.phases[PHASE_EVALUATE], &evaluation);
         add_validation(report, local, &evaluation);
     }
     add_epoch(report, local, is_evaluated ? &evaluation : NULL);
 }
 
 /* Why there is no validation accuracy. */
-static const char *why_unevaluated(const struct report *report, const struct tally *evaluation)
+static const char *why_unevaluated(const struct report *report, const struct step_totals *evaluation)
 {
     if (report->plan->schedule.records[PHASE_EVALUATE] == 0)
         return "there is no validation set";
@@ -464,7 +464,7 @@ static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_s
 static void print_evaluation(const struct report *report)
 {
     FILE *const out = result_out(report);
-    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const evaluation = &report->account->state.phases[PHASE_EVALUATE];
     const uint64_t then = report->account->state.evaluated_step, steps = report->account->step;
     char place[96] = "", quoted[PATH_MAX];
     if (!report->plan->devices.backend->computes || report->directory == NULL)
@@ -473,8 +473,8 @@ static void print_evaluation(const struct report *report)
         snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
     if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_has_accuracy(report))
         wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
-                      100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
-                      number_grouped(evaluation->images).text, tally_loss(evaluation), place);
+                      100 * totals_accuracy(evaluation), number_grouped(evaluation->correct).text,
+                      number_grouped(evaluation->images).text, totals_loss(evaluation), place);
     else
         fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
     if (!leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
@@ -488,14 +488,14 @@ static void print_evaluation(const struct report *report)
 static void print_best(const struct report *report)
 {
     const struct run_progress *const progress = report->progress;
-    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const evaluation = &report->account->state.phases[PHASE_EVALUATE];
     if (progress->best_images == 0 || progress->best_step >= report->account->state.evaluated_step)
         return;
     wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
                   100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
                   number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
     if (!report->settings->checkpoint.keep_best && report->directory != NULL &&
-        report_evaluation_is_complete(report) && tally_accuracy(evaluation) < run_progress_best(progress))
+        report_evaluation_is_complete(report) && totals_accuracy(evaluation) < run_progress_best(progress))
         wrapped_print(stdout, "%*sthe saved weights are those of the last step; checkpoint.keep_best = yes keeps the "
                       "best ones, too", (int)WRAPPED_INDENT, "");
 }
@@ -521,7 +521,7 @@ static void print_speed(const struct report *report)
 
 static void print_training(const struct report *report)
 {
-    const struct tally *const training = &report->account->state.training;
+    const struct step_totals *const training = &report->account->state.training;
     wrapped_print(stdout, "training  %s step%s, %s images in %.1f s; first step %.2f s after the start; peak memory %s",
                   number_grouped(training->steps).text, training->steps == 1 ? "" : "s",
                   number_grouped(training->images).text, (double)training->wall_ns / 1e9,

@@ -30,7 +30,7 @@ struct report {
     const struct run_progress *progress;
     const struct checkpoint_counts *saves;      /* until report_release */
     const char *identity;               /* by which a later run recognizes this one (run_state.h); NULL: it does not */
-    struct account *account;            /* its recent tally is reset */
+    struct account *account;            /* its recent totals are reset */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
     const struct pipeline *pipeline;    /* until the last report of a step */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
@@ -74,11 +74,11 @@ int report_result(struct report *report, const struct report_end *end);
 
 /* Does the run compute, with real labels? Else accuracies mean nothing. */
 bool report_has_accuracy(const struct report *report);
-/* Of a tally; NAN where nothing is computed, or there is no accuracy. */
-double report_loss(const struct report *report, const struct tally *tally);
-double report_accuracy(const struct report *report, const struct tally *tally);
+/* NAN where nothing is computed, or there is no accuracy. */
+double report_loss(const struct report *report, const struct step_totals *totals);
+double report_accuracy(const struct report *report, const struct step_totals *totals);
 /* METRIC_UNKNOWN without an accuracy. */
-uint64_t report_correct(const struct report *report, const struct tally *tally);
+uint64_t report_correct(const struct report *report, const struct step_totals *totals);
 /* Peak memory of the process. */
 uint64_t report_peak_bytes(void);
 /* From the start of the process to the end of its first step; 0 without one. */

@@ -35,30 +35,30 @@ struct account_places {
     uint32_t count;
     double *losses[PHASE_COUNT + 2];
     uint64_t *lossless[PHASE_COUNT + 2];
-    uint32_t tallies;
+    uint32_t sum_count;
 };
 
-static void add_tally(struct account_places *places, struct tally *tally)
+static void add_totals(struct account_places *places, struct step_totals *totals)
 {
-    struct step_times *const times = &tally->times;
+    struct step_times *const times = &totals->times;
     uint64_t *const counts[] = {
-        &tally->images,       &tally->correct, &tally->steps,    &tally->wall_ns,           &times->input_wait,
-        &times->exposed_copy, &times->forward, &times->backward, &times->exposed_reduction, &times->update,
+        &totals->images,      &totals->correct, &totals->steps,   &totals->wall_ns,          &times->input_wait,
+        &times->exposed_copy, &times->forward,  &times->backward, &times->exposed_reduction, &times->update,
         &times->other,        &times->total,
     };
     memcpy(places->counts + places->count, counts, sizeof(counts));
     places->count += sizeof(counts) / sizeof(*counts);
-    places->lossless[places->tallies] = &tally->lossless;
-    places->losses[places->tallies++] = &tally->loss_sum;
+    places->lossless[places->sum_count] = &totals->lossless;
+    places->losses[places->sum_count++] = &totals->loss_sum;
 }
 
 static struct account_places places_of(struct account_state *state)
 {
     struct account_places places = { .count = 0 };
     for (int phase = 0; phase < PHASE_COUNT; phase++)
-        add_tally(&places, &state->passes[phase]);
-    add_tally(&places, &state->interval);
-    add_tally(&places, &state->training);
+        add_totals(&places, &state->phases[phase]);
+    add_totals(&places, &state->interval);
+    add_totals(&places, &state->training);
     places.counts[places.count++] = &state->order_hash;
     places.counts[places.count++] = &state->evaluated_step;
     return places;
@@ -71,14 +71,14 @@ void account_text_write(const struct account_state *state, char text_out[ACCOUNT
     size_t used = 0;
     for (uint32_t i = 0; i < places.count; i++)
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 " ", *places.counts[i]);
-    for (uint32_t i = 0; i < places.tallies; i++) {
+    for (uint32_t i = 0; i < places.sum_count; i++) {
         char number[DECIMAL_SIZE];
         decimal_write(*places.losses[i], number, sizeof(number));
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%s ", number);
     }
-    for (uint32_t i = 0; i < places.tallies; i++)
+    for (uint32_t i = 0; i < places.sum_count; i++)
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 "%s", *places.lossless[i],
-                                 i + 1 < places.tallies ? " " : "");
+                                 i + 1 < places.sum_count ? " " : "");
 }
 
 static const char *read_count(const char *text, uint64_t *count_out)
@@ -98,16 +98,16 @@ static const char *read_loss(const char *text, double *loss_out)
     return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
 }
 
-static bool is_possible(const struct tally *tally)
+static bool is_possible(const struct step_totals *totals)
 {
-    return tally->correct <= tally->images && tally->lossless <= tally->images && isfinite(tally->loss_sum);
+    return totals->correct <= totals->images && totals->lossless <= totals->images && isfinite(totals->loss_sum);
 }
 
 static bool are_possible(const struct account_state *state)
 {
     bool possible = is_possible(&state->interval) && is_possible(&state->training);
     for (int phase = 0; phase < PHASE_COUNT; phase++)
-        possible = possible && is_possible(&state->passes[phase]);
+        possible = possible && is_possible(&state->phases[phase]);
     return possible;
 }
 
@@ -117,9 +117,9 @@ int account_text_read(struct account_state *state_out, const char *text)
     const struct account_places places = places_of(&state);
     for (uint32_t i = 0; i < places.count && text != NULL; i++)
         text = read_count(text, places.counts[i]);
-    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+    for (uint32_t i = 0; i < places.sum_count && text != NULL; i++)
         text = read_loss(text, places.losses[i]);
-    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+    for (uint32_t i = 0; i < places.sum_count && text != NULL; i++)
         text = read_count(text, places.lossless[i]);
     if (text == NULL || *text != '\0' || !are_possible(&state))
         return -EINVAL;

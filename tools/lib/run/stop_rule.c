@@ -135,7 +135,7 @@ void nonfinite_check(struct stop *stop, struct step_report *const *reports, cons
 
 void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct local_batch *local)
 {
-    const struct tally *const evaluation = &account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const evaluation = &account->state.phases[PHASE_EVALUATE];
     if (local->phase == PHASE_EVALUATE && local->last_of_phase && evaluation->images > 0 &&
         evaluation->lossless == evaluation->images)
         stop_fail(stop, EXIT_CODE_NONFINITE,
@@ -174,7 +174,7 @@ static enum stop_reason find_reason(const struct stop_rule *rule, bool is_evalua
 }
 
 /* An evaluation without any finite loss is reported by nonfinite_check_evaluation. */
-static void warn_of_infinite_losses(const struct tally *evaluation)
+static void warn_of_infinite_losses(const struct step_totals *evaluation)
 {
     if (evaluation->lossless > 0 && evaluation->lossless < evaluation->images)
         log_message(LOG_RUN, "the loss of batches with %" PRIu64 " of the %" PRIu64 " samples of this evaluation is "
@@ -192,9 +192,9 @@ static void warn_of_divergence(const struct stop_rule *rule, const struct run_pr
 
 static void add_training(struct stop_rule *rule, const struct local_batch *local)
 {
-    const struct tally *const training = &rule->account->state.passes[PHASE_TRAIN];
-    run_progress_note_first(rule->progress, tally_loss(training));
-    const struct run_progress_epoch epoch = { tally_loss(training), tally_accuracy(training), training->steps,
+    const struct step_totals *const training = &rule->account->state.phases[PHASE_TRAIN];
+    run_progress_note_first(rule->progress, totals_loss(training));
+    const struct run_progress_epoch epoch = { totals_loss(training), totals_accuracy(training), training->steps,
                                               rule->classes };
     if (local->last_of_phase && run_progress_add_epoch(rule->progress, &epoch))
         warn_of_divergence(rule, &epoch);
@@ -202,7 +202,7 @@ static void add_training(struct stop_rule *rule, const struct local_batch *local
 
 bool stop_rule_check(struct stop_rule *rule, const struct local_batch *local)
 {
-    const struct tally *const evaluation = &rule->account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const evaluation = &rule->account->state.phases[PHASE_EVALUATE];
     const bool is_evaluated = local->phase == PHASE_EVALUATE && local->last_of_phase && rule->uses_evaluations;
     if (is_evaluated) {
         warn_of_infinite_losses(evaluation);

@@ -77,18 +77,18 @@ static void summarize_histogram(struct report *report, struct json *json)
 static void measure_training(const struct report *report, const struct report_end *end, struct metric_values *values)
 {
     const struct account *const account = report->account;
-    const struct tally *const training = &account->state.training;
+    const struct step_totals *const training = &account->state.training;
     struct run_values *const run = &values->run;
     values->images = training->images;
     values->seconds = (double)training->wall_ns / 1e9;
     values->share = account_fractions(account);
     values->feed = report_feed(report, end);
-    values->loss = report_loss(report, &account->state.passes[PHASE_TRAIN]);
+    values->loss = report_loss(report, &account->state.phases[PHASE_TRAIN]);
     run->steps = account->step;
     run->epochs = (double)account->step / (double)schedule_steps_per_epoch(&report->plan->schedule);
     run->speed = account_speeds(account);
     values->images_per_second = run->speed.mean;
-    run->mean_images_per_second = tally_images_per_second(training);
+    run->mean_images_per_second = totals_images_per_second(training);
     run->warmup_steps = account->warmup;
     run->step = account_percentiles(account);
     run->start_to_first_step_seconds = report_first_step_seconds(report);
@@ -99,7 +99,7 @@ static void measure_training(const struct report *report, const struct report_en
 
 static void measure_evaluations(const struct report *report, struct metric_values *values)
 {
-    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const struct step_totals *const evaluation = &report->account->state.phases[PHASE_EVALUATE];
     const struct run_progress *const progress = report->progress;
     struct run_values *const run = &values->run;
     run->validation.images = evaluation->images;

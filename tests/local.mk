@@ -181,9 +181,11 @@ wrap = -Wl,--wrap=
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
-	%D%/e2e/observe/event_dump %D%/e2e/resume/tensors_near %D%/e2e/trace/trace_check %D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
+	%D%/e2e/observe/event_dump %D%/e2e/resume/option_rows %D%/e2e/resume/tensors_near %D%/e2e/trace/trace_check \
+	%D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_observe_event_dump_LDADD = $(FORMATS)
+%C%_e2e_resume_option_rows_LDADD = $(TOOLS)
 %C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
 %C%_e2e_limits_pipetrain_slow_SOURCES = tools/pipetrain.c %D%/e2e/limits/slow.c
 %C%_e2e_limits_pipetrain_slow_LDADD = $(TOOLS)

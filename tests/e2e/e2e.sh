@@ -18,6 +18,7 @@ convert=$build/pipetrain-convert
 json_value=$build/tests/e2e/json_value
 shard_maker=$build/tests/e2e/shard_maker
 run_at=$build/tests/e2e/run_at
+option_rows=$build/tests/e2e/resume/option_rows
 tensors_near=$build/tests/e2e/resume/tensors_near
 sanitizer=${PIPETRAIN_SANITIZER:-no}
 long=${PIPETRAIN_TEST_LONG:-no}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every option is given to evaluate and predict. Then it is refused; or it changes what is printed; or it is named as one that
 # the command does not use, and changes nothing; or it is on the list of those on which results do not depend. The options
-# are those of the run.conf that a run writes, their values those of resume/e2e_options.sh.
+# are those of the run.conf that a run writes, their values those of resume/e2e_options.sh and option_rows.
 . "$(dirname "$0")/../e2e.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$work" || exit 99
@@ -41,7 +41,8 @@ for how in $hows; do
     expect_err_lines 0
     cp shown base
     while read -r option; do
-        value=$(sed -n "s/^$option *| *\([^|]*[^| ]\) *|.*/\1/p" "$here/../resume/e2e_options.sh" | head -n 1)
+        value=$("$option_rows" | cat "$here/../resume/e2e_options.sh" - |
+            sed -n "s/^$option *| *\([^|]*[^| ]\) *|.*/\1/p" | head -n 1)
         case $option in
         model.weights) value=$weights ;;
         model.skip | model.freeze) value=fc2.* ;;

@@ -81,9 +81,8 @@ struct sync_ops {
     int (*apply)(struct sync *sync, const struct local_batch *local);
     /* The update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct local_batch *local);
-    /* All towers copy their states next, as they are after batch `batch`; at the end of the run, after the one before
-     * it: complete them in the towers' arenas. Called
-     * for all towers or none. */
+    /* All towers copy their states next, as they are after batch `batch`, or, at the end of the run, before it: complete
+     * them in the towers' arenas. Called for all towers or none. */
     int (*before_snapshot)(struct sync *sync, uint64_t batch);
     /* All batches before `next` are done, and no more follow: bring weights and averages to the values to be saved. */
     int (*finish)(struct sync *sync, uint64_t next);

@@ -394,6 +394,7 @@ static int queue_accumulate(struct trainer *trainer, uint64_t batch)
     return rc == 0 ? step_clock_mark(trainer->clock, SPENT_BACKWARD) : rc;
 }
 
+/* Backward of a batch, while it is being queued. */
 struct backward {
     struct sync *sync;
     const struct local_batch *local;

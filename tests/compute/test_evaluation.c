@@ -97,7 +97,7 @@ static void check_sums(struct tower_fixture *fixture, const struct net *net, con
     free(logits);
 }
 
-/* In every precision there is, and of slices of both sizes: the last one of a pass has a plan of its own. */
+/* In every precision there is, and of batches of both sizes: the last one of a phase has a plan of its own. */
 TEST_ON_EACH_BACKEND(logits_are_those_that_the_loss_is_made_of)
 {
     struct net *net = tower_fixture_net(0.4f);

@@ -1,5 +1,5 @@
 /* Tests of every layer kind on every backend: gradients against finite differences,
- * each backend against the reference, and what must hold for slices of a batch. The
+ * each backend against the reference, and what must hold for parts of a batch. The
  * nets are chains drawn at random; a new backend is a new row of `backends`. */
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
                           (struct backend_spec){ .local_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
 }
 
-/* ---- slices ---- */
+/* ---- parts of a batch ---- */
 
 static void check_parts(struct network *network, struct backend_input *input, uint32_t seed)
 {

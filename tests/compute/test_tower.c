@@ -1,5 +1,5 @@
-/* Tests of a tower on every backend: weights from the seed alone, slices that sum to the
- * whole batch, empty slices, the slot's life, refusals. */
+/* Tests of a tower on every backend: weights from the seed alone, local batches that sum to the
+ * whole batch, empty ones, the slot's life, refusals. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ TEST_ON_EACH_BACKEND(weights_that_are_written_are_read_back)
 
 /* ---- several towers ---- */
 
-static uint32_t slice_first(uint32_t tower, uint32_t towers)
+static uint32_t local_first(uint32_t tower, uint32_t towers)
 {
     return tower * FIXTURE_BATCH / towers;
 }
@@ -100,8 +100,8 @@ static struct backend_result step_of_all(struct tower_fixture *stands, uint32_t 
 {
     struct backend_result sum = { 0 };
     for (uint32_t t = 0; t < towers; t++) {
-        const uint32_t first = slice_first(t, towers);
-        tower_fixture_fill(&stands[t], net, input, first, slice_first(t + 1, towers) - first);
+        const uint32_t first = local_first(t, towers);
+        tower_fixture_fill(&stands[t], net, input, first, local_first(t + 1, towers) - first);
         const struct backend_result result = tower_fixture_train(&stands[t]);
         sum.loss_sum += result.loss_sum;
         sum.correct += result.correct;
@@ -126,7 +126,7 @@ static void open_towers(struct tower_fixture *stands, uint32_t towers, const cha
     }
 }
 
-TEST_ON_EACH_BACKEND(towers_with_slices_step_like_one_tower_with_the_batch)
+TEST_ON_EACH_BACKEND(towers_step_like_one_tower_with_the_batch)
 {
     static const uint32_t tower_counts[] = { 2, 3, 5, 8 };
     struct net *net = tower_fixture_net(0.4f);
@@ -153,7 +153,7 @@ TEST_ON_EACH_BACKEND(towers_with_slices_step_like_one_tower_with_the_batch)
     net_close(net);
 }
 
-TEST_ON_EACH_BACKEND(an_empty_slice_has_no_loss_and_gradients_of_zero)
+TEST_ON_EACH_BACKEND(an_empty_batch_has_no_loss_and_gradients_of_zero)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -212,7 +212,7 @@ static void check_ready_gradients(struct tower_fixture *fixture)
     free(gradients);
 }
 
-TEST_ON_EACH_BACKEND(the_gradients_of_pieces_add_up_to_those_of_the_slice)
+TEST_ON_EACH_BACKEND(the_gradients_of_pieces_add_up_to_those_of_the_batch)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -370,7 +370,7 @@ TEST_ON_EACH_BACKEND(running_means_do_not_depend_on_the_slices)
 }
 
 /* More gradients than a tower clears at once. */
-TEST_ON_EACH_BACKEND(an_empty_slice_clears_arenas_of_any_size)
+TEST_ON_EACH_BACKEND(an_empty_batch_clears_arenas_of_any_size)
 {
     struct net *net;
     struct tower_fixture fixture;

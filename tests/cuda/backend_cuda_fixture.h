@@ -20,7 +20,7 @@ struct net *residual_net(void);
 struct net *folded_net(void);
 /* A densely connected block of four layers. */
 struct net *dense_block_net(void);
-/* For slices of up to SAMPLES, without graphs. */
+/* For batches of up to SAMPLES, without graphs. */
 struct backend_spec cuda_fixture_spec(const struct net *net, enum precision precision);
 
 /* `is_coarse`: weights and pixels with which the forward pass is exact in every precision. */

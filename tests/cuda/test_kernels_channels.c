@@ -58,8 +58,8 @@ static void concatenated_open(struct concatenated *all, enum value_type type, co
     }
 }
 
-/* The part's slice of the gradient, written and added. */
-static void check_slice(enum value_type type, const struct concat_case *c, const struct concatenated *all, uint32_t k,
+/* One input's part of the gradient, written and added. */
+static void check_part(enum value_type type, const struct concat_case *c, const struct concatenated *all, uint32_t k,
                         uint32_t before)
 {
     const uint32_t stored = channels_stored(c->channels[k]);
@@ -68,16 +68,16 @@ static void check_slice(enum value_type type, const struct concat_case *c, const
         .count = (uint32_t)c->pixels, .channels = c->channels[k], .in_h = 1, .in_w = 1, .in_stored = stored,
         .out_h = 1, .out_w = 1, .out_stored = all->stored, .before = before, .stride = 1,
     };
-    float *slice = floats_new(count), *there = draw(type, 30, count), *sum = floats_new(count);
+    float *part = floats_new(count), *there = draw(type, 30, count), *sum = floats_new(count);
     for (size_t i = 0; i < count; i++) {
-        slice[i] = i % stored < c->channels[k] ? all->out_gradient[i / stored * all->stored + before + i % stored] : 0;
-        sum[i] = there[i] + slice[i];
+        part[i] = i % stored < c->channels[k] ? all->out_gradient[i / stored * all->stored + before + i % stored] : 0;
+        sum[i] = there[i] + part[i];
     }
     const void *from = values_new(type, all->out_gradient, c->pixels * all->stored);
     void *to = values_poison(type, count), *added = values_new(type, there, count);
     CUDA_OK(kernel_pad_channels_backward(stream, type, &shape, from, to, false));
     CUDA_OK(kernel_pad_channels_backward(stream, type, &shape, from, added, true));
-    assert_values(type, to, slice, count);
+    assert_values(type, to, part, count);
     assert_values(type, added, sum, count);
 }
 
@@ -95,11 +95,11 @@ static void check_concat(enum value_type type, const struct concat_case *c)
     CUDA_OK(kernel_concat(stream, type, &concat, out));
     assert_values(type, out, all.out, c->pixels * all.stored);
     for (uint32_t k = 0, before = 0; k < c->count; before += c->channels[k++])
-        check_slice(type, c, &all, k, before);
+        check_part(type, c, &all, k, before);
     areas_close();
 }
 
-TEST(concat_and_the_slices_of_its_gradient)
+TEST(concat_and_the_parts_of_its_gradient)
 {
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(concat_cases); i++)

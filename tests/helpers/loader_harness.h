@@ -27,7 +27,7 @@ struct harness {
     size_t damage_count;
 };
 
-/* Run to the end, without output on stderr. Consumers check order and slices. */
+/* Run to the end, without output on stderr. Consumers check order and local batches. */
 void harness_run(struct harness *harness);
 void harness_release(struct harness *harness);
 

@@ -50,7 +50,7 @@ static void block_fill(const struct fixture_tower *own, const struct local_batch
 static int find_span(const struct trainer_fixture *fixture, uint64_t number, uint32_t tower,
                      struct local_batch *local_out)
 {
-    const bool is_same = fixture->spec.has_same_slices;
+    const bool is_same = fixture->spec.has_same_samples;
     const int rc = schedule_find(&fixture->schedule, number, is_same ? 0 : tower, local_out);
     if (rc == 0 && is_same)
         local_out->first_position /= fixture->schedule.towers;

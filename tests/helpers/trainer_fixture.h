@@ -37,12 +37,12 @@ struct fixture_spec {
     bool divides_rate;          /* by the staleness */
     struct optimizer optimizer;
     double average_decay;       /* 0: no averages */
-    uint32_t microbatch_max;    /* 0: slices are computed as wholes */
+    uint32_t microbatch_max;    /* 0: local batches are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
     bool has_bf16_grads;        /* gradients travel as bf16 */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
     bool is_late;               /* the last tower's first batch comes when the others are as far ahead as they may */
-    bool has_same_slices;       /* every tower gets the first one's samples, numbered as if it had a set of its own */
+    bool has_same_samples;      /* every tower gets the first one's samples, numbered as if it had a set of its own */
     bool saves;                 /* a snapshot is taken after the last batch, and one after every training epoch */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };
@@ -112,7 +112,7 @@ extern uint32_t fixture_towers_max;
  * are several devices and the tests permit it, "nccl". An alarm ends the program after so many seconds. */
 int fixture_run_tests(int (*run)(void), unsigned seconds, bool with_nccl);
 
-/* Epochs end with a partial batch; slices are uneven. */
+/* Epochs end with a partial batch; local batches are uneven. */
 struct schedule fixture_uneven(uint32_t towers);
 /* Batches of 4 and, last in an epoch, of 2: the third and fourth tower sometimes have no sample, the fifth and later
  * ones never have one. */

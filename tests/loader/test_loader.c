@@ -98,7 +98,7 @@ TEST(same_batches_for_any_threads_depths_and_towers)
     }
 }
 
-/* Processes that share a run's towers load each its own slices, and together all of them. */
+/* Processes that share a run's towers load each its own local batches, and together all of them. */
 TEST(towers_of_several_processes_load_what_those_of_one_do)
 {
     const struct tower_range ranges[] = { { 0, 2 }, { 2, 1 }, { 3, 2 } };

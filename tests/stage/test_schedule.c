@@ -82,7 +82,7 @@ static void check_batch(const struct schedule *schedule, uint64_t number, const 
         assert_int_equal(local.first_of_phase, expected->first_of_phase);
         assert_int_equal(local.last_of_phase, expected->last_of_phase);
         assert_int_equal(local.first_position, position);
-        assert_true(tower == 0 || local.count <= smallest);      /* larger slices first */
+        assert_true(tower == 0 || local.count <= smallest);      /* larger local batches first */
         position += local.count;
         assert_true(!schedule->pairs || (local.first_position - expected->first) % 2 == 0 || local.count == 0);
         smallest = local.count < smallest ? local.count : smallest;

@@ -401,7 +401,7 @@ static void check_lane(const struct device_ops *ops, const struct schedule *sche
 static const struct schedule schedules[] = {
     { .records = { 100, 40 }, .batch = CAPACITY, .towers = 1, .epochs = 2 },
     { .records = { 100, 0 }, .batch = 20, .towers = 3, .epochs = 3, .steps = 12 },
-    { .records = { 17, 5 }, .batch = 5, .towers = TOWERS_MAX, .epochs = 6 },     /* empty slices */
+    { .records = { 17, 5 }, .batch = 5, .towers = TOWERS_MAX, .epochs = 6 },     /* empty local batches */
     { .records = { 1, 1 }, .batch = 1, .towers = 2, .epochs = 9 },
 };
 enum { SCHEDULES = sizeof(schedules) / sizeof(schedules[0]) };

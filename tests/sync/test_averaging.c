@@ -159,7 +159,7 @@ TEST(a_request_between_two_means_leaves_one_model)
     }
 }
 
-/* Momentum is linear: with slices of one size the mean of weights with buffers of their own is that of one tower. */
+/* Momentum is linear: with equal local batches the mean of weights with buffers of their own is that of one tower. */
 TEST(buffers_that_are_kept_stay_with_their_towers)
 {
     const struct schedule even = { .records = { 48, 17 }, .batch = 12, .towers = 2, .epochs = 2 };
@@ -253,7 +253,7 @@ static void run_alike(struct fixture_result *result, uint32_t towers, enum sync_
     fixture_result_of(result, &(struct fixture_spec){
                                   .schedule = { .records = { towers * SLICE * STEPS, towers * SLICE },
                                                 .batch = towers * SLICE, .towers = towers, .epochs = 2 },
-                                  .mode = mode, .reduction = "host", .optimizer = *optimizer, .has_same_slices = true,
+                                  .mode = mode, .reduction = "host", .optimizer = *optimizer, .has_same_samples = true,
                                   .normalizes = true, .saves = true });
 }
 
@@ -264,7 +264,7 @@ static void assert_each_is(const struct fixture_result *result, uint32_t towers,
 }
 
 /* Two replicated towers, too: the sum of two equal numbers is exact. */
-TEST(towers_with_identical_slices_do_what_one_tower_does)
+TEST(towers_with_identical_samples_do_what_one_tower_does)
 {
     static const struct optimizer rules[] = {
         { .kind = OPTIMIZER_SGD, .weight_decay = 1e-3f },

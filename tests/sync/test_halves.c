@@ -60,7 +60,7 @@ static double gradient_of(const struct fixture_result *alone, const struct fixtu
     return ((double)start->weights[0][i] - (double)alone->weights[tower][i]) / 0.05;
 }
 
-/* A sum is off by half a last digit (2^-8) of every part, and of itself; here of means over as large slices. */
+/* A sum is off by half a last digit (2^-8) of every part, and of itself; here of means over as many samples. */
 TEST(sums_are_off_by_what_rounding_takes)
 {
     static struct fixture_result start, alone, wide, narrow;

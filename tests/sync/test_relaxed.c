@@ -9,7 +9,7 @@
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_fixture.h"
 
-/* Epochs end with a partial batch and an evaluation; slices are uneven. */
+/* Epochs end with a partial batch and an evaluation; local batches are uneven. */
 static const struct schedule uneven = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 3 };
 /* Batches of 4 and, last in an epoch, of 2: towers from the fifth on never have a sample. */
 static const struct schedule sparse = { .records = { 14, 3 }, .batch = 4, .towers = 1, .epochs = 3 };

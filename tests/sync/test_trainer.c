@@ -83,7 +83,7 @@ static double learn_in_pieces(uint32_t towers, uint32_t microbatch_max, struct f
 }
 
 /* Evaluation is in pieces, too: the fixture looks at the samples that are counted. */
-TEST(slices_in_pieces_teach_what_they_teach_as_wholes)
+TEST(batches_in_pieces_teach_what_they_teach_as_wholes)
 {
     static const uint32_t towers[] = { 1, 2, 3 }, piece_counts[] = { 1, 2, 3, 5, 11, 12, 13 };
     static struct fixture_result whole, pieces;
@@ -98,7 +98,7 @@ TEST(slices_in_pieces_teach_what_they_teach_as_wholes)
         }
 }
 
-TEST(independent_towers_learn_from_their_own_slices)
+TEST(independent_towers_learn_from_their_own_samples)
 {
     static float first[4096], second[4096];
     static struct trainer_fixture fixture;

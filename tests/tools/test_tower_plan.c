@@ -59,7 +59,7 @@ TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
     assert_false(run_plan_tower(&plan, &settings, 0).backend_spec.time_plans);
 }
 
-TEST_WITH(slices_are_cut_into_pieces, begin, end)
+TEST_WITH(local_batches_are_cut_into_microbatches, begin, end)
 {
     struct run_plan plan = plan_of(3, false);
     plan.schedule.records[PHASE_TRAIN] = 8 + 5;

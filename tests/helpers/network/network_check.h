@@ -28,7 +28,7 @@ void network_compare(struct network *network, struct network *reference, const s
                      uint32_t count);
 /* The same for an open network and the reference backend, with random weights and samples. */
 void network_compare_with_reference(struct network *network, uint32_t count, uint64_t seed);
-/* The same, with a network that is opened with these settings and closed again; samples: settings.slice_max. Also closes
+/* The same, with a network that is opened with these settings and closed again; samples: settings.local_max. Closes
  * the net. */
 void network_check_net(const char *backend, struct net *net, struct backend_spec settings, uint64_t seed);
 /* Gradients and results of the first `count` samples are the sums of those of the parts, which contain all labelled

@@ -87,17 +87,17 @@ static int judge(const struct class_texts *texts, uint32_t label, const struct f
     return strstr(text, own) != NULL || strstr(own, text) != NULL;
 }
 
-static void note_wrong(struct class_text_counts *tally, uint64_t record, uint32_t label, const struct feature *feature)
+static void note_wrong(struct class_text_counts *counts, uint64_t record, uint32_t label, const struct feature *feature)
 {
-    if (tally->wrong++ > 0 && tally->record <= record)
+    if (counts->wrong++ > 0 && counts->record <= record)
         return;
-    tally->record = record;
-    tally->label = label;
-    log_escape((const char *)feature->bytes, feature->byte_count, tally->text, sizeof(tally->text));
+    counts->record = record;
+    counts->label = label;
+    log_escape((const char *)feature->bytes, feature->byte_count, counts->text, sizeof(counts->text));
 }
 
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
-                         size_t bytes, struct class_text_counts *tally)
+                         size_t bytes, struct class_text_counts *counts)
 {
     const size_t name_bytes[TEXT_KEYS] = { strlen(text_keys[0]), strlen(text_keys[1]) };
     const struct example_query query = { text_keys, name_bytes, TEXT_KEYS };
@@ -110,16 +110,16 @@ void class_texts_compare(const struct class_texts *texts, uint64_t record, int64
     for (size_t i = 0; i < TEXT_KEYS; i++) {
         const int verdict = judge(texts, label, &features[i]);
         if (verdict > 0) {
-            tally->right++;
+            counts->right++;
             return;
         }
         if (verdict < 0 && wrong == NULL)
             wrong = &features[i];
     }
     if (wrong != NULL)
-        note_wrong(tally, record, label, wrong);
+        note_wrong(counts, record, label, wrong);
     else
-        tally->unknown += features[0].kind == FEATURE_BYTES && features[0].value_count == 1;
+        counts->unknown += features[0].kind == FEATURE_BYTES && features[0].value_count == 1;
 }
 
 void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static CLASS_TEXT_BYTES])
@@ -134,25 +134,25 @@ void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static 
         (void)fold((const char *)feature.bytes, feature.byte_count, text_out);
 }
 
-void class_text_counts_join(struct class_text_counts *tally, const struct class_text_counts *other)
+void class_text_counts_join(struct class_text_counts *counts, const struct class_text_counts *other)
 {
-    const uint64_t right = tally->right + other->right, wrong = tally->wrong + other->wrong;
-    const uint64_t unknown = tally->unknown + other->unknown;
-    if (other->wrong > 0 && (tally->wrong == 0 || other->record < tally->record))
-        *tally = *other;
-    tally->right = right;
-    tally->wrong = wrong;
-    tally->unknown = unknown;
+    const uint64_t right = counts->right + other->right, wrong = counts->wrong + other->wrong;
+    const uint64_t unknown = counts->unknown + other->unknown;
+    if (other->wrong > 0 && (counts->wrong == 0 || other->record < counts->record))
+        *counts = *other;
+    counts->right = right;
+    counts->wrong = wrong;
+    counts->unknown = unknown;
 }
 
-void class_text_counts_describe(const struct class_text_counts *tally, const struct class_texts *texts, int64_t stored,
+void class_text_counts_describe(const struct class_text_counts *counts, const struct class_texts *texts, int64_t stored,
                                const char *path, const char *where, char *text_out, size_t text_size)
 {
-    const char *const name = texts->names->names[tally->label];
+    const char *const name = texts->names->names[counts->label];
     char shown[CLASS_TEXT_BYTES];
     log_escape(name, strlen(name), shown, sizeof(shown));
     snprintf(text_out, text_size,
              "label %" PRId64 " is %s in %s, but %s in %s (%" PRIu64 " of %" PRIu64 " records name "
              "another class than their label)",
-             stored, shown, path, tally->text, where, tally->wrong, tally->wrong + tally->right);
+             stored, shown, path, counts->text, where, counts->wrong, counts->wrong + counts->right);
 }

@@ -1,5 +1,5 @@
 /* What records say about the name of their class (image/class/text), compared with a list of names. Any thread may
- * compare; a tally belongs to one. */
+ * compare; its counts belong to it. */
 #ifndef PIPETRAIN_CLASS_TEXT_H
 #define PIPETRAIN_CLASS_TEXT_H
 
@@ -33,18 +33,18 @@ void class_texts_close(struct class_texts *texts);
  * that is no known name, such as a synonym, counts as unknown. Case, and what follows a comma, are not compared; "_"
  * and "-" are blanks. */
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
-                         size_t bytes, struct class_text_counts *tally);
+                         size_t bytes, struct class_text_counts *counts);
 /* The first synonym of what a record says, in lower case; "" if it says none, or a longer one. */
 void class_text_read(const uint8_t *payload, size_t bytes, char text_out[static CLASS_TEXT_BYTES]);
-void class_text_counts_join(struct class_text_counts *tally, const struct class_text_counts *other);
+void class_text_counts_join(struct class_text_counts *counts, const struct class_text_counts *other);
 /* Whether the list is wrong, rather than some labels. */
-static inline bool class_text_counts_contradicts(const struct class_text_counts *tally)
+static inline bool class_text_counts_contradicts(const struct class_text_counts *counts)
 {
-    return tally->wrong > tally->right;
+    return counts->wrong > counts->right;
 }
 /* "label 0 is ant in names.txt, but zebra in WHERE (3 of 12 records name another class ...)". The label is
  * shown as it is stored. */
-void class_text_counts_describe(const struct class_text_counts *tally, const struct class_texts *texts, int64_t stored,
+void class_text_counts_describe(const struct class_text_counts *counts, const struct class_texts *texts, int64_t stored,
                                const char *path, const char *where, char *text_out, size_t text_size);
 
 #endif

@@ -59,8 +59,8 @@ struct found_problem {
     struct record_problem problem;
 };
 
-/* Gets each found problem of this process once, where another process counts and reports those of all. From any
- * thread; it returns at once. */
+/* Where another process counts and reports the problems of all processes: `pass` is called once for each problem that
+ * this process finds, from any thread. It returns at once. */
 struct problem_relay {
     void (*pass)(void *arg, const struct found_problem *found);         /* NULL: this process does */
     void *arg;
@@ -89,7 +89,8 @@ void damage_release(struct damage *damage);
 
 /* Record `id` of a phase is damaged. True if that is new. Any thread. */
 bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem);
-/* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
+/* Report no more damaged records, because the message that ends the run comes next. Accepts a struct of zeros. Any
+ * thread. */
 void damage_silence(struct damage *damage);
 /* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, the one found
  * last and the number of each shard, as far as there is room in DAMAGE_SUMMARY_BYTES. There has to be one. Any

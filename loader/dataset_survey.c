@@ -216,7 +216,7 @@ static uint64_t text_id(const struct dataset *dataset, uint64_t i, uint64_t coun
     return id < dataset->first_ids[shard + 1] ? id : dataset->first_ids[shard];
 }
 
-static void compare_text(struct class_text_counts *tally, const struct class_texts *texts,
+static void compare_text(struct class_text_counts *counts, const struct class_texts *texts,
                          struct decode_context *context, uint64_t id)
 {
     const struct dataset *const dataset = context->dataset;
@@ -226,14 +226,14 @@ static void compare_text(struct class_text_counts *tally, const struct class_tex
     const uint8_t *const payload = record_payload(context, id, &bytes, &problem);
     if (payload != NULL && sample_read_label(&dataset->format, payload, bytes, &label, problem.text,
                                              sizeof(problem.text)) == 0)
-        class_texts_compare(texts, id, label.stored + dataset->options.label_offset, payload, bytes, tally);
+        class_texts_compare(texts, id, label.stored + dataset->options.label_offset, payload, bytes, counts);
 }
 
-int class_text_survey_make(struct class_text_counts *tally_out, const struct class_texts *texts,
+int class_text_survey_make(struct class_text_counts *counts_out, const struct class_texts *texts,
                            const struct dataset *dataset)
 {
     const uint64_t count = dataset->record_count < TEXTS_MAX ? dataset->record_count : TEXTS_MAX;
-    struct class_text_counts tally = { .right = 0 };
+    struct class_text_counts counts = { .right = 0 };
     struct decode_context *context;
     const int rc = decode_context_open(&context, dataset);
     if (rc < 0)
@@ -241,12 +241,12 @@ int class_text_survey_make(struct class_text_counts *tally_out, const struct cla
     for (uint64_t i = 0; i < count && !dataset_is_unwanted(dataset); i++) {
         const uint64_t id = text_id(dataset, i, count);
         if (id < dataset->record_count)
-            compare_text(&tally, texts, context, id);
-        if (tally.right + tally.wrong == 0 && i + 1 >= TEXTS_EXPECTED)
+            compare_text(&counts, texts, context, id);
+        if (counts.right + counts.wrong == 0 && i + 1 >= TEXTS_EXPECTED)
             break;              /* records have no texts, or others than names */
     }
     decode_context_close(context);
-    *tally_out = tally;
+    *counts_out = counts;
     return dataset_is_unwanted(dataset) ? -ECANCELED : 0;
 }
 

@@ -57,7 +57,7 @@ bool label_survey_offset(const struct label_survey *survey, uint32_t classes, in
 
 /* Compare the texts of some records that are spread over the set (of compressed shards, at their beginnings) with a
  * list by class. Records without a text, or that cannot be read, do not count. */
-int class_text_survey_make(struct class_text_counts *tally_out, const struct class_texts *texts,
+int class_text_survey_make(struct class_text_counts *counts_out, const struct class_texts *texts,
                            const struct dataset *dataset);
 /* Add the same records of a set without a list to an empty census, which is not ended. */
 int class_census_make(struct class_census *census, const struct dataset *dataset);

@@ -87,8 +87,8 @@ void loader_close(struct loader *loader);
 void loader_end(void *loader);
 /* The counts so far. Any thread. */
 void loader_count(struct loader *loader, struct loader_counts *counts_out);
-/* Count and report what the relay of another process has passed, as if this one had found it. The run may fail by it.
- * Any thread, until loader_take_damage. */
+/* Count and report a problem that another process found and its relay passed on, as if it had been found here. The run
+ * may fail by it. Any thread, until loader_take_damage. */
 void loader_add_problem(struct loader *loader, const struct found_problem *found);
 /* The list of damaged records, including those lost while indexing, which the caller frees; paths belong to the data
  * sets. NULL without skip_corrupt. Call after loader_join. */

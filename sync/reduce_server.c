@@ -117,7 +117,8 @@ static int queue_serve(struct rendezvous *rendezvous, struct share *share)
     return queue_call(rendezvous, share->tower, share_serve, share);
 }
 
-/* But not the weights of a bucket of gradients, which backward may still read (reduce_server_fetch_bucket). */
+/* Copy the result of a bucket from the server to the tower. The weights of a bucket of gradients are left out: backward
+ * may still read them, so reduce_server_fetch_bucket fetches them later. */
 static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
 {
     const struct bucket *const bucket = share_bucket(share);

@@ -20,9 +20,9 @@ int reduce_server_fetch_bucket(struct reduce *reduce, uint32_t tower, uint32_t b
 
 /* Towers that update on their own (SERVES_EACH); `step` counts training steps of the run. */
 
-/* Wait until the server is filled and has every tower's updates of all steps before `step` - `bound`, and the tower's
- * own of all before `step`; then queue a fetch of all weights. *staleness_out, 0 ... bound, is the number of steps
- * before `step` that are not complete. 0, -ECANCELED or another negative errno. */
+/* Wait until the server is filled, has the updates of all towers for the steps before `step` - `bound`, and those of
+ * this tower for the steps before `step`. Then queue a fetch of all weights. *staleness_out, 0 ... bound, is the number
+ * of steps before `step` for which updates are missing. 0, -ECANCELED or another negative errno. */
 int reduce_server_fetch(struct reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound, uint32_t *staleness_out);
 /* Update the server's weights with the bucket's gradients of batch `batch` (server_push). */
 int reduce_server_push(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch, uint32_t delay);

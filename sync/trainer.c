@@ -299,8 +299,8 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* Of what tower 0 alone copies, it may have to wait until main has returned the previous copy, for which all towers
- * must have reported that batch: so the others report theirs. */
+/* Tower 0 alone makes some copies. It may have to wait until main has returned the previous one, which main does only
+ * when all towers have reported that batch. So the other towers report all their steps here. */
 static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
     return pool->rule.count > 0 ? queue_snapshot(trainer, pool, snapshot_out) : report_all_steps(trainer);

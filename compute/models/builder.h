@@ -19,8 +19,8 @@ struct style {
 /* tf_cnn_benchmarks of 2023: pixels in [-1, 1]; variance scaling by fan-in for convolutions; truncated normals of
  * variance 2 / inputs for dense layers, 1 / inputs for the last; decay 0.9, epsilon 1e-5. */
 extern const struct style style_benchmarks;
-/* Its other normalisation (decay 0.999, epsilon 1e-3): before the blocks of v2 residual networks, and everywhere in
- * Inception. */
+/* The other normalisation of tf_cnn_benchmarks (decay 0.999, epsilon 1e-3): before the blocks of v2 residual networks,
+ * and everywhere in Inception. */
 extern const struct batch_norm norm_without_gamma;
 /* Of the pixels of ImageNet, as torchvision has them; of pixels in [0, 1]. */
 extern const float torchvision_mean[3], torchvision_std[3];

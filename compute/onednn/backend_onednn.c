@@ -12,7 +12,7 @@
 #include "compute/team.h"
 
 #define LARGE_VALUE_BYTES ((size_t)32 << 20)    /* larger than any cache */
-#define SUB_BATCH_BYTES ((size_t)2 << 20)           /* the second-level caches of two threads */
+#define SUB_BATCH_BYTES ((size_t)2 << 20)       /* the second-level caches of two threads */
 #define UPDATE_GRAIN 16u                        /* floats: 64 bytes, a multiple of every vector */
 
 static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
@@ -318,7 +318,7 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
     return 0;
 }
 
-/* The value plan has decided which values are stored in the first channels of a wider one. */
+/* Some values are stored in the first channels of a wider one (value_is_front). */
 static void set_tensor_widths(struct plan *plan)
 {
     const struct value_memory *const values = &plan->base.values;

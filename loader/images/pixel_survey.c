@@ -161,8 +161,9 @@ static void add_pixel_differences(struct number_stats *stats, const float *value
     stats->across_pixels += sums[true] / (double)counts[true];
 }
 
-/* Differences of numbers that are a plane apart, if these are (C, H, W), beside those of numbers that are a few pixels
- * or rows more apart: in true planes the former are smaller, in pixels both are differences of far pixels. */
+/* Add up two differences: of numbers that are one plane apart, and of numbers that are a pixel or a row further apart.
+ * If the numbers are (C, H, W), the first pair is the same pixel in two channels and differs less. If they are (H, W,
+ * C), both pairs are distant pixels, which differ alike. */
 static void add_plane_differences(struct number_stats *stats, const float *values, const struct image_shape *shape)
 {
     const size_t plane = (size_t)shape->height * shape->width, count = plane * shape->channels;
@@ -331,9 +332,9 @@ static bool is_byte_repeated(const struct pixel_survey *survey)
            find_stats(survey, NUMBER_BYTE_SUM)->highest <= 1;
 }
 
-/* The high byte of little-endian pixels is smooth and the low byte is noise; of big-endian ones it is the other way
- * round; where each byte is a pixel, of an image of another shape, both are alike. Records that give their height and
- * width leave no other shape. */
+/* Are the numbers little-endian, big-endian, or is each byte a pixel? The more significant byte of a pixel is smooth
+ * across the image, and the other is noise. If both are equally smooth, each byte is a pixel of an image of another
+ * shape, unless the records give their height and width. */
 static enum byte_evidence look_at_bytes(const struct pixel_survey *survey)
 {
     const struct number_stats *const low = find_stats(survey, NUMBER_LOW_BYTE);

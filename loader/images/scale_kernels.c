@@ -136,7 +136,8 @@ AVX2_INLINE __m256i add_colours(const struct scale_pair *pair, size_t first, con
     return _mm256_srai_epi32(sums, SCALE_PIXELS_SHIFT);
 }
 
-/* Write `bytes` of each half: two pixels of a row, and two bytes of the next pixel, which is written later. */
+/* Write the first `bytes` of each half of the register to its row: two pixels of three bytes, and two bytes of the next
+ * pixel, which the next call overwrites. */
 AVX2_INLINE void put_pixels(__m256i sums, __m256i next_sums, const struct scale_pair *pair, size_t at, size_t bytes)
 {
     const __m256i close = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 3, 7, -1, -1, -1, -1, -1, -1, -1, -1,

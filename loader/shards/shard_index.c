@@ -457,8 +457,8 @@ static int take_sample(struct shard_index *index, struct shard_source *source, c
     return rc;
 }
 
-/* The shard may have been written in place if its time of change is another one, as it is after chmod. If it was not,
- * the index gets that time. */
+/* Does the index belong to the contents of the shard? Another change time (ctime) comes from chmod, or from writing in
+ * place. So a sample of the checksums is compared; where they agree, the index takes over the new time. */
 static bool is_unchanged(struct shard_index *index, struct shard_source *source)
 {
     uint64_t sample = 0;

@@ -74,13 +74,13 @@ TEST(only_the_name_of_another_class_is_wrong)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct class_texts texts;
         struct class_names names;
-        struct class_text_counts tally = { .wrong = 0 };
+        struct class_text_counts counts = { .wrong = 0 };
         uint8_t payload[256];
         open_texts(&texts, &names, cases[i].list);
         const size_t bytes = write_record(cases[i].synset, cases[i].text, payload, sizeof(payload));
-        class_texts_compare(&texts, 7, cases[i].class, payload, bytes, &tally);
-        if (tally.right != (cases[i].verdict > 0) || tally.wrong != (cases[i].verdict < 0))
-            fail_msg("case %zu: right %d, wrong %d", i, (int)tally.right, (int)tally.wrong);
+        class_texts_compare(&texts, 7, cases[i].class, payload, bytes, &counts);
+        if (counts.right != (cases[i].verdict > 0) || counts.wrong != (cases[i].verdict < 0))
+            fail_msg("case %zu: right %d, wrong %d", i, (int)counts.right, (int)counts.wrong);
         class_texts_close(&texts);
         class_names_release(&names);
     }

@@ -3,6 +3,7 @@
 #include "tools/predict/trained.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -331,7 +332,9 @@ static int begin(struct trained *trained)
     signals_set_callback(pipeline_request_stop, trained->pipeline, false);
     if (pipeline_allocate(trained->pipeline) != 0)
         return (int)stop_code(trained->stop);
-    return run_weights_write(trained->weights, trained->pipeline, &trained->plan);
+    const int code = run_weights_write(trained->weights, trained->pipeline, &trained->plan);
+    (void)malloc_trim(0);       /* room for the largest parameter, which nobody else needs */
+    return code;
 }
 
 static void run_batches(struct trained *trained, bool (*add)(void *arg, const struct step_report *report), void *arg)

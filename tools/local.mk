@@ -111,6 +111,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/report.c \
 	%D%/lib/run/run.c \
 	%D%/lib/run/run_data.c \
+	%D%/lib/run/run_identity.c \
 	%D%/lib/run/run_plan.c \
 	%D%/lib/run/run_progress.c \
 	%D%/lib/run/run_resume.c \

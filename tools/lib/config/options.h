@@ -46,6 +46,8 @@ enum option_effect {
 enum option_line {
     LINE_ALWAYS,
     LINE_IF_USED,               /* only where the row has an effect (option_is_used) */
+    LINE_IF_CPU,                /* only where towers are on the CPU */
+    LINE_IF_BF16,               /* only where gradients in bf16 are sent between towers (settings_use_bf16_grads) */
     LINE_ELSEWHERE              /* none: its effect is in the line of another row, or of the data */
 };
 
@@ -98,6 +100,8 @@ struct option_row {
     unsigned used_by;           /* bits of enum command_use; 0: for training only */
     bool may_differ;            /* between ranks: a place of input, whose contents are compared, or rank 0's alone */
     enum option_line line;
+    bool decides_slices;        /* with train.slices the effect is EFFECT_RUN */
+    const char *unclear;        /* a value that checkpoints of earlier versions have also for others; NULL: none */
     bool unknown_if_missing;    /* a checkpoint without its line, of an earlier version, may be of any value; of other
                                  * rows, it is of the default */
     bool is_hyperparameter;     /* TensorBoard shows it as one, as it does all of some sections */

@@ -26,6 +26,7 @@
 #include "tools/lib/results/named_classes.h"
 #include "tools/lib/results/run_names.h"
 #include "tools/lib/results/weights_agree.h"
+#include "tools/lib/run/run_identity.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
@@ -48,27 +49,18 @@ static const struct model *named_model(struct settings *settings)
     return *settings->model.file != '\0' && name <= file ? NULL : model_find(settings->model.name);
 }
 
-/* The value in the line of a run's identity that begins with KEY = ; NULL: there is none. */
-static const char *identity_value(const char *identity, const char *key)
-{
-    for (const char *at = identity; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
-        if (strncmp(at, key, strlen(key)) == 0)
-            return at + strlen(key);
-    return NULL;
-}
-
 static bool is_identity_value(const char *identity, const char *key, const char *value)
 {
-    const char *const theirs = identity_value(identity, key);
+    const char *const theirs = run_identity_value(identity, key);
     return theirs != NULL && strcspn(theirs, "\n") == strlen(value) && strncmp(theirs, value, strlen(value)) == 0;
 }
 
 /* The label offset of a run that began with the same weights. */
 static bool read_begun_offset(const struct settings *settings, const char *identity, int64_t *offset_out)
 {
-    const char *const offset = identity_value(identity, "data.label_offset = ");
-    if (offset == NULL || !is_identity_value(identity, "model.weights = ", settings->model.weights) ||
-        !is_identity_value(identity, "model.skip = ", settings->model.skip))
+    const char *const offset = run_identity_value(identity, "data.label_offset");
+    if (offset == NULL || !is_identity_value(identity, "model.weights", settings->model.weights) ||
+        !is_identity_value(identity, "model.skip", settings->model.skip))
         return false;
     *offset_out = strtoll(offset, NULL, 10);
     return true;

@@ -1,22 +1,15 @@
 /* Where a run starts: which checkpoint it is resumed from, if any, or which weights it starts with. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 #include "loader/label.h"
 #include "stage/log.h"
-#include "stage/text/text_stream.h"
-#include "stage/text/utf8.h"
-#include "tools/lib/config/option_needs.h"
-#include "tools/lib/config/training.h"
 #include "tools/lib/results/earlier_run.h"
 #include "tools/lib/results/named_classes.h"
 #include "tools/lib/results/run_names.h"
@@ -27,285 +20,28 @@
 #include "tools/lib/run/stop_rule.h"
 #include "tools/lib/text/number.h"
 
-#define SHOWN_MAX 3u            /* differences in a message */
-#define VALUE_SHOWN 60          /* bytes of a value */
-#define CONTENT_OF "the content of "
-
-/* ---- the identity of a run ---- */
-
-static bool is_of(const struct option_row *option, enum section section, const char *key)
-{
-    return option->section == section && strcmp(option->key, key) == 0;
-}
-
-/* Whether it has a line. One that no other option decides: bf16 travels only between several towers; threads compute
- * only on CPUs. */
-static bool has_line(const struct option_row *option, const struct settings *settings)
-{
-    if (is_of(option, SECTION_SYNC, "wire"))
-        return settings_use_bf16_grads(settings);
-    if (is_of(option, SECTION_DEVICES, "threads_per_tower"))
-        return settings->devices.kind == DEVICE_CHOICE_CPU;
-    return option->line == LINE_ALWAYS || (option->line == LINE_IF_USED && option_is_used(option, settings));
-}
-
-/* With train.slices the weights do not depend on the towers, but on the threads of each. */
-static enum option_effect effect_of(const struct option_row *option, const struct settings *settings)
-{
-    return settings->train.slices > 0 && is_of(option, SECTION_DEVICES, "threads_per_tower") ? EFFECT_RUN : option->effect;
-}
-
-static void write_options(const struct settings *settings, enum option_effect effect, FILE *out)
-{
-    struct option_text text;
-    for (const struct option_row *option = option_table; option->key != NULL; option++)
-        if (effect_of(option, settings) == effect && has_line(option, settings))
-            fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
-                    option_format(option, settings, &text));
-}
-
-static void write_data(const struct run_plan *plan, const struct dataset *const *datasets, FILE *out)
-{
-    static const char *const names[PHASE_COUNT] = { [PHASE_TRAIN] = "data.train",
-                                                    [PHASE_EVALUATE] = "data.validation" };
-    for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        const struct dataset *const dataset = datasets[phase];
-        fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[phase], plan->schedule.records[phase],
-                dataset != NULL ? dataset->fingerprint : 0);
-        if (dataset != NULL)
-            fprintf(out, CONTENT_OF "%s = %016" PRIx64 "\n", names[phase], dataset->contents);
-    }
-}
-
-/* The hash of a file. False: it cannot be read, as where it was removed after the run had begun. */
-static bool hash_file(const char *path, uint64_t *hash_out)
-{
-    uint8_t buffer[1 << 16];
-    ssize_t bytes = -1;
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    XXH3_state_t *const state = XXH3_createState();
-    if (fd >= 0 && state != NULL && XXH3_64bits_reset(state) == XXH_OK)
-        while ((bytes = read(fd, buffer, sizeof(buffer))) > 0)
-            XXH3_64bits_update(state, buffer, (size_t)bytes);
-    if (bytes == 0)
-        *hash_out = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    if (fd >= 0)
-        close(fd);
-    return bytes == 0;
-}
-
-#define WEIGHTS_KEY CONTENT_OF "model.weights = "
-#define WEIGHTS_DIGITS 16
-#define WEIGHTS_UNKNOWN "0000000000000000"
-
-/* The file may be replaced by another one under the same name, or removed. */
-static void write_weights(const char *path, FILE *out)
-{
-    uint64_t hash;
-    if (*path != '\0' && hash_file(path, &hash))
-        fprintf(out, WEIGHTS_KEY "%016" PRIx64 "\n", hash);
-    else
-        fprintf(out, WEIGHTS_KEY WEIGHTS_UNKNOWN "\n");
-}
-
-/* Results depend on it as on the device: "backend = onednn with AVX2". */
-static void write_backend(const struct backend_ops *backend, FILE *out)
-{
-    const bool is_known = backend->instructions != NULL;
-    fprintf(out, "backend = %s%s%s\n", backend->name, is_known ? " with " : "",
-            is_known ? instructions_name(backend->instructions()) : "");
-}
-
-/* The settings with what the plan has chosen for those that were left to it. The texts are borrowed. */
-static struct settings effective_settings(const struct settings *settings, const struct run_plan *plan,
-                                          const struct dataset *const *datasets)
-{
-    struct settings effective = *settings;
-    if (settings->input.source == INPUT_CACHED)
-        effective.input.source = INPUT_REAL;
-    if (datasets[PHASE_TRAIN] != NULL)
-        effective.data.shuffle_window = (int64_t)run_plan_loader(plan, settings, datasets).window_bytes;
-    effective.train.batch = plan->schedule.batch;
-    if (plan->devices.backend->computes)
-        effective.devices.kind = plan->devices.ops->host_memory ? DEVICE_CHOICE_CPU : DEVICE_CHOICE_CUDA;
-    effective.devices.towers = plan->schedule.towers;
-    effective.devices.threads_per_tower = plan->threads_per_tower;
-    return effective;
-}
-
-/* Two texts of lines "section.key = value": the settings and data that decide what a run computes, by which it
- * recognizes its checkpoints, and then those that may change. 0 or -ENOMEM. */
-static int make_identity(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
-                         const struct dataset *const *datasets)
-{
-    const struct settings effective = effective_settings(settings, plan, datasets);
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *const out = open_memstream(&text, &bytes);
-    if (out == NULL)
-        return -ENOMEM;
-    write_options(&effective, EFFECT_RUN, out);
-    if (settings->model_text != NULL)
-        fprintf(out, "model.file = %016" PRIx64 "\n",
-                (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
-    write_data(plan, datasets, out);
-    const long decisive = ftell(out);
-    write_weights(settings->model.weights, out);
-    write_options(&effective, EFFECT_TOLD, out);
-    write_backend(plan->devices.backend, out);
-    const int rc = text_stream_end(out, &text);
-    if (rc != 0)
-        return rc;
-    state->identity = text;
-    state->identity_bytes = (size_t)decisive;
-    return 0;
-}
-
-/* The value in the line that begins with the key of `line`; NULL: there is none. */
-static const char *find_value(const char *text, const char *line, size_t key_bytes)
-{
-    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
-        if (strncmp(at, line, key_bytes) == 0)
-            return at + key_bytes;
-    return NULL;
-}
-
-/* A value without the rest of the text, cut between characters. */
-struct shown { int bytes; const char *text; };
-
-static struct shown shown_of(const char *value)
-{
-    const size_t bytes = value != NULL ? strcspn(value, "\n") : 0;
-    if (bytes == 0)
-        return (struct shown){ 4, "none" };
-    return (struct shown){ utf8_cut(value, bytes < VALUE_SHOWN ? bytes : VALUE_SHOWN), value };
-}
-
-/* The first differences between two texts. */
-struct differences { uint32_t count, most; char words[700]; };
-
-/* The option whose line it is, NULL: of none. */
-static const struct option_row *option_of(const char *line, size_t key_bytes)
-{
-    for (const struct option_row *row = option_table; row->key != NULL; row++) {
-        char begin[96];
-        const size_t bytes = (size_t)snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
-        if (bytes == key_bytes && strncmp(line, begin, bytes) == 0)
-            return row;
-    }
-    return NULL;
-}
-
-/* What the checkpoint has; where it lacks the key, its default. */
-static struct shown shown_there(const char *line, size_t key_bytes, const char *theirs)
-{
-    const struct option_row *const option = theirs == NULL ? option_of(line, key_bytes) : NULL;
-    return shown_of(option != NULL && !option->unknown_if_missing ? option->initial : theirs);
-}
-
-static void add_difference(const char *line, size_t key_bytes, const char *theirs, struct differences *differences)
-{
-    char *const words = differences->words;
-    const size_t used = strlen(words), words_size = sizeof(differences->words);
-    const struct shown here = shown_of(line + key_bytes), there = shown_there(line, key_bytes, theirs);
-    if (differences->count < differences->most)
-        snprintf(words + used, words_size - used, "%s%.*s is %.*s, there %.*s", used == 0 ? "" : "; ",
-                 (int)key_bytes - 3, line, here.bytes, here.text, there.bytes, there.text);
-    else if (differences->count == differences->most)
-        snprintf(words + used, words_size - used, "; ...");
-    differences->count++;
-}
-
-static bool is_line(const char *line, size_t bytes, const char *text)
-{
-    return strlen(text) == bytes && strncmp(line, text, bytes) == 0;
-}
-
-/* The checkpoint lacks the key, as those of earlier versions do: would its value be the same, because it is the default,
- * or is it unknown? */
-static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
-{
-    if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
-        return true;
-    const struct option_row *const option = option_of(line, key_bytes);
-    return option != NULL && (option->unknown_if_missing || is_line(line + key_bytes, value_bytes, option->initial));
-}
-
-/* Earlier versions stored these two as they were set, which was `auto` and no difference to `real`. */
-static bool is_unclear(const char *line, const char *theirs)
-{
-    static const char *const unclear[][2] = { { "data.shuffle_window = ", "0\n" }, { "input.source = ", "cached\n" } };
-    for (size_t i = 0; i < sizeof(unclear) / sizeof(*unclear); i++)
-        if (strncmp(line, unclear[i][0], strlen(unclear[i][0])) == 0 &&
-            strncmp(theirs, unclear[i][1], strlen(unclear[i][1])) == 0)
-            return true;
-    return false;
-}
-
-static bool line_differs(const char *line, size_t key_bytes, const char *theirs)
-{
-    const size_t value_bytes = strcspn(line + key_bytes, "\n");
-    if (theirs == NULL)
-        return !may_be_initial(line, key_bytes, value_bytes);
-    return strncmp(theirs, line + key_bytes, value_bytes + 1) != 0 && !is_unclear(line, theirs);
-}
-
-/* Is `theirs` the identity of another run? Then the words are the first differences: "train.momentum is 0.8, there
- * 0.9". */
-static bool identity_differs(const struct run_state *state, const char *theirs, struct differences *differences)
-{
-    *differences = (struct differences){ .most = SHOWN_MAX };
-    const char *const end = state->identity + state->identity_bytes;
-    for (const char *line = state->identity; line < end; line += strcspn(line, "\n") + 1) {
-        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
-        const char *const value = find_value(theirs, line, key_bytes);
-        if (line_differs(line, key_bytes, value))
-            add_difference(line, key_bytes, value, differences);
-    }
-    return differences->count > 0;
-}
-
-static bool is_known(const char *hash)
-{
-    return hash != NULL && strncmp(hash, WEIGHTS_UNKNOWN, WEIGHTS_DIGITS) != 0;
-}
-
-/* Did the run of the text begin with other weights than those that model.weights names now? */
-static bool had_other_weights(const struct run_state *state, const char *theirs)
-{
-    const char *const ours = find_value(state->identity, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
-    const char *const there = find_value(theirs, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
-    return is_known(ours) && is_known(there) && strncmp(ours, there, WEIGHTS_DIGITS) != 0;
-}
+/* ---- other settings ---- */
 
 /* A run that is resumed goes on with its own weights, and its checkpoints keep the name of those that it began with. */
 static void keep_weights(struct run_state *state)
 {
     const char *const theirs = checkpoint_reader_settings(state->reader);
-    const char *const there = find_value(theirs, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
-    char *const ours = (char *)find_value(state->identity, WEIGHTS_KEY, strlen(WEIGHTS_KEY));
-    if (had_other_weights(state, theirs))
+    if (run_identity_has_other_weights(&state->identity, theirs))
         log_message(LOG_PROBLEM, "%s is of a run that began with other weights than model.weights names now: it goes on "
                     "with its own (run.resume=never begins with those)", checkpoint_reader_path(state->reader));
-    memcpy(ours, there != NULL ? there : WEIGHTS_UNKNOWN, WEIGHTS_DIGITS);
+    run_identity_keep_weights(&state->identity, theirs);
 }
 
-/* Report what has changed that may. Earlier versions did not store it, nor what the order of blocks depends on. */
+/* Report what has changed that may. Earlier versions did not store what the order of blocks depends on. */
 static void report_changes(const struct run_state *state)
 {
     const char *const path = checkpoint_reader_path(state->reader);
     const char *const theirs = checkpoint_reader_settings(state->reader);
-    struct differences differences = { .most = UINT32_MAX };
-    for (const char *line = state->identity + state->identity_bytes; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
-        const char *const value = find_value(theirs, line, key_bytes);
-        if (value != NULL && strncmp(value, line + key_bytes, strcspn(line + key_bytes, "\n") + 1) != 0)
-            add_difference(line, key_bytes, value, &differences);
-    }
-    if (differences.count > 0)
+    struct run_differences differences;
+    if (run_identity_has_changes(&state->identity, theirs, &differences))
         log_message(LOG_RUN, "%s was saved with other settings, which may change: %s", path, differences.words);
-    if (strstr(state->identity, "\ninput.read_block = ") != NULL && strstr(theirs, "\ninput.read_block = ") == NULL)
+    if (run_identity_value(state->identity.text, "input.read_block") != NULL &&
+        run_identity_value(theirs, "input.read_block") == NULL)
         log_message(LOG_RUN, "%s is of a version that did not store the blocks of data.shuffle = block: the order of "
                     "records only continues with the same input.read_block and window as before", path);
 }
@@ -346,14 +82,14 @@ static int find_in(struct run_state *state, const struct settings *settings, int
 static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
 {
     const bool is_given = run_name_was_given(settings);
-    struct differences differences;
+    struct run_differences differences;
     int other = 0;
     for (int number = is_given ? 1 : run_name_count(settings); number > 0; number--) {
         const int rc = find_in(state, settings, number, problem);
         if (means_none(settings, rc) || (rc != 0 && other > 0))
             continue;
         if (rc != 0 || is_given ||
-            !identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+            !run_identity_differs(&state->identity, checkpoint_reader_settings(state->reader), &differences))
             return rc;
         other = other > 0 ? other : number;
         close_reader(state);
@@ -386,7 +122,7 @@ static int fail_to_open(const char *path, int rc, const struct checkpoint_proble
 static int open_reader(struct run_state *state, const struct settings *settings)
 {
     const char *const resume = settings->run.resume;
-    struct differences differences;
+    struct run_differences differences;
     struct checkpoint_problem problem = { "" };
     const bool is_auto = strcmp(resume, "auto") == 0;
     int rc = find_own(state, settings, &problem);
@@ -394,7 +130,7 @@ static int open_reader(struct run_state *state, const struct settings *settings)
         return fail_to_look(state->folder, rc);
     if (is_auto)
         return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
-    if (rc == 0 && !identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+    if (rc == 0 && !run_identity_differs(&state->identity, checkpoint_reader_settings(state->reader), &differences))
         return 0;
     close_reader(state);
     rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
@@ -636,8 +372,8 @@ static int protect_configuration(const struct settings *settings)
 /* Has the setting the value that it had in that run? */
 static bool is_still(const struct run_state *state, const struct earlier_run *run, const char *key)
 {
-    const char *const ours = find_value(state->identity, key, strlen(key));
-    const char *const theirs = find_value(run->identity, key, strlen(key));
+    const char *const ours = run_identity_value(state->identity.text, key);
+    const char *const theirs = run_identity_value(run->identity, key);
     return ours != NULL && theirs != NULL && strncmp(ours, theirs, strcspn(ours, "\n") + 1) == 0;
 }
 
@@ -648,8 +384,8 @@ static bool ends_there(const struct run_state *state, const struct earlier_run *
         return run->steps == steps;
     const bool was_over = strcmp(run->ended, stop_reason_key(STOP_REASON_STOP_AT)) == 0 ||
                           strcmp(run->ended, stop_reason_key(STOP_REASON_PATIENCE)) == 0;
-    return was_over && run->steps <= steps && is_still(state, run, "train.stop_at = ") &&
-           is_still(state, run, "train.patience = ");
+    return was_over && run->steps <= steps && is_still(state, run, "train.stop_at") &&
+           is_still(state, run, "train.patience");
 }
 
 struct ended_run {
@@ -660,15 +396,15 @@ struct ended_run {
 
 static void look_at(struct ended_run *ended, const struct run_state *state, const char *directory, uint64_t steps)
 {
-    struct differences differences;
+    struct run_differences differences;
     struct earlier_run run;
     if (earlier_run_read(&run, directory) != 0)
         return;
-    const bool is_same = strcmp(run.ended, "failed") != 0 && !identity_differs(state, run.identity, &differences);
+    const bool is_same = strcmp(run.ended, "failed") != 0 && !run_identity_differs(&state->identity, run.identity, &differences);
     const bool is_exact = is_same && ends_there(state, &run, steps);
     if (is_exact || (is_same && !ended->is_same)) {
         *ended = (struct ended_run){ .steps = run.steps, .is_same = true, .is_exact = is_exact,
-                                      .had_other_weights = had_other_weights(state, run.identity) };
+                                      .had_other_weights = run_identity_has_other_weights(&state->identity, run.identity) };
         snprintf(ended->directory, sizeof(ended->directory), "%s", directory);
     }
     earlier_run_release(&run);
@@ -730,7 +466,7 @@ static int start_without(struct run_state *state, const struct settings *setting
 static int find_start(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                       const struct dataset *const *datasets)
 {
-    struct differences differences;
+    struct run_differences differences;
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch ||
                        checkpoint->keep_best;
@@ -738,7 +474,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
     state->keeps_best = checkpoint->keep_best && computes;
     state->saves = (saves || checkpoint->on_stop) && computes;
     state->only_on_stop = state->saves && !saves;
-    if (make_identity(state, settings, plan, datasets) != 0) {
+    if (run_identity_make(&state->identity, settings, plan, datasets) != 0) {
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
@@ -756,7 +492,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         return start_without(state, settings, plan);
     if (rc != 0)
         return exit_code_of(rc, EXIT_CODE_DATA);
-    if (identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+    if (run_identity_differs(&state->identity, checkpoint_reader_settings(state->reader), &differences))
         return reject_other(state, settings, plan, differences.words);
     keep_weights(state);
     int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
@@ -865,7 +601,7 @@ const char *run_state_identity(const struct run_state *state, const struct setti
 {
     const bool is_kept = plan->devices.backend->computes && settings->input.source != INPUT_SYNTHETIC &&
                          settings->overfit == 0;
-    return is_kept ? state->identity : NULL;
+    return is_kept ? state->identity.text : NULL;
 }
 
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,

@@ -223,7 +223,7 @@ size_t run_state_file_bytes(const struct run_state *state, const struct settings
     if (!state->saves || !writes(state))
         return 0;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
-    return checkpoint_file_bytes(&shape, state->identity);
+    return checkpoint_file_bytes(&shape, state->identity.text);
 }
 
 /* Do checkpoints of this shape contain anything of other ranks? */
@@ -241,7 +241,7 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
     const bool sends = is_shared(state, &shape);
     if (!sends && !writes(state))
         return;
-    const size_t bytes = writes(state) ? checkpoint_writer_bytes(&shape, state->identity)
+    const size_t bytes = writes(state) ? checkpoint_writer_bytes(&shape, state->identity.text)
                                        : checkpoint_sender_bytes(&shape);
     memory_share_add(&plan->memory.host, MEMORY_RESULTS, bytes);
     if (sends)
@@ -270,7 +270,7 @@ static int open_taker(struct run_state *state, const struct checkpoint_shape *sh
         rc = checkpoint_transfer_open(&state->transfer, state->ranks, shape->here.count, checkpoint_sender_total(shape));
     if (rc == 0 && writes(state)) {
         const struct checkpoint_source source = checkpoint_transfer_source(state->transfer);
-        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity, weights_about(results->weights));
+        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity.text, weights_about(results->weights));
     } else if (rc == 0 && state->transfer != NULL) {
         const struct checkpoint_sink sink = checkpoint_transfer_sink(state->transfer);
         rc = checkpoint_sender_open(&state->sender, shape, &sink);
@@ -555,6 +555,6 @@ void run_state_release(struct run_state *state)
     checkpoint_transfer_close(state->transfer);
     checkpoint_reader_close(state->reader);
     free(state->snapshots);
-    free(state->identity);
+    run_identity_release(&state->identity);
     *state = (struct run_state){ .saves = false };
 }

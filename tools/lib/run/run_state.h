@@ -16,6 +16,7 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/run/pipeline.h"
 #include "tools/lib/run/ranks/checkpoint_transfer.h"
+#include "tools/lib/run/run_identity.h"
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/run_progress.h"
 
@@ -37,8 +38,7 @@ struct run_last {
 struct run_state {                      /* all 0 at first, except `back` and `ranks` */
     const struct run_back *back;        /* borrowed; NULL: no rollback */
     struct ranks *ranks;                /* borrowed; NULL: one process */
-    char *identity;                     /* the text by which the run recognizes its checkpoints; NULL: not in rank 0 */
-    size_t identity_bytes;              /* of it; what follows may change */
+    struct run_identity identity;       /* in rank 0 */
     struct checkpoint_reader *reader;   /* the checkpoint to resume from; NULL: the run is new */
     char folder[PATH_MAX];              /* the directory of the run that is resumed; "" = a new one */
     struct run_past past;

@@ -8,13 +8,7 @@
 #include <string.h>
 
 #include "formats/image_header.h"
-#include "loader/images/raw.h"
-#include "loader/images/tensor_image.h"
 #include "loader/shards/shard_kind.h"
-
-/* The feature `image` of the CIFAR-10 estimator tutorial: three planes of 32 x 32. */
-#define CIFAR_KEY "image"
-#define CIFAR_BYTES 3072u
 
 const char *const sample_key_names[SAMPLE_KEY_COUNT][SAMPLE_KEY_NAMES] = {
     [SAMPLE_IMAGE] = { "image_raw", "image", "img_raw", "image/encoded" },
@@ -104,13 +98,12 @@ static bool is_encoded(const struct feature *feature, const struct image_shape *
            shard_kind_image(feature->bytes, feature->byte_count) != NULL;
 }
 
-static int64_t size_in_payload(const struct sample_format *format, enum sample_key key,
-                               const struct payload_problem *problem)
+static struct image_size size_in_payload(const struct sample_format *format, enum sample_key key,
+                                         const struct payload_problem *problem)
 {
     struct feature feature = { .kind = FEATURE_MISSING };
-    const bool is_said = find_feature(format->keys[key], &feature, problem) == 0 && feature.kind == FEATURE_INT64S &&
-                         feature.value_count > 0;
-    return is_said ? feature.int64 : IMAGE_SIZE_UNSAID;
+    (void)find_feature(format->keys[key], &feature, problem);
+    return stored_size(format->keys[key], &feature);
 }
 
 /* What can be known about raw pixels before the survey of their numbers. */
@@ -121,21 +114,12 @@ static int find_numbers(struct sample_format *format, const struct feature *feat
         .key = format->keys[SAMPLE_IMAGE],
         .bytes = feature->bytes,
         .byte_count = feature->byte_count,
-        .height.said = size_in_payload(format, SAMPLE_HEIGHT, problem),
-        .width.said = size_in_payload(format, SAMPLE_WIDTH, problem),
-        .channels.said = size_in_payload(format, SAMPLE_DEPTH, problem),
+        .list = feature->kind != FEATURE_BYTES ? feature : NULL,
+        .height = size_in_payload(format, SAMPLE_HEIGHT, problem),
+        .width = size_in_payload(format, SAMPLE_WIDTH, problem),
+        .channels = size_in_payload(format, SAMPLE_DEPTH, problem),
     };
-    format->numbers = NUMBER_KIND_COUNT;
-    if (feature->kind == FEATURE_FLOATS)
-        format->numbers = NUMBER_FLOAT32;
-    else if (feature->kind == FEATURE_INT64S)
-        format->numbers = NUMBER_INTEGERS;
-    else if ((format->is_tensor = tensor_image_is(feature->bytes, feature->byte_count)))
-        return tensor_image_find(&image, format->layout, &format->numbers, &format->layout, problem->text,
-                                 problem->text_size);
-    else
-        format->number_bytes = raw_number_bytes(&image, shape);
-    return 0;
+    return stored_pixels_find(&image, shape, format->layout, &format->stored, problem->text, problem->text_size);
 }
 
 /* Problems are reported when the image is decoded. */
@@ -192,15 +176,16 @@ static enum pixel_layout usual_layout(const struct sample_format *format, const 
 {
     size_t bytes = 0;
     (void)image_shape_bytes(shape, &bytes);
-    const bool is_planar = shape->channels == 3 && bytes == CIFAR_BYTES && format->number_bytes == 1 &&
-                           strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
+    const bool is_planar = shape->channels == 3 && format->stored.number_bytes == 1 &&
+                           stored_pixels_are_cifar(format->keys[SAMPLE_IMAGE], bytes);
     return is_planar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC;
 }
 
 int sample_settle_pixels(struct sample_format *format, const struct image_shape *shape,
                          const struct pixel_survey *survey, char *problem_out, size_t problem_size)
 {
-    const struct pixel_choice choice = { format->range, format->layout, usual_layout(format, shape), PIXEL_CLEAR_SET };
+    const struct pixel_choice choice = { format->range, format->stored.layout, usual_layout(format, shape),
+                                         PIXEL_CLEAR_SET };
     char text[256];
     if (pixel_survey_settle(survey, &choice, &format->reading, text, sizeof(text)) < 0) {
         snprintf(problem_out, problem_size, "feature '%s' holds %s", format->keys[SAMPLE_IMAGE], text);
@@ -253,14 +238,6 @@ static bool is_image(const struct sample_format *format, const struct feature *i
     return image->kind == format->stored_as && (image->kind != FEATURE_BYTES || image->value_count == 1);
 }
 
-static struct image_size said_size(const struct sample_format *format,
-                                   const struct feature features[SAMPLE_KEY_COUNT], enum sample_key key)
-{
-    const struct feature *const feature = &features[key];
-    const bool is_said = feature->kind == FEATURE_INT64S && feature->value_count > 0;
-    return (struct image_size){ format->keys[key], is_said ? feature->int64 : IMAGE_SIZE_UNSAID };
-}
-
 /* 0, or -EBADMSG with a text if it is not a tensor like that of the first record. */
 static int find_image(const struct sample_format *format, const struct feature features[SAMPLE_KEY_COUNT],
                       struct stored_image *image_out, char *problem_out, size_t problem_size)
@@ -273,12 +250,11 @@ static int find_image(const struct sample_format *format, const struct feature f
         .list = image->kind != FEATURE_BYTES ? image : NULL,
         .type = format->reading.type,
         .range = format->reading.range,
-        .height = said_size(format, features, SAMPLE_HEIGHT),
-        .width = said_size(format, features, SAMPLE_WIDTH),
-        .channels = said_size(format, features, SAMPLE_DEPTH),
+        .height = stored_size(format->keys[SAMPLE_HEIGHT], &features[SAMPLE_HEIGHT]),
+        .width = stored_size(format->keys[SAMPLE_WIDTH], &features[SAMPLE_WIDTH]),
+        .channels = stored_size(format->keys[SAMPLE_DEPTH], &features[SAMPLE_DEPTH]),
     };
-    return format->is_tensor ? tensor_image_read(image_out, format->numbers, format->layout, problem_out, problem_size)
-                             : 0;
+    return stored_pixels_unwrap(&format->stored, image_out, problem_out, problem_size);
 }
 
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
@@ -345,10 +321,7 @@ int sample_settle_label(struct sample_format *format, const uint8_t *payload, si
 
 void sample_begin_survey(const struct sample_format *format, struct pixel_survey *survey)
 {
-    if (format->is_tensor || format->stored_as != FEATURE_BYTES)
-        pixel_survey_begin_type(survey, format->numbers);
-    else
-        pixel_survey_begin(survey, format->number_bytes);
+    stored_pixels_begin_survey(&format->stored, survey);
 }
 
 int sample_survey_pixels(const struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,

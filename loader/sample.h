@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "loader/images/image.h"
-#include "loader/images/pixel_survey.h"
+#include "loader/images/stored_pixels.h"
 #include "loader/label.h"
 
 /* The features of a sample. Records may lack the last three. */
@@ -29,9 +29,7 @@ struct sample_format {
     enum pixel_layout layout;           /* configured */
     const struct image_range *range;    /* configured, or NULL */
     enum feature_kind stored_as;        /* images are bytes, or lists of floats or integers */
-    bool is_tensor;                     /* the bytes are TensorProtos */
-    enum number_kind numbers;           /* type of pixels in lists and tensors */
-    uint32_t number_bytes;              /* size of each number in raw pixels */
+    struct stored_pixels stored;        /* of images that are not encoded */
     struct pixel_reading reading;       /* how raw pixels are read; set by sample_settle_pixels */
     const struct image_ops *image;      /* NULL until it is known */
     uint32_t stored_height, stored_width;       /* of the first encoded image; else 0 */

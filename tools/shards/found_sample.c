@@ -8,21 +8,13 @@
 #include "formats/image_header.h"
 #include "loader/images/image.h"
 #include "loader/images/raw.h"
+#include "loader/images/stored_pixels.h"
 #include "loader/images/tensor_image.h"
 #include "loader/sample.h"
 #include "loader/shards/shard_kind.h"
 
+#define CIFAR_SIDE 32u
 #define MNIST_SIDE 28u
-
-/* Layouts that are known by their number of bytes. */
-static const struct known_layout {
-    const char *name;           /* of the feature; NULL: any */
-    uint32_t height, width, channels;
-    enum pixel_layout layout;   /* if the pixels do not show it */
-} known_layouts[] = {
-    { "image", 32, 32, 3, PIXEL_LAYOUT_CHW },   /* the CIFAR-10 estimator tutorial */
-    { NULL, MNIST_SIDE, MNIST_SIDE, 1, PIXEL_LAYOUT_HWC },
-};
 
 struct search {
     const uint8_t *payload;
@@ -60,29 +52,25 @@ static int read_size(const struct search *search, enum sample_key key, struct im
     const char *name;
     if (find(search, key, NULL, &feature, &name) < 0)
         return -EBADMSG;
-    const bool is_size = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1;
-    *size_out = (struct image_size){ name, is_size ? feature.int64 : IMAGE_SIZE_UNSAID };
+    *size_out = stored_size(name, &feature);
     return 0;
 }
 
-/* Find the shape in the features of the record, or else among the known layouts. False if there is none. */
+/* Find the shape in the features of the record, or else by the number of pixels. False if there is none. */
 static bool find_shape(const struct stored_image *counted, const struct image_shape *any,
                        struct image_shape *shape_out, enum pixel_layout *layout_out)
 {
     char problem[512];
     if (counted->byte_count > 0 && raw_shape_find(counted, any, shape_out, problem, sizeof(problem)) == 0)
         return true;
-    for (size_t i = 0; i < sizeof(known_layouts) / sizeof(known_layouts[0]); i++) {
-        const struct known_layout *const known = &known_layouts[i];
-        *shape_out = (struct image_shape){ known->height, known->width, known->channels };
-        *layout_out = known->layout;
-        size_t count = 0;
-        if (image_shape_bytes(shape_out, &count) && count == counted->byte_count &&
-            (known->name == NULL || strcmp(known->name, counted->key) == 0))
-            return true;
-    }
+    const bool is_cifar = stored_pixels_are_cifar(counted->key, counted->byte_count);
     *shape_out = (struct image_shape){ 0 };
-    return false;
+    if (is_cifar)
+        *shape_out = (struct image_shape){ CIFAR_SIDE, CIFAR_SIDE, 3 };
+    else if (counted->byte_count == MNIST_SIDE * MNIST_SIDE)
+        *shape_out = (struct image_shape){ MNIST_SIDE, MNIST_SIDE, 1 };
+    *layout_out = is_cifar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC;
+    return shape_out->channels > 0;
 }
 
 static void set_kind(struct found_sample *sample)
@@ -125,41 +113,38 @@ static void choose_reading(struct found_sample *sample, const struct stored_imag
     pixel_survey_release(survey);
 }
 
-/* Numbers of the type `kind`, or of any type if it is NUMBER_KIND_COUNT. Bytes without a shape stay unknown. */
-static void read_numbers(struct found_sample *sample, const struct stored_image *image, enum number_kind kind,
-                         enum pixel_layout layout)
+/* The shape of images of any size with the channels that the record gives, else 3. */
+static struct image_shape any_size(const struct stored_image *image)
+{
+    const bool is_said = image->channels.said > 0 && image->channels.said <= UINT32_MAX;
+    return (struct image_shape){ 0, 0, is_said ? (uint32_t)image->channels.said : 3 };
+}
+
+/* Find how the numbers of an image are stored. Bytes without a shape, and tensors that are no image, stay unknown. */
+static void read_numbers(struct found_sample *sample, struct stored_image *image, enum pixel_layout layout)
 {
     struct image_shape shape;
     struct pixel_survey survey;
-    struct pixel_choice choice = { NULL, layout, PIXEL_LAYOUT_HWC, PIXEL_CLEAR_IMAGE };
-    const bool is_said = image->channels.said > 0 && image->channels.said <= UINT32_MAX;
-    const struct image_shape any = { 0, 0, is_said ? (uint32_t)image->channels.said : 3 };
+    struct stored_pixels stored;
+    struct image_shape any = any_size(image);
+    char text[512];
+    if (stored_pixels_find(image, &any, layout, &stored, text, sizeof(text)) < 0 ||
+        stored_pixels_unwrap(&stored, image, text, sizeof(text)) < 0)
+        return;
+    sample->bytes = image->bytes;
+    sample->byte_count = image->byte_count;
+    any = any_size(image);      /* a tensor has its own */
+    struct pixel_choice choice = { NULL, stored.layout, PIXEL_LAYOUT_HWC, PIXEL_CLEAR_IMAGE };
     struct stored_image counted = *image;
-    if (kind != NUMBER_KIND_COUNT)
-        pixel_survey_begin_type(&survey, kind);
-    else
-        pixel_survey_begin(&survey, raw_number_bytes(image, &any));
+    stored_pixels_begin_survey(&stored, &survey);
     counted.type = survey.stats[0].type;
     counted.byte_count = number_count(&counted);
     const bool is_known = find_shape(&counted, &any, &shape, &choice.usual_layout);
-    if (is_known && layout == PIXEL_LAYOUT_HWC && image->height.said != IMAGE_SIZE_UNSAID &&
+    if (is_known && stored.layout == PIXEL_LAYOUT_HWC && image->height.said != IMAGE_SIZE_UNSAID &&
         counted.type == &number_types[NUMBER_BYTES])
         set_rows(sample, &shape);
     else if (is_known || image->list != NULL)
         choose_reading(sample, image, &shape, &choice, &survey);
-}
-
-static void read_tensor(struct found_sample *sample, struct stored_image *image)
-{
-    enum number_kind kind;
-    enum pixel_layout layout;
-    char text[512];
-    if (tensor_image_find(image, PIXEL_LAYOUT_AUTO, &kind, &layout, text, sizeof(text)) < 0 ||
-        tensor_image_read(image, kind, layout, text, sizeof(text)) < 0)
-        return;
-    sample->bytes = image->bytes;
-    sample->byte_count = image->byte_count;
-    read_numbers(sample, image, kind, layout);
 }
 
 static int read_sizes(const struct search *search, struct stored_image *image)
@@ -181,26 +166,22 @@ static int read_bytes(struct found_sample *sample, const struct search *search, 
         return 0;
     if (read_sizes(search, &image) < 0)
         return -EBADMSG;
-    if (tensor_image_is(image.bytes, image.byte_count))
-        read_tensor(sample, &image);
-    else
-        read_numbers(sample, &image, NUMBER_KIND_COUNT, is_in_rows ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_AUTO);
+    const bool is_tensor = tensor_image_is(image.bytes, image.byte_count);
+    read_numbers(sample, &image, is_in_rows && !is_tensor ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_AUTO);
     sample->is_unsized = sample->image == FOUND_UNKNOWN && image.byte_count > 0 && sample->flaw[0] == '\0' &&
                          image.height.said == IMAGE_SIZE_UNSAID && image.width.said == IMAGE_SIZE_UNSAID &&
-                         !tensor_image_is(feature->bytes, feature->byte_count) &&
-                         shard_kind_image(feature->bytes, feature->byte_count) == NULL;
+                         !is_tensor && shard_kind_image(feature->bytes, feature->byte_count) == NULL;
     return 0;
 }
 
 static int read_list(struct found_sample *sample, const struct search *search, const struct feature *feature)
 {
     struct stored_image image = { .key = sample->key, .list = feature };
-    const bool is_floats = feature->kind == FEATURE_FLOATS;
-    sample->image = is_floats ? FOUND_FLOATS : FOUND_INTEGERS;
+    sample->image = feature->kind == FEATURE_FLOATS ? FOUND_FLOATS : FOUND_INTEGERS;
     sample->list = *feature;
     if (read_sizes(search, &image) < 0)
         return -EBADMSG;
-    read_numbers(sample, &image, is_floats ? NUMBER_FLOAT32 : NUMBER_INTEGERS, PIXEL_LAYOUT_AUTO);
+    read_numbers(sample, &image, PIXEL_LAYOUT_AUTO);
     return 0;
 }
 

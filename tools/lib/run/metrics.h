@@ -14,19 +14,20 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/run/feed.h"
 
-/* What some metrics need. Without it they are left out everywhere. */
+/* Conditions of metrics. One whose conditions are not met is left out of every file. */
 enum metric_need {
     NEEDS_LOADER = 1,           /* input that is not synthetic */
     NEEDS_SKIPPING = 2,         /* train.on_nan = skip, in summary.json also fp16 */
     NEEDS_CLIPPING = 4,         /* train.clip_norm */
-    NEEDS_EVALUATION = 8,       /* a complete one */
+    NEEDS_EVALUATION = 8,       /* there was a complete one */
     NEEDS_ROLLBACKS = 16,       /* train.on_nan = rollback */
-    NEEDS_CHECKPOINT = 32       /* one that this process saved */
+    NEEDS_CHECKPOINT = 32       /* this process saved one */
 };
 
 #define METRIC_UNKNOWN UINT64_MAX       /* a count that is null in JSON */
 
-/* The process that writes a file for Prometheus; seconds are summed over threads or towers. */
+/* What the process that writes a file for Prometheus has done; busy and waiting times are summed over threads or
+ * towers. */
 struct process_values {
     bool is_running;
     double updated;             /* seconds since 1970 */
@@ -35,7 +36,7 @@ struct process_values {
     double read_seconds, decode_seconds, forward_seconds, backward_seconds, update_seconds, input_wait_seconds;
 };
 
-/* A run up to its end. */
+/* What is measured of a whole run only. */
 struct run_values {
     uint64_t steps, warmup_steps;
     double epochs, mean_images_per_second, start_to_first_step_seconds, explained;
@@ -49,32 +50,37 @@ struct run_values {
     uint64_t rollbacks, decoder_warnings, corrupt_records, planned_bytes, peak_rss_bytes;
 };
 
-/* The values of a row of metrics.jsonl, or of a whole run, whose metrics have the same names where they mean the same.
- * A number is NAN where it is unknown. */
+/* The values of a row of metrics.jsonl, or of the whole run for summary.json. A double is NAN where it is unknown. */
 struct metric_values {
-    unsigned has;               /* bits of enum metric_need */
+    unsigned has;               /* the conditions that are met: bits of enum metric_need */
     uint32_t epoch;             /* from 1 */
     uint64_t images, correct, skipped_steps;
     double loss, accuracy, seconds, images_per_second;
     double learning_rate;       /* of the latest training step */
     double gradient_norm;       /* of the mean gradients of that step */
-    double step_seconds, step_ms, input_wait_ms;        /* of a training step, on average; the wait is a tower's */
+    double step_seconds, step_ms, input_wait_ms;        /* means over training steps; the wait also over towers */
     struct fractions share;
     struct feed_use feed;
     struct process_values process;
     struct run_values run;
 };
 
-/* The places in JSON where a metric is written. */
+/* Where metrics are written as JSON. */
 enum metric_place {
     IN_TRAIN = 1, IN_VALIDATION = 2, IN_EPOCH = 4,      /* rows of metrics.jsonl */
     IN_EPOCH_VALIDATION = 8,    /* object "validation" of the rows of epochs */
     IN_PROGRESS = 16,           /* lines of --progress=json */
-    IN_SPEED = 32, IN_TIME = 64, IN_LEARNED = 128, IN_COSTS = 256, IN_FAULTS = 512, IN_MEMORY = 1024,
-    IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY     /* parts of summary.json */
+    /* Parts of summary.json, which has other values between them. */
+    IN_SPEED = 32,
+    IN_TIME = 64,               /* of towers and of the loader's threads */
+    IN_LEARNED = 128,           /* loss and accuracy */
+    IN_COSTS = 256,             /* cores and copies */
+    IN_FAULTS = 512,
+    IN_MEMORY = 1024,
+    IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY
 };
 
-/* How people read a number. */
+/* How the report page writes a number. */
 enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO };
 
 /* A chart of the report page: curves of training, of one or two metrics. */
@@ -96,24 +102,23 @@ enum metric_type { METRIC_U32, METRIC_U64, METRIC_DOUBLE, METRIC_BOOL };
 
 struct metric {
     const char *path;           /* in JSON: "fractions.forward"; NULL: not there */
-    unsigned places;            /* bits of enum metric_place: the rows that have it, also where `path` is NULL */
+    unsigned places;            /* bits of enum metric_place; without `path`, the rows that observers get it from */
     enum metric_type type;
     size_t offset;              /* of its field in struct metric_values */
-    unsigned needs;             /* bits of enum metric_need: all of them */
+    unsigned needs;             /* its conditions: bits of enum metric_need */
     enum metric_unit unit;
     const char *help;           /* one line */
-    /* The name for Prometheus without "pipetrain_"; NULL: not there. Counters end in _total. */
-    const char *prometheus;
-    const char *labels;         /* that tell it from the metrics of the same name; NULL: none */
-    const char *family;         /* the help of all metrics of that name, in the first of them; NULL: `help` */
+    const char *prometheus;     /* its name there without "pipetrain_", counters end in _total; NULL: it is not there */
+    const char *labels;         /* by which metrics of one name differ; NULL: none */
+    const char *family;         /* the help of all of them, in the row of the first; NULL: `help` */
     bool counts_again;          /* a counter: a resumed run counts again what it has counted before */
-    const char *tag;            /* in TensorBoard; NULL: not there */
-    const char *compared;       /* the name in --compare; NULL: not there */
-    const char *label;          /* among the results on the report page; NULL: not there */
-    bool is_headline;           /* above them, too */
+    const char *tag;            /* TensorBoard; NULL: it is not there */
+    const char *compared;       /* the name in --compare; NULL: it is not there */
+    const char *label;          /* of a result on the report page; NULL: it is none */
+    bool is_headline;           /* shown above the charts, too */
     enum metric_chart_number chart;             /* on the report page */
     const char *curve;          /* its name in the legend; NULL: none */
-    bool is_faint;              /* of two curves the second */
+    bool is_faint;              /* the second of two curves */
 };
 
 /* The last row has no help. */
@@ -131,7 +136,7 @@ static inline bool metric_is_given(const struct metric *metric, const struct met
 {
     return (metric->needs & ~values->has) == 0;
 }
-/* Of a row, by its settings. */
+/* The conditions that a row meets by the settings of the run. */
 unsigned metric_needs_met(const struct settings *settings);
 /* NAN where it is unknown. */
 double metric_get(const struct metric *metric, const struct metric_values *values);

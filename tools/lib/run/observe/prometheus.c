@@ -22,8 +22,8 @@
 #include "stage/text/utf8.h"
 #include "tools/lib/version.h"
 
-#define TEXT_MAX 16384u         /* bytes without the labels `run` */
-#define SAMPLES_MAX 64u         /* of a text */
+#define TEXT_MAX (512u * METRICS_MAX)   /* bytes without the labels `run` */
+#define SAMPLES_MAX (2u * METRICS_MAX)  /* of a text */
 #define LABEL_MAX 512u          /* bytes of the values of other labels that are written */
 #define SAMPLE_MAX 160u         /* bytes of a counter's name and labels without `run` */
 #define EARLIER_MAX ((size_t)4 << 20)   /* bytes of a file that is read */

@@ -28,8 +28,8 @@ struct checkpoint_shape {
                                  * is the towers' own memory */
 };
 
-/* CHECKPOINT_VALUE is what evaluation uses: the averages where they are kept, and then CHECKPOINT_RAW is what is
- * trained. */
+/* CHECKPOINT_VALUE: the weights and statistics that evaluation uses, which are averages with train.ema; then
+ * CHECKPOINT_RAW are the trained ones. */
 enum checkpoint_part { CHECKPOINT_VALUE, CHECKPOINT_RAW, CHECKPOINT_STATE, CHECKPOINT_CARRIED };
 
 /* Identifies a tensor. `parameter` has no meaning for CHECKPOINT_CARRIED; `state` only for CHECKPOINT_STATE. */
@@ -52,7 +52,7 @@ struct checkpoint_layout {
 
 /* Weights and statistics of tower 0 have their plain names ("conv1.weight"), so that other tools can read them.
  * Prefixes: "raw." for trained weights where averages have the plain names, "optim.0." for the optimizer's buffers,
- * "tower.1." for what another tower has of its own. What the backend carries is "carried". */
+ * "tower.1." for tensors of another tower. The backend's state is "carried". */
 void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[TENSOR_NAME_BYTES]);
 /* Is it the name of such a tensor, and not of weights or statistics? */
 bool checkpoint_name_is_state(const char *name);
@@ -68,8 +68,8 @@ int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkp
 /* Free the memory of a layout. One that is all zero is accepted. */
 void checkpoint_layout_close(struct checkpoint_layout *layout);
 
-/* Tensors in the snapshots of this process' towers, which are in the order of the towers. To be asked for in the order
- * of the layout, each once. */
+/* Tensors in the snapshots of this process' towers, which are in the order of the towers. Call the functions for each
+ * tensor once, in the order of the layout. */
 
 /* The memory in its tower that is the tensor's buffer; NULL: it has none there, see checkpoint_shape.stays. */
 void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_place place,

@@ -33,7 +33,7 @@ const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const
 uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader);
 
 /* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has as many towers, the tower
- * gets its own state; else what all towers share, and the mean of what they do not. 0; -EINVAL: the file does not fit,
+ * gets its own state; else the tensors that all towers share, and of others the mean over the towers of the file. 0; -EINVAL: the file does not fit,
  * with the reason in *problem; -ENOMEM; or a negative errno of reading or of the device. */
 int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower *tower, uint32_t index,
                             uint32_t towers, struct checkpoint_problem *problem);

@@ -88,7 +88,7 @@ static bool is_ours(const struct checkpoint_sender *sender, uint32_t i)
     return i < sender->layout.count && checkpoint_is_here(&sender->shape, sender->layout.tensors[i].place.tower);
 }
 
-/* After an error it goes on: the receiver waits for every tensor. */
+/* After a tensor that cannot be converted, others are still sent: the receiver waits for every tensor. */
 int checkpoint_sender_send(struct checkpoint_sender *sender, struct snapshot *const *snapshots)
 {
     const struct checkpoint_sink *const sink = &sender->sink;

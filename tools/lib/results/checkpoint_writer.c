@@ -188,7 +188,7 @@ static bool is_weight(enum checkpoint_part part)
     return part == CHECKPOINT_VALUE || part == CHECKPOINT_RAW;
 }
 
-/* After an error it goes on, because other processes are sending what follows. */
+/* After an error the other tensors are still received, because other processes are sending them. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark)
 {

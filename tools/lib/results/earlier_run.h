@@ -1,4 +1,4 @@
-/* What an earlier run left in its directory about itself, in summary.json: needed where it has no checkpoint. */
+/* Reading summary.json of an earlier run, which identifies a run that has no checkpoint. */
 #ifndef PIPETRAIN_EARLIER_RUN_H
 #define PIPETRAIN_EARLIER_RUN_H
 

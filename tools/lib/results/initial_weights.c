@@ -152,8 +152,8 @@ static size_t wrappers_of(const char *name)
     return bytes;
 }
 
-/* Remove a prefix that all names have and the network's have not, if the network has names without it; and in any case
- * those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Names that `skip` matches do not
+/* Remove a prefix that all names of the file have, if it leads to names of the network, none of which has it; and in any
+ * case those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Names that `skip` matches do not
  * count. */
 static void strip_prefix(struct initial_weights *weights, const char *skip)
 {
@@ -237,7 +237,7 @@ static void report_models(const struct initial_weights *weights, struct problems
 
 /* ---- other classes ---- */
 
-/* The layers that have outputs for other classes in the file. */
+/* The layers whose number of outputs, one for each class, is another one in the file. */
 struct heads { uint64_t classes; uint32_t tensors; struct names patterns; };
 
 /* Do a tensor of the file and the parameter differ in the number of classes alone? */
@@ -309,7 +309,7 @@ static bool report_classes(const struct initial_weights *weights, const struct n
     return true;
 }
 
-/* Report how the tensors that begin with the prefix can be loaded. False: they are not the network's. */
+/* Report how the tensors whose names begin with the prefix can be loaded. False: they do not fit the network. */
 static bool report_part(const struct initial_weights *weights, const char *prefix, bool may_skip,
                         struct problems *problems)
 {
@@ -423,7 +423,7 @@ static int check_weights(struct initial_weights *weights, bool may_skip, struct 
     return rc != 0 ? rc : skip != 0 ? skip : is_one ? -EINVAL : any;
 }
 
-/* Weights that the user named are loaded whatever they learned. */
+/* Weights that the user named are loaded even if they were not trained on data. */
 static void report_learned(const struct initial_weights *weights)
 {
     const char *const learned = initial_weights_text(weights, WEIGHTS_LEARNED);
@@ -521,7 +521,7 @@ static bool has_negative(const float *numbers, size_t count)
     return false;
 }
 
-/* Of a damaged file, too, the number that cannot be is reported: it says more. */
+/* In a damaged file a number that is not finite is reported rather than the damage, because it is more specific. */
 static int read_parameter(const struct initial_weights *weights, uint32_t parameter, const struct room *room)
 {
     const size_t count = weights->net->parameters[parameter].count;

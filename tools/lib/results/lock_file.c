@@ -31,7 +31,7 @@ static void clear_holder(int fd)
         (void)lseek(fd, 0, SEEK_SET);
 }
 
-/* Write this process into the file, whose lock it holds. Errors are ignored: the lock holds all the same. */
+/* Write this process into the file, whose lock it holds. Errors are ignored: the lock is valid without. */
 static void write_holder(int fd)
 {
     char host[HOST_BYTES], text[TEXT_BYTES];
@@ -47,7 +47,7 @@ static void write_holder(int fd)
         clear_holder(fd);
 }
 
-/* What the holder wrote, for a message; nothing when it is anything else. */
+/* The line that the holder of the lock wrote, for a message; "" if the file has another content. */
 static void describe_holder(int fd, char *problem_out, size_t problem_size)
 {
     char text[TEXT_BYTES], host[HOST_BYTES], date[11], hour[9], end;

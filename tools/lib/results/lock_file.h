@@ -1,5 +1,5 @@
-/* A lock file keeps other runs away from what lies beside it. Its one line names the process that holds the lock, which
- * ends with the process. Used by main only. */
+/* A lock file keeps other runs away from the files in its folder. Its one line names the process that holds the lock,
+ * which ends with the process. Used by main only. */
 #ifndef PIPETRAIN_LOCK_FILE_H
 #define PIPETRAIN_LOCK_FILE_H
 
@@ -14,13 +14,13 @@ struct lock_file {
 /* Open and lock the file `name` of the folder, and write this process into it. only_tries: nothing is created or
  * written. 0, also if only_tries and there is no such file; -EWOULDBLOCK: another process has the lock; -ESTALE: its
  * holder has removed the file, so try again; -EOPNOTSUPP: the file system has no locks; or another negative errno.
- * After an error problem_out may say what is in the way. The caller closes the lock in any case. */
+ * After an error problem_out may have the reason. The caller closes the lock in any case. */
 int lock_file_open(struct lock_file *lock, int folder_fd, const char *name, bool only_tries, char *problem_out,
                    size_t problem_size);
 /* Give the lock back. Accepts one that is not open. */
 void lock_file_close(struct lock_file *lock, bool only_tries);
-/* What cannot be written as a regular file, in problem_out: another kind of file (-ELOOP for a symbolic link, else
- * -EINVAL). 0 for a regular file and for none. */
+/* Could a regular file of this name be written? 0: there is one, or none; -ELOOP: there is a symbolic link; -EINVAL:
+ * another kind of file, which is named in problem_out. */
 int lock_file_check_kind(int folder_fd, const char *name, char *problem_out, size_t problem_size);
 
 #endif

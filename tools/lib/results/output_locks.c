@@ -1,4 +1,4 @@
-/* A lock file lies in the folder of its output, so that every spelling of the folder's path leads to the same one. */
+/* The lock file is in the folder of its output, so that every spelling of the folder's path leads to the same one. */
 #include "tools/lib/results/output_locks.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #define FOLDER_LOCK ".tensorboard.lock"     /* the folder may be a run's directory, which has a .lock */
 #define TRIES 100                           /* while others remove their lock files */
 
-/* Where the lock of a file lies; `follows`: the path may end in a symbolic link to the file. False for what is no
- * regular file, such as /dev/stdout, or has no folder. */
+/* The folder and name of a file's lock; `follows`: the path may end in a symbolic link to the file. False: it is not a
+ * regular file, such as /dev/stdout, or its folder does not exist. */
 static bool place_beside(struct output_lock *lock, const char *path, bool follows)
 {
     char whole[PATH_MAX], real[PATH_MAX];
@@ -46,7 +46,7 @@ static bool place_inside(struct output_lock *lock, const char *folder)
 
 /* ---- two outputs in one place ---- */
 
-/* Remove what means nothing: "//" and "/./". */
+/* Replace "//" and "/./" by "/". */
 static void shorten(char *path)
 {
     char *out = path;
@@ -58,7 +58,7 @@ static void shorten(char *path)
     *out = '\0';
 }
 
-/* A path without links, of a file that need not exist: as far as there are folders, then as it is written. */
+/* The absolute path, without symbolic links, of a file whose last folders need not exist. */
 static void find_place(const char *path, bool follows, char place[PATH_MAX])
 {
     char folder[PATH_MAX], real[PATH_MAX];
@@ -95,7 +95,7 @@ static void add_output(struct output *outputs, size_t *count, const char *key, c
     find_place(value, follows, output->place);
 }
 
-/* The name of a result of the run in this directory; NULL: the place is no result's. */
+/* The name of the result that the run writes to this path in its directory; NULL: it writes none there. */
 static const char *name_of_result(const char *place, const char *directory)
 {
     char own[PATH_MAX];

@@ -1,5 +1,5 @@
-/* Outputs that a configuration places outside the run's directory: two runs at a time would write one file, so each is
- * locked while a run lasts. The lock files lie beside the outputs and are removed at the end. Used by main only. */
+/* Locks of outputs outside the run's directory, so that two runs do not write one file at the same time. The lock files
+ * are in the folders of the outputs and are removed at the end of the run. Used by main only. */
 #ifndef PIPETRAIN_OUTPUT_LOCKS_H
 #define PIPETRAIN_OUTPUT_LOCKS_H
 

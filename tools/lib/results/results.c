@@ -24,7 +24,7 @@ static int code_of(int rc, const char *problem)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : rc == -ENOTUNIQ ? EXIT_CODE_USAGE : EXIT_CODE_OUTPUT;
 }
 
-/* What the weights learn if it is not the data; else NULL. */
+/* What the run is trained on instead of the data; NULL: the data. */
 static const char *learned_of(const struct settings *settings)
 {
     return settings->input.source == INPUT_SYNTHETIC ? "made-up images and labels (input.source = synthetic)"

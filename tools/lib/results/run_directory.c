@@ -1,5 +1,5 @@
-/* The directory of a run: entering it alone, and the files in it. Outputs never follow symbolic links, and appear whole
- * or not at all. */
+/* The directory of a run: locking it, and the files in it. Outputs never follow symbolic links, and appear whole or not
+ * at all. */
 #include "tools/lib/results/run_directory.h"
 
 #include <errno.h>
@@ -32,8 +32,8 @@ struct run_place {
     int fd;                     /* -1: not entered */
     struct lock_file lock;
     bool is_tried;              /* set by the caller to find out whether it can be entered: nothing is created */
-    bool is_ours;               /* no other process is in it, as far as locks tell */
-    char obstacle[192];         /* what is in the way of a file, or who holds the lock; "" = nothing */
+    bool is_ours;               /* this process has the lock, or there are no locks */
+    char obstacle[192];         /* why it cannot be used: the file that is in the way, or the holder of the lock; "" = nothing */
 };
 
 static const char *const result_names[] = {
@@ -211,7 +211,7 @@ static void find_path(int fd, char *path_out, size_t path_size)
     path_out[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/* Does the path still name the directory? *words_out is "" then, else what happened. 0; -ESTALE: it was moved, or
+/* Does the path still name the directory? If not, words_out has the reason. 0; -ESTALE: it was moved, or
  * another directory has its path; -ENOENT: it was removed, and no file can be written any more. */
 static int run_place_look(const struct run_place *place, char *words_out, size_t words_size)
 {
@@ -256,8 +256,8 @@ static void run_place_clear(const struct run_place *place)
         file_list_remove(place->fd, is_leftover);
 }
 
-/* Remove what was created on entering, as far as nothing else is in it. The lock file is removed while it is locked:
- * whoever has opened it sees that it has no name any more. */
+/* Remove the directories that were created on entering, if they are empty. The lock file is removed while it is locked:
+ * a process that has opened it before notices that it has no name any more. */
 static void run_place_withdraw(struct run_place *place)
 {
     if (place->made > 0 && place->is_ours)
@@ -346,7 +346,7 @@ static void jsonl_file_close(struct jsonl_file *file)
     file->fd = -1;
 }
 
-/* The whole line with its end in one write. An incomplete line is removed again: it would spoil the next one. */
+/* Writes the line with its end at once. An incomplete line is removed: the next one would be appended to it. */
 static int append_line(const struct jsonl_file *file, struct json *line)
 {
     const off_t whole = lseek(file->fd, 0, SEEK_END);
@@ -422,7 +422,7 @@ static int open_lines(struct run_directory *directory, enum run_lines which, con
                         : jsonl_file_make(lines, directory->place.fd);
 }
 
-/* Only a run that skips damaged records lists them. */
+/* quarantine.jsonl exists only in runs that skip damaged records. */
 static int make_lines(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
 {
     const int rc = open_lines(directory, RUN_METRICS, past);

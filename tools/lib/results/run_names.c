@@ -193,7 +193,7 @@ static int follow_key(struct settings *settings, enum section section, const cha
     return 0;
 }
 
-/* Another run may be in the old place: the run is the one that the file lies beside. */
+/* The old directory may exist, too, and belong to another run. */
 int run_name_follow(struct settings *settings)
 {
     const char *const path = settings->config_path, *const name = base_name(path);

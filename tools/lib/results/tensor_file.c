@@ -15,7 +15,7 @@
 #include "stage/file/file.h"
 
 #define LENGTH_BYTES 8u
-#define CHUNK_BYTES ((size_t)1 << 20)   /* hashed at a time */
+#define HASHED_BYTES ((size_t)1 << 20)  /* at once */
 
 static int read_header(struct tensor_file *file, uint64_t file_bytes, char *problem, size_t problem_size)
 {
@@ -83,7 +83,7 @@ static bool begins_right(const uint8_t *front, size_t bytes)
     return bytes > LENGTH_BYTES && safetensors_header_bytes(front) <= SAFETENSORS_HEADER_MAX && front[LENGTH_BYTES] == '{';
 }
 
-/* What a file is that is none of safetensors; NULL: not known. */
+/* The kind of a file that is not a safetensors file; NULL: unknown. */
 static const char *other_kind(const struct tensor_file *file)
 {
     uint8_t front[FRONT_BYTES];
@@ -212,18 +212,18 @@ int tensor_file_load(const struct tensor_file *file, const struct safetensors_te
     return has_hash(file, tensor, XXH3_64bits(bytes, tensor->bytes), true) ? 0 : -EILSEQ;
 }
 
-static int hash_tensor(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *chunk,
+static int hash_tensor(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *buffer,
                        XXH3_state_t *state, uint64_t *hash_out)
 {
     struct safetensors_tensor part = *tensor;
     XXH3_64bits_reset(state);
     for (uint64_t done = 0; done < tensor->bytes; done += part.bytes) {
         part.offset = tensor->offset + done;
-        part.bytes = tensor->bytes - done < CHUNK_BYTES ? tensor->bytes - done : CHUNK_BYTES;
-        const int rc = tensor_file_read(file, &part, chunk);
+        part.bytes = tensor->bytes - done < HASHED_BYTES ? tensor->bytes - done : HASHED_BYTES;
+        const int rc = tensor_file_read(file, &part, buffer);
         if (rc != 0)
             return rc;
-        XXH3_64bits_update(state, chunk, part.bytes);
+        XXH3_64bits_update(state, buffer, part.bytes);
     }
     *hash_out = XXH3_64bits_digest(state);
     return 0;
@@ -231,20 +231,20 @@ static int hash_tensor(const struct tensor_file *file, const struct safetensors_
 
 int tensor_file_verify(const struct tensor_file *file, const struct safetensors_tensor **damaged_out)
 {
-    void *const chunk = malloc(CHUNK_BYTES);
+    void *const buffer = malloc(HASHED_BYTES);
     XXH3_state_t *const state = XXH3_createState();
-    int rc = chunk == NULL || state == NULL ? -ENOMEM : 0;
+    int rc = buffer == NULL || state == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < file->index.count && rc == 0; i++) {
         const struct safetensors_tensor *const tensor = &file->index.tensors[i];
         uint64_t hash = 0;
-        rc = hash_tensor(file, tensor, chunk, state, &hash);
+        rc = hash_tensor(file, tensor, buffer, state, &hash);
         if (rc == 0 && !has_hash(file, tensor, hash, false)) {
             *damaged_out = tensor;
             rc = -EILSEQ;
         }
     }
     XXH3_freeState(state);
-    free(chunk);
+    free(buffer);
     return rc;
 }
 

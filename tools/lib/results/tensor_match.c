@@ -164,7 +164,7 @@ static bool add_module(const struct net *net, const char *name, char text[TENSOR
     return add_pattern(text, name, strlen(name), false);
 }
 
-/* Are all layers there but for the last one, which is added if it is not? */
+/* Does the file have all layers? The last one may be missing: then its pattern is added. */
 static bool add_missing(const struct safetensors_index *index, const struct net *net, const char *prefix,
                         char text[TENSOR_MATCH_SIZE])
 {

@@ -10,7 +10,7 @@
  * ones. Nothing is done without weights or a set. 0 or -ENOMEM. */
 #define TRAINED_SHARDS_MAX 56u
 int trained_shards_save(struct weights *weights, const struct dataset *train);
-/* How many shards of a set are among those of such a text, and the first of them; with NULL none is. */
+/* The number of shards of a set that the text (NULL: none) contains, and the first of them. */
 uint32_t trained_shards_count(const char *text, const struct dataset *dataset, uint32_t *first_out);
 
 #endif

@@ -60,7 +60,7 @@ static void add_pixels(struct weights_about *about)
     }
 }
 
-/* No text if a name of the network cannot be written in one. */
+/* A network with a name that the text cannot represent has no text. */
 static int add_net(struct weights_about *about)
 {
     size_t bytes;
@@ -125,7 +125,7 @@ struct weights {
     struct weights_spec spec;
     struct weights_about *about;
     struct tensor_writer file;
-    uint32_t *parameters;       /* of the tensors in the file */
+    uint32_t *parameters;       /* in the order of the file */
     float *data;                /* buffer of the tensors that have no other, concatenated */
 };
 
@@ -171,7 +171,7 @@ static int take_room(struct weights *weights)
                               SAFETENSORS_ALIGNMENT);
 }
 
-/* The rank of a parameter in the order of names. */
+/* The place of a parameter in the order of names. */
 static uint32_t place_of(const struct net *net, uint32_t parameter)
 {
     uint32_t place = 0;
@@ -264,7 +264,7 @@ static float *gradients_of(uint32_t parameter, struct tower *tower)
     return tower_gradients(tower) + range->offset;
 }
 
-/* The first tensor that is not finite ends it, because its name is reported. */
+/* Ends at the first tensor that is not finite: nothing is written then. */
 static int read_tensors(struct weights *weights, struct tower *tower)
 {
     struct tensor_writer *const file = &weights->file;

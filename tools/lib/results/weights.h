@@ -14,8 +14,8 @@
 #define WEIGHTS_FILE "weights.safetensors"      /* in a run directory */
 
 /* Keys of the metadata: the network as a text of compute/netfile/net_file.h; a prefix of the settings in
- * pixels_settings; the names of classes, lines of INDEX:NAME; the number of steps; and, only where the run did not
- * learn the data, what it learned instead: "made-up images and labels (...)". */
+ * pixels_settings; the names of classes, lines of INDEX:NAME; the number of steps; and, only if the run was not
+ * trained on the data, what it was trained on: "made-up images and labels (...)". */
 #define WEIGHTS_NET "pipetrain.net"
 #define WEIGHTS_SETTING "pipetrain.setting."
 #define WEIGHTS_CLASS_NAMES "pipetrain.class_names"

@@ -22,7 +22,7 @@
 
 /* ---- other settings ---- */
 
-/* A run that is resumed goes on with its own weights, and its checkpoints keep the name of those that it began with. */
+/* A run that is resumed keeps its own weights, and its checkpoints the hash of those that it began with. */
 static void keep_weights(struct run_state *state)
 {
     const char *const theirs = checkpoint_reader_settings(state->reader);
@@ -32,7 +32,7 @@ static void keep_weights(struct run_state *state)
     run_identity_keep_weights(&state->identity, theirs);
 }
 
-/* Report what has changed that may. Earlier versions did not store what the order of blocks depends on. */
+/* Report settings that changed and may change. Earlier versions did not store the settings of data.shuffle = block. */
 static void report_changes(const struct run_state *state)
 {
     const char *const path = checkpoint_reader_path(state->reader);
@@ -161,7 +161,7 @@ static int check_null_run(struct run_state *state, const struct settings *settin
     return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
 }
 
-/* Weights name the classes as the data does. */
+/* The class names of the weights are those of the data: report names that only the checkpoint has. */
 static void report_lost_names(const struct run_state *state, const struct dataset *dataset)
 {
     const char *const path = checkpoint_reader_path(state->reader);
@@ -198,7 +198,7 @@ static int check_classes(const struct run_state *state, const struct settings *s
     return EXIT_CODE_DATA;
 }
 
-/* The run has already ended. Printed even if the run is quiet, because nothing else is. */
+/* The run has already ended. This is printed even by a quiet run, which prints nothing else. */
 static void end_here(struct run_state *state, enum stop_reason reason)
 {
     static const char *const more[STOP_REASON_COUNT] = {
@@ -213,7 +213,8 @@ static void end_here(struct run_state *state, enum stop_reason reason)
     close_reader(state);
 }
 
-/* What to write to train although `what` has done more than is asked for. A run without a checkpoint cannot continue. */
+/* Report that `what`, a checkpoint or the directory of a run without one, has more steps than this run, and which settings
+ * to change. */
 static int refuse_shorter(const struct settings *settings, const char *what, uint64_t done, uint64_t asked)
 {
     const bool is_given = run_name_was_given(settings);
@@ -369,7 +370,7 @@ static int protect_configuration(const struct settings *settings)
 
 /* ---- a run that has ended without a checkpoint ---- */
 
-/* Has the setting the value that it had in that run? */
+/* Is the value of the setting the same in that run? */
 static bool is_still(const struct run_state *state, const struct earlier_run *run, const char *key)
 {
     const char *const ours = run_identity_value(state->identity.text, key);
@@ -377,7 +378,7 @@ static bool is_still(const struct run_state *state, const struct earlier_run *ru
     return ours != NULL && theirs != NULL && strncmp(ours, theirs, strcspn(ours, "\n") + 1) == 0;
 }
 
-/* Would the same command end where that run did, after at most so many steps? */
+/* Would this run, of at most `steps` steps, end where that run ended? */
 static bool ends_there(const struct run_state *state, const struct earlier_run *run, uint64_t steps)
 {
     if (strcmp(run->ended, "finished") == 0)
@@ -456,7 +457,7 @@ static int reject_other(struct run_state *state, const struct settings *settings
     return EXIT_CODE_USAGE;
 }
 
-/* No checkpoint is this run's. */
+/* There is no checkpoint of this run. */
 static int start_without(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     const int code = find_ended(state, settings, plan);

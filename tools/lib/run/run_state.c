@@ -249,7 +249,8 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
-/* One more than are kept, while it is written. Those of a resumed run exist already. The same for the best one. */
+/* One more file than are kept, while it is written; those of a resumed run exist already. The best checkpoint is written
+ * beside the old one, too. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
 {
     const bool is_alone = run_state_past(state) != NULL || state->only_on_stop;
@@ -262,7 +263,7 @@ static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
     pipeline_return(arg, tower, snapshot);
 }
 
-/* What takes the towers' snapshots. 0 or a negative errno. */
+/* Opens the writer, or the sender, of checkpoints. 0 or a negative errno. */
 static int open_taker(struct run_state *state, const struct checkpoint_shape *shape, const struct results *results)
 {
     int rc = 0;
@@ -305,7 +306,7 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     return checkpoint_saver_start(&state->saver, &spec);
 }
 
-/* For the state before the batch `next`. */
+/* The metadata of the state before the batch `next`. */
 static void make_mark(const struct run_state *state, uint64_t next, unsigned files, struct checkpoint_mark *mark)
 {
     *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next), .files = files };
@@ -346,7 +347,7 @@ static unsigned files_of(const struct run_state *state, const struct local_batch
     return is_best ? newest | CHECKPOINT_BEST : newest;
 }
 
-/* The saver gets the snapshots that are in the reports. */
+/* Passes the snapshots of the reports to the thread that saves. */
 static void put_snapshots(struct run_state *state, struct step_report *const *reports,
                           const struct checkpoint_mark *mark)
 {
@@ -426,7 +427,7 @@ static void write_last(struct run_state *state, uint64_t next)
     prepare_last(state, &mark);
 }
 
-/* An error is written by rank 0. */
+/* Rank 0 reports errors of other ranks. */
 static void save_last(struct run_state *state, uint64_t next)
 {
     uint32_t count = 0;
@@ -450,7 +451,7 @@ static bool is_complete(const struct run_state *state, const struct settings *se
            stop_reason_of_progress(&settings->train, &state->progress) != STOP_REASON_NONE;
 }
 
-/* The decision of rank 0. */
+/* Rank 0 decides, and the other ranks wait for its decision. */
 static bool is_last_saved(const struct run_state *state, uint64_t next)
 {
     if (!writes(state))
@@ -460,7 +461,7 @@ static bool is_last_saved(const struct run_state *state, uint64_t next)
 }
 
 /* A run that was asked to stop saves a checkpoint even after its last step, so that the same command never starts
- * anew. */
+ * a new run. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
 {
     if (state->pipeline == NULL)

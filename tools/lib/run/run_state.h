@@ -1,7 +1,7 @@
 /* The checkpoints that a run saves, and the one it is resumed from (doc/checkpoints.md); the weights that a new run
  * starts with. Used by main only.
  *
- * In a run of several processes rank 0 finds the checkpoint and writes all; the others are told where the run starts,
+ * In a run of several processes rank 0 finds the checkpoint and writes all; the others receive from it where the run starts,
  * and send it snapshots of their towers (checkpoint_transfer.h). All of them call the same functions in the same order, as far
  * as these are not of rank 0 only. */
 #ifndef PIPETRAIN_RUN_STATE_H
@@ -122,8 +122,8 @@ bool run_state_has_best(const struct run_state *state);
  * process: saves a checkpoint if the towers made snapshots. Other ranks send their reports to rank 0 before they call
  * it, and wait in it for rank 0's call. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports);
-/* Rank 0 only: the run has failed in a way that other ranks are not told, because they end it in an orderly way. Nothing
- * is saved any more, so they do not wait for rank 0's calls. */
+/* Rank 0 only, after a failure that is not sent to the other ranks, which end as usual: nothing is saved any more, so
+ * they do not wait for rank 0's calls. */
 void run_state_give_up(struct run_state *state);
 /* The steps are done: wait until checkpoints are saved, and write that of the last step under a temporary name,
  * unless it cannot be had (the run failed, or did no step) or is not needed. The towers may lose their weights. To be

@@ -24,8 +24,8 @@ const char *health_nonfinite(const struct tower *tower, const struct health *hea
 /* The name of the first parameter of the net that is not finite now, NULL: none, or out of memory. Blocks, reads all
  * parameters and allocates, for a run that is about to end. */
 const char *health_search(struct tower *tower);
-/* The same for a step: `health` was queued after it (NULL: nothing was), `loss_sum` is its loss. Searches only when
- * `health` found a number that is not finite, or the loss is not finite and such steps are not skipped. */
+/* health_search after a step with the loss `loss_sum`, for which `health` was queued (NULL: it was not). Searches only
+ * when `health` found a number that is not finite, or the loss is not finite and such steps are not skipped. */
 const char *health_of_step(struct tower *tower, const struct health *health, double loss_sum);
 
 #endif

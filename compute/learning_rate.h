@@ -37,7 +37,7 @@ struct learning_rate {
     double boundaries[RATE_BOUNDARIES_MAX], factors[RATE_BOUNDARIES_MAX];
 };
 
-/* Of training step `step` (local.step). */
+/* The learning rate of training step `step` (local.step). */
 double learning_rate_at(const struct learning_rate *rate, uint64_t step);
 /* Halve all rates, `times` times. */
 void learning_rate_halve(struct learning_rate *rate, uint64_t times);

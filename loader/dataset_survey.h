@@ -66,7 +66,7 @@ int class_census_names(struct class_names *names_out, const struct class_census 
 
 /* ---- the order of labels: if a set is stored class by class and not mixed enough, successive labels are equal ---- */
 
-/* Of a sample of pairs of successive records in the order of training. */
+/* The labels of pairs of records that follow each other in the order of training, in a sample of such pairs. */
 struct label_order {
     uint32_t pairs;             /* whose labels can be read */
     uint32_t equal;             /* of these, with equal labels */

@@ -1,4 +1,5 @@
-/* What the threads of a loader share and hand to each other. Private to loader.c, reader.c and decoder.c. */
+/* The loader's own structs, and the chunk buffers that its threads hand to each other. Private to loader.c, reader.c
+ * and decoder.c. */
 #ifndef PIPETRAIN_LOADER_INTERNAL_H
 #define PIPETRAIN_LOADER_INTERNAL_H
 

@@ -37,7 +37,7 @@ uint64_t permutation_position(const struct permutation *permutation, uint64_t va
 
 enum shuffle { SHUFFLE_NONE, SHUFFLE_FULL, SHUFFLE_BLOCK };
 
-/* What the orders of all epochs have in common. */
+/* The part of an order that is the same in all epochs. */
 struct order_shape {
     enum shuffle shuffle;
     uint64_t count;             /* of records, < 2^62 */

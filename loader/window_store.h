@@ -38,7 +38,7 @@ struct window_store {
     struct window slots[WINDOW_SLOTS];
 };
 
-/* What taking from windows has cost. */
+/* The cost of taking from windows. */
 struct window_cost {
     size_t read_bytes;
     uint64_t waited_ns;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of `count` >= 2 terms those on the left of the last addition: the largest power of two below count. */
+/* The number of terms to the left of the last addition, of `count` >= 2: the largest power of two below count. */
 static inline uint32_t pairwise_left(uint32_t count)
 {
     uint32_t left = 1;

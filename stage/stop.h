@@ -49,7 +49,7 @@ void stop_forget(struct stop *stop);
 int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for an error that another process has printed. */
+/* stop_fail for an error that another process has printed already. */
 void stop_fail_silently(struct stop *stop, enum exit_code code, const char *message);
 /* From now on a failure runs no closers, so that the threads that did not fail can end in an orderly way, as they were
  * asked to; but a second failure does. Main only. */

@@ -31,7 +31,7 @@ struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat)
     return before;
 }
 
-/* What the watchdog knows of a heartbeat. */
+/* The watchdog's record of one heartbeat. */
 struct watch {
     uint64_t beats;             /* at the last look */
     uint32_t looks;             /* since then the thread has been in the same mark */
@@ -98,7 +98,7 @@ static bool is_stuck(const struct watchdog *watchdog, uint32_t i, uint32_t due)
     return watchdog->watches[i].looks >= looks_due(watchdog, i, due);
 }
 
-/* Of the threads that hang, the one that has been in its mark for the most looks, the first of several; NULL: none. */
+/* The thread that has hung longest, counted in looks; the first of several; NULL: no thread hangs. */
 static const struct heartbeat *find_stuck(const struct watchdog *watchdog, uint32_t due)
 {
     uint32_t found = UINT32_MAX;

@@ -23,7 +23,7 @@ enum region {
 #define BUCKET_OWNERS_MAX 256u  /* towers */
 #define BUCKETS_MAX (REGION_COUNT * REGION_BUCKETS_MAX)
 
-/* What is done with a bucket when all towers have started it. */
+/* The operation on a bucket once all towers have started it. */
 enum bucket_use {
     BUCKET_ALL_REDUCE,          /* every tower gets the sum over towers */
     BUCKET_REDUCE,              /* its owner gets the sum; the other towers' arenas do not change */
@@ -42,7 +42,7 @@ struct bucket {
     uint32_t owner;             /* a tower; for BUCKET_REDUCE and BUCKET_BROADCAST */
 };
 struct bucket_run { uint32_t first, count; };
-/* Those of gradients come first: bucket b of the gradients is bucket[b]. */
+/* The buckets of gradients come first: bucket b of the gradients is bucket[b]. */
 struct buckets {
     uint32_t count;
     struct bucket bucket[BUCKETS_MAX];

@@ -66,7 +66,7 @@ const struct reduce_ops reduce_none_ops = {
 
 /* ---- the table ---- */
 
-/* Those that sum something, the best first. */
+/* The reductions that sum, in order of preference. */
 static const struct reduce_ops *const reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_nccl_ops,
@@ -74,7 +74,8 @@ static const struct reduce_ops *const reductions[] = {
 #endif
     &reduce_host_ops,
 };
-/* The same for sums in pairs: NCCL only moves the numbers then, which takes a round more than reading them. */
+/* Their order for sums in pairs, for which NCCL only moves the numbers: that takes one more round than reading them
+ * from the peers. */
 static const struct reduce_ops *const pair_reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_peer_ops,

@@ -19,7 +19,7 @@ struct server_rules;
 /* An arena of a tower, device memory. */
 struct reduce_region { float *floats; size_t count; };  /* count 0: not reduced */
 
-/* What a tower joins with, from its own thread. All towers have the same regions. */
+/* A tower as a member of the reduction; it joins from its own thread. All towers have the same regions. */
 struct reduce_member {
     struct device *device;
     struct stream *compute, *communication;
@@ -77,8 +77,8 @@ struct reduce_ops {
      * device's steps_ahead + 1 batches queued. The arena's range must not be written before a wait for this bucket, or,
      * where another tower is the owner, for the owner's broadcast that follows. Never waits for other towers. */
     int (*start)(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch);
-    /* What the tower queues on its compute stream from now on waits for the reduction of the bucket that it started
-     * last. 0 or -ECANCELED. */
+    /* Make the tower's compute stream wait for the latest reduction of the bucket that the tower has started. 0 or
+     * -ECANCELED. */
     int (*wait)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
     /* Called from the tower's thread again and again while it waits for its device: 0, or a negative errno when the
      * reduction failed; the cause is logged. Keeps the thread's heartbeat going while the sum waits for another tower.

@@ -19,7 +19,7 @@ struct push { struct server_reduce *reduce; uint32_t tower, bucket, delay; uint6
 /* The argument of what else a tower queues: steps before `next` are complete (reduce_server_pushed). */
 struct visit { struct server_reduce *reduce; uint32_t tower; uint64_t next; };
 
-/* What belongs to one tower. */
+/* The state of one tower. */
 struct client {
     struct event *queued;       /* on the compute stream */
     struct event *fetched;      /* on the communication stream */
@@ -329,7 +329,8 @@ static uint64_t complete_steps(const struct server_reduce *reduce)
     return least;
 }
 
-/* Its own updates have to be complete, too, because the arguments of the queued calls are used again. */
+/* Wait for the updates of all towers within the staleness bound. The tower's own updates of earlier steps have to be
+ * complete, because the arguments of its queued calls are used again. */
 static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound,
                          uint32_t *staleness_out)
 {

@@ -14,7 +14,7 @@
 
 struct server;
 
-/* What an update needs; all lent until server_close, and the same in all towers. */
+/* The parameters of updates, the same in all towers; pointers are lent until server_close. */
 struct server_rules {
     const struct net *net;
     const struct arena *arena;                  /* of weights, gradients and states */

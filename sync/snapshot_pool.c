@@ -90,7 +90,7 @@ void snapshot_pool_lend(struct snapshot_pool *pool)
 void snapshot_pool_give_back(struct snapshot_pool *pool, struct snapshot *snapshot)
 {
     atomic_fetch_sub(&pool->lent, 1);
-    /* It cannot block, as there is room for all; after a cancel the failure does not matter. */
+    /* The queue has room for all snapshots, so this does not block; after a cancel its failure does not matter. */
     (void)queue_put(pool->idle, snapshot);
 }
 

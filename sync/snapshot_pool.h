@@ -50,9 +50,9 @@ void snapshot_pool_release(struct snapshot_pool *pool);
 int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
 /* The same without waiting: -EAGAIN when none is idle. */
 int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
-/* The one after the last batch is complete. */
+/* The snapshot after the last batch is complete: keep it for snapshot_pool_last. */
 void snapshot_pool_keep_last(struct snapshot_pool *pool, struct snapshot *last);
-/* That snapshot, lent; NULL when there is none. */
+/* The snapshot after the last batch, lent; NULL when there is none. */
 struct snapshot *snapshot_pool_last(struct snapshot_pool *pool);
 /* Lend a snapshot to main; give it back, from any thread. */
 void snapshot_pool_lend(struct snapshot_pool *pool);

@@ -150,7 +150,7 @@ static enum spent spent_on(const struct mark *mark, uint64_t elapsed_ns)
     return is_wait && elapsed_ns < WAIT_LEAST_NS ? SPENT_OTHER : mark->spent;
 }
 
-/* Of the oldest step, measured from the end of the one before. */
+/* Add up the times between the marks of the oldest step, from the end of the step before. */
 static int add_marks(const struct step_clock *clock, struct step_times *times)
 {
     const struct dial *const dial = dial_of(clock, clock->read);

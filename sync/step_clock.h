@@ -45,9 +45,9 @@ int step_clock_end(struct step_clock *clock, enum spent spent);
 
 /* The end of the oldest step that is queued and not yet read, to wait for. */
 struct event *step_clock_oldest(const struct step_clock *clock);
-/* That step has ended: where its time went, and when it ended on clock_now_ns's clock. Two events with nothing between
- * them are a microsecond or two apart on a GPU, so a wait of less than 2 us for a copy or a reduction counts as other
- * time. 0 or a negative errno. */
+/* Read the times of that step, which has ended, and when it ended by the clock of clock_now_ns. Two events with nothing
+ * between them are a microsecond or two apart on a GPU, so a wait of less than 2 us for a copy or a reduction counts as
+ * other time. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
 /* Write the step that was read last, batch `local` of tower `tower`, to the tower's trace, mark by mark (track NULL:
  * does nothing). Times are those of the device's clock, counted from the first step. Before the next mark. */

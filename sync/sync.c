@@ -1,5 +1,6 @@
-/* What all modes share: which arenas of a tower are reduced across towers and in which buckets, the parts that modes
- * are made of, and means. Called by modes.c, and by the trainer before and after the steps. */
+/* The parts that modes are made of: the arenas of a tower that are reduced across towers and their buckets, reduction and
+ * update of a bucket, and means. Called by modes.c, and by the trainer to open and close a tower and to sum the
+ * statistics of slices (train.slices). */
 #include "sync/sync.h"
 
 #include <errno.h>
@@ -105,7 +106,7 @@ void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out
             buckets_add_whole(buckets_out, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
 }
 
-/* Of a copy in host memory. */
+/* Bytes of a copy of the region in host memory. */
 static size_t host_bytes(const struct sync_spec *spec, enum region region)
 {
     const bool is_bf16 = region == REGION_GRADIENTS && tower_spec(spec->tower)->has_bf16_grads;

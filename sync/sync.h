@@ -81,8 +81,8 @@ struct sync_ops {
     int (*apply)(struct sync *sync, const struct local_batch *local);
     /* The update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct local_batch *local);
-    /* All towers copy their states next, as they are after batch `batch`, or, at the end of the run, before it: complete
-     * them in the towers' arenas. Called for all towers or none. */
+    /* All towers copy their states next, as they are after batch `batch`, or, at the end of the run, before it:
+     * complete them in the towers' arenas. Called for all towers or none. */
     int (*before_snapshot)(struct sync *sync, uint64_t batch);
     /* All batches before `next` are done, and no more follow: bring weights and averages to the values to be saved. */
     int (*finish)(struct sync *sync, uint64_t next);
@@ -127,26 +127,26 @@ int sync_update(struct sync *sync, const struct local_batch *local, uint32_t sam
 int sync_update_bucket(struct sync *sync, const struct local_batch *local, uint32_t bucket, uint32_t samples);
 /* A bucket of gradients is queued: start its reduction, of a bf16 copy with sync.wire = bf16. */
 int sync_start_gradients(struct sync *sync, const struct local_batch *local, uint32_t bucket);
-/* What is queued next waits for the sum of a bucket: in this tower's gradients, in its owner's, or at the server. Does
- * nothing where the sum is deferred and was waited for before. */
+/* Queue a wait for the sum of a bucket, which is then in this tower's gradients, in its owner's, or at the server. Does
+ * nothing where sums are deferred and this one was waited for before. */
 int sync_await_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
-/* The same for all buckets but those that other towers own. */
+/* Queue the same wait for all buckets except those that other towers own. */
 int sync_await_sums(struct sync *sync);
 /* Start all buckets of a region for batch `batch`. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
-/* Wait for them; new weights are taken over by the tower. */
+/* Queue a wait for them; the tower's backend adopts new weights. */
 int sync_await_region(struct sync *sync, enum region region);
 /* Get the optimizer's buffers from their owners or the server, for batch `batch`. */
 int sync_fetch_states(struct sync *sync, uint64_t batch);
 /* Does the server update after all sums, not bucket by bucket (server_updates_apart)? */
 bool sync_updates_apart(const struct sync *sync);
-/* Replace all that the mode sums, but for gradients, by its mean over the towers, weighted by the samples each has
- * trained on since the mean before, up to batch `last`. `batch` is the number that the reduction gets. Does nothing
- * with one tower. */
+/* Replace all regions that the mode sums, except gradients, by their means over the towers. A tower's weight in the
+ * mean is the number of samples it has trained on since the previous mean, up to batch `last`. `batch` is the number
+ * that the reduction gets. Does nothing with one tower. */
 int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
-/* The same before batch `number`, unless the towers are one model there anyhow. */
+/* sync_mean before batch `number`, unless the towers are already one model there. */
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
-/* The same where `local` is the first batch of an evaluation. */
+/* sync_mean_before, if `local` is the first batch of an evaluation. */
 int sync_mean_before_evaluation(struct sync *sync, const struct local_batch *local, uint64_t every);
 
 /* Are the towers one model after this batch? Means are taken before every evaluation, and with every > 0 after training

@@ -242,7 +242,7 @@ static size_t logits_bytes(const struct trainer_spec *spec)
     return (size_t)spec->local_max * spec->tower.net->classes * sizeof(float);
 }
 
-/* Of all reports. */
+/* Bytes of the outputs in all reports. */
 static size_t output_bytes(const struct trainer_spec *spec)
 {
     return spec->reports_outputs ? spec->report_depth * (label_bytes(spec) + logits_bytes(spec)) : 0;
@@ -644,7 +644,7 @@ static int allocate(struct trainer *trainer)
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
-/* Of a full batch. */
+/* Samples of a full local batch. */
 static uint32_t samples_of(const struct tower_spec *tower)
 {
     return tower->evaluates_only ? tower->evaluate_counts[0] : tower->train_counts[0];

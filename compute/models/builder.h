@@ -22,7 +22,7 @@ extern const struct style style_benchmarks;
 /* The other normalisation of tf_cnn_benchmarks (decay 0.999, epsilon 1e-3): before the blocks of v2 residual networks,
  * and everywhere in Inception. */
 extern const struct batch_norm norm_without_gamma;
-/* Of the pixels of ImageNet, as torchvision has them; of pixels in [0, 1]. */
+/* Mean and standard deviation of ImageNet's pixels in [0, 1], as in torchvision. */
 extern const float torchvision_mean[3], torchvision_std[3];
 /* Initialisers of torchvision's models and of those made after them: He et al. 2015 by fan-out; a std of 0.01. */
 struct initializer he_normal_fan_out(uint64_t fan_in, uint64_t fan_out);

@@ -94,7 +94,7 @@ static inline const struct tensor_layout *out_tensor(const struct plan *plan, ui
 float *plan_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
-/* Its stored layout; NULL likewise. */
+/* The stored layout of the layer's parameter; NULL when it has none of the kind. */
 nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
 /* Sizes of an edge. */
@@ -179,7 +179,7 @@ struct weighted_mds {
 };
 int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
                       const struct tensor_layout *out, uint32_t count, nn_md weights, nn_md bias);
-/* The same for a convolution without bias, with weights in any layout; in, out NULL: also any. */
+/* weighted_mds_open for a convolution without bias, with weights in any layout; in, out NULL: any layout, too. */
 int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
                   const struct tensor_layout *out, uint32_t count, enum value_type type);
 void weighted_mds_close(struct weighted_mds *mds);

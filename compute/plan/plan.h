@@ -35,7 +35,7 @@ struct layer_ops {
     void (*release)(struct plan *plan, uint32_t head);
 };
 
-/* What a backend provides for its plans. */
+/* The functions and tables that a backend provides for its plans. */
 struct plan_ops {
     const struct layer_ops *const *layers;      /* by kind */
     const struct fusion_rule *rules;
@@ -112,7 +112,7 @@ static inline const struct flow *plan_flow(const struct plan_base *base, uint32_
 {
     return &base->values.flows[head][k];
 }
-/* What is fused into the group. */
+/* Is such a layer fused into the group? */
 static inline bool plan_has_norm(const struct plan *plan, uint32_t head)
 {
     return fusion_has(&((const struct plan_base *)plan)->fusion, head, LAYER_BATCH_NORM);
@@ -134,7 +134,7 @@ static inline void *plan_gradient(const struct plan *plan, uint32_t value)
 {
     return plan_data(plan, ((const struct plan_base *)plan)->values.values[value].gradient);
 }
-/* Of a group: input `k` and the result; the gradient of the result, and where the gradient of input `k` goes. */
+/* Input `k` and the result of a group, the gradient of the result, and where the gradient of input `k` is written. */
 static inline void *in_value(const struct plan *plan, uint32_t head, uint32_t k)
 {
     return plan_value(plan, plan_input((const struct plan_base *)plan, head, k));

@@ -319,7 +319,7 @@ const struct layer_ops reference_local_response_norm = {
 
 /* ---- batch_norm (Ioffe, Szegedy 2015; doc/models.md): samples without a label count, as part of the batch ---- */
 
-/* What is kept of one channel from forward until backward. */
+/* The values of one channel that forward keeps for backward. */
 struct channel {
     double mean, variance;
     double scale;               /* normalised = (value - mean) * scale */

@@ -50,7 +50,7 @@ enum image_range_choice {
 #define IMAGE_RANGE_COUNT 6u
 extern const struct image_range image_ranges[IMAGE_RANGE_COUNT];
 
-/* Of raw pixels: (H, W, C) or (C, H, W). */
+/* The layout of raw pixels: (H, W, C) or (C, H, W). */
 enum pixel_layout { PIXEL_LAYOUT_AUTO, PIXEL_LAYOUT_HWC, PIXEL_LAYOUT_CHW };
 
 /* An image in a record. */

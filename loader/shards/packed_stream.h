@@ -32,7 +32,8 @@ struct packed_break {
     const char *problem;
 };
 
-/* What was learned from reading a shard. Filled in by the first thread that reads a part, used by all. */
+/* The places in a compressed shard where decompression can begin, and its breaks. The first thread that reads a part of
+ * the shard adds those of that part; all threads use them. */
 struct packed_map {
     pthread_mutex_t lock;
     struct packed_point *points;        /* sorted by both offsets */

@@ -6,9 +6,9 @@
 #include <liburing.h>
 #include <stdlib.h>
 
-/* Of one request. */
+/* The most bytes of one request. */
 #define BYTES_MAX ((size_t)1 << 30)
-/* More are not faster. */
+/* Requests in the ring at a time; more are not faster. */
 #define ENTRIES_MAX 256u
 
 struct read_ring {

@@ -14,7 +14,7 @@ int reduce_clock_open(struct reduce_clock **clock_out, const struct reduce_membe
                       uint32_t buckets);
 void reduce_clock_close(struct reduce_clock *clock);
 
-/* What is queued between the two is the reduction of a bucket of a batch. 0 or a negative errno. */
+/* Mark the begin and the end of the reduction of a bucket on the communication stream. 0 or a negative errno. */
 int reduce_clock_begin(struct reduce_clock *clock, uint32_t bucket, uint64_t batch);
 int reduce_clock_end(struct reduce_clock *clock);
 /* Records the reductions that have ended since the last call. */

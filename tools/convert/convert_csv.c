@@ -17,6 +17,7 @@
 #include "stage/text/shell_word.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/csv_table.h"
+#include "tools/convert/image_repeats.h"
 #include "tools/convert/image_set.h"
 
 #define TABLES_MAX 2u
@@ -598,106 +599,79 @@ static void say_split_folders(const struct csv_set *set)
 
 /* ---- repeated images ---- */
 
-struct mention { const struct csv_row *row; size_t part; };
-
-/* What the rows with the same file as another one say. */
-struct repeats {
-    size_t same_set, two_sets;
-    const struct mention *same_first, *same_second, *two_first, *two_second;
-};
-
-/* Paths may be written in several ways, or be links. */
-static int compare_mentions(const void *a, const void *b)
-{
-    const struct mention *const one = a, *const other = b;
-    const int order = file_identity_compare(&one->row->identity, &other->row->identity);
-
-    if (order != 0 || one->part != other->part)
-        return order != 0 ? order : (one->part > other->part) - (one->part < other->part);
-    return (one->row->line > other->row->line) - (one->row->line < other->row->line);
-}
-
-static size_t list_mentions(const struct csv_set *set, struct mention *mentions)
-{
-    size_t count = 0;
-
-    for (size_t part = 0; part < set->part_count; part++)
-        for (size_t i = 0; i < set->parts[part].row_count; i++)
-            mentions[count++] = (struct mention){ &set->parts[part].rows[i], part };
-    qsort(mentions, count, sizeof(*mentions), compare_mentions);
-    return count;
-}
-
 static int shown(struct csv_text text, size_t most)
 {
     return (int)(text.bytes < most ? text.bytes : most);
 }
 
-static int refuse_two_classes(const struct csv_set *set, const struct mention *one, const struct mention *other)
+static int refuse_two_classes(const struct csv_set *set, const struct repeats *repeats)
 {
-    const struct csv_row *const a = one->row, *const b = other->row;
+    const struct csv_row *const a = repeats->first.entry, *const b = repeats->second.entry;
 
     return convert_fail(set->images.stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": %.*s has the class "
                         "'%.*s', but '%.*s' in line %" PRIu64 " of %s, where it is %.*s: an image has one class, keep "
-                        "one row of it", set->parts[one->part].input, a->line, shown(a->path, PATH_SHOWN), a->path.text,
-                        shown(a->label, 200), a->label.text, shown(b->label, 200), b->label.text, b->line,
-                        set->parts[other->part].input, shown(b->path, PATH_SHOWN), b->path.text);
+                        "one row of it", set->parts[repeats->first.split].input, a->line, shown(a->path, PATH_SHOWN),
+                        a->path.text, shown(a->label, 200), a->label.text, shown(b->label, 200), b->label.text, b->line,
+                        set->parts[repeats->second.split].input, shown(b->path, PATH_SHOWN), b->path.text);
 }
 
-static void count_repeat(struct repeats *repeats, const struct mention *before, const struct mention *mention)
+static void report_same(const struct csv_set *set, const struct repeats *repeats)
 {
-    if (before->part != mention->part) {
-        repeats->two_first = repeats->two_sets++ == 0 ? before : repeats->two_first;
-        repeats->two_second = repeats->two_sets == 1 ? mention : repeats->two_second;
-    } else {
-        repeats->same_first = repeats->same_set++ == 0 ? before : repeats->same_first;
-        repeats->same_second = repeats->same_set == 1 ? mention : repeats->same_second;
-    }
-}
+    const struct csv_row *const one = repeats->first.entry, *const other = repeats->second.entry;
 
-static void say_repeats(const struct csv_set *set, const struct repeats *repeats)
-{
-    const struct mention *one = repeats->same_first, *other = repeats->same_second;
-
-    if (repeats->same_set > 0)
+    if (repeats->count > 0)
         log_message(LOG_RUN, "%s: %zu row%s an image and class that another row has, such as lines %" PRIu64
-                    " and %" PRIu64 ": it counts as often as it is there", set->parts[one->part].input, repeats->same_set,
-                    repeats->same_set == 1 ? " repeats" : "s repeat", one->row->line, other->row->line);
-    one = repeats->two_first;
-    other = repeats->two_second;
-    if (repeats->two_sets > 0)
-        log_message(LOG_RUN, "%zu image%s in two sets, such as %.*s for %s (%s, line %" PRIu64 ") and %s (%s, "
-                    "line %" PRIu64 "): what is trained on cannot test", repeats->two_sets, repeats->two_sets == 1 ? " is" : "s are",
-                    shown(one->row->path, PATH_SHOWN), one->row->path.text, split_names[one->part],
-                    set->parts[one->part].input, one->row->line, split_names[other->part],
-                    set->parts[other->part].input, other->row->line);
+                    " and %" PRIu64 ": it counts as often as it is there", set->parts[repeats->first.split].input,
+                    repeats->count, repeats->count == 1 ? " repeats" : "s repeat", one->line, other->line);
 }
 
-/* A file that is there more than once has one class; repeats are said. After describe_files. */
-static int check_repeats(const struct csv_set *set)
+static void report_two_sets(const struct csv_set *set, const struct repeats *repeats)
 {
-    size_t count = 0;
+    const struct csv_row *const one = repeats->first.entry, *const other = repeats->second.entry;
+    const size_t part = repeats->first.split, other_part = repeats->second.split;
+
+    if (repeats->count > 0)
+        log_message(LOG_RUN, "%zu image%s in two sets, such as %.*s for %s (%s, line %" PRIu64 ") and %s (%s, "
+                    "line %" PRIu64 "): what is trained on cannot test", repeats->count,
+                    repeats->count == 1 ? " is" : "s are", shown(one->path, PATH_SHOWN), one->path.text,
+                    split_names[part], set->parts[part].input, one->line, split_names[other_part],
+                    set->parts[other_part].input, other->line);
+}
+
+static struct listed_image *list_images(const struct csv_set *set, size_t *count_out)
+{
+    size_t room = 0, count = 0;
 
     for (size_t part = 0; part < set->part_count; part++)
-        count += set->parts[part].row_count;
-    struct mention *const mentions = calloc(count + 1, sizeof(*mentions));
-    if (mentions == NULL)
-        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the paths");
-    struct repeats repeats = { 0 };
-    int rc = 0;
-    count = list_mentions(set, mentions);
-    for (size_t i = 1; i < count && rc == 0; i++) {
-        if (file_identity_compare(&mentions[i - 1].row->identity, &mentions[i].row->identity) != 0)
-            continue;
-        if (mentions[i - 1].row->class != mentions[i].row->class)
-            rc = refuse_two_classes(set, &mentions[i - 1], &mentions[i]);
-        else
-            count_repeat(&repeats, &mentions[i - 1], &mentions[i]);
+        room += set->parts[part].row_count;
+    struct listed_image *const images = calloc(room + 1, sizeof(*images));
+    for (size_t part = 0; part < set->part_count && images != NULL; part++) {
+        for (size_t i = 0; i < set->parts[part].row_count; i++, count++) {
+            const struct csv_row *const row = &set->parts[part].rows[i];
+            images[count] = (struct listed_image){ row->identity, row->class, (uint32_t)part, count, row };
+        }
     }
-    if (rc == 0)
-        say_repeats(set, &repeats);
-    free(mentions);
-    return rc;
+    *count_out = count;
+    return images;
+}
+
+/* An image file has one class; rows that repeat one are reported. Paths may be written in several ways, or be links.
+ * After describe_files. */
+static int check_repeats(const struct csv_set *set)
+{
+    struct image_repeats repeats;
+    size_t count;
+    struct listed_image *const images = list_images(set, &count);
+
+    if (images == NULL)
+        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the paths");
+    image_repeats_find(images, count, &repeats);
+    free(images);
+    if (repeats.other_class.count > 0)
+        return refuse_two_classes(set, &repeats.other_class);
+    report_same(set, &repeats.same);
+    report_two_sets(set, &repeats.other_split);
+    return 0;
 }
 
 static int describe(struct csv_set *set, struct conversion *conversion)

@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_folder.h"
+#include "tools/convert/image_repeats.h"
 #include "tools/convert/image_set.h"
 
 struct folder {
@@ -106,6 +108,66 @@ static int fail_open(const struct image_set *images, int rc)
                         exit_cause(rc));
 }
 
+/* ---- links to one file ---- */
+
+static void report_links(const struct image_set *set, const struct repeats *repeats, const char *where,
+                         const char *result)
+{
+    if (repeats->count > 0)
+        log_message(LOG_RUN, "%s: %zu link%s to an image in %s, such as %s and %s, one file: %s", set->input,
+                    repeats->count, repeats->count == 1 ? " leads" : "s lead", where,
+                    image_list_path(&set->list, repeats->first.entry),
+                    image_list_path(&set->list, repeats->second.entry), result);
+}
+
+static int refuse_two_classes(const struct image_set *set, const struct repeats *repeats)
+{
+    return convert_fail(set->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s and %s are one file, through a link, in the classes "
+                        "%s and %s (%zu such image%s): an image has one class: remove one of them; "
+                        "--folders-are-classes trains on both", set->input,
+                        image_list_path(&set->list, repeats->first.entry),
+                        image_list_path(&set->list, repeats->second.entry),
+                        set->layout.class_names[repeats->first.label], set->layout.class_names[repeats->second.label],
+                        repeats->count, repeats->count == 1 ? "" : "s");
+}
+
+static struct listed_image *list_images(const struct image_set *set, size_t *count_out)
+{
+    struct listed_image *const images = calloc(set->list.count + 1, sizeof(*images));
+    size_t count = 0;
+
+    for (size_t split = 0; split < set->layout.split_count && images != NULL; split++) {
+        const struct image_split *const part = &set->layout.splits[split];
+        for (size_t i = part->first; i < part->first + part->count; i++) {
+            const struct image_file *const file = &set->list.files[i];
+            images[count++] = (struct listed_image){ file->identity, file->label, (uint32_t)split, i, file };
+        }
+    }
+    *count_out = count;
+    return images;
+}
+
+/* One file in two classes is refused, unless all folders are classes; other links to one file are reported. */
+static int check_links(const struct image_set *set)
+{
+    struct image_repeats repeats;
+    size_t count;
+    struct listed_image *const images = list_images(set, &count);
+
+    if (images == NULL)
+        return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory to compare its files", set->input);
+    image_repeats_find(images, count, &repeats);
+    free(images);
+    if (repeats.other_class.count > 0 && !set->folders_are_classes)
+        return refuse_two_classes(set, &repeats.other_class);
+    report_links(set, &repeats.other_class, "another class", "an image has one class");
+    report_links(set, &repeats.other_split, "another set", "what is trained on cannot test");
+    report_links(set, &repeats.same, "its class", "it counts as often as it is there");
+    return 0;
+}
+
+/* ---- the converter ---- */
+
 static int find_images(struct folder *folder)
 {
     struct image_set *images = &folder->images;
@@ -122,7 +184,7 @@ static int find_images(struct folder *folder)
     if (rc == 0)
         rc = image_set_find_layout(images);
     if (rc == 0)
-        rc = image_set_check_repeats(images);
+        rc = check_links(images);
     return rc;
 }
 

@@ -48,9 +48,6 @@ struct image_set {
 /* Sort the list, find splits and classes, set label and name_at of every image (image_layout.c). Folders are removed
  * from the list, and so are images in no class, which is reported. 0, or a negative errno after stop_fail. */
 int image_set_find_layout(struct image_set *set);
-/* Compare the images as files of a file system (image_repeats.c): one file in two classes is refused, unless folders are
- * classes; repeats in other sets and in the same class are reported. 0, or a negative errno after stop_fail. */
-int image_set_check_repeats(const struct image_set *set);
 /* After the last file: report files that are left out, and 0; or, if files are refused, check the images among the
  * others, too, so that all that cannot be used is named at once, and -EBADMSG after stop_fail. Another negative errno
  * after stop_fail. */

@@ -1,4 +1,4 @@
-/* Making and removing folders. */
+/* Folders of files; making and removing folders. */
 #include "stage/file/folders.h"
 
 #include <errno.h>
@@ -66,6 +66,18 @@ void folders_remove(const char *path, size_t topmost)
         if (is_end(own, bytes))
             (void)on_beginning(own, bytes, rmdir);  /* fails for a folder that is used by others now */
     free(own);
+}
+
+int folder_of_file(const char *path, char *folder_out, size_t folder_size, const char **name_out)
+{
+    const char *const slash = strrchr(path, '/'), *const folder = slash != NULL ? path : ".";
+    const size_t bytes = slash == NULL || slash == path ? 1 : (size_t)(slash - path);
+    if (bytes >= folder_size)
+        return -ENAMETOOLONG;
+    memcpy(folder_out, folder, bytes);
+    folder_out[bytes] = '\0';
+    *name_out = slash != NULL ? slash + 1 : path;
+    return 0;
 }
 
 bool cache_folder_find(char *path_out, size_t path_size)

@@ -1,9 +1,13 @@
-/* Folders: making one with its parents and undoing that, and the user's cache folder. Any thread. */
+/* Folders: that of a file, making one with its parents and undoing that, and the user's cache folder. Any thread. */
 #ifndef PIPETRAIN_FOLDERS_H
 #define PIPETRAIN_FOLDERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* The folder of the file at `path`, "." where the path has no slash, and the file's name, which is a part of `path`. 0 or
+ * -ENAMETOOLONG. */
+int folder_of_file(const char *path, char *folder_out, size_t folder_size, const char **name_out);
 
 /* Make the folder `path` and its missing parents. 0, with the length of the prefix of `path` that names the topmost
  * folder made, 0 where all existed; or the negative errno of what could not be made: then nothing is left. Anything

@@ -63,6 +63,23 @@ TEST_WITH(leaves_nothing_where_it_fails, fixture_folder_enter, leave)
     assert_int_equal(unlink("file"), 0);
 }
 
+TEST(a_file_is_in_a_folder)
+{
+    static const struct { const char *path, *folder, *name; } rows[] = {
+        { "a", ".", "a" }, { "/a", "/", "a" }, { "a/b", "a", "b" }, { "/a/b/c", "/a/b", "c" }, { "../a", "..", "a" },
+        { "a/", "a", "" }, { "/", "/", "" }, { "", ".", "" },
+    };
+    char found[8];
+    const char *name;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(folder_of_file(rows[i].path, found, sizeof(found), &name), 0);
+        assert_string_equal(found, rows[i].folder);
+        assert_string_equal(name, rows[i].name);
+    }
+    assert_int_equal(folder_of_file("1234567/a", found, sizeof(found), &name), 0);
+    assert_int_equal(folder_of_file("12345678/a", found, sizeof(found), &name), -ENAMETOOLONG);
+}
+
 /* A relative path would be another folder wherever the program is started. */
 TEST(the_cache_is_in_a_folder_with_an_absolute_path)
 {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/file/folders.h"
 #include "stage/file/whole_file.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/config.h"
@@ -197,20 +198,21 @@ static int back_up(const char *path, const char *text, mode_t mode, char backup_
 static int replace_file(const char *path, const char *text, mode_t mode)
 {
     char folder[PATH_MAX];
-    const char *const slash = strrchr(path, '/');
-    snprintf(folder, sizeof(folder), "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    const char *name;
+    if (folder_of_file(path, folder, sizeof(folder), &name) != 0)
+        return -ENAMETOOLONG;
     const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return -errno;
     const struct file_part part = { text, strlen(text) };
-    int rc = whole_file_prepare(directory, slash + 1, &part, 1);
+    int rc = whole_file_prepare(directory, name, &part, 1);
     if (rc == 0)
-        rc = whole_file_appear(directory, slash + 1);
-    if (rc == 0 && fchmodat(directory, slash + 1, mode, 0) != 0)
+        rc = whole_file_appear(directory, name);
+    if (rc == 0 && fchmodat(directory, name, mode, 0) != 0)
         rc = -errno;
     if (rc == 0)
         rc = whole_file_sync_names(directory);
-    whole_file_drop(directory, slash + 1);
+    whole_file_drop(directory, name);
     close(directory);
     return rc;
 }

@@ -26,15 +26,11 @@ static bool place_beside(struct output_lock *lock, const char *path, bool follow
     if ((is_there && !S_ISREG(status.st_mode)) || strlen(path) >= sizeof(whole))
         return false;
     strcpy(whole, is_there && follows && realpath(path, real) != NULL ? real : path);
-    char *const slash = strrchr(whole, '/');
-    const char *const name = slash != NULL ? slash + 1 : whole;
-    const int bytes = snprintf(lock->name, sizeof(lock->name), ".%s.lock", name);
-    if (bytes < 0 || (size_t)bytes >= sizeof(lock->name))
+    const char *name;
+    if (folder_of_file(whole, lock->folder, sizeof(lock->folder), &name) != 0)
         return false;
-    if (slash != NULL)
-        slash[slash == whole ? 1 : 0] = '\0';
-    snprintf(lock->folder, sizeof(lock->folder), "%s", slash != NULL ? whole : ".");
-    return true;
+    const int bytes = snprintf(lock->name, sizeof(lock->name), ".%s.lock", name);
+    return bytes >= 0 && (size_t)bytes < sizeof(lock->name);
 }
 
 static bool place_inside(struct output_lock *lock, const char *folder)

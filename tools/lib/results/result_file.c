@@ -4,33 +4,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/file/folders.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 
-static int open_folder(const char *path, const char *name)
-{
-    char folder[PATH_MAX];
-    const int bytes = (int)(name - path);
-    if (bytes >= (int)sizeof(folder))
-        return -ENAMETOOLONG;
-    snprintf(folder, sizeof(folder), "%.*s", bytes, path);
-    const int fd = open(bytes == 0 ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd >= 0 ? fd : -errno;
-}
-
 static int write_at(const char *path, const struct file_part *parts, size_t count)
 {
-    const char *const slash = strrchr(path, '/');
-    const char *const name = slash != NULL ? slash + 1 : path;
-    const int fd = open_folder(path, name);
+    char folder[PATH_MAX];
+    const char *name;
+    if (folder_of_file(path, folder, sizeof(folder), &name) != 0)
+        return -ENAMETOOLONG;
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return fd;
+        return -errno;
     const int rc = *name == '\0' ? -EISDIR : whole_file_write(fd, name, parts, count);
     close(fd);
     return rc;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/file/folders.h"
 
 #define BUFFER_BYTES ((size_t)1 << 16)
 #define LINE_BYTES 512u         /* more than any line needs */
@@ -151,12 +152,10 @@ static int check_there(const char *path, const char **problem_out)
 static int check_folder(const char *path)
 {
     char folder[PATH_MAX];
-    const char *const slash = strrchr(path, '/');
-    const size_t bytes = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
-    if (bytes >= sizeof(folder))
+    const char *name;
+    if (folder_of_file(path, folder, sizeof(folder), &name) != 0)
         return -ENAMETOOLONG;
-    snprintf(folder, sizeof(folder), "%.*s", (int)bytes, path);
-    return faccessat(AT_FDCWD, bytes > 0 ? folder : ".", W_OK | X_OK, AT_EACCESS) == 0 ? 0 : -errno;
+    return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : -errno;
 }
 
 int trace_file_check(const char *path, const char **problem_out)

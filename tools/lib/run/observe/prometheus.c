@@ -16,6 +16,7 @@
 
 #include "stage/clock.h"
 #include "stage/file/file.h"
+#include "stage/file/folders.h"
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
@@ -231,16 +232,10 @@ static int replace_in(int folder_fd, const char *file, const char *text, size_t 
 /* Readers see the whole new text or the whole old one. Allocates nothing. On error the old file stays. */
 static int replace_file(const char *path, const char *text, size_t bytes)
 {
-    char folder[PATH_MAX] = ".";
-    const char *const slash = strrchr(path, '/');
-    const char *const file = slash != NULL ? slash + 1 : path;
-    const size_t length = slash == path ? 1 : slash != NULL ? (size_t)(slash - path) : 0;
-    if (length >= sizeof(folder) || strlen(file) > WHOLE_FILE_NAME_MAX)
+    char folder[PATH_MAX];
+    const char *file;
+    if (folder_of_file(path, folder, sizeof(folder), &file) != 0 || strlen(file) > WHOLE_FILE_NAME_MAX)
         return -ENAMETOOLONG;
-    if (length > 0) {
-        memcpy(folder, path, length);
-        folder[length] = '\0';
-    }
     const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd < 0)
         return -errno;

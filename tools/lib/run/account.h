@@ -31,8 +31,8 @@ struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
 struct account_state {
     struct step_totals phases[PHASE_COUNT];     /* the current or latest one of each kind */
     struct step_totals interval, training;      /* of training: since account_interval_reset, and in total */
-    /* A hash of the order in which training saw samples: the sum modulo 2^64 of xxh3(epoch from 0, position in the epoch,
-     * id; each 64-bit, little-endian). The sums of parts of a run add up to that of the whole. */
+    /* A hash of the order in which training saw samples: the sum modulo 2^64 of xxh3(epoch from 0, position in the
+     * epoch, id; each 64-bit, little-endian). The sums of parts of a run add up to that of the whole. */
     uint64_t order_hash;
     uint64_t evaluated_step;            /* training steps done at the latest evaluation */
 };
@@ -49,7 +49,7 @@ struct account {
     struct step_totals process, warm;   /* training of this process, and the part after warm-up */
     struct step_totals recent;  /* training since account_recent_reset or the end of warm-up */
     struct queue_fills interval_fills, recent_fills;    /* since the resets of the same names */
-    struct queue_fills fills;   /* until warm-up has ended of that, then of the part after it */
+    struct queue_fills fills;   /* of the steps after warm-up; before it has ended, of all steps so far */
     uint64_t last_end_ns;       /* when the last tower ended the batch that was added last */
     uint64_t first_step_ns;     /* when the first training step of this process ended; 0: none did */
     uint64_t begun_ns, towers_ns, seen_ns;      /* sums over towers: of step times, of host time */
@@ -75,15 +75,15 @@ void account_recent_reset(struct account *account);
 
 struct fractions account_fractions(const struct account *account);
 struct fractions totals_fractions(const struct step_totals *totals);
-/* The sum of the towers' step times by their own clocks, as a share of the time since the first step by the host's clock:
- * near 1 if the accounting is right. NAN without a step. */
+/* The sum of the towers' step times by their own clocks, as a share of the time since the first step by the host's
+ * clock: near 1 if the accounting is right. NAN without a step. */
 double account_explained(const struct account *account);
 /* Of full training batches of this process after warm-up; NAN without one. */
 struct step_percentiles account_percentiles(const struct account *account);
 /* Of the same steps. */
 void account_histogram(const struct account *account, struct step_histogram *histogram_out);
-/* The speed of this process in training after warm-up; its spread is over the steps of the percentiles. All NAN without a
- * step. */
+/* The speed of this process in training after warm-up; its spread is over the steps of the percentiles. All NAN without
+ * a step. */
 struct speeds account_speeds(const struct account *account);
 /* NAN without a batch. */
 double staleness_mean(const struct staleness *staleness);

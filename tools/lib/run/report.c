@@ -407,7 +407,7 @@ static void add_validation(struct report *report, const struct local_batch *loca
     observers_put(report->observers, PHASE_EVALUATE, evaluation);
 }
 
-/* The line of the epoch; summary.json lists these. */
+/* The row of an epoch. summary.json has a copy of these rows. */
 static void add_epoch(struct report *report, const struct local_batch *local, const struct metric_values *evaluation)
 {
     struct metric_values values;
@@ -484,7 +484,8 @@ static void print_evaluation(const struct report *report)
                   "%s/weights.safetensors", (int)WRAPPED_INDENT, "", program_folder(), quoted, quoted);
 }
 
-/* If the last evaluation is not the best one. That weights are not the best ones is for people, not for scripts. */
+/* Prints nothing if the last evaluation is the best one. The note about the saved weights is for people: it is left out
+ * with --quiet. */
 static void print_best(const struct report *report)
 {
     const struct run_progress *const progress = report->progress;
@@ -537,7 +538,7 @@ static void print_time(const struct report *report)
                   100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
-/* A run that was asked to stop may have ended within an interval of the meter. */
+/* If the run was stopped early, the meter may still be running. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end)
 {
     struct feed_meter meter = report->meter;
@@ -569,7 +570,7 @@ static bool is_encoded(const struct dataset *dataset)
     return dataset != NULL && dataset->format.image == &image_encoded_ops;
 }
 
-/* After the pipeline is closed: what the verdict is found from. */
+/* The facts that decide the verdict. Called when the pipeline is closed. */
 static struct verdict_facts find_facts(const struct report *report, const struct report_end *end)
 {
     const struct pipeline_counts *const counts = &end->counts;

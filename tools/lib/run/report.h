@@ -21,12 +21,12 @@
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/run_progress.h"
 
-/* What the reports are made of; lent. */
+/* The run that is reported; pointers are borrowed. */
 struct report {
     const struct settings *settings;
     const struct run_plan *plan;
     const struct net *net;
-    const struct dataset *const *datasets;      /* of every pass; NULL where there is none */
+    const struct dataset *const *datasets;      /* of every phase; NULL where there is none */
     const struct run_progress *progress;
     const struct checkpoint_counts *saves;      /* until report_release */
     const char *identity;               /* by which a later run recognizes this one (run_state.h); NULL: it does not */
@@ -40,8 +40,8 @@ struct report {
     bool table_has_head;
     struct json json, summary;
     struct timespec began;              /* this process, calendar time */
-    struct loader_counts loader;        /* when the latest interval ended, */
-    uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
+    struct loader_counts loader;        /* at the end of the latest interval */
+    uint64_t interval_ns;               /* the end of that interval, on clock_now_ns's clock */
     struct cores_seen cores;            /* at report_init */
     double gradient_norm;               /* from the latest batch's report */
     struct feed_meter meter;            /* of the loader, in training after warm-up */
@@ -55,9 +55,10 @@ void report_step(struct report *report, const struct step_report *seen);
 /* The training steps between two calls of report_interval: report.interval, or else 100 or a tenth of an epoch
  * or run, whichever is the least. */
 uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule);
-/* A line in metrics.jsonl. */
+/* Write a train row to metrics.jsonl. */
 void report_interval(struct report *report, const struct local_batch *local);
-/* After an evaluation, or after a training pass that none follows: a row of the table, and lines in metrics.jsonl. */
+/* After an evaluation, or after an epoch of training without one: print a row of the table, and write rows to
+ * metrics.jsonl. */
 void report_epoch(struct report *report, const struct local_batch *local);
 
 struct report_end {
@@ -88,9 +89,10 @@ bool report_evaluation_is_complete(const struct report *report);
 #define REPORT_TIME_SIZE 32
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
-/* Of the cores since report_init. Other ranks that share them count as this process, assumed to use as much. */
+/* The use of the cores since report_init. Other ranks on the same cores count as this process; each is assumed to use
+ * as much. */
 struct cores_use report_cores(const struct report *report);
-/* Of training of this process after warm-up. */
+/* The use of the input pipeline in training of this process after warm-up. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end);
 
 /* ---- damaged records ---- */

@@ -1,6 +1,6 @@
 /* Keeps the latest numbers, and writes them in Prometheus' text format 0.0.4 at every row. Every sample has the label
- * `run`, the path of the run's directory: a collector merges the files of a folder, and samples of two runs that have the
- * same labels are an error there. */
+ * `run`, the path of the run's directory: a collector merges the files of a folder, and samples of two runs that have
+ * the same labels are an error there. */
 #include "tools/lib/run/observe/prometheus.h"
 
 #include <errno.h>
@@ -36,9 +36,9 @@ struct prometheus {
     bool has_begun, is_running;
     bool has_row[PHASE_COUNT];
     struct metric_values rows[PHASE_COUNT];     /* the latest ones */
-    struct metric_values now;           /* of the process */
-    /* The counters of the run's earlier processes, by their metrics: they go on where the file of the run that is resumed
-     * ended, since a reader takes a lower number for a restart at 0. */
+    struct metric_values now;           /* the latest row of any phase, and the process up to now */
+    /* By metric_index: the counters in the file of the run that is resumed. They continue from there, since a reader
+     * takes a lower number for a restart at 0. */
     double earlier[METRICS_MAX];
     char *label;                        /* run="..." */
     char *text;                         /* terminated */
@@ -66,7 +66,7 @@ static void put_head(struct prometheus *prometheus, const char *name, const char
     put(prometheus, "# HELP pipetrain_%s %s\n# TYPE pipetrain_%s %s\n", name, help, name, type);
 }
 
-/* In the spelling of Go, which Prometheus is written in. `split` and `labels`: NULL: none. */
+/* NaN and infinities are spelled as in Go, which Prometheus is written in. `split` NULL: without this label. */
 static void put_number(struct prometheus *prometheus, const struct metric *metric, const char *split, double value)
 {
     put(prometheus, "pipetrain_%s{%s", metric->prometheus, prometheus->label);
@@ -131,7 +131,7 @@ static bool has_name(const struct metric *metric, const char *name)
     return metric->prometheus != NULL && strcmp(metric->prometheus, name) == 0;
 }
 
-/* Those of training and of validation differ in the label "split". */
+/* Is it a metric of training and of validation, which differ in the label "split"? */
 static bool is_split(const struct metric *metric)
 {
     return (metric->places & IN_TRAIN) != 0 && (metric->places & IN_VALIDATION) != 0;
@@ -143,7 +143,7 @@ static bool is_written(const struct prometheus *prometheus, const struct metric 
     return metric_is_given(metric, &prometheus->now) && (!is_of_training || prometheus->has_row[PHASE_TRAIN]);
 }
 
-/* Of all processes of the run, where the metric is a counter. */
+/* A counter includes the earlier processes of the run. */
 static double process_value(const struct prometheus *prometheus, const struct metric *metric)
 {
     const double value = metric_get(metric, &prometheus->now), earlier = prometheus->earlier[metric_index(metric)];
@@ -162,7 +162,7 @@ static void put_metric(struct prometheus *prometheus, const struct metric *metri
                 put_number(prometheus, metric, splits[phase], metric_get(metric, &prometheus->rows[phase]));
 }
 
-/* The metrics of a name follow their help; nothing where none is written. */
+/* Write HELP and TYPE of a name, then all metrics that have it; nothing if none of them is written. */
 static void put_family(struct prometheus *prometheus, const struct metric *first)
 {
     bool has_head = false;
@@ -185,7 +185,7 @@ static bool is_first_of_name(const struct metric *metric)
     return true;
 }
 
-/* What changes between rows, too. */
+/* Set the values that may have changed since the latest row. */
 static void measure_now(struct prometheus *prometheus)
 {
     const struct checkpoint_counts *const saves = prometheus->run->saves;

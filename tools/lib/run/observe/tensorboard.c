@@ -142,7 +142,7 @@ static void put_histogram(struct tensorboard *board, const char *what, uint32_t 
                                               .counts = histogram->counts, .buckets = histogram->buckets });
 }
 
-/* The mean gradient over the samples that it is the sum over. A tower without samples has none. */
+/* A gradient is a sum over samples: write it as their mean. A tower without samples has no gradient. */
 static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
 {
     const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
@@ -351,7 +351,8 @@ void tensorboard_put(struct tensorboard *board, enum phase phase, const struct m
     write_event(board, phase == PHASE_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
 }
 
-/* The norm of all gradients, if they are means over the same samples. With train.clip_norm rows have it. */
+/* The norm of all gradients, if they are means over the same samples. With train.clip_norm the rows have
+ * the norm already. */
 static void put_norm(struct tensorboard *board, uint64_t step)
 {
     if (board->run.settings->train.clip_norm > 0 || board->is_mixed || board->gradient_samples == 0)
@@ -361,7 +362,7 @@ static void put_norm(struct tensorboard *board, uint64_t step)
     write_event(board, BOARD_TRAIN);
 }
 
-/* One event per parameter: all of a large network in one would need memory. */
+/* One event per parameter: a single event would need memory for the whole network. */
 void tensorboard_show(struct tensorboard *board, const struct step_report *report)
 {
     if (board == NULL || board->numbers == NULL)

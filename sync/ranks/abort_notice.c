@@ -1,4 +1,4 @@
-/* Names of sockets as flags: who has bound one has raised it, and who connects to it sees that. */
+/* A bound socket name is a flag: binding it raises it, and connecting to it tests it. */
 #include "sync/ranks/abort_notice.h"
 
 #include <poll.h>
@@ -15,11 +15,11 @@
 #include "stage/clock.h"
 #include "sync/ranks/launcher.h"
 
-#define TELL_NS 1000000000u
+#define NOTIFY_NS 1000000000u
 #define ANSWER_MS 1000
-#define LOOK_MS 20
+#define POLL_MS 20
 #define KEY_BYTES 512u
-#define TOLD_MAX 1024u          /* processes of a host that are told apart */
+#define NOTIFIED_MAX 1024u          /* that are remembered, to count each of them once */
 
 /* ---- the run ---- */
 
@@ -29,8 +29,8 @@ static const char *value_of(const char *variable)
     return text != NULL ? text : "";
 }
 
-/* A hash of what processes of one start have in common, and those of no other one; without a launcher that says so, a
- * parent. */
+/* A hash of identifiers that only the processes of this run share: those of the launcher, or else the parent
+ * process. */
 static uint64_t run_hash;
 
 void abort_notice_prepare(void)
@@ -47,7 +47,7 @@ void abort_notice_prepare(void)
 
 /* ---- flags ---- */
 
-/* The name of the run's flag: of a reason, or for NULL of any. */
+/* The name of the run's flag for a reason, or for NULL that of the notice. */
 static socklen_t name_flag(const char *reason, struct sockaddr_un *address)
 {
     const uint64_t flag = reason == NULL ? 0 : XXH3_64bits(reason, strlen(reason));
@@ -62,7 +62,7 @@ static int open_socket(int flags)
     return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
-/* The socket of a flag that is up until this process ends, or -1: it was before. */
+/* The socket of a flag that is raised until this process ends; -1 where it was raised before. */
 static int raise_flag(const char *reason)
 {
     struct sockaddr_un address;
@@ -75,7 +75,7 @@ static int raise_flag(const char *reason)
     return -1;
 }
 
-/* A connection to the process of this user that has raised the flag, or -1. */
+/* A connection to the process that has raised the flag, if it is of the same user; else -1. */
 static int find_flag(const char *reason)
 {
     struct sockaddr_un address;
@@ -91,7 +91,7 @@ static int find_flag(const char *reason)
     return -1;
 }
 
-/* Ranks find one reason with numbers of their own in it. */
+/* The same reason may have other numbers in it on each rank. */
 static void leave_out_numbers(const char *reason, char *words_out)
 {
     size_t length = 0;
@@ -113,39 +113,40 @@ bool abort_notice_is_first(const char *reason)
     return other < 0;
 }
 
-/* ---- telling ---- */
+/* ---- the notice ---- */
 
-/* Processes that were told the code. One may ask twice: while it waits for MPI_Init, and when it refuses itself. */
-struct told { uint32_t count; pid_t process[TOLD_MAX]; };
+/* Processes that were notified. One may connect twice: while it waits for MPI_Init, and when it sends a notice
+ * itself. */
+struct notified { uint32_t count; pid_t process[NOTIFIED_MAX]; };
 
-/* A process of another name space has no number here, and counts each time. */
-static bool was_told(const struct told *told, pid_t process)
+/* A process of another PID namespace has no number here, and counts each time. */
+static bool was_notified(const struct notified *notified, pid_t process)
 {
-    for (uint32_t i = 0; i < told->count && i < TOLD_MAX; i++)
-        if (told->process[i] == process)
+    for (uint32_t i = 0; i < notified->count && i < NOTIFIED_MAX; i++)
+        if (notified->process[i] == process)
             return process > 0;
     return false;
 }
 
-static void note_told(struct told *told, int other)
+static void add_notified(struct notified *notified, int other)
 {
-    struct ucred asker = { .pid = 0 };
-    socklen_t bytes = sizeof(asker);
-    (void)getsockopt(other, SOL_SOCKET, SO_PEERCRED, &asker, &bytes);
-    if (was_told(told, asker.pid))
+    struct ucred peer = { .pid = 0 };
+    socklen_t bytes = sizeof(peer);
+    (void)getsockopt(other, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
+    if (was_notified(notified, peer.pid))
         return;
-    if (told->count < TOLD_MAX)
-        told->process[told->count] = asker.pid;
-    told->count++;
+    if (notified->count < NOTIFIED_MAX)
+        notified->process[notified->count] = peer.pid;
+    notified->count++;
 }
 
-/* Answer all that ask now. Their connections last until this process ends. */
-static void answer(int flag, int code, struct told *told)
+/* Send the code to all that have connected. Their connections last until this process ends. */
+static void notify(int flag, int code, struct notified *notified)
 {
     const unsigned char byte = (unsigned char)code;
     for (int other; flag >= 0 && (other = accept4(flag, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
         (void)send(other, &byte, 1, MSG_NOSIGNAL);
-        note_told(told, other);
+        add_notified(notified, other);
     }
 }
 
@@ -155,17 +156,17 @@ static bool has_ended(int other)
     return other >= 0 && recv(other, &code, 1, MSG_DONTWAIT) == 0;
 }
 
-/* The first one counts the others, and all end when it does. */
+/* The first process with a notice counts the others. Those that have one, too, end when it ends. */
 void abort_notice_send(int code, uint32_t processes)
 {
-    const uint64_t end_ns = clock_now_ns() + TELL_NS;
+    const uint64_t end_ns = clock_now_ns() + NOTIFY_NS;
     const int flag = raise_flag(NULL), first = flag < 0 ? find_flag(NULL) : -1;
-    struct told told = { .count = 1, .process = { getpid() } };
-    while (clock_now_ns() < end_ns && told.count != processes && !has_ended(first)) {
-        (void)poll(NULL, 0, LOOK_MS);
-        answer(flag, code, &told);
+    struct notified notified = { .count = 1, .process = { getpid() } };
+    while (clock_now_ns() < end_ns && notified.count != processes && !has_ended(first)) {
+        (void)poll(NULL, 0, POLL_MS);
+        notify(flag, code, &notified);
     }
-    if (flag >= 0 && told.count < processes)
+    if (flag >= 0 && notified.count < processes)
         launcher_abort(code);
 }
 

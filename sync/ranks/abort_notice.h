@@ -1,21 +1,23 @@
-/* Processes of a launcher that end before they have joined their run, because of something that the others may not know
- * of. They cannot use MPI, so those of one host, and of one user, find each other by names of sockets in memory (unix(7),
- * abstract), which vanish with their process: one of them prints what several have to say, and those that wait for them in
- * MPI_Init end, too. The launcher ends processes on other hosts. Called by main, but for abort_notice_receive. */
+/* Processes of a launcher that end with an error before MPI is initialized, perhaps for a reason that others do not
+ * have. They cannot use MPI, so the processes of one host and user use names of abstract sockets (unix(7)), which
+ * vanish with their process. One of several processes with the same reason prints it, and processes that wait in
+ * MPI_Init end, too. The launcher ends those on other hosts. Called by main, except for abort_notice_receive. */
 #ifndef PIPETRAIN_ABORT_NOTICE_H
 #define PIPETRAIN_ABORT_NOTICE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Read the environment. Before MPI is initialized, which may change it. */
+/* Read the environment. Call it before MPI_Init, which may change it. */
 void abort_notice_prepare(void);
-/* Is this the first process here that has this to say, whatever the numbers in it? The others are not, until it ends. */
+/* Is this the first process here with this reason, apart from numbers in the text? The others get false as long as
+ * it runs. */
 bool abort_notice_is_first(const char *reason);
-/* This process is about to end with this code, of a run of that many processes (0: not known): wait for a second, or until all
- * of them are told, and have the launcher end those that are not if it is one that would wait for them. */
+/* Notify the other processes of the run here, `processes` with this one (0: unknown), that they have to end with
+ * this code. Returns when all were notified, or after a second; then a launcher that would wait for the others is
+ * made to end them. */
 void abort_notice_send(int code, uint32_t processes);
-/* The code of a process here that has refused; 0: none is known of. May take a second. Any thread. */
+/* The code of a notice that was sent here; 0: there is none. May take a second. Any thread. */
 int abort_notice_receive(void);
 
 #endif

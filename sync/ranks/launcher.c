@@ -25,7 +25,7 @@ static const struct {
     [MPI_LIBRARY_MPICH] = { "MPICH", "pipetrain-mpich.so", "libmpich-dev", "srun --mpi=pmi2" },
 };
 
-#define ABORTED_MS 1000         /* at most, for it to end this process */
+#define ABORTED_MS 1000         /* until it has killed this process, at most */
 
 static const char srun_name[] = "srun";
 
@@ -45,7 +45,7 @@ static bool is_set(const char *variable)
     return getenv(variable) != NULL;
 }
 
-/* The number in a variable that has to be set, from `least` to `most`. */
+/* The value of a variable that has to be set, a number from `least` to `most`. */
 static int read_number(const char *variable, uint32_t least, uint32_t most, uint32_t *number_out, char *reason)
 {
     const char *const text = getenv(variable);
@@ -58,7 +58,7 @@ static int read_number(const char *variable, uint32_t least, uint32_t most, uint
     return 0;
 }
 
-/* A variable whose value has to be `number` if it is set. */
+/* Is the variable unset, or has it this value? */
 static int check_number(const char *variable, uint32_t number, const char *other_variable, char *reason)
 {
     uint32_t value = 0;
@@ -71,7 +71,7 @@ static int check_number(const char *variable, uint32_t number, const char *other
     return rc;
 }
 
-/* The number of processes that a launcher names, for launchers that are refused if there are several; else 0. */
+/* The number of processes in a variable of an unsupported launcher; 0: not set. */
 static uint32_t processes_named(const char *variable)
 {
     const char *const text = getenv(variable);
@@ -81,7 +81,8 @@ static uint32_t processes_named(const char *variable)
 
 /* ---- srun ---- */
 
-/* One entry of a list such as "4(x2),3": so many tasks on each of so many nodes. Returns its end, NULL if it is not one. */
+/* An entry of a list such as "4(x2),3", which means 4 tasks on each of 2 nodes, then 3 on one. Returns its end, or
+ * NULL. */
 static const char *read_tasks_entry(const char *text, uint64_t *tasks_out, uint64_t *nodes_out)
 {
     const char *end = decimal_u64_start(text, tasks_out);
@@ -130,7 +131,7 @@ static int find_srun(struct launcher *found, char *reason)
         return rc;
     const bool has_pmi2 = is_set("PMI_RANK") && (is_set("PMI_FD") || is_set("PMI_PORT"));
     const char *const type = getenv("SLURM_MPI_TYPE");
-    /* Those of the step in which this srun was called may be left. */
+    /* PMIX_RANK may be left from the step in which this srun was called. */
     const bool is_pmi2 = has_pmi2 && (!is_set("PMIX_RANK") || (type != NULL && strcmp(type, "pmi2") == 0));
     if (is_pmi2) {
         found->mpi = MPI_LIBRARY_MPICH;
@@ -190,7 +191,7 @@ static int refuse_torchrun(char *reason)
                            "./pipetrain ..., or one process with --set devices.towers=%u", processes, processes, processes);
 }
 
-/* Several processes of a launcher that sets none of the variables we read would be as many runs. */
+/* Under a launcher that sets none of the variables above, each of its processes would start a run of its own. */
 static int refuse_unknown(char *reason)
 {
     static const char *const sizes[] = { "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE" };
@@ -228,7 +229,7 @@ static int find_any(struct launcher *found, char *reason)
         return find_mpich(found, reason);
     if (is_set("SLURM_STEP_NUM_TASKS"))
         return find_srun(found, reason);
-    /* A batch script, a shell of salloc, or a task of srun that is to be a run of its own. */
+    /* A batch script, a shell of salloc, or a task of srun that the user has made an independent run. */
     if (is_set("SLURM_PROCID") || is_set("SLURM_JOB_ID"))
         return 0;
     return refuse_unknown(reason);
@@ -246,7 +247,7 @@ int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYT
     return rc;
 }
 
-/* What launchers call the number of a process, and how many there are. SLURM_PROCID is also set in the script of a job. */
+/* The variables of rank and size, and one that only the launcher sets: SLURM_PROCID is also set in a batch script. */
 static const struct { const char *rank, *size, *launcher; } numbers[] = {
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE" },
     { "PMI_RANK", "PMI_SIZE", "PMI_RANK" },
@@ -258,7 +259,7 @@ static const struct { const char *rank, *size, *launcher; } numbers[] = {
 };
 enum { LAUNCHERS = sizeof(numbers) / sizeof(*numbers) };
 
-/* Where launchers contradict each other, a process that is the first of one counts as the first. */
+/* Where launchers contradict each other, a process with rank 0 of any of them counts as rank 0. */
 int64_t launcher_rank(void)
 {
     int64_t found = -1;
@@ -326,7 +327,7 @@ int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t 
 
 /* ---- modules ---- */
 
-/* Without /proc: the path by which the program was started, whose links lead to the same file. */
+/* Without /proc: the path by which the program was started, with links resolved. */
 static bool find_program(char path[PATH_MAX])
 {
     const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);

@@ -1,5 +1,5 @@
-/* What a launcher of MPI programs (mpirun, srun) left in the environment: which MPI library it speaks to, and which of
- * its processes this is. Nothing of MPI is loaded to find that out. */
+/* The launcher of MPI programs (mpirun, srun) that started this process, as its environment describes it: which MPI
+ * library the launcher belongs to, and the rank of this process. Nothing of MPI is loaded for that. */
 #ifndef PIPETRAIN_LAUNCHER_H
 #define PIPETRAIN_LAUNCHER_H
 
@@ -19,28 +19,29 @@ struct launcher {
     enum mpi_library mpi;
     uint32_t rank, size;        /* of this process, of the run; 0 and 1 for MPI_LIBRARY_NONE */
     uint32_t local_rank, local_size;    /* the same among the processes on this host */
-    const char *name;           /* in words: "mpirun of Open MPI", "srun"; NULL: none */
+    const char *name;           /* "mpirun of Open MPI", "srun"; NULL: none */
 };
 
-/* Read the environment, strictly. 0, or -EINVAL where variables contradict each other, or name a launcher that this
- * program cannot run under; `reason` then says what, and with which command it would work. */
+/* Read the environment. 0, or -EINVAL where variables contradict each other, or belong to a launcher that this
+ * program does not support; `reason` then says so, and which command to use instead. */
 int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES]);
-/* For processes whose environment is refused, too, and as far as it tells: the number of this process, -1 where it names no
- * launcher, and how many there are, 0 where that is not plain. */
+/* The rank of this process, -1 without a launcher, and the number of processes, 0 where it is unclear. Also where
+ * launcher_find returns -EINVAL. */
 int64_t launcher_rank(void);
 uint32_t launcher_processes(void);
-/* The process of mpirun of MPICH on this host, of which all its ranks here are children; 0: it did not start this one. */
+/* The process of mpirun of MPICH on this host, which is the parent of all its ranks here; 0: another launcher. */
 int launcher_mpich_process(void);
-/* Have that mpirun end all ranks on all hosts, with this code: it would let them wait in MPI_Init for one that ends before
- * that, and end with 1 where one ends in it. This one is killed, or goes on where another launcher started it. */
+/* Make that mpirun end all ranks on all hosts with this code. By itself it lets the others wait in MPI_Init for one
+ * that ends before it, and exits with 1 when one ends in it. This process is killed; under another launcher it
+ * returns. */
 void launcher_abort(int code);
-/* After MPI_Init: does MPI agree with the launcher? 0, or -EINVAL with a reason. */
+/* After MPI_Init: are rank and size those of the launcher? 0, or -EINVAL with a reason. */
 int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size,
                    char reason[LAUNCHER_REASON_BYTES]);
 
-/* Load the module of a library (mpi_module.h): from the folder of the program (/proc/self/exe) or, if it is not there,
- * the folder of installed modules. It stays loaded until the process ends. 0, or -ENOENT or -EINVAL with a reason that
- * says what to do: this program was built without that MPI, or its library is not there. */
+/* Load the module of a library (mpi_module.h): from the folder of the program (/proc/self/exe) or, if it is not
+ * there, the folder of installed modules. It stays loaded until the process ends. 0; or with a reason and what to
+ * do: -ENOENT where this program was built without that MPI, -EINVAL where the module cannot be loaded. */
 struct mpi_module;
 int launcher_load(const struct launcher *launcher, const struct mpi_module **module_out,
                   char reason[LAUNCHER_REASON_BYTES]);

@@ -1,5 +1,5 @@
-/* Mail between rank 0 and the others. Any thread queues what it sends; the communication thread begins the messages,
- * and keeps one receive posted for every peer. */
+/* Messages between rank 0 and the others. Any thread queues what it sends. The communication thread sends it, and
+ * always has one receive posted for every peer. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "sync/ranks/ranks_private.h"
 
-#define FLUSH_FAILED_S 1        /* a rank that has failed may take no message any more */
+#define FLUSH_FAILED_S 1        /* a rank that has failed may receive nothing any more */
 
 /* ---- sending ---- */
 
@@ -27,10 +27,10 @@ static struct outgoing *outgoing_new(uint32_t to, enum message_kind kind, const 
     return out;
 }
 
-/* There is no memory for message to or from a peer. The receiver may wait for it without end, so the run has to end. */
+/* Out of memory for a message to or from a peer. The receiver may wait for it forever, so the run has to end. */
 static void lose_message(struct ranks *ranks, const char *preposition, uint32_t peer)
 {
-    rank_heartbeat_fail(ranks, EXIT_CODE_MEMORY, "message %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));
+    ranks_fail(ranks, EXIT_CODE_MEMORY, "message %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));
     pthread_mutex_lock(&ranks->lock);
     ranks->has_lost_message = true;
     pthread_mutex_unlock(&ranks->lock);
@@ -87,7 +87,7 @@ int ranks_flush(struct ranks *ranks)
     return rc == 0 ? 0 : -ECANCELED;
 }
 
-static int begin_outgoing(struct ranks *ranks, struct outgoing *out)
+static int start_sending(struct ranks *ranks, struct outgoing *out)
 {
     const struct mpi_module *const module = ranks->module;
     out->envelope.is_announced = wakeup_reaches(ranks->wakeup, out->to);
@@ -101,7 +101,7 @@ static int begin_outgoing(struct ranks *ranks, struct outgoing *out)
     return rc;
 }
 
-/* All that was queued since the last call. */
+/* Everything that was queued since the last call. */
 static struct outgoing *take_queued(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -112,9 +112,9 @@ static struct outgoing *take_queued(struct ranks *ranks)
     return first;
 }
 
-static int begin_queued(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
+static int send_queued(struct ranks *ranks, struct outgoing **in_flight, bool *moved_out, uint32_t *peer_out)
 {
-    struct outgoing *queued = take_queued(ranks), **end = flying;
+    struct outgoing *queued = take_queued(ranks), **end = in_flight;
     int rc = 0;
     while (*end != NULL)
         end = &(*end)->next;
@@ -122,12 +122,12 @@ static int begin_queued(struct ranks *ranks, struct outgoing **flying, bool *mov
     for (; queued != NULL && rc == 0; queued = queued->next) {
         *peer_out = queued->to;
         *moved_out = true;
-        rc = begin_outgoing(ranks, queued);
+        rc = start_sending(ranks, queued);
     }
     return rc;
 }
 
-static void forget_outgoing(struct ranks *ranks, struct outgoing *out)
+static void release_outgoing(struct ranks *ranks, struct outgoing *out)
 {
     pthread_mutex_lock(&ranks->lock);
     if (out->envelope.kind == MESSAGE_HEARTBEAT)
@@ -138,14 +138,15 @@ static void forget_outgoing(struct ranks *ranks, struct outgoing *out)
     free(out);
 }
 
-static int test_flying(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
+static int test_sends(struct ranks *ranks, struct outgoing **in_flight, bool *moved_out, uint32_t *peer_out)
 {
-    struct outgoing **link = flying;
+    struct outgoing **link = in_flight;
     while (*link != NULL) {
         struct outgoing *const out = *link;
         *peer_out = out->to;
         for (int part = 0; part < 2; part++) {
-            const int rc = out->has_passed[part] ? 0 : ranks->module->test(&out->requests[part], &out->has_passed[part]);
+            bool *const has_passed = &out->has_passed[part];
+            const int rc = *has_passed ? 0 : ranks->module->test(&out->requests[part], has_passed);
             if (rc != 0)
                 return rc;
         }
@@ -155,7 +156,7 @@ static int test_flying(struct ranks *ranks, struct outgoing **flying, bool *move
         }
         *link = out->next;
         *moved_out = true;
-        forget_outgoing(ranks, out);
+        release_outgoing(ranks, out);
     }
     return 0;
 }
@@ -192,7 +193,7 @@ static void call_handler(struct ranks *ranks, struct message *message)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-static void keep(struct ranks *ranks, struct message *message)
+static void store(struct ranks *ranks, struct message *message)
 {
     struct peer *const peer = &ranks->peers[message->from];
     pthread_mutex_lock(&ranks->lock);
@@ -205,19 +206,19 @@ static void keep(struct ranks *ranks, struct message *message)
 static void deliver(struct ranks *ranks, struct message *message)
 {
     if (message->kind >= MESSAGE_HANDLED) {
-        keep(ranks, message);
+        store(ranks, message);
         return;
     }
     if (message->kind == MESSAGE_HEARTBEAT)
         rank_heartbeat_receive(ranks, message->from, (const struct rank_heartbeat *)(const void *)message->data);
     else if (message->kind == MESSAGE_FAILURE)
-        rank_heartbeat_receive_failure(ranks, message->from, (const struct failure *)(const void *)message->data);
+        ranks_receive_failure(ranks, message->from, (const struct failure *)(const void *)message->data);
     else
         call_handler(ranks, message);
     free(message);
 }
 
-static int await_envelope(struct ranks *ranks, uint32_t rank)
+static int receive_envelope(struct ranks *ranks, uint32_t rank)
 {
     struct peer *const peer = &ranks->peers[rank];
     peer->incoming = NULL;
@@ -229,47 +230,47 @@ int messages_begin(struct ranks *ranks, uint32_t *peer_out)
     int rc = 0;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && rc == 0; rank++) {
         *peer_out = rank;
-        rc = await_envelope(ranks, rank);
+        rc = receive_envelope(ranks, rank);
     }
     return rc;
 }
 
-static int deliver_and_await(struct ranks *ranks, uint32_t rank, struct message *message)
+static int deliver_and_receive(struct ranks *ranks, uint32_t rank, struct message *message)
 {
     ranks->announced_received += ranks->peers[rank].envelope.is_announced;
     deliver(ranks, message);
-    return await_envelope(ranks, rank);
+    return receive_envelope(ranks, rank);
 }
 
-/* The message that was awaited has come: deliver the message, or begin to receive its data. */
-static int take_message(struct ranks *ranks, uint32_t rank)
+/* What was being received has arrived: deliver the message, or receive its payload. */
+static int handle_arrival(struct ranks *ranks, uint32_t rank)
 {
     struct peer *const peer = &ranks->peers[rank];
     if (peer->incoming != NULL)
-        return deliver_and_await(ranks, rank, peer->incoming);
+        return deliver_and_receive(ranks, rank, peer->incoming);
     struct message *const message = message_new(rank, &peer->envelope);
     if (message == NULL) {
         lose_message(ranks, "from", rank);
-        return 0;       /* the request has passed, so the next test tries again */
+        return 0;       /* the request is complete, so the next test tries again */
     }
     if (message->bytes <= EAGER_BYTES)
-        return deliver_and_await(ranks, rank, message);
+        return deliver_and_receive(ranks, rank, message);
     peer->incoming = message;
     return ranks->module->receive(message->data, message->bytes, rank, PAYLOAD_TAG, &peer->request);
 }
 
-int messages_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
+int messages_advance(struct ranks *ranks, struct outgoing **in_flight, bool *moved_out, uint32_t *peer_out)
 {
-    int rc = begin_queued(ranks, flying, moved_out, peer_out);
+    int rc = send_queued(ranks, in_flight, moved_out, peer_out);
     if (rc == 0)
-        rc = test_flying(ranks, flying, moved_out, peer_out);
+        rc = test_sends(ranks, in_flight, moved_out, peer_out);
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && rc == 0; rank++) {
-        bool has_come = false;
+        bool has_arrived = false;
         *peer_out = rank;
-        rc = ranks->module->test(&ranks->peers[rank].request, &has_come);
-        if (rc == 0 && has_come) {
+        rc = ranks->module->test(&ranks->peers[rank].request, &has_arrived);
+        if (rc == 0 && has_arrived) {
             *moved_out = true;
-            rc = take_message(ranks, rank);
+            rc = handle_arrival(ranks, rank);
         }
     }
     return rc;
@@ -281,7 +282,7 @@ void messages_end(struct ranks *ranks)
         ranks->module->cancel(&ranks->peers[rank].request);
 }
 
-/* The first message of that kind, taken out of the list; NULL: there is none. Lock held. */
+/* Remove the first message of that kind from the list; NULL: there is none. Lock held. */
 static struct message *find_message(struct peer *peer, enum message_kind kind)
 {
     struct message **link = &peer->first;
@@ -297,8 +298,8 @@ static struct message *find_message(struct peer *peer, enum message_kind kind)
     return message;
 }
 
-/* After a failure ranks still meet, so that none leaves before rank 0 has written. */
-static bool is_hopeless(const struct ranks *ranks, const struct peer *peer, enum message_kind kind)
+/* After a failure ranks still synchronise, so that none ends before rank 0 has written its results. */
+static bool cannot_arrive(const struct ranks *ranks, const struct peer *peer, enum message_kind kind)
 {
     return peer->is_silent || (ranks->has_failed && kind != MESSAGE_COLLECTIVE);
 }
@@ -309,7 +310,7 @@ int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, st
     assert(kind >= MESSAGE_HANDLED && from >= peers_first(ranks) && from < peers_end(ranks));
     pthread_mutex_lock(&ranks->lock);
     struct message *message;
-    while ((message = find_message(peer, kind)) == NULL && !is_hopeless(ranks, peer, kind))
+    while ((message = find_message(peer, kind)) == NULL && !cannot_arrive(ranks, peer, kind))
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     pthread_mutex_unlock(&ranks->lock);
     *message_out = message;

@@ -1,5 +1,5 @@
-/* MPI as a table of functions. This file is compiled against each MPI library into a module of its own, with nothing
- * else of the program, and launcher.c loads one of them. */
+/* The table of MPI functions. This file is compiled against each MPI library into a module without other parts of
+ * the program, and launcher.c loads one of them. */
 #include "sync/ranks/mpi_module.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An error of this file; those of MPI are positive. */
+/* Our own error; those of MPI are positive. */
 enum { ERROR_NO_THREADS = -1 };
 
 static MPI_Comm communicator;
@@ -32,7 +32,7 @@ static MPI_Request request_unpack(const struct mpi_request *request)
     return native;
 }
 
-/* The thread that calls MPI need not be the main thread, but MPI has to expect other threads beside it. */
+/* FUNNELED: the process has other threads, but only this one calls MPI. */
 static int module_init(uint32_t *rank_out, uint32_t *size_out)
 {
     int provided, rank, size;
@@ -41,7 +41,7 @@ static int module_init(uint32_t *rank_out, uint32_t *size_out)
         return rc;
     if (provided < MPI_THREAD_FUNNELED)
         return ERROR_NO_THREADS;
-    /* The copy inherits this. */
+    /* The duplicate inherits the error handler. */
     if ((rc = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)) != MPI_SUCCESS ||
         (rc = MPI_Comm_dup(MPI_COMM_WORLD, &communicator)) != MPI_SUCCESS ||
         (rc = MPI_Comm_rank(communicator, &rank)) != MPI_SUCCESS ||
@@ -52,7 +52,8 @@ static int module_init(uint32_t *rank_out, uint32_t *size_out)
     return 0;
 }
 
-/* The libraries' own texts begin with "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release ...". */
+/* The libraries' own texts begin with "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release
+ * ...". */
 static void module_name(char *name_out)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -126,14 +127,15 @@ static void module_explain(int error, char *text_out)
 #define FINALIZE "cmd=finalize\n"
 #define LEAVE_MS 1000
 
-/* The descriptor on which the launcher is; 0: none. */
+/* The descriptor of the connection to the launcher; 0: none. */
 static int find_launcher(void)
 {
     const char *const text = getenv("PMI_FD");
     return text != NULL ? atoi(text) : 0;
 }
 
-/* Write a command to the launcher and call MPI until its answer, a line that begins with these words. */
+/* Write a command to the launcher and call MPI, so that messages advance, until it answers. Does the answer begin
+ * with `answer`? */
 static bool launcher_answers(int launcher, const char *command, const char *answer)
 {
     char line[128] = "";
@@ -155,18 +157,18 @@ static bool launcher_answers(int launcher, const char *command, const char *answ
     return strncmp(line, answer, strlen(answer)) == 0;
 }
 
-/* MPI_Finalize of MPICH (4.0.2 with UCX 1.13) often hangs when there are more than two ranks and TCP between them: a rank
- * that has closed its connections waits in the launcher's barrier, where it does not answer the ranks that are still closing
- * theirs. So the ranks meet in that barrier without closing anything, and leave the connections to the system. Messages in
- * the wire protocol PMI-1, in which libmpich and the launcher talk. */
-static bool end_without_finalize(void)
+/* MPI_Finalize of MPICH (4.0.2 with UCX 1.13) often hangs with more than two ranks over TCP: a rank that has closed
+ * its connections waits in the launcher's barrier, where it does not answer ranks that are still closing theirs.
+ * Therefore ranks enter that barrier without closing their connections, which the kernel closes. The commands are of
+ * PMI-1, the protocol between libmpich and the launcher. */
+static bool finish_without_finalize(void)
 {
     const int launcher = find_launcher();
     return launcher > 0 && launcher_answers(launcher, "cmd=barrier_in\n", "cmd=barrier_out") &&
            launcher_answers(launcher, FINALIZE, "cmd=finalize_ack");
 }
 
-/* Any answer will do. */
+/* Any answer, or none in time, is fine. */
 static void module_leave(void)
 {
     const int launcher = find_launcher();
@@ -175,7 +177,7 @@ static void module_leave(void)
         (void)poll(&fd, 1, LEAVE_MS);
 }
 #else
-static bool end_without_finalize(void)
+static bool finish_without_finalize(void)
 {
     return false;
 }
@@ -187,7 +189,7 @@ static void module_leave(void)
 
 static int module_finalize(void)
 {
-    return end_without_finalize() ? 0 : MPI_Finalize();
+    return finish_without_finalize() ? 0 : MPI_Finalize();
 }
 
 extern const struct mpi_module pipetrain_mpi;   /* MPI_MODULE_SYMBOL */

@@ -1,6 +1,6 @@
-/* What we use of MPI, as a table of functions. The ABIs of MPI libraries differ, so mpi_module.c is compiled once
- * against each of them into a module of its own, which is loaded when a launcher of that library has started the
- * program. Modules contain nothing but this table. */
+/* The functions of MPI that we use, as a table. The ABIs of MPI libraries differ, so mpi_module.c is compiled
+ * against each of them into a module, a shared library that contains only this table. The program loads that of its
+ * launcher. */
 #ifndef PIPETRAIN_MPI_MODULE_H
 #define PIPETRAIN_MPI_MODULE_H
 
@@ -13,31 +13,32 @@
 #define MPI_MODULE_TEXT_BYTES 256u
 #define MPI_MODULE_MESSAGE_MAX ((size_t)1 << 30)        /* bytes of one message */
 
-struct mpi_request { uint64_t handle; };        /* a message in flight; the handle is the library's */
+struct mpi_request { uint64_t handle; };        /* MPI_Request of a message in flight */
 
-/* All functions but `leave` are called by one thread, the one that called init. None blocks, but init and finalize. They
- * return 0, or an error of the library, for `explain`. */
+/* All functions except `leave` are called by the thread that called init. Only init and finalize block. They return
+ * 0, or an error of the library, whose text is that of `explain`. */
 struct mpi_module {
     uint32_t version;
     /* MPI_Init, and a communicator of our own whose errors are returned. */
     int (*init)(uint32_t *rank_out, uint32_t *size_out);
     /* "Open MPI 4.1.4", terminated, at most MPI_MODULE_TEXT_BYTES. */
     void (*name)(char *name_out);
-    /* Begin a message of at most MPI_MODULE_MESSAGE_MAX bytes. The data must stay, and for receive not be read, until
-     * the message has passed. Messages of one tag between two ranks arrive in the order of their sends. A message is
-     * not longer than the receiver's room; it may be shorter. */
+    /* Begin to send or receive a message of at most MPI_MODULE_MESSAGE_MAX bytes: MPI_Isend, MPI_Irecv. The data
+     * must stay, and for a receive must not be read, until `test` says that the request is complete. Messages with
+     * the same tag between two ranks arrive in the order in which they were sent. A message may be shorter than the
+     * receiver's buffer. */
     int (*send)(const void *data, size_t bytes, uint32_t to, int tag, struct mpi_request *request_out);
     int (*receive)(void *data, size_t bytes, uint32_t from, int tag, struct mpi_request *request_out);
-    /* Has the message passed? Then the request is released. */
+    /* Is the request complete? Then it is released. */
     int (*test)(struct mpi_request *request, bool *has_passed_out);
-    /* Release the request of a receive that nobody will send to. */
+    /* Cancel and release a receive to which nothing will be sent. */
     void (*cancel)(struct mpi_request *request);
-    /* A line about an error, terminated, at most MPI_MODULE_TEXT_BYTES. */
+    /* The text of an error, one line, terminated, at most MPI_MODULE_TEXT_BYTES. */
     void (*explain)(int error, char *text_out);
-    /* No request is left. Waits for the other ranks. */
+    /* MPI_Finalize, with no request left. Waits for the other ranks. */
     int (*finalize)(void);
-    /* Instead of finalize, before this process ends: the run has failed, and all ranks end by themselves. Without it some
-     * launchers kill the others as soon as one ends. Any thread. */
+    /* Called instead of finalize before this process ends, when the run has failed and all ranks end by themselves:
+     * some launchers would otherwise kill the other ranks as soon as one ends. Any thread. */
     void (*leave)(void);
 };
 

@@ -1,5 +1,6 @@
-/* Are the other ranks alive, and is the communication thread? A thread of its own looks four times a second, and counts
- * looks instead of reading a clock: a process that was paused does not take the others for silent. */
+/* The heartbeat thread checks four times a second whether the other ranks and the communication thread of this one
+ * are alive. It counts these polls instead of reading a clock, so that a process which was suspended does not
+ * consider others silent. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +15,8 @@
 #include "sync/ranks/ranks_private.h"
 
 #define POLLS_PER_SECOND 4u
-#define HEARTBEATS_IN_DEADLINE 4u    /* at least: heartbeats come once a second, or at every poll where that is too rare */
-#define GRACE_POLLS 7u          /* for a run to end by itself after a rank fell silent */
+#define HEARTBEATS_IN_DEADLINE 4u       /* at least; else one a second */
+#define GRACE_POLLS 7u          /* that a run may take to end by itself after a rank became silent */
 #define FLUSH_MS 200u
 
 /* ---- heartbeats ---- */
@@ -60,14 +61,14 @@ void rank_heartbeat_receive(struct ranks *ranks, uint32_t from, const struct ran
 
 /* ---- failures ---- */
 
-/* The code that the other ranks end with. mpirun of MPICH ends with the codes of all ranks or-ed, and 3 | 72 is 75, so
- * with MPICH all have the same. */
-static int code_elsewhere(const struct ranks *ranks, int code)
+/* The exit code of the other ranks. mpirun of MPICH exits with the bitwise or of all codes, and 3 | 72 is 75, so
+ * with MPICH all ranks use the same code. */
+static int code_for_others(const struct ranks *ranks, int code)
 {
     return code == EXIT_CODE_STALL || ranks->launcher.mpi == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
 }
 
-/* Only the first failure counts. True: it is this one, and the caller has to call broadcast_failure. */
+/* True if this is the first failure, the one that counts: the caller has to call broadcast_failure. */
 static bool note_failure(struct ranks *ranks, const struct failure *failure)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -81,34 +82,35 @@ static bool note_failure(struct ranks *ranks, const struct failure *failure)
     return is_first;
 }
 
-/* End the run of this process, and tell all peers but one. Until that is done main closes nothing, and does not leave. */
+/* End the run of this process, and report the failure to all peers except one. Until that is done, main neither
+ * closes the run nor exits. */
 static void broadcast_failure(struct ranks *ranks, const struct failure *failure, uint32_t except)
 {
-    struct failure told = *failure;
-    told.code = code_elsewhere(ranks, failure->code);
+    struct failure sent = *failure;
+    sent.code = code_for_others(ranks, failure->code);
     if (ranks->stop != NULL)
         stop_fail_silently(ranks->stop, (enum exit_code)failure->code, failure->text);
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         if (rank != except)
-            (void)ranks_send(ranks, rank, MESSAGE_FAILURE, &told, sizeof(told));
+            (void)ranks_send(ranks, rank, MESSAGE_FAILURE, &sent, sizeof(sent));
     pthread_mutex_lock(&ranks->lock);
     ranks->is_failing = false;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
 }
 
-void rank_heartbeat_receive_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
+void ranks_receive_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
 {
-    struct failure told = *failure;
+    struct failure sent = *failure;
     if (ranks->launcher.rank == 0) {
-        const int length = snprintf(told.text, sizeof(told.text), "%s: ", ranks_name(ranks, from));
-        snprintf(told.text + length, sizeof(told.text) - (size_t)length, "%s", failure->text);
+        const int length = snprintf(sent.text, sizeof(sent.text), "%s: ", ranks_name(ranks, from));
+        snprintf(sent.text + length, sizeof(sent.text) - (size_t)length, "%s", failure->text);
     }
-    if (note_failure(ranks, &told))
-        broadcast_failure(ranks, &told, from);
+    if (note_failure(ranks, &sent))
+        broadcast_failure(ranks, &sent, from);
 }
 
-void rank_heartbeat_fail(struct ranks *ranks, int code, const char *format, ...)
+void ranks_fail(struct ranks *ranks, int code, const char *format, ...)
 {
     struct failure failure = { .code = code };
     va_list arguments;
@@ -129,7 +131,7 @@ void ranks_announce_failure(struct ranks *ranks)
         broadcast_failure(ranks, &failure, ranks->launcher.rank);
 }
 
-/* The run of this process has failed by itself, which its `stop` has printed. */
+/* The run of this process has failed by itself; its `stop` has printed the cause. */
 static void announce(void *arg)
 {
     struct ranks *const ranks = arg;
@@ -172,18 +174,19 @@ int ranks_failure_code(const struct ranks *ranks)
     return ranks_failed(ranks) ? ranks->failure.code : EXIT_CODE_RANK;
 }
 
-/* ---- the watch ---- */
+/* ---- the thread ---- */
 
 static double polls_in_seconds(uint32_t polls)
 {
     return (double)polls / POLLS_PER_SECOND;
 }
 
-static void describe_place(const struct rank_heartbeat *heartbeat, char *text, size_t text_size)
+static void describe_activity(const struct rank_heartbeat *heartbeat, char *text, size_t text_size)
 {
     int length = snprintf(text, text_size, "%s", heartbeat->phase);
     if (heartbeat->step != RANKS_NONE && length > 0 && (size_t)length < text_size)
-        length += snprintf(text + length, text_size - (size_t)length, ", step %llu", (unsigned long long)heartbeat->step);
+        length += snprintf(text + length, text_size - (size_t)length, ", step %llu",
+                           (unsigned long long)heartbeat->step);
     if (heartbeat->bucket != RANKS_NONE && length > 0 && (size_t)length < text_size)
         snprintf(text + length, text_size - (size_t)length, ", in the sum of bucket %llu",
                  (unsigned long long)heartbeat->bucket);
@@ -197,18 +200,18 @@ static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     const struct rank_heartbeat last = ranks->peers[rank].heartbeat;
     const bool is_known = ranks->peers[rank].is_known;
     pthread_mutex_unlock(&ranks->lock);
-    describe_place(&own, here, sizeof(here));
-    describe_place(&last, place, sizeof(place));
+    describe_activity(&own, here, sizeof(here));
+    describe_activity(&last, place, sizeof(place));
     if (!is_known)
-        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): did it start?",
+        ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): did it start?",
                         ranks->peers[rank].name, polls_in_seconds(deadline));
     else
-        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "%s has been silent for %.0f s (sync.deadline): the last that was heard "
-                        "of it: %s (here: %s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
+        ranks_fail(ranks, EXIT_CODE_STALL, "%s has been silent for %.0f s (sync.deadline); last heartbeat: %s (here: "
+                   "%s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
 }
 
-/* Once a poll. A rank that has become silent is named first: whoever waits for its message, which ends then, finds the
- * failure. */
+/* Called at every poll. The failure is set before the peer counts as silent, so that a thread whose wait for its
+ * message ends then finds the cause. */
 static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
     struct peer *const peer = &ranks->peers[rank];
@@ -224,7 +227,7 @@ static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-/* Does the communication thread go on? `*still` counts the polls since it last did. */
+/* Has the communication thread turned since the last poll? `*still` counts the polls without a turn. */
 static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *still, uint32_t deadline)
 {
     const uint64_t now = atomic_load(&ranks->turns);
@@ -234,14 +237,14 @@ static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *
         return;
     const char *const call = atomic_load(&ranks->call);
     if (call != NULL && strcmp(call, "MPI_Init") == 0)
-        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "MPI_Init has not returned for %.0f s (sync.deadline): another rank did "
+        ranks_fail(ranks, EXIT_CODE_STALL, "MPI_Init has not returned for %.0f s (sync.deadline): another rank did "
                         "not start, or ended before it", polls_in_seconds(deadline));
     else
-        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "the MPI library has not returned%s%s for %.0f s (sync.deadline)",
+        ranks_fail(ranks, EXIT_CODE_STALL, "the MPI library has not returned%s%s for %.0f s (sync.deadline)",
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
-/* While MPI_Init waits for all ranks: one on this host may have refused to start. It has said why. */
+/* While MPI_Init waits for all ranks, one on this host may have ended with an error, which it has printed. */
 static void check_abort_notices(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -257,27 +260,28 @@ static void check_abort_notices(struct ranks *ranks)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-/* At the start every rank gets a message of every other one (rank_memory_connect). `*waited` counts the polls until it has all.
- * Where two cannot reach each other, all ranks wait. Only the lower one of the two is to report it: the higher one waits a
- * second longer, and ranks that lack only an answer two. A rank that nobody hears of is reported before, by check_peer. */
+/* At the start every rank receives a message from every other one (rank_memory_connect); `*waited` counts the polls
+ * until all have arrived. If two ranks cannot reach each other, all ranks wait, and only the lower one of the two is
+ * to report it: therefore the higher one waits a second longer, and ranks that lack only an answer two. A rank from
+ * which rank 0 receives no heartbeat was reported before, by check_peer. */
 static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
     char name[sizeof(ranks->peers->name)];
     const uint32_t other = atomic_load(&ranks->unconnected);
-    const uint32_t more_s = atomic_load(&ranks->lacks_answer) ? 4 : other < ranks->launcher.rank ? 3 : 2;
+    const uint32_t extra_s = atomic_load(&ranks->lacks_answer) ? 4 : other < ranks->launcher.rank ? 3 : 2;
     pthread_mutex_lock(&ranks->lock);
     const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_connected;
     memcpy(name, ranks->peers[other].name, sizeof(name));
     pthread_mutex_unlock(&ranks->lock);
     *waited = waits ? *waited + 1 : 0;
-    if (*waited > deadline + more_s * POLLS_PER_SECOND)
-        rank_heartbeat_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): do the two use the "
+    if (*waited > deadline + extra_s * POLLS_PER_SECOND)
+        ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): do the two use the "
                         "same network?", name, polls_in_seconds(deadline));
 }
 
-/* A process that cannot end by itself is ended: a rank is silent, the MPI library hangs, or message was lost that others wait
- * for. */
-static void end_stalled(struct ranks *ranks, bool is_hanging)
+/* End a process that cannot end by itself: a rank is silent, the MPI library hangs, or a message was lost for which
+ * others wait. */
+static void exit_if_stalled(struct ranks *ranks, bool is_hanging)
 {
     pthread_mutex_lock(&ranks->lock);
     const bool is_stalled = ranks->has_failed &&
@@ -293,7 +297,7 @@ static void end_stalled(struct ranks *ranks, bool is_hanging)
     _exit(ranks->failure.code);
 }
 
-/* Sleep until the next poll. False: the watch ends. */
+/* Sleep until the next poll. False: the thread has to end. */
 static bool sleep_until_poll(struct ranks *ranks)
 {
     const uint64_t due_ns = clock_now_ns() + 1000000000u / POLLS_PER_SECOND;
@@ -302,9 +306,9 @@ static bool sleep_until_poll(struct ranks *ranks)
     pthread_mutex_lock(&ranks->lock);
     while (rc == 0 && !ranks->heartbeat_ends)
         rc = pthread_cond_timedwait(&ranks->heartbeat_changed, &ranks->lock, &due);
-    const bool goes_on = !ranks->heartbeat_ends;
+    const bool has_to_end = ranks->heartbeat_ends;
     pthread_mutex_unlock(&ranks->lock);
-    return goes_on;
+    return !has_to_end;
 }
 
 void rank_heartbeat_loop(void *arg)
@@ -322,6 +326,6 @@ void rank_heartbeat_loop(void *arg)
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
             check_peer(ranks, rank, deadline);
         check_connections(ranks, &unconnected, deadline);
-        end_stalled(ranks, still >= deadline);
+        exit_if_stalled(ranks, still >= deadline);
     }
 }

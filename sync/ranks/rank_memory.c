@@ -1,4 +1,5 @@
-/* Memory that ranks on a host share. In two rounds: where mine is; could I map yours? */
+/* Memory that ranks on a host share. Ranks connect in two rounds of messages: each offers its memory, then answers
+ * whether it could map that of the other one. */
 #include "sync/ranks/rank_memory.h"
 
 #include <errno.h>
@@ -13,12 +14,16 @@
 
 #include "stage/clock.h"
 
-/* Of the file: its size is constant. The kernel may add others (vm.memfd_noexec). */
+/* Seals of the file: its size is constant. The kernel may add others (vm.memfd_noexec). */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* What a rank says of its memory. Process and descriptor are numbers of `place`: a host, since its last boot, and there a
- * name space of processes; 0: not known. The token is also behind the memory's end. */
-struct offer { uint64_t bytes, token, place; int32_t process, descriptor; };        /* bytes: with the token */
+/* How other ranks find a rank's memory: /proc/PROCESS/fd/DESCRIPTOR, if they are at the same place. The token is
+ * stored in the last bytes of the memory, too, to recognize it. */
+struct offer {
+    uint64_t bytes, token;              /* bytes: including the token */
+    uint64_t place;                     /* a hash of the host, its boot and the PID namespace; 0: unknown */
+    int32_t process, descriptor;
+};
 
 enum round { OFFERS, ANSWERS, CONNECTED };
 
@@ -33,10 +38,10 @@ struct neighbour {
 struct rank_memory {
     struct ranks *ranks;
     struct offer own;
-    int descriptor;                     /* -1: nobody else can map it */
+    int descriptor;                     /* -1: no file, so that no other rank can map it */
     void *memory;
     enum round round;
-    bool is_begun;                      /* the messages of the round are */
+    bool is_begun;                      /* the messages of the round are in flight */
     struct neighbour *neighbours;       /* [rank] */
 };
 
@@ -60,7 +65,7 @@ static uint64_t find_place(void)
     return XXH3_64bits_withSeed(text, sizeof(text), (uint64_t)processes.st_ino);
 }
 
-/* In a file if possible: all of it is there then. */
+/* In a file if possible, with all its blocks allocated. */
 static void *map_own(struct rank_memory *memory, size_t bytes)
 {
     memory->descriptor = memfd_create("pipetrain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -127,9 +132,9 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 
 /* ---- connecting ---- */
 
-/* A file in memory of this size that cannot change? A descriptor of another number space may be anything, such as a
- * device that acts when it is opened: so this is asked before that. */
-static bool is_such_file(int path, uint64_t bytes)
+/* Is it a deleted regular file of this size, as a memfd is? If the offer is not from this PID namespace, it may be
+ * anything, such as a device that acts when it is opened, so this is checked first. */
+static bool is_memory_file(int path, uint64_t bytes)
 {
     struct stat status;
     return fstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 && (uint64_t)status.st_size == bytes;
@@ -151,7 +156,7 @@ static int open_offer(const struct offer *offer)
     if (path < 0)
         return -1;
     snprintf(name, sizeof(name), "/proc/self/fd/%d", path);
-    if (is_such_file(path, offer->bytes))
+    if (is_memory_file(path, offer->bytes))
         descriptor = open(name, O_RDWR | O_CLOEXEC);
     close(path);
     if (descriptor >= 0 && is_sealed(descriptor))
@@ -161,7 +166,7 @@ static int open_offer(const struct offer *offer)
     return -1;
 }
 
-/* NULL where it is not to be had, or is another process' memory. */
+/* NULL if it cannot be mapped, or is not the memory that was offered. */
 static void *map_offer(const struct rank_memory *memory, const struct offer *offer)
 {
     const bool is_here = offer->descriptor >= 0 && offer->place != 0 && offer->place == memory->own.place;
@@ -197,7 +202,7 @@ static int begin_round(struct rank_memory *memory, int tag)
     return rc;
 }
 
-/* 1: all messages of the round have passed. */
+/* 1: all messages of the round have arrived and were sent. */
 static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
 {
     const struct mpi_module *const module = ranks_module(memory->ranks);

@@ -1,5 +1,5 @@
-/* The ranks of a run: opening and closing, and the thread that talks to MPI. It sleeps until others wake it (wakeup.h).
- * While messages are in flight it polls them, less and less often as long as none passes. */
+/* Opening and closing the ranks of a run, and the communication thread. It sleeps until it is woken (wakeup.h).
+ * While messages are in flight it polls them, at intervals that grow as long as nothing arrives. */
 #include "sync/ranks/ranks.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@
 
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
-#define NAP_LISTENING_NS 5000000u       /* at most, with nothing to do but to listen to other hosts */
-#define NAP_LONG_NS 20000000u           /* when every rank can ring */
-#define NAP_SHARE 5u                    /* a nap is at most this part of the time that nothing has come */
+#define NAP_LISTENING_NS 5000000u       /* at most, while only messages from other hosts may arrive */
+#define NAP_LONG_NS 20000000u           /* where every rank can wake this one */
+#define NAP_SHARE 5u                    /* a nap is at most 1/5 of the time since something arrived */
 #define FLUSH_MS 200u
-#define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
+#define TIMER_SLACK_NS 1000ul           /* of naps; the default is 50 us */
 
 /* ---- this rank and the others ---- */
 
@@ -118,11 +118,11 @@ void ranks_wake(struct ranks *ranks, uint32_t rank)
 
 /* ---- the communication thread ---- */
 
-struct talk {
-    struct outgoing *flying;            /* message that is being sent */
+struct communication {
+    struct outgoing *in_flight;         /* messages that are being sent */
     struct ranks_job *jobs, **jobs_end; /* in work */
-    uint64_t moved_ns;                  /* when something last came, was sent or was announced */
-    uint32_t announced;                 /* message, by then */
+    uint64_t moved_ns;                  /* when something last arrived, was sent or was announced */
+    uint32_t announced;                 /* wakeup_announced at the last turn */
 };
 
 static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
@@ -130,26 +130,26 @@ static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
     char text[MPI_MODULE_TEXT_BYTES];
     ranks->module->explain(error, text);
     if (peer < ranks->launcher.size)
-        rank_heartbeat_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
+        ranks_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
     else
-        rank_heartbeat_fail(ranks, EXIT_CODE_RANK, "a message between ranks failed: %s", text);
+        ranks_fail(ranks, EXIT_CODE_RANK, "a message between ranks failed: %s", text);
 }
 
-/* Take over the jobs that were submitted; forget all when they are abandoned. */
-static void take_jobs(struct ranks *ranks, struct talk *talk)
+/* Take over the jobs that were submitted, or drop all of them after ranks_abandon_jobs. */
+static void take_jobs(struct ranks *ranks, struct communication *work)
 {
     pthread_mutex_lock(&ranks->lock);
     if (ranks->job_first != NULL)
-        talk->moved_ns = clock_now_ns();
-    *talk->jobs_end = ranks->job_first;
-    while (*talk->jobs_end != NULL)
-        talk->jobs_end = &(*talk->jobs_end)->next;
+        work->moved_ns = clock_now_ns();
+    *work->jobs_end = ranks->job_first;
+    while (*work->jobs_end != NULL)
+        work->jobs_end = &(*work->jobs_end)->next;
     ranks->job_first = NULL;
     ranks->job_end = &ranks->job_first;
     if (ranks->are_jobs_abandoned) {
         ranks->was_job_abandoned = ranks->was_job_abandoned || ranks->job_count > 0;
-        talk->jobs = NULL;
-        talk->jobs_end = &talk->jobs;
+        work->jobs = NULL;
+        work->jobs_end = &work->jobs;
         ranks->job_count = 0;
         ranks->are_jobs_abandoned = false;
         pthread_cond_broadcast(&ranks->changed);
@@ -157,13 +157,13 @@ static void take_jobs(struct ranks *ranks, struct talk *talk)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-static bool advance_jobs(struct ranks *ranks, struct talk *talk)
+static bool advance_jobs(struct ranks *ranks, struct communication *work)
 {
     bool has_moved = false;
-    struct ranks_job **link = &talk->jobs;
+    struct ranks_job **link = &work->jobs;
     while (*link != NULL) {
         struct ranks_job *const job = *link, *const next = job->next;
-        const int rc = job->advance(job);       /* a job that is done may be gone or submitted again */
+        const int rc = job->advance(job);       /* after it, a job that is done may be freed or submitted again */
         if (rc < 0)
             fail_by_library(ranks, UINT32_MAX, -rc);
         if (rc == 0) {
@@ -178,43 +178,44 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
         ranks->was_job_abandoned = ranks->was_job_abandoned || rc < 0;
         pthread_mutex_unlock(&ranks->lock);
     }
-    talk->jobs_end = link;
+    work->jobs_end = link;
     return has_moved;
 }
 
-/* Is anything in flight that has to be tested? */
-static bool has_messages(const struct ranks *ranks, const struct talk *talk)
+/* Is anything in flight that has to be polled? */
+static bool has_messages(const struct ranks *ranks, const struct communication *work)
 {
-    bool has = talk->flying != NULL || !ranks->are_connected || wakeup_announced(ranks->wakeup) != ranks->announced_received;
-    for (const struct ranks_job *job = talk->jobs; job != NULL && !has; job = job->next)
+    const bool is_announced = wakeup_announced(ranks->wakeup) != ranks->announced_received;
+    bool has = work->in_flight != NULL || !ranks->are_connected || is_announced;
+    for (const struct ranks_job *job = work->jobs; job != NULL && !has; job = job->next)
         has = job->is_polled;
     return has;
 }
 
-/* Is there a rank that cannot ring? Messages of it may come, and those to it may move only while MPI is called. */
-static bool listens(const struct ranks *ranks)
+/* Is there a rank that cannot wake this one? Its messages arrive, and those to it advance, only while MPI is called. */
+static bool has_to_listen(const struct ranks *ranks)
 {
-    bool listens = false;
-    for (uint32_t rank = 0; rank < ranks->launcher.size && !listens; rank++)
-        listens = !wakeup_reaches(ranks->wakeup, rank);
-    return listens;
+    bool has_to = false;
+    for (uint32_t rank = 0; rank < ranks->launcher.size && !has_to; rank++)
+        has_to = !wakeup_reaches(ranks->wakeup, rank);
+    return has_to;
 }
 
-/* Sleep until the count of rings is not `rung` any more, at most as long as is due. */
-static void nap(struct ranks *ranks, const struct talk *talk, uint32_t rung)
+/* Sleep until the count of wake-ups differs from `woken`, or an interval is over. */
+static void nap(struct ranks *ranks, const struct communication *work, uint32_t woken)
 {
     const uint64_t now = clock_now_ns();
-    const bool is_busy = has_messages(ranks, talk);
+    const bool is_busy = has_messages(ranks, work);
     uint64_t length = NAP_LONG_NS;
-    if (is_busy || listens(ranks)) {
+    if (is_busy || has_to_listen(ranks)) {
         const uint64_t most = is_busy ? NAP_MOST_NS : NAP_LISTENING_NS;
-        length = (now - talk->moved_ns) / NAP_SHARE;
+        length = (now - work->moved_ns) / NAP_SHARE;
         length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
     }
-    wakeup_sleep(ranks->wakeup, rung, now + length);
+    wakeup_sleep(ranks->wakeup, woken, now + length);
 }
 
-/* Again and again, until it is known which ranks can ring. 0 or an error of the library. */
+/* Called until it is known which ranks can wake each other. 0 or an error of the MPI library. */
 static int connect_wakeup(struct ranks *ranks)
 {
     struct rank_wait wait = { .rank = ranks->launcher.rank };
@@ -230,42 +231,42 @@ static int connect_wakeup(struct ranks *ranks)
     return 0;
 }
 
-/* False: the ranks are closed, and all message is sent. */
-static bool goes_on(struct ranks *ranks)
+/* True once the ranks are being closed and all messages are sent. */
+static bool is_done(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
-    const bool goes_on = !ranks->is_closing || (ranks->out_count > 0 && !ranks->has_failed);
+    const bool is_done = ranks->is_closing && (ranks->out_count == 0 || ranks->has_failed);
     pthread_mutex_unlock(&ranks->lock);
-    return goes_on;
+    return is_done;
 }
 
-static void talk_until_closed(struct ranks *ranks)
+static void communicate_until_closed(struct ranks *ranks)
 {
-    struct talk talk = { .moved_ns = clock_now_ns() };
-    talk.jobs_end = &talk.jobs;
+    struct communication work = { .moved_ns = clock_now_ns() };
+    work.jobs_end = &work.jobs;
     uint32_t peer = UINT32_MAX;
     int rc = messages_begin(ranks, &peer);
-    while (goes_on(ranks)) {
-        const uint32_t rung = wakeup_count(ranks->wakeup);
+    while (!is_done(ranks)) {
+        const uint32_t woken = wakeup_count(ranks->wakeup);
         bool has_moved = false;
         if (rc == 0 && !ranks->are_connected) {
             peer = UINT32_MAX;
             rc = connect_wakeup(ranks);
         }
         if (rc == 0)
-            rc = messages_advance(ranks, &talk.flying, &has_moved, &peer);
+            rc = messages_advance(ranks, &work.in_flight, &has_moved, &peer);
         if (rc != 0)
             fail_by_library(ranks, peer, rc);
         const uint32_t announced = wakeup_announced(ranks->wakeup);
-        has_moved = has_moved || announced != talk.announced;
-        talk.announced = announced;
-        take_jobs(ranks, &talk);
-        has_moved = advance_jobs(ranks, &talk) || has_moved;
+        has_moved = has_moved || announced != work.announced;
+        work.announced = announced;
+        take_jobs(ranks, &work);
+        has_moved = advance_jobs(ranks, &work) || has_moved;
         atomic_fetch_add(&ranks->turns, 1);
         if (has_moved)
-            talk.moved_ns = clock_now_ns();
+            work.moved_ns = clock_now_ns();
         else
-            nap(ranks, &talk, rung);
+            nap(ranks, &work, woken);
     }
 }
 
@@ -307,7 +308,7 @@ static void communication_loop(void *arg)
         return;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         rank_heartbeat_send(ranks, rank);
-    talk_until_closed(ranks);
+    communicate_until_closed(ranks);
     if (ranks_failed(ranks) || ranks->was_job_abandoned)
         return;
     messages_end(ranks);
@@ -343,19 +344,19 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     return wakeup_open(&ranks->wakeup, ranks);
 }
 
-/* Is MPI initialized, is this rank's wakeup_flag linked with all others, and has every peer said who it is? */
-static bool have_all_come(const struct ranks *ranks)
+/* Is MPI initialized, is the wake-up connected with all ranks, and has a heartbeat of every peer arrived? */
+static bool are_all_connected(const struct ranks *ranks)
 {
-    bool have_all = ranks->is_open && ranks->are_connected;
+    bool are_all = ranks->is_open && ranks->are_connected;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        have_all = have_all && ranks->peers[rank].is_known;
-    return have_all;
+        are_all = are_all && ranks->peers[rank].is_known;
+    return are_all;
 }
 
 static int await_all(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
-    while (!have_all_come(ranks) && ranks->open_code == 0 && !ranks->has_failed)
+    while (!are_all_connected(ranks) && ranks->open_code == 0 && !ranks->has_failed)
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     const int code = ranks->has_failed ? ranks->failure.code : ranks->open_code;
     pthread_mutex_unlock(&ranks->lock);
@@ -370,12 +371,12 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
     if (rc == 0) {
         ranks->module = module;
         abort_notice_prepare();
-        rc = thread_start(&ranks->watch, "rank watch", rank_heartbeat_loop, ranks);
+        rc = thread_start(&ranks->heartbeat, "heartbeat", rank_heartbeat_loop, ranks);
     }
     if (rc == 0)
         rc = thread_start(&ranks->communication, "ranks", communication_loop, ranks);
     if (rc != 0) {
-        log_message(LOG_ERROR, "cannot talk to the other ranks: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "cannot communicate with the other ranks: %s", exit_cause(rc));
         return EXIT_CODE_MEMORY;
     }
     *ranks_out = ranks;
@@ -423,11 +424,11 @@ void ranks_close(struct ranks *ranks)
     }
     set_flag(ranks, &ranks->is_closing);
     thread_join(ranks->communication);
-    if (ranks_failed(ranks)) {          /* meanwhile: MPI is not finalized */
+    if (ranks_failed(ranks)) {          /* while closing, so MPI is not finalized */
         output_flush(FLUSH_MS);
         _exit(ranks->failure.code);
     }
     set_flag(ranks, &ranks->heartbeat_ends);
-    thread_join(ranks->watch);
+    thread_join(ranks->heartbeat);
     release(ranks);
 }

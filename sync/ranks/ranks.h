@@ -1,15 +1,17 @@
-/* Ranks: the processes of a run that a launcher started, and the messages between them. Each holds some of the run's
- * towers. Rank 0 leads: it decides, prints and writes.
+/* Ranks are the processes of a run that a launcher started, each with some of the run's towers. Rank 0 makes all
+ * decisions, prints and writes files.
  *
- * One thread of each process calls MPI, from its initialization to its end, and never blocks in it. It polls while messages
- * are in flight; otherwise it sleeps until another thread, or a rank of its host, wakes it.
+ * One thread of each process, the communication thread, makes all calls of MPI, and only MPI_Init and MPI_Finalize
+ * block in it. It polls while messages are in flight. Otherwise it sleeps until another thread or a rank of the same
+ * host wakes it.
  *
- * A second thread watches that thread and the other ranks, from before MPI is initialized. At least once a second every
- * rank sends a heartbeat to rank 0, and rank 0 to every rank. A heartbeat says that its sender is alive, and what it is doing. A rank
- * that is silent for longer than the deadline ends the run (EXIT_CODE_STALL).
+ * A second thread, from before MPI_Init, checks that the communication thread and the other ranks are alive. At
+ * least once a second every rank sends a heartbeat to rank 0, and rank 0 to every rank: it says what its sender is
+ * doing. If none arrives from a rank for longer than the deadline, the run ends with EXIT_CODE_STALL.
  *
- * Ranks send each other message: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
- * is received in the order in which it was sent. Sums do not go through rank 0; they are jobs (ranks_job). */
+ * Messages of any size go between rank 0 and another rank only. Those of one kind from one rank arrive in the order
+ * in which they were sent. Gradients go directly between all ranks: their sums are jobs of the communication thread
+ * (ranks_job). */
 #ifndef PIPETRAIN_RANKS_H
 #define PIPETRAIN_RANKS_H
 
@@ -23,34 +25,36 @@
 
 struct ranks;
 
-/* What message is about. The first kinds are the business of ranks.c. */
 enum message_kind {
-    MESSAGE_HEARTBEAT,                  /* the sender is alive; its phase, step and bucket */
-    MESSAGE_FAILURE,               /* its sender's run has failed */
-    /* Handled in the communication thread when they arrive (ranks_set_handler): */
-    MESSAGE_STOP,                  /* to rank 0: a signal has come, its number as int */
-    MESSAGE_LIMIT,                 /* to the others: batches below this uint64_t may begin */
-    MESSAGE_SNAPSHOT,                  /* to the others: the batch after which all towers make a snapshot, uint64_t */
-    MESSAGE_END,                   /* to the others: the first batch that no longer begins, uint64_t */
-    /* Waited for (ranks_receive): */
-    MESSAGE_HANDLED,               /* the number of kinds before */
-    MESSAGE_COLLECTIVE = MESSAGE_HANDLED,        /* at the start and the end of a run */
-    MESSAGE_REPORT,                /* to rank 0: the reports of a batch */
-    MESSAGE_DECISION,              /* to the others: is the snapshot of this batch saved? */
-    MESSAGE_CHECKPOINT,                 /* to rank 0: a part of a checkpoint; from it, empty: send the next part */
-    MESSAGE_DAMAGE,                /* to rank 0: a damaged record, or one with a warning */
-    MESSAGE_COUNTS,                /* to rank 0: what the loader counted, at the end */
+    /* Handled by this module: */
+    MESSAGE_HEARTBEAT,          /* the sender's phase, step and bucket */
+    MESSAGE_FAILURE,            /* the sender's run has failed */
+    /* Passed to the handler in the communication thread (ranks_set_handler): */
+    MESSAGE_STOP,               /* to rank 0: the number of a signal that this rank received, int */
+    MESSAGE_LIMIT,              /* from rank 0: batches with smaller numbers may begin, uint64_t */
+    MESSAGE_SNAPSHOT,           /* from rank 0: all towers make a snapshot after this batch, uint64_t */
+    MESSAGE_END,                /* from rank 0: the first batch that must not begin any more, uint64_t */
+    /* Stored until ranks_receive: */
+    MESSAGE_HANDLED,            /* the number of kinds above */
+    MESSAGE_COLLECTIVE = MESSAGE_HANDLED,       /* gathered and answered by rank 0, at start and end */
+    MESSAGE_REPORT,             /* to rank 0: the step reports of a batch */
+    MESSAGE_DECISION,           /* from rank 0: whether the snapshots of a batch are saved */
+    MESSAGE_CHECKPOINT,         /* to rank 0: a part of a checkpoint; from rank 0, empty: request for the next part */
+    MESSAGE_DAMAGE,             /* to rank 0: a damaged record, or one with a decoder's warning */
+    MESSAGE_COUNTS,             /* to rank 0: the loader's final counts */
     MESSAGE_KINDS
 };
 
 /* ---- opening and closing; main only ---- */
 
-/* Start the two threads and initialize MPI by the module (launcher_load), and wait until all ranks have. `deadline_s` is
- * the silence that ends the run. 0, or an exit code after a message; then the process has to end by _exit. */
+/* Start both threads, initialize MPI by the module (launcher_load), and wait until all ranks have done so. A rank
+ * that is silent for `deadline_s` ends the run. Returns 0, or an exit code after a message; then the process has to
+ * end by _exit. */
 int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const struct mpi_module *module,
                uint32_t deadline_s);
-/* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else the launcher
- * hears that this process ends, and it has to, by _exit: threads of the MPI library may hang. Accepts NULL. */
+/* Called by all ranks, when nothing is left to send or receive. Finalizes MPI if no rank failed. After a failure it
+ * tells the launcher that this process ends, and the process has to end by _exit, because threads of the MPI library
+ * may hang. Accepts NULL. */
 void ranks_close(struct ranks *ranks);
 
 /* ---- this rank and the others; any thread; NULL is a process without a launcher: rank 0 of 1 ---- */
@@ -59,16 +63,17 @@ uint32_t ranks_rank(const struct ranks *ranks);
 uint32_t ranks_size(const struct ranks *ranks);
 /* Ranks on this host. */
 uint32_t ranks_local_size(const struct ranks *ranks);
-/* "rank 2 (node7)"; valid until ranks_close. In a rank that is not 0, names of ranks but itself and 0 have no host. */
+/* "rank 2 (node7)"; valid until ranks_close. Ranks other than 0 know no hosts but their own and that of rank 0: for
+ * them it is "rank 2". */
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
-/* Its host's name alone, "" where the name has none. */
+/* Only the host, "" where it is not known. */
 const char *ranks_host(const struct ranks *ranks, uint32_t rank);
 /* "Open MPI 4.1.4" */
 const char *ranks_library(const struct ranks *ranks);
 
-/* ---- message; any thread ---- */
+/* ---- messages; any thread ---- */
 
-/* Received message; free it. */
+/* A received message; its receiver frees it. */
 struct message {
     struct message *next;
     uint32_t from;
@@ -77,65 +82,68 @@ struct message {
     _Alignas(16) unsigned char data[];
 };
 
-/* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0; -ECANCELED when the receiver is silent;
- * or -ENOMEM: then the run fails, and this process ends soon. */
+/* Send a copy of the data, to rank 0 or from it. Never blocks. 0; -ECANCELED when the receiver is silent; -ENOMEM,
+ * after which the run fails and this process ends soon. */
 int ranks_send(struct ranks *ranks, uint32_t to, enum message_kind kind, const void *data, size_t bytes);
-/* The same to all others. Rank 0 only. */
+/* The same to all other ranks. Rank 0 only. */
 int ranks_send_all(struct ranks *ranks, enum message_kind kind, const void *data, size_t bytes);
-/* Wait until all message of this process is sent, including the message that tells others of its failure. Once a rank has failed,
- * it waits for one second at most. 0 or -ECANCELED. */
+/* Wait until all messages of this process are sent, including those that report its failure to other ranks; after a
+ * failure one second at most. 0 or -ECANCELED. */
 int ranks_flush(struct ranks *ranks);
-/* Wait for the next message of this kind (MESSAGE_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
- * MESSAGE_COLLECTIVE, which is also sent after a failure, is waited for until its sender is silent. */
+/* Wait for the next message of this kind (MESSAGE_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has
+ * failed. But MESSAGE_COLLECTIVE is sent even after a failure, so the wait for it ends only when its sender is
+ * silent. */
 int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out);
-/* The same without waiting: NULL where no such message has come yet. */
+/* The same without waiting: NULL where no such message has arrived. */
 struct message *ranks_try_receive(struct ranks *ranks, uint32_t from, enum message_kind kind);
-/* Call handle for each message of a kind below MESSAGE_HANDLED, in the communication thread; NULL: such message is dropped. It
- * returns when no handler runs any more. */
+/* From now on `handle` is called in the communication thread for each message that is passed to the handler. NULL: such
+ * messages are dropped. Returns when no call of the previous handler is in progress. */
 void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct message *message), void *arg);
 
 /* ---- failures ---- */
 
-/* From now on `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed (EXIT_CODE_RANK; with MPICH, the code of
- * that rank), and when `stop` fails, the other ranks fail with its message. EXIT_CODE_NONFINITE is not passed on: after it
- * main ends the run in an orderly way. NULL: no run is watched any more. 0 or -ENOMEM. Main only. */
+/* Connect a run's `stop` with the ranks. It fails when a rank is silent (EXIT_CODE_STALL) or has failed
+ * (EXIT_CODE_RANK; with MPICH, the code of that rank). When it fails by itself, the other ranks fail with its
+ * message, except for EXIT_CODE_NONFINITE, after which main ends the run in an orderly way. NULL: disconnect it. 0
+ * or -ENOMEM. Main only. */
 int ranks_set_stop(struct ranks *ranks, struct stop *stop);
-/* Pass that failure on after all: the run cannot end in an orderly way. Main only, while `stop` is watched. */
+/* Make the other ranks fail after EXIT_CODE_NONFINITE, too: an orderly end is impossible. Main only, while
+ * connected. */
 void ranks_announce_failure(struct ranks *ranks);
-/* Has any rank failed or gone silent? */
+/* Has any rank failed or become silent? */
 bool ranks_failed(const struct ranks *ranks);
-/* The exit code of a process that cannot go on because one has: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own where it
- * is this one. */
+/* The exit code of a process that cannot continue because of that: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own
+ * code where it failed itself. */
 int ranks_failure_code(const struct ranks *ranks);
-/* What this process is doing, for heartbeats: a phase (a constant, kept; the others hear of it at once), a step, the sum of a
- * bucket. */
+/* What this process is doing, for heartbeats: a phase (a string literal, sent at once), a step, the bucket that is
+ * being summed. RANKS_NONE: no step or bucket. */
 #define RANKS_NONE UINT64_MAX
 void ranks_set_phase(struct ranks *ranks, const char *phase);
 void ranks_set_step(struct ranks *ranks, uint64_t step);
 void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
 
-/* ---- work for the communication thread ---- */
+/* ---- jobs of the communication thread ---- */
 
-/* A job is advanced in the communication thread again and again until it says that it is done. It may begin messages by
- * module->send and so on, with tags from RANKS_TAG_FREE on, between any ranks. */
+/* The communication thread calls `advance` again and again until it returns that the job is done. A job exchanges
+ * its own messages between any two ranks by module->send and so on, with tags from RANKS_TAG_FREE on. */
 #define RANKS_TAG_FREE 16
 struct ranks_job {
-    /* 1: done, it is forgotten; 0: again; negative: an error of the MPI library, which fails the run. */
+    /* 1: done, and the job is forgotten; 0: call again; negative: an error of the MPI library, which fails the run. */
     int (*advance)(struct ranks_job *job);
-    bool has_moved;             /* set by it: messages have passed */
-    bool is_polled;             /* set by it: messages of the job are in flight; else it waits for ranks_wake */
-    struct ranks_job *next;     /* of the communication thread */
+    bool has_moved;             /* out: messages have arrived or left since the last call */
+    bool is_polled;             /* out: messages are in flight, so call again soon; else not before ranks_wake */
+    struct ranks_job *next;     /* owned by the communication thread */
 };
 /* Any thread; never blocks. Jobs begin in the order of their submission. */
 void ranks_submit(struct ranks *ranks, struct ranks_job *job);
-/* No job that was submitted is advanced any more afterwards. True: this or an earlier call found some, or one has failed,
- * and messages that they began may be in flight until the process ends, which then has to be by _exit. Any thread but the
- * communication thread. */
+/* Cancel all jobs; `advance` of none is called after it returns. True if this or an earlier call cancelled a job, or
+ * a job failed: its messages may still be in flight, so their memory has to stay, and the process has to end by
+ * _exit. Any thread except the communication thread. */
 bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
-/* For jobs. Can this rank's communication thread wake that of another one, and be woken by it? */
+/* For jobs: can the communication threads of the two ranks wake each other? They can on one host. */
 bool ranks_can_wake(const struct ranks *ranks, uint32_t rank);
-/* Wake it, so that it advances its jobs. */
+/* Wake the communication thread of that rank, so that it advances its jobs. */
 void ranks_wake(struct ranks *ranks, uint32_t rank);
 
 #endif

@@ -1,9 +1,10 @@
-/* Sums over the towers of several processes. A process' own towers meet as usual (rendezvous.h) and leave in host memory
- * what they have for the sum over all: their gradients, or sums over as many neighbours as the order of additions
- * allows (stage/pairwise.h). Then the communication thread exchanges a bucket in two rounds: every rank gets its part
- * of the bucket from all others, sums it in the order of the towers, and all others get the sums. Between hosts that
- * are messages, with the bytes of a ring. Ranks on a host read each other's memory (rank_memory.h), and say by counters
- * in it when it can be read. Every rank gets the same bits, those of one process with as many towers. */
+/* Sums over the towers of several processes. The towers of a process meet at a rendezvous (rendezvous.h) and store
+ * in host memory what they contribute: their gradients, or sums over as many neighbours as the order of additions
+ * allows (stage/pairwise.h). Then the communication thread exchanges the bucket with the other ranks in two rounds.
+ * In the reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the
+ * towers; in the all-gather it sends these sums to all others. Both rounds send as many bytes as a ring. Ranks on
+ * one host read each other's memory instead (rank_memory.h), where counters show how far each is. Every rank gets
+ * the same bits, those of one process with as many towers. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,59 +18,61 @@
 #include "sync/ranks/ranks.h"
 #include "sync/rendezvous.h"
 
-#define SHARE_ALIGN 32u         /* floats: shares do not split a line of the sums in bf16 */
-#define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
-#define ROUNDS 2u               /* messages of a bucket have a tag for each */
-/* MPI libraries send a short message at once, and a long one after the receiver's consent, which waits behind all data
- * that is queued on the same connection: of two ranks that exchange long ones, one would send after the other. */
+#define PART_ALIGN 32u          /* floats: parts do not split a cache line of bf16 sums */
+#define BLOCK_FLOATS 1024u      /* summed at once, in the first-level cache */
+/* A bucket is sent in short messages, which MPI libraries send at once. They send a long one when its receiver has
+ * agreed, and the agreement waits behind all data that is queued on the same connection: of two ranks that send each
+ * other long messages, one would send after the other. */
 #define MESSAGE_BYTES 16384u
 #define CONNECT_TAG RANKS_TAG_FREE
 #define FIRST_TAG (CONNECT_TAG + 2)
-/* A rank has two copies of the memory in which others read a bucket, and uses them in turn. It writes to a copy again two
- * exchanges later; by then all others have ended the exchange in which they read it. */
+/* A rank has two copies of the memory in which others read a bucket, and uses them alternately. When it writes to
+ * the same copy again, all others have finished the exchange before, and therefore no longer read it. */
 #define COPIES 2u
 
-/* Towers of one rank that are a subtree of the order of additions: their sum is a term of the sum over all. */
+/* Towers of one rank that form a subtree in the order of additions. Their sum is a term of the sum over all towers. */
 struct term { uint32_t first, count, rank; };
 
-/* What a rank sums of a bucket, floats from the bucket's begin. */
+/* The part of a bucket that a rank sums, in floats from the begin of the bucket. */
 struct part { size_t begin, count; };
 
-enum stage { COLLECTS, SPREADS };
+enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
 
+/* Of a bucket. */
 struct exchange {
     struct ranks_job job;
     struct ranks_reduce *reduce;
     uint32_t bucket;
-    enum stage stage;
-    bool is_begun;                      /* the stage's messages are on their way */
-    size_t message_count, passed_count;     /* of the stage; messages are tested in their order */
+    enum exchange_round round;
+    bool is_begun;                      /* the round: its messages are in flight */
+    size_t request_count, completed_count;      /* MPI requests of the round; they are tested in their order */
     atomic_uint staged_count;           /* towers of this process whose share is staged */
-    uint64_t number;                    /* of the exchange that is in work or comes next, from 1 */
+    uint64_t number;                    /* of the current or next exchange of the bucket, from 1 */
     char *received;                     /* this rank's part of the terms of ranks that do not share their memory */
 };
 
-/* The beginning of a rank's memory; the copies of all buckets follow. */
-struct counters { atomic_uint_fast64_t staged, summed; };       /* [bucket]: the latest exchange of which that is done */
+/* A rank's shared memory begins with these, one for each bucket: the number of the latest exchange whose terms are
+ * staged, and of the latest whose sums are there. The copies of all buckets follow. */
+struct counters { atomic_uint_fast64_t staged, summed; };
 
-/* The terms of a rank, which are neighbours. */
+/* Which of all terms are a rank's. They are neighbours. */
 struct rank_terms { uint32_t first, count; };
 
 struct ranks_reduce {
-    struct rendezvous rendezvous;       /* of the towers of this process, numbered from 0 */
+    struct rendezvous rendezvous;       /* of the towers of this process */
     struct ranks *ranks;
     struct tower_range here;
     uint32_t run;                       /* towers of the run */
     struct host_arena *arenas;          /* [tower]; each opened by its tower before it joins */
     struct term *terms;                 /* of all ranks, in the order of additions */
     uint32_t term_count;
-    struct rank_terms *of;              /* [rank] */
+    struct rank_terms *terms_of;        /* [rank] */
     bool has_bf16_grads;
-    size_t *before;                     /* [bucket]: floats of the buckets before it */
+    size_t *floats_before;              /* [bucket]: floats of the buckets before it */
     struct rank_memory *memory;
     struct exchange *exchanges;         /* [bucket] */
-    struct mpi_request *messages;       /* [bucket * messages_max] */
-    size_t messages_max;
+    struct mpi_request *requests;       /* [bucket * requests_max] */
+    size_t requests_max;
     char *received;                     /* of all exchanges */
 };
 
@@ -102,7 +105,7 @@ static void find_all_terms(struct ranks_reduce *reduce)
 {
     find_terms(reduce, 0, reduce->run);
     for (uint32_t i = 0; i < reduce->term_count; i++) {
-        struct rank_terms *const of = &reduce->of[reduce->terms[i].rank];
+        struct rank_terms *const of = &reduce->terms_of[reduce->terms[i].rank];
         of->first = of->count == 0 ? i : of->first;
         of->count++;
     }
@@ -110,13 +113,13 @@ static void find_all_terms(struct ranks_reduce *reduce)
 
 static struct rank_terms own_terms(const struct ranks_reduce *reduce)
 {
-    return reduce->of[ranks_rank(reduce->ranks)];
+    return reduce->terms_of[ranks_rank(reduce->ranks)];
 }
 
 static struct part part_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
 {
-    const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN, ranks = ranks_size(reduce->ranks);
-    const size_t begin = lines * rank / ranks * SHARE_ALIGN, end = lines * (rank + 1) / ranks * SHARE_ALIGN;
+    const size_t lines = (bucket->count + PART_ALIGN - 1) / PART_ALIGN, ranks = ranks_size(reduce->ranks);
+    const size_t begin = lines * rank / ranks * PART_ALIGN, end = lines * (rank + 1) / ranks * PART_ALIGN;
     return (struct part){ begin, (end < bucket->count ? end : bucket->count) - begin };
 }
 
@@ -125,8 +128,8 @@ static bool are_bf16_grads(const struct ranks_reduce *reduce, const struct bucke
     return reduce->has_bf16_grads && bucket->region == REGION_GRADIENTS;
 }
 
-/* Of a number of a term, and of the sums. Gradients in bf16 are sent as they are; sums of several towers are rounded
- * only when all are in. */
+/* Bytes of a number of a term, and of the sums. bf16 gradients are sent as they are. Sums of several towers are
+ * fp32, and rounded to bf16 only when they are complete. */
 static size_t term_size(const struct ranks_reduce *reduce, const struct bucket *bucket, const struct term *term)
 {
     return term->count == 1 && are_bf16_grads(reduce, bucket) ? sizeof(uint16_t) : sizeof(float);
@@ -142,13 +145,13 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
     return &exchange->reduce->rendezvous.buckets.bucket[exchange->bucket];
 }
 
-/* ---- places in memory ---- */
+/* ---- buffers ---- */
 
-/* Places of a bucket's size in a copy: a rank's terms, and with bf16 one for the sums, which are shorter than terms may
- * be. Else they replace the first term. */
-static uint32_t places_of(const struct ranks_reduce *reduce, uint32_t rank)
+/* A copy of a bucket has a buffer of its size for each term of the rank. The sums replace the first term; but bf16
+ * sums are shorter than terms may be, and have a buffer of their own. */
+static uint32_t buffers_of(const struct ranks_reduce *reduce, uint32_t rank)
 {
-    return reduce->of[rank].count + reduce->has_bf16_grads;
+    return reduce->terms_of[rank].count + reduce->has_bf16_grads;
 }
 
 static size_t counters_bytes(const struct ranks_reduce *reduce)
@@ -156,7 +159,7 @@ static size_t counters_bytes(const struct ranks_reduce *reduce)
     return (reduce->rendezvous.buckets.count * sizeof(struct counters) + 63) / 64 * 64;
 }
 
-/* Does this rank read that one's memory? They wake each other when there is something to read. */
+/* Do the two ranks read each other's memory? They also wake each other when there is something to read. */
 static bool shares(const struct ranks_reduce *reduce, uint32_t rank)
 {
     return rank_memory_of(reduce->memory, rank) != NULL && ranks_can_wake(reduce->ranks, rank);
@@ -167,29 +170,30 @@ static struct counters *counters_of(const struct exchange *exchange, uint32_t ra
     return (struct counters *)rank_memory_of(exchange->reduce->memory, rank) + exchange->bucket;
 }
 
-/* Place `place` of exchange `number` in the memory of a rank. */
-static char *place_of(const struct exchange *exchange, uint32_t rank, uint32_t place, uint64_t number)
+/* Buffer `buffer` of exchange `number` in the memory of a rank. */
+static char *buffer_of(const struct exchange *exchange, uint32_t rank, uint32_t buffer, uint64_t number)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const size_t count = bucket_of(exchange)->count, places = places_of(reduce, rank);
-    const size_t floats = reduce->before[exchange->bucket] * places * COPIES + number % COPIES * places * count + place * count;
+    const size_t count = bucket_of(exchange)->count, buffers = buffers_of(reduce, rank);
+    const size_t begin = reduce->floats_before[exchange->bucket] * buffers * COPIES;
+    const size_t floats = begin + number % COPIES * buffers * count + buffer * count;
     return (char *)rank_memory_of(reduce->memory, rank) + counters_bytes(reduce) + floats * sizeof(float);
 }
 
 static char *staged_term(const struct exchange *exchange, const struct term *term, uint64_t number)
 {
-    const uint32_t place = (uint32_t)(term - exchange->reduce->terms) - exchange->reduce->of[term->rank].first;
-    return place_of(exchange, term->rank, place, number);
+    const uint32_t buffer = (uint32_t)(term - exchange->reduce->terms) - exchange->reduce->terms_of[term->rank].first;
+    return buffer_of(exchange, term->rank, buffer, number);
 }
 
 static char *sums_of(const struct exchange *exchange, uint32_t rank)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const uint32_t place = are_bf16_grads(reduce, bucket_of(exchange)) ? reduce->of[rank].count : 0;
-    return place_of(exchange, rank, place, exchange->number);
+    const uint32_t buffer = are_bf16_grads(reduce, bucket_of(exchange)) ? reduce->terms_of[rank].count : 0;
+    return buffer_of(exchange, rank, buffer, exchange->number);
 }
 
-/* This rank's part of a term that came as a message. */
+/* Where this rank's part of a term is received as a message. */
 static char *received_term(const struct exchange *exchange, const struct term *term)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -199,20 +203,20 @@ static char *received_term(const struct exchange *exchange, const struct term *t
 
 /* ---- messages ---- */
 
-static struct mpi_request *messages_of(const struct exchange *exchange)
+static struct mpi_request *requests_of(const struct exchange *exchange)
 {
-    return &exchange->reduce->messages[exchange->bucket * exchange->reduce->messages_max];
+    return &exchange->reduce->requests[exchange->bucket * exchange->reduce->requests_max];
 }
 
-static struct mpi_request *next_message(struct exchange *exchange)
+static struct mpi_request *next_request(struct exchange *exchange)
 {
-    assert(exchange->message_count < exchange->reduce->messages_max);
-    return &messages_of(exchange)[exchange->message_count++];
+    assert(exchange->request_count < exchange->reduce->requests_max);
+    return &requests_of(exchange)[exchange->request_count++];
 }
 
 static int tag_of(const struct exchange *exchange)
 {
-    return FIRST_TAG + (int)(exchange->bucket * ROUNDS + (exchange->stage == SPREADS));
+    return FIRST_TAG + (int)(exchange->bucket * ROUNDS + exchange->round);
 }
 
 static int begin_send(struct exchange *exchange, const char *data, size_t bytes, uint32_t to)
@@ -221,7 +225,7 @@ static int begin_send(struct exchange *exchange, const char *data, size_t bytes,
     int rc = 0;
     for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
         const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
-        rc = module->send(data + at, some, to, tag_of(exchange), next_message(exchange));
+        rc = module->send(data + at, some, to, tag_of(exchange), next_request(exchange));
     }
     return rc;
 }
@@ -232,13 +236,13 @@ static int begin_receive(struct exchange *exchange, char *data, size_t bytes, ui
     int rc = 0;
     for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
         const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
-        rc = module->receive(data + at, some, from, tag_of(exchange), next_message(exchange));
+        rc = module->receive(data + at, some, from, tag_of(exchange), next_request(exchange));
     }
     return rc;
 }
 
-/* Send every rank its part of this rank's terms, and receive this rank's part of theirs. */
-static int begin_collecting(struct exchange *exchange)
+/* Send to every rank its part of the terms of this rank, and receive this rank's part of theirs. */
+static int begin_reduce_scatter(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct bucket *const bucket = bucket_of(exchange);
@@ -263,7 +267,8 @@ static int begin_collecting(struct exchange *exchange)
     return rc;
 }
 
-static int begin_spreading(struct exchange *exchange)
+/* Send this rank's part of the sums to every rank, and receive theirs. */
+static int begin_all_gather(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const uint32_t own = ranks_rank(reduce->ranks);
@@ -282,42 +287,43 @@ static int begin_spreading(struct exchange *exchange)
     return rc;
 }
 
-/* Have the ranks that share their memory with this one reached the same stage? */
-static bool have_others_come(const struct exchange *exchange)
+/* Have the ranks that share their memory with this one reached the same round? */
+static bool have_others_reached(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    bool have_come = true;
-    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && have_come; rank++) {
+    bool have_reached = true;
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && have_reached; rank++) {
         if (!shares(reduce, rank))
             continue;
         struct counters *const counters = counters_of(exchange, rank);
-        const uint64_t number = atomic_load_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed,
+        const uint64_t number = atomic_load_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed,
                                                      memory_order_acquire);
-        have_come = number >= exchange->number;
+        have_reached = number >= exchange->number;
     }
-    return have_come;
+    return have_reached;
 }
 
-/* 1: this stage has ended; 0: not yet; or an error of the library, negative. A test of one message moves all. */
-static int test_stage(struct exchange *exchange)
+/* 1: the round is complete; 0: not yet; negative: an error of the MPI library. Testing one request makes MPI advance
+ * all. */
+static int test_round(struct exchange *exchange)
 {
     const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    while (exchange->passed_count < exchange->message_count) {
+    while (exchange->completed_count < exchange->request_count) {
         bool has_passed = false;
-        const int rc = module->test(&messages_of(exchange)[exchange->passed_count], &has_passed);
+        const int rc = module->test(&requests_of(exchange)[exchange->completed_count], &has_passed);
         if (rc != 0)
             return -rc;
         if (!has_passed)
             return 0;
-        exchange->passed_count++;
+        exchange->completed_count++;
         exchange->job.has_moved = true;
     }
-    return have_others_come(exchange);
+    return have_others_reached(exchange);
 }
 
 /* ---- the sum ---- */
 
-/* `count` numbers of a term, from this rank's part of it. */
+/* Numbers at, ..., at + count - 1 of this rank's part of a term. */
 static void read_term(const struct exchange *exchange, const struct term *term, size_t at, size_t count, float *out)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -332,7 +338,7 @@ static void read_term(const struct exchange *exchange, const struct term *term, 
         memcpy(out, from, count * sizeof(float));
 }
 
-/* Sum a subtree of towers, whose terms begin with *term, which moves past them. */
+/* Sum the next `towers` towers, a subtree. *term is its first term, and afterwards the one that follows it. */
 static void sum_subtree(const struct exchange *exchange, uint32_t towers, const struct term **term, size_t at,
                         size_t count, float *sum_out)
 {
@@ -366,7 +372,7 @@ static void sum_part(struct exchange *exchange)
 }
 
 /* Copy all parts of the sums to the arenas of the towers of this process. */
-static void give_out(const struct exchange *exchange)
+static void copy_sums_out(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct bucket *const bucket = bucket_of(exchange);
@@ -387,34 +393,34 @@ static void give_out(const struct exchange *exchange)
 
 static void finish(struct exchange *exchange)
 {
-    give_out(exchange);
+    copy_sums_out(exchange);
     exchange->number++;
     ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
     rendezvous_complete(&exchange->reduce->rendezvous, exchange->bucket);
 }
 
-/* Tell the ranks that share memory with this one that it has reached the exchange's stage. */
-static void announce_stage(struct exchange *exchange)
+/* Show the ranks that share memory with this one that it has reached the round. */
+static void announce_round(struct exchange *exchange)
 {
     struct ranks *const ranks = exchange->reduce->ranks;
     struct counters *const counters = counters_of(exchange, ranks_rank(ranks));
-    atomic_store_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed, exchange->number,
+    atomic_store_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed, exchange->number,
                           memory_order_release);
     for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
         if (rank != ranks_rank(ranks) && shares(exchange->reduce, rank))
             ranks_wake(ranks, rank);
 }
 
-static int begin_stage(struct exchange *exchange)
+static int begin_round(struct exchange *exchange)
 {
     exchange->is_begun = true;
-    exchange->message_count = exchange->passed_count = 0;
+    exchange->request_count = exchange->completed_count = 0;
     ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
-    announce_stage(exchange);
-    return exchange->stage == COLLECTS ? begin_collecting(exchange) : begin_spreading(exchange);
+    announce_round(exchange);
+    return exchange->round == REDUCE_SCATTER ? begin_reduce_scatter(exchange) : begin_all_gather(exchange);
 }
 
-/* In the communication thread. */
+/* Called by the communication thread (ranks_job). */
 static int advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
@@ -422,25 +428,25 @@ static int advance(struct ranks_job *job)
     const bool is_connected = rc == 1;
     job->has_moved = false;
     while (rc == 1) {
-        rc = exchange->is_begun ? 0 : -begin_stage(exchange);
+        rc = exchange->is_begun ? 0 : -begin_round(exchange);
         if (rc == 0)
-            rc = test_stage(exchange);
+            rc = test_round(exchange);
         if (rc != 1)
             break;
         exchange->is_begun = false;
-        if (exchange->stage == SPREADS) {
-            exchange->stage = COLLECTS;
+        if (exchange->round == ALL_GATHER) {
+            exchange->round = REDUCE_SCATTER;
             finish(exchange);
             return 1;
         }
         sum_part(exchange);
-        exchange->stage = SPREADS;
+        exchange->round = ALL_GATHER;
     }
-    job->is_polled = !is_connected || exchange->passed_count < exchange->message_count;
+    job->is_polled = !is_connected || exchange->completed_count < exchange->request_count;
     return rc;
 }
 
-/* ---- a tower's share: on its communication stream ---- */
+/* ---- the share of a tower; on its communication stream ---- */
 
 static void stage_term(const struct ranks_reduce *reduce, const struct share *share, const struct term *term,
                        uint64_t number)
@@ -456,7 +462,7 @@ static void stage_term(const struct ranks_reduce *reduce, const struct share *sh
                         (float *)(void *)to + (share->begin - bucket->offset));
 }
 
-/* Unless the run has failed: then its towers may be closed soon. */
+/* Start the exchange. Not after a cancel, because the towers may be closed soon (ranks_leave). */
 static void submit(struct exchange *exchange)
 {
     struct ranks_reduce *const reduce = exchange->reduce;
@@ -466,6 +472,7 @@ static void submit(struct exchange *exchange)
     pthread_mutex_unlock(&reduce->rendezvous.lock);
 }
 
+/* Store the share of a tower for the exchange, which the last tower of this process starts. */
 static void stage_share(void *arg)
 {
     struct share *const share = arg;
@@ -508,8 +515,8 @@ static int queue_copy_out(struct rendezvous *rendezvous, const struct share *sha
 
 /* ---- memory: when the last tower joins ---- */
 
-/* Of all buckets before this one; for the number of buckets: of all. */
-static size_t floats_before(const struct buckets *buckets, uint32_t bucket)
+/* Floats of the buckets before this one; for `bucket` = buckets->count, of all. */
+static size_t count_before(const struct buckets *buckets, uint32_t bucket)
 {
     size_t floats = 0;
     for (uint32_t b = 0; b < bucket; b++)
@@ -517,7 +524,7 @@ static size_t floats_before(const struct buckets *buckets, uint32_t bucket)
     return floats;
 }
 
-/* Room for all terms as if no rank shared its memory; what is not written to takes no memory. */
+/* As if no rank shared its memory: pages that are not written need no memory. */
 static size_t received_bytes(const struct ranks_reduce *reduce, const struct bucket *bucket)
 {
     return reduce->term_count * part_of(reduce, bucket, ranks_rank(reduce->ranks)).count * sizeof(float);
@@ -528,7 +535,7 @@ static void place_exchanges(struct ranks_reduce *reduce)
     const struct buckets *const buckets = &reduce->rendezvous.buckets;
     char *at = reduce->received;
     for (uint32_t b = 0; b < buckets->count; b++) {
-        reduce->before[b] = floats_before(buckets, b);
+        reduce->floats_before[b] = count_before(buckets, b);
         struct exchange *const exchange = &reduce->exchanges[b];
         exchange->job.advance = advance;
         exchange->reduce = reduce;
@@ -542,16 +549,16 @@ static void place_exchanges(struct ranks_reduce *reduce)
 static int open_memory(struct ranks_reduce *reduce)
 {
     const struct buckets *const buckets = &reduce->rendezvous.buckets;
-    const size_t floats = floats_before(buckets, buckets->count) * places_of(reduce, ranks_rank(reduce->ranks)) * COPIES;
+    const size_t floats = count_before(buckets, buckets->count) * buffers_of(reduce, ranks_rank(reduce->ranks)) * COPIES;
     return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
-/* The most messages of a round of the bucket. */
-static size_t count_messages(const struct ranks_reduce *reduce, const struct bucket *bucket)
+/* The most requests of a round of the bucket. */
+static size_t count_requests(const struct ranks_reduce *reduce, const struct bucket *bucket)
 {
     const size_t others = ranks_size(reduce->ranks) - 1, own = own_terms(reduce).count;
     const size_t collecting = reduce->term_count - own + own * others;
-    const size_t part_bytes = (bucket->count / ranks_size(reduce->ranks) + 2 * SHARE_ALIGN) * sizeof(float);
+    const size_t part_bytes = (bucket->count / ranks_size(reduce->ranks) + 2 * PART_ALIGN) * sizeof(float);
     return (collecting > 2 * others ? collecting : 2 * others) * (part_bytes / MESSAGE_BYTES + 1);
 }
 
@@ -561,16 +568,16 @@ static int connect_exchanges(struct rendezvous *rendezvous)
     const struct buckets *const buckets = &rendezvous->buckets;
     size_t bytes = 1;
     for (uint32_t b = 0; b < buckets->count; b++) {
-        const size_t messages = count_messages(reduce, &buckets->bucket[b]);
-        reduce->messages_max = messages > reduce->messages_max ? messages : reduce->messages_max;
+        const size_t requests = count_requests(reduce, &buckets->bucket[b]);
+        reduce->requests_max = requests > reduce->requests_max ? requests : reduce->requests_max;
         bytes += received_bytes(reduce, &buckets->bucket[b]);
     }
     reduce->has_bf16_grads = reduce->arenas[0].bf16_grads != NULL;
-    reduce->before = calloc(buckets->count, sizeof(*reduce->before));
+    reduce->floats_before = calloc(buckets->count, sizeof(*reduce->floats_before));
     reduce->received = malloc(bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
-    reduce->messages = calloc(buckets->count * reduce->messages_max, sizeof(*reduce->messages));
-    if (reduce->before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->messages == NULL)
+    reduce->requests = calloc(buckets->count * reduce->requests_max, sizeof(*reduce->requests));
+    if (reduce->floats_before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->requests == NULL)
         return -ENOMEM;
     place_exchanges(reduce);
     return open_memory(reduce);
@@ -593,11 +600,11 @@ static const struct rendezvous_ops in_pinned_memory = {
 
 static void release(struct ranks_reduce *reduce)
 {
-    free(reduce->messages);
+    free(reduce->requests);
     free(reduce->exchanges);
     free(reduce->received);
-    free(reduce->before);
-    free(reduce->of);
+    free(reduce->floats_before);
+    free(reduce->terms_of);
     free(reduce->terms);
     free(reduce->arenas);
     free(reduce);
@@ -613,8 +620,8 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->run = spec->towers;
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
-    reduce->of = calloc(ranks_size(spec->ranks), sizeof(*reduce->of));
-    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->of == NULL ? -ENOMEM : 0;
+    reduce->terms_of = calloc(ranks_size(spec->ranks), sizeof(*reduce->terms_of));
+    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->terms_of == NULL ? -ENOMEM : 0;
     if (rc == 0)
         rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, spec->here);
     if (rc != 0) {
@@ -626,7 +633,7 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     return 0;
 }
 
-/* Messages to its memory may be in flight. */
+/* If jobs were abandoned, messages to its memory may be in flight, so it is not freed. */
 static void ranks_close_reduce(struct reduce *base)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
@@ -648,7 +655,7 @@ static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_m
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, tower, member, buckets);
 }
 
-/* After a failure nothing may write to the arenas any more. */
+/* After a cancel the tower closes its arenas soon, so no exchange may write to them any more. */
 static void ranks_leave(struct reduce *base, uint32_t tower)
 {
     (void)tower;
@@ -657,14 +664,14 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
         (void)ranks_abandon_jobs(reduce->ranks);
 }
 
-/* What connect_exchanges allocates, shared among the towers of this process. */
+/* A part of what connect_exchanges allocates: that of one tower of this process. */
 static size_t ranks_host_bytes(const struct reduce *base, size_t floats, bool has_bf16_grads)
 {
     const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
     const uint32_t ranks = ranks_size(reduce->ranks), remote = ranks - ranks_local_size(reduce->ranks);
-    const size_t received = reduce->term_count * (floats / ranks + SHARE_ALIGN) * remote / ranks;
-    const size_t places = own_terms(reduce).count + has_bf16_grads;     /* places_of, when that is known */
-    return (places * COPIES * floats + received) * sizeof(float) / reduce->here.count;
+    const size_t received = reduce->term_count * (floats / ranks + PART_ALIGN) * remote / ranks;
+    const size_t buffers = own_terms(reduce).count + has_bf16_grads;    /* buffers_of, which is not known yet */
+    return (buffers * COPIES * floats + received) * sizeof(float) / reduce->here.count;
 }
 
 static int ranks_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)

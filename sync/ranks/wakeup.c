@@ -1,4 +1,4 @@
-/* Doorbells of ranks on a host. */
+/* Waking the communication threads of ranks on this host. */
 #include "sync/ranks/wakeup.h"
 
 #include <errno.h>
@@ -10,16 +10,16 @@
 
 #include "stage/clock.h"
 
-/* In memory that other ranks share. */
+/* In shared memory. */
 struct wakeup_flag {
-    atomic_uint count;                  /* of rings; the futex */
-    atomic_uint is_sleeping;            /* 1: its owner sleeps until the count changes */
-    atomic_uint message;                   /* announced */
+    atomic_uint count;                  /* of wake-ups; the futex */
+    atomic_uint is_sleeping;            /* 1: its owner sleeps, or is about to, until the count changes */
+    atomic_uint announced;              /* messages to its owner */
 };
 
 struct wakeup {
     struct ranks *ranks;
-    struct rank_memory *memory;         /* a wakeup_flag */
+    struct rank_memory *memory;         /* a wakeup_flag in each rank */
 };
 
 int wakeup_open(struct wakeup **wakeup_out, struct ranks *ranks)
@@ -65,13 +65,13 @@ bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank)
     return flag_of(wakeup, rank) != NULL;
 }
 
-/* Either the sleeper sees the new count, or this sees that it sleeps: both look after they have written. */
+/* Both sides write before they read, so either the sleeper reads the new count, or this reads that it is sleeping. */
 void wakeup_send(struct wakeup *wakeup, uint32_t rank)
 {
-    struct wakeup_flag *const wakeup_flag = flag_of(wakeup, rank);
-    atomic_fetch_add(&wakeup_flag->count, 1);
-    if (atomic_load(&wakeup_flag->is_sleeping) != 0)
-        (void)syscall(SYS_futex, &wakeup_flag->count, FUTEX_WAKE, 1, NULL, NULL, 0);
+    struct wakeup_flag *const flag = flag_of(wakeup, rank);
+    atomic_fetch_add(&flag->count, 1);
+    if (atomic_load(&flag->is_sleeping) != 0)
+        (void)syscall(SYS_futex, &flag->count, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 uint32_t wakeup_count(const struct wakeup *wakeup)
@@ -90,10 +90,10 @@ void wakeup_sleep(struct wakeup *wakeup, uint32_t seen, uint64_t due_ns)
 
 void wakeup_announce(struct wakeup *wakeup, uint32_t rank)
 {
-    atomic_fetch_add(&flag_of(wakeup, rank)->message, 1);
+    atomic_fetch_add(&flag_of(wakeup, rank)->announced, 1);
 }
 
 uint32_t wakeup_announced(const struct wakeup *wakeup)
 {
-    return atomic_load(&own_flag(wakeup)->message);
+    return atomic_load(&own_flag(wakeup)->announced);
 }

@@ -158,7 +158,7 @@ stands_still() {
     esac
     case $3 in
         start) expect_err "MPI_Init has not returned for $deadline s .sync.deadline.|rank . .*has been silent" ;;
-        *) expect_err "rank $2 \([^ ]+\) has been silent for $deadline s \(sync\.deadline\): the last that was heard of it: " ;;
+        *) expect_err "rank $2 \([^ ]+\) has been silent for $deadline s \(sync\.deadline\); last heartbeat: " ;;
     esac
     deadline=60
 }

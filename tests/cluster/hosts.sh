@@ -95,7 +95,7 @@ for mpi in $mpis; do
     host_unplug 2
     await both_ended
     both_ended || { fail 'it does not end'; finish; }
-    expect_silence h1 'rank 1 .h2. has been silent for 2 s .sync.deadline.: the last that was heard of it: .*here: .*, step [0-9]+'
-    expect_silence h2 'rank 0 .h1. has been silent for 2 s .sync.deadline.: the last that was heard of it: .*here: .*, step [0-9]+'
+    expect_silence h1 'rank 1 .h2. has been silent for 2 s .sync.deadline.; last heartbeat: .*here: .*, step [0-9]+'
+    expect_silence h2 'rank 0 .h1. has been silent for 2 s .sync.deadline.; last heartbeat: .*here: .*, step [0-9]+'
 done
 finish

@@ -1,15 +1,14 @@
-/* Checkpoints of a run of several processes: what these tell each other (sync/ranks/ranks.h). Rank 0 writes. After every
- * batch with snapshots it decides whether it saves them; the others then send those of their towers, or drop them. They
- * send parts, each when rank 0 asks for it, so that it never holds more than one.
+/* Checkpoints of a run of several processes: what these tell each other (sync/ranks/ranks.h). Rank 0 writes. After
+ * every batch with snapshots it decides whether it saves them; the others then send those of their towers, or drop
+ * them. They send parts, each when rank 0 asks for it, so that it never holds more than one.
  *
  * Who waits for whom, so that all go on:
  * - main of another rank, with the snapshots of a batch, for the decision of rank 0's main, which has the reports of
- *   that batch by then: they were sent before anybody waited;
+ * that batch by then: they were sent before anybody waited;
  * - main of any rank for its own saving thread, when two checkpoints are not finished yet;
- * - rank 0's saving thread for those of the others, and these for it; both take checkpoints in the order of batches, and
- *   neither waits for a main or a tower;
- * - towers for their snapshots, which saving threads return.
- * All these waits end when a rank fails. */
+ * - rank 0's saving thread for those of the others, and these for it; both take checkpoints in the order of batches,
+ * and neither waits for a main or a tower;
+ * - towers for their snapshots, which saving threads return. All these waits end when a rank fails. */
 #ifndef PIPETRAIN_CHECKPOINT_TRANSFER_H
 #define PIPETRAIN_CHECKPOINT_TRANSFER_H
 

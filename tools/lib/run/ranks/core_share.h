@@ -1,5 +1,5 @@
-/* Which ranks of a host may run on the same cores, so that each takes a share of them. A launcher may bind ranks to cores
- * of their own, to some that several of them share, or to none. Used by main only. */
+/* Which ranks of a host may run on the same cores, so that each takes a share of them. A launcher may bind ranks to
+ * cores of their own, to some that several of them share, or to none. Used by main only. */
 #ifndef PIPETRAIN_CORE_SHARE_H
 #define PIPETRAIN_CORE_SHARE_H
 
@@ -23,8 +23,8 @@ struct core_share { uint32_t rank, ranks, quota_ranks; };
 
 /* The share of user `index` of `count`. */
 struct core_share core_share_of(const struct core_user *users, uint32_t count, uint32_t index);
-/* All ranks together: set core_rank, core_ranks and quota_ranks of the settings. Waits for all ranks. 0, or an exit code after a
- * message, or when a rank has failed. Does nothing where `ranks` is NULL. */
+/* All ranks together: set core_rank, core_ranks and quota_ranks of the settings. Waits for all ranks. 0, or an exit
+ * code after a message, or when a rank has failed. Does nothing where `ranks` is NULL. */
 int core_share_agree(struct ranks *ranks, struct settings *settings);
 
 #endif

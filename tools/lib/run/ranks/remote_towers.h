@@ -27,9 +27,9 @@ void remote_towers_close(struct remote_towers *remote);
 
 /* Main only: the first batches may begin. */
 void remote_towers_go(struct remote_towers *remote);
-/* Main of rank 0: wait for the reports of the other ranks' towers for batch `number`, and fill in reports[towers here ..
- * towers of the run), which are lent until the next call; then allow more batches. 0, or -ECANCELED when a rank
- * failed. */
+/* Main of rank 0: wait for the reports of the other ranks' towers for batch `number`, and fill in reports[towers
+ * here .. towers of the run), which are lent until the next call; then allow more batches. 0, or -ECANCELED when a
+ * rank failed. */
 int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct step_report **reports);
 /* Main of another rank: send the reports of its own towers. 0 or a negative errno. */
 int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports);

@@ -16,9 +16,9 @@
  * launcher started, before ranks are opened. 0, or an exit code after a message. */
 int startup_begin(uint32_t rank);
 
-/* Wait for all ranks, and return what all of them return. code: the exit code that this rank would end with; 0: it can
- * go on. facts: lines "key<TAB>value" (startup_report.h); NULL: none. Rank 0 prints; those who held messages continue to.
- * ranks_failure_code when a rank failed meanwhile. */
+/* Wait for all ranks, and return what all of them return. code: the exit code that this rank would end with; 0: it
+ * can go on. facts: lines "key<TAB>value" (startup_report.h); NULL: none. Rank 0 prints; those who held messages
+ * continue to. ranks_failure_code when a rank failed meanwhile. */
 int startup_check(struct ranks *ranks, int code, const char *facts);
 
 /* The start is over, well or not: print what is still held, and later messages directly. A rank other than 0 prints
@@ -38,8 +38,8 @@ struct startup_facts {
     const struct device_plan *plan;
 };
 int startup_facts_write(const struct startup_facts *facts, char **text_out);
-/* Two more, in `text`: hashes of how a tower stores its weights, which are summed as they are stored, and of the weights
- * as the run begins. 0, -ENOMEM, or a negative errno of the device. */
+/* Two more, in `text`: hashes of how a tower stores its weights, which are summed as they are stored, and of the
+ * weights as the run begins. 0, -ENOMEM, or a negative errno of the device. */
 #define STARTUP_WEIGHTS_BYTES 128u
 int startup_weights_facts(struct tower *tower, char text[STARTUP_WEIGHTS_BYTES]);
 /* Agree on these facts. A rank with a code has none. */

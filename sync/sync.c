@@ -1,5 +1,5 @@
-/* The parts that modes are made of: the arenas of a tower that are reduced across towers and their buckets, reduction and
- * update of a bucket, and means. Called by modes.c, and by the trainer to open and close a tower and to sum the
+/* The parts that modes are made of: the arenas of a tower that are reduced across towers and their buckets, reduction
+ * and update of a bucket, and means. Called by modes.c, and by the trainer to open and close a tower and to sum the
  * statistics of slices (train.slices). */
 #include "sync/sync.h"
 

@@ -279,8 +279,8 @@ static int report_copies(const struct dataset *dataset)
         log_escape(dataset->paths[order[i]], strlen(dataset->paths[order[i]]), copy, sizeof(copy));
     }
     if (copies > 0)
-        log_message(LOG_RUN, "%s: %" PRIu32 " shard%s the same records as another one, such as %s and %s: they are used "
-                    "twice", dataset->options.what, copies, copies == 1 ? " holds" : "s hold", first, copy);
+        log_message(LOG_RUN, "%s: %" PRIu32 " shard%s the same records as another one, such as %s and %s: they are "
+                    "used twice", dataset->options.what, copies, copies == 1 ? " holds" : "s hold", first, copy);
     free(order);
     return 0;
 }

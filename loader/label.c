@@ -273,8 +273,8 @@ static int report_kind(const struct label_format *format, const char *key, const
                  "feature '%s' holds %s, as many as classes, but not one 1 and zeros", key, holds);
     else if (is_one_hot_bytes(feature))
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %s, one of them 1 and the others 0: a one-hot label as bytes: write it as a list of "
-                 "%zu integers, or as one integer", key, holds, feature->byte_count);
+                 "feature '%s' holds %s, one of them 1 and the others 0: a one-hot label as bytes: write it as a list "
+                 "of %zu integers, or as one integer", key, holds, feature->byte_count);
     else if (format->ops == NULL || format->ops->read == read_integer)
         snprintf(problem->text, problem->text_size, "feature '%s' holds %s, one integer label is needed", key, holds);
     else

@@ -88,8 +88,8 @@ void set_names_describe(const struct set_names *names, char *text_out, size_t te
     if (are_numbers_in_another_order(&names->names)) {
         class_names_describe(&names->names, text_out, text_size);
         const size_t used = strlen(text_out);
-        snprintf(text_out + used, text_size - used, " (numbers that are not their labels: name folders 00, 01, ..., with "
-                 "equally many digits, and convert them again)");
+        snprintf(text_out + used, text_size - used, " (numbers that are not their labels: name folders 00, 01, ..., "
+                 "with equally many digits, and convert them again)");
     } else if (names->names.count > 0)
         class_names_describe(&names->names, text_out, text_size);
     else

@@ -112,8 +112,8 @@ static int choose_between_processes(const char *name, const struct reduce_towers
         return unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto or "
                                       "host", name);
     if (towers->has_owners)
-        return unsupported_reason_set(reason, -EINVAL, "reduce", "a parameter server is not shared by several processes: "
-                                      "use sync.mode = replicated");
+        return unsupported_reason_set(reason, -EINVAL, "reduce", "a parameter server is not shared by several "
+                                      "processes: use sync.mode = replicated");
     *ops_out = &reduce_ranks_ops;
     return 0;
 }
@@ -130,8 +130,8 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
         if (!is_named(ops, name))
             continue;
         if (towers->has_owners && !ops->knows_owners) {
-            rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter server "
-                                        "needs: use auto, peer or host", ops->name);
+            rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter "
+                                        "server needs: use auto, peer or host", ops->name);
             continue;
         }
         rc = ops->supports(towers, reason);

@@ -176,7 +176,8 @@ static size_t find_literal(const char *pattern)
 static bool explain_literal(const char *pattern, char *text, size_t text_size)
 {
     const size_t end = find_literal(pattern);
-    size_t length = (size_t)snprintf(text, text_size, "; * ? [ and \\ are special in a pattern: for the name itself write ");
+    size_t length =
+        (size_t)snprintf(text, text_size, "; * ? [ and \\ are special in a pattern: for the name itself write ");
     if (end == 0)
         return false;
     for (size_t i = 0; pattern[i] != '\0' && length + 3 < text_size; i++) {

@@ -359,7 +359,8 @@ static int report_empty(const char *folder, const char *what, struct text *probl
     char line[PATH_MAX + 256], folders[PATH_MAX] = "", pattern[NAME_MAX + 2];
     find_other_names(folder, pattern, sizeof(pattern));
     if (pattern[0] != '\0')
-        snprintf(folders, sizeof(folders), "; name others by a glob: '%.*s/%s'", PATH_MAX - 64 - NAME_MAX, folder, pattern);
+        snprintf(folders, sizeof(folders), "; name others by a glob: '%.*s/%s'", PATH_MAX - 64 - NAME_MAX, folder,
+                 pattern);
     else
         describe_folders(folder, folders, sizeof(folders));
     snprintf(line, sizeof(line), "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN)%s; "

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The folder of the file at `path`, "." where the path has no slash, and the file's name, which is a part of `path`. 0 or
- * -ENAMETOOLONG. */
+/* The folder of the file at `path`, "." where the path has no slash, and the file's name, which is a part of `path`. 0
+ * or -ENAMETOOLONG. */
 int folder_of_file(const char *path, char *folder_out, size_t folder_size, const char **name_out);
 
 /* Make the folder `path` and its missing parents. 0, with the length of the prefix of `path` that names the topmost

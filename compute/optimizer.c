@@ -185,22 +185,52 @@ static void correct_adamw(const struct optimizer *optimizer, const struct optimi
 }
 
 static const struct rule {
+    const char *name, *keys;    /* optimizer.h */
+    struct optimizer_usual usual;
+    bool adapts;
     uint32_t state_count;
     float starts[OPTIMIZER_STATES_MAX];
     void (*correct)(const struct optimizer *optimizer, const struct optimizer_step *step,
                     struct optimizer_numbers *numbers);     /* NULL: the numbers are the optimizer's */
     void (*run)(const struct optimizer_numbers *numbers, const struct optimizer_range *range);
 } rules[OPTIMIZER_KIND_COUNT] = {
-    [OPTIMIZER_SGD] = { 0, { 0 }, NULL, run_sgd },
-    [OPTIMIZER_MOMENTUM] = { 1, { 0 }, NULL, run_momentum },
-    [OPTIMIZER_NESTEROV] = { 1, { 0 }, NULL, run_nesterov },
-    [OPTIMIZER_ADADELTA] = { 2, { 0 }, NULL, run_adadelta },
-    [OPTIMIZER_RMSPROP] = { 2, { 1.0f, 0 }, NULL, run_rmsprop },
-    [OPTIMIZER_RMSPROP_KERAS] = { 1, { 0 }, NULL, run_rmsprop_keras },
-    [OPTIMIZER_ADAM] = { 2, { 0 }, correct_adam, run_adam },
-    [OPTIMIZER_ADAMW] = { 2, { 0 }, correct_adamw, run_adam },
-    [OPTIMIZER_LARS] = { 1, { 0 }, NULL, run_lars },
+    [OPTIMIZER_SGD] = { "sgd", "", .usual = { .learning_rate = 0.01 }, .run = run_sgd },
+    [OPTIMIZER_MOMENTUM] = { "momentum", "momentum", .usual = { .learning_rate = 0.01 },
+                             .state_count = 1, .run = run_momentum },
+    [OPTIMIZER_NESTEROV] = { "nesterov", "momentum", .usual = { .learning_rate = 0.01 },
+                             .state_count = 1, .run = run_nesterov },
+    [OPTIMIZER_ADADELTA] = { "adadelta", "rho epsilon", .state_count = 2, .run = run_adadelta },
+    [OPTIMIZER_RMSPROP] = { "rmsprop", "momentum rho epsilon",
+                            .usual = { .learning_rate = 0.01, .rho = 0.9, .epsilon = 1 },
+                            .state_count = 2, .starts = { 1.0f }, .run = run_rmsprop },
+    [OPTIMIZER_RMSPROP_KERAS] = { "rmsprop_keras", "rho epsilon", .usual = { .learning_rate = 0.001, .rho = 0.9 },
+                                  .state_count = 1, .run = run_rmsprop_keras },
+    [OPTIMIZER_ADAM] = { "adam", "betas epsilon", .usual = { .learning_rate = 0.001 },
+                         .state_count = 2, .correct = correct_adam, .run = run_adam },
+    [OPTIMIZER_ADAMW] = { "adamw", "betas epsilon", .usual = { .learning_rate = 0.001, .weight_decay = 0.01 },
+                          .state_count = 2, .correct = correct_adamw, .run = run_adam },
+    [OPTIMIZER_LARS] = { "lars", "momentum trust", .adapts = true, .state_count = 1, .run = run_lars },
 };
+
+const char *optimizer_name(int kind)
+{
+    return kind < OPTIMIZER_KIND_COUNT ? rules[kind].name : NULL;
+}
+
+const char *optimizer_keys(int kind)
+{
+    return rules[kind].keys;
+}
+
+const struct optimizer_usual *optimizer_usual(enum optimizer_kind kind)
+{
+    return &rules[kind].usual;
+}
+
+bool optimizer_adapts(enum optimizer_kind kind)
+{
+    return rules[kind].adapts;
+}
 
 uint32_t optimizer_state_count(enum optimizer_kind kind)
 {

@@ -77,12 +77,15 @@ struct optimizer_numbers {
     double clip_norm;
 };
 
-/* Does the rule use the norms of every parameter? */
-static inline bool optimizer_adapts(enum optimizer_kind kind)
-{
-    return kind == OPTIMIZER_LARS;
-}
+/* What settings know of a rule: its name, NULL after the last; the settings that not all rules have, by their names,
+ * separated by spaces: "betas epsilon"; and its usual numbers, 0: those of the other rules. */
+struct optimizer_usual { double learning_rate, rho, epsilon, weight_decay; };
+const char *optimizer_name(int kind);
+const char *optimizer_keys(int kind);
+const struct optimizer_usual *optimizer_usual(enum optimizer_kind kind);
 
+/* Does the rule use the norms of every parameter? */
+bool optimizer_adapts(enum optimizer_kind kind);
 /* The number of state buffers of the rule: 0, 1 or 2. */
 uint32_t optimizer_state_count(enum optimizer_kind kind);
 /* The initial value of all numbers of buffer `state`. */

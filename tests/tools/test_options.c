@@ -58,7 +58,7 @@ TEST_WITH(every_row_is_complete_and_stands_with_its_section, setup, teardown)
         assert_true(strlen(option->help) > 0 && strlen(option->help) < 80);
         assert_true(option->help[strlen(option->help) - 1] != '.');
         assert_non_null(option->initial);
-        assert_true((option->type == OPTION_CHOICE) == (option->choices != NULL));
+        assert_true((option->type == OPTION_CHOICE) == (option->choices != NULL || option->choice_name != NULL));
         assert_in_range(option->effect, EFFECT_RUN, EFFECT_NONE);
     }
     assert_int_equal(section, SECTION_COUNT - 1);
@@ -571,20 +571,24 @@ TEST_WITH(distance_counts_changes_additions_drops_and_swaps, setup, teardown)
     assert_true(nearest_distance(longest, longest) == SIZE_MAX);
 }
 
+static bool is_choice(const struct option_row *option, const char *word)
+{
+    const char *name;
+    int value;
+    for (size_t i = 0; (name = option_choice_at(option, i, &value)) != NULL; i++)
+        if (strcmp(name, word) == 0)
+            return true;
+    return false;
+}
+
 static void check_values(const struct option_row *of, const char *values)
 {
     char word[PATTERN_BYTES];
-    while (patterns_next(&values, word)) {
-        const struct option_choice *choice = of->choices;
-        if (choice == NULL) {
+    while (patterns_next(&values, word))
+        if (of->type != OPTION_CHOICE)
             assert_string_equal(word, "0");             /* of a number: none */
-            continue;
-        }
-        while (choice->name != NULL && strcmp(choice->name, word) != 0)
-            choice++;
-        if (choice->name == NULL)
+        else if (!is_choice(of, word))
             fail_msg("%s is none of %s", word, of->key);
-    }
 }
 
 TEST_WITH(what_an_option_needs_are_options_and_their_values, setup, teardown)
@@ -593,7 +597,10 @@ TEST_WITH(what_an_option_needs_are_options_and_their_values, setup, teardown)
         for (size_t i = 0; i < OPTION_USES_MAX && option->uses[i].key != NULL; i++) {
             const struct option_row *const of = option_find(option->uses[i].section, option->uses[i].key);
             assert_non_null(of);
-            check_values(of, option->uses[i].values != NULL ? option->uses[i].values : "");
+            struct option_text text;
+            const char *const values = option_use_values(option, &option->uses[i], &text);
+            assert_true(values == NULL || *values != '\0');
+            check_values(of, values != NULL ? values : "");
         }
 }
 

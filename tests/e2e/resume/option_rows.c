@@ -6,16 +6,20 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
+#include "tools/lib/config/option_needs.h"
 #include "tools/lib/config/options.h"
 
 #define VALUE_BYTES 256
 
 static void other_choice(const struct option_row *option, char *text)
 {
-    const struct option_choice *choice = option->choices;
-    while (choice->name != NULL && (strcmp(choice->name, option->initial) == 0 || strcmp(choice->name, "auto") == 0))
-        choice++;
-    snprintf(text, VALUE_BYTES, "%s", choice->name != NULL ? choice->name : "");
+    const char *name;
+    int value;
+    size_t i = 0;
+    while ((name = option_choice_at(option, i, &value)) != NULL &&
+           (strcmp(name, option->initial) == 0 || strcmp(name, "auto") == 0))
+        i++;
+    snprintf(text, VALUE_BYTES, "%s", name != NULL ? name : "");
 }
 
 static void other_whole_number(const struct option_row *option, int64_t initial, char *text)
@@ -68,8 +72,10 @@ static void print_context(const struct option_row *option, const struct settings
 {
     for (const struct option_use *use = option->uses; use < option->uses + OPTION_USES_MAX && use->key != NULL; use++) {
         char value[VALUE_BYTES];
-        if (use->values != NULL)
-            snprintf(value, sizeof(value), "%.*s", (int)strcspn(use->values, " "), use->values);
+        struct option_text text;
+        const char *const values = option_use_values(option, use, &text);
+        if (values != NULL)
+            snprintf(value, sizeof(value), "%.*s", (int)strcspn(values, " "), values);
         else
             other_value(option_find(use->section, use->key), settings, value);
         printf(" %s.%s=%s", section_name(use->section), use->key, value);

@@ -17,25 +17,41 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static bool is_fulfilled(const struct option_use *use, const struct settings *settings)
+const char *option_use_values(const struct option_row *option, const struct option_use *use, struct option_text *text)
 {
     const struct option_row *const of = option_find(use->section, use->key);
-    struct option_text text;
-    return use->values != NULL ? has_word(use->values, option_format(of, settings, &text))
-                               : !option_is_default(of, settings);
+    const char *name;
+    size_t used = 0;
+    int choice;
+    if (use->keys_of == NULL)
+        return use->values;
+    *text->text = '\0';
+    for (size_t i = 0; (name = option_choice_at(of, i, &choice)) != NULL; i++)
+        if (has_word(use->keys_of(choice), option->key))
+            used += (size_t)snprintf(text->text + used, sizeof(text->text) - used, "%s%s", used > 0 ? " " : "", name);
+    return text->text;
+}
+
+static bool is_fulfilled(const struct option_row *option, const struct option_use *use, const struct settings *settings)
+{
+    const struct option_row *const of = option_find(use->section, use->key);
+    struct option_text text, all;
+    const char *const values = option_use_values(option, use, &all);
+    return values != NULL ? has_word(values, option_format(of, settings, &text)) : !option_is_default(of, settings);
 }
 
 bool option_is_used(const struct option_row *option, const struct settings *settings)
 {
     for (size_t i = 0; i < OPTION_USES_MAX && option->uses[i].key != NULL; i++)
-        if (!is_fulfilled(&option->uses[i], settings))
+        if (!is_fulfilled(option, &option->uses[i], settings))
             return false;
     return true;
 }
 
 bool option_is_for(const struct option_row *option, const char *value)
 {
-    return option->uses[0].key != NULL && has_word(option->uses[0].values, value);
+    struct option_text text;
+    return option->uses[0].key != NULL && has_word(option_use_values(option, &option->uses[0], &text), value);
 }
 
 /* "adam adamw" -> "only adam and adamw use it". */
@@ -55,17 +71,18 @@ static void warn(const struct option_row *row, const struct option_use *use, con
     const struct option_origin *const origin = &settings->origins[option_index(row)];
     const char *const section = section_name(use->section);
     char where[300], users[160];
-    struct option_text value, other;
+    struct option_text value, other, all;
+    const char *const values = option_use_values(row, use, &all);
     if (origin->origin == ORIGIN_COMMAND)
         snprintf(where, sizeof(where), "--set %s.%s", section_name(row->section), row->key);
     else
         snprintf(where, sizeof(where), "%.256s:%u: %s", settings->config_path, (unsigned)origin->line, row->key);
-    if (use->values == NULL) {
+    if (values == NULL) {
         log_message(LOG_RUN, "%s = %.*s has no effect without %s.%s", where, VALUE_BYTES,
                     option_format(row, settings, &value), section, use->key);
         return;
     }
-    list_users(use->values, users, sizeof(users));
+    list_users(values, users, sizeof(users));
     log_message(LOG_RUN, "%s = %.*s has no effect with %s.%s = %s; %s", where, VALUE_BYTES,
                 option_format(row, settings, &value), section, use->key, option_format(of, settings, &other),
                 users);
@@ -87,7 +104,7 @@ void option_needs_warn(const struct settings *settings)
         if (settings->origins[option_index(row)].origin <= ORIGIN_MODEL || option_is_default(row, settings))
             continue;
         for (size_t i = 0; i < OPTION_USES_MAX && row->uses[i].key != NULL; i++)
-            if (!is_fulfilled(&row->uses[i], settings))
+            if (!is_fulfilled(row, &row->uses[i], settings))
                 warn(row, &row->uses[i], settings);
     }
 }

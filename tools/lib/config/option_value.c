@@ -147,16 +147,24 @@ static int parse_yes_no(const struct option_row *option, struct settings *settin
     return 0;
 }
 
+const char *option_choice_at(const struct option_row *option, size_t i, int *value_out)
+{
+    *value_out = option->choice_name != NULL ? (int)i : option->choices[i].value;
+    return option->choice_name != NULL ? option->choice_name((int)i) : option->choices[i].name;
+}
+
 static int parse_choice(const struct option_row *option, struct settings *settings, const char *value,
                         char *problem_out, size_t problem_size)
 {
     struct nearest nearest = { .name = value };
-    for (const struct option_choice *choice = option->choices; choice->name != NULL; choice++) {
-        if (strcmp(choice->name, value) == 0) {
-            memcpy(option_field(option, settings), &choice->value, sizeof(choice->value));
+    const char *name;
+    int choice;
+    for (size_t i = 0; (name = option_choice_at(option, i, &choice)) != NULL; i++) {
+        if (strcmp(name, value) == 0) {
+            memcpy(option_field(option, settings), &choice, sizeof(choice));
             return 0;
         }
-        nearest_offer(&nearest, choice->name, choice->name);
+        nearest_offer(&nearest, name, name);
     }
     char range[256], hint[64] = "";
     option_range(option, range, sizeof(range));
@@ -233,10 +241,12 @@ bool option_is_default(const struct option_row *option, const struct settings *s
 
 const char *option_choice_name(const struct option_row *option, int value)
 {
-    const struct option_choice *choice = option->choices;
-    while (choice->name != NULL && choice->value != value)
-        choice++;
-    return choice->name;
+    const char *name;
+    int choice;
+    for (size_t i = 0; (name = option_choice_at(option, i, &choice)) != NULL; i++)
+        if (choice == value)
+            return name;
+    return NULL;
 }
 
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text)
@@ -298,10 +308,12 @@ static void number_range(const struct option_row *option, char *text, size_t tex
 
 static void choice_range(const struct option_row *option, char *text, size_t text_size)
 {
+    const char *name;
     size_t used = 0;
+    int choice;
     *text = '\0';
-    for (const struct option_choice *choice = option->choices; choice->name != NULL && used < text_size; choice++)
-        used += (size_t)snprintf(text + used, text_size - used, "%s%s", used == 0 ? "" : ", ", choice->name);
+    for (size_t i = 0; (name = option_choice_at(option, i, &choice)) != NULL && used < text_size; i++)
+        used += (size_t)snprintf(text + used, text_size - used, "%s%s", used == 0 ? "" : ", ", name);
 }
 
 void option_range(const struct option_row *option, char *text, size_t text_size)

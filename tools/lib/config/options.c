@@ -12,7 +12,7 @@
 #define AT_LEAST(from) .least = (from), .most = INT64_MAX
 
 /* It has an effect only with these values of one other option. */
-#define OPTIMIZERS(values_) .uses = { { SECTION_TRAIN, "optimizer", values_ } }
+#define SOME_OPTIMIZERS .uses = { { SECTION_TRAIN, "optimizer", .keys_of = optimizer_keys } }
 #define SCHEDULES(values_) .uses = { { SECTION_TRAIN, "schedule", values_ } }
 #define MODES(values_) .uses = { { SECTION_SYNC, "mode", values_ } }
 #define KINDS(values_) .uses = { { SECTION_DEVICES, "kind", values_ } }
@@ -51,12 +51,6 @@ static const struct option_choice evaluation_choices[] = {
 static const struct option_choice filter_choices[] = {
     { "bilinear", FILTER_BILINEAR }, { "area", FILTER_AREA }, { "bicubic", FILTER_BICUBIC },
     { "nearest", FILTER_NEAREST }, { NULL, 0 }
-};
-static const struct option_choice optimizer_choices[] = {
-    { "sgd", OPTIMIZER_SGD }, { "momentum", OPTIMIZER_MOMENTUM }, { "nesterov", OPTIMIZER_NESTEROV },
-    { "adadelta", OPTIMIZER_ADADELTA }, { "rmsprop", OPTIMIZER_RMSPROP },
-    { "rmsprop_keras", OPTIMIZER_RMSPROP_KERAS }, { "adam", OPTIMIZER_ADAM }, { "adamw", OPTIMIZER_ADAMW },
-    { "lars", OPTIMIZER_LARS }, { NULL, 0 }
 };
 static const struct option_choice decay_choices[] = {
     { "no_norms", DECAY_NO_NORMS }, { "all", DECAY_ALL }, { "weights", DECAY_WEIGHTS }, { NULL, 0 }
@@ -347,7 +341,7 @@ const struct option_row option_table[] = {
       .help = "cut batches into so many slices: the same weights on 1, 2, 4, ... towers",
       .used_by = USED_WITH_EVALUATE },
     { SECTION_TRAIN, "optimizer", OPTION_CHOICE, EFFECT_RUN, .initial = "adadelta", .initial_note = "the model's",
-      .choices = optimizer_choices,
+      .choice_name = optimizer_name,
       FIELD(train.optimizer), .help = "optimizer; rmsprop is TensorFlow's",
       .other_names = "opt" },
     { SECTION_TRAIN, "learning_rate", OPTION_NUMBER, EFFECT_RUN, .initial = "1",
@@ -356,22 +350,22 @@ const struct option_row option_table[] = {
       .other_names = "lr" },
     { SECTION_TRAIN, "momentum", OPTION_NUMBER, EFFECT_RUN, .initial = "0.9", .high = 1, .high_is_open = true,
       FIELD(train.momentum), .help = "momentum, nesterov, rmsprop, lars: momentum",
-      OPTIMIZERS("momentum nesterov rmsprop lars") },
+      SOME_OPTIMIZERS },
     { SECTION_TRAIN, "rho", OPTION_NUMBER, EFFECT_RUN, .initial = "0.95",
       .initial_note = "0.95; rmsprop, rmsprop_keras 0.9",
       .high = 1, .high_is_open = true,
       FIELD(train.rho), .help = "adadelta, rmsprop, rmsprop_keras: decay of the running averages",
-      OPTIMIZERS("adadelta rmsprop rmsprop_keras") },
+      SOME_OPTIMIZERS },
     { SECTION_TRAIN, "betas", OPTION_NUMBERS, EFFECT_RUN, .initial = "0.9 0.999", .high = 1, .high_is_open = true,
       FIELD(train.betas), .help = "adam, adamw: decay of the averages of gradients and of their squares",
-      OPTIMIZERS("adam adamw") },
+      SOME_OPTIMIZERS },
     { SECTION_TRAIN, "epsilon", OPTION_NUMBER, EFFECT_RUN, .initial = "1e-08", .initial_note = "1e-08; rmsprop 1",
       .low = 1e-30, .high = 1,
       FIELD(train.epsilon), .help = "adadelta, rmsprop: added inside the square root; rmsprop_keras, adam: outside",
-      OPTIMIZERS("adadelta rmsprop rmsprop_keras adam adamw") },
+      SOME_OPTIMIZERS },
     { SECTION_TRAIN, "trust", OPTION_NUMBER, EFFECT_RUN, .initial = "0.001", .high = 1e6,
       FIELD(train.trust), .help = "LARS trust coefficient",
-      OPTIMIZERS("lars") },
+      SOME_OPTIMIZERS },
     { SECTION_TRAIN, "weight_decay", OPTION_NUMBER, EFFECT_RUN, .initial = "0",
       .initial_note = "the model's, else 0; adamw 0.01", .high = 1e6,
       FIELD(train.weight_decay), .help = "L2 penalty (adamw: decoupled weight decay)",

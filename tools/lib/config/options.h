@@ -77,7 +77,8 @@ struct option_choice { const char *name; int value; };
 struct option_use {
     enum section section;
     const char *key;            /* NULL: nothing */
-    const char *values;         /* separated by spaces; NULL: any but its default */
+    const char *values;         /* separated by spaces; NULL: any but its default, */
+    const char *(*keys_of)(int choice);         /* or those for which this has the key of the row */
 };
 
 /* All that is known of an option (struct option is that of getopt). */
@@ -92,7 +93,8 @@ struct option_row {
     int64_t least, most;        /* of integers and sizes */
     double low, high;           /* of numbers */
     bool high_is_open;          /* `high` itself is not allowed */
-    const struct option_choice *choices;        /* the last one has a NULL name */
+    const struct option_choice *choices;        /* the last one has a NULL name, */
+    const char *(*choice_name)(int choice);     /* or the names of 0, 1, ...; NULL after the last */
     size_t offset;              /* of the field in struct settings */
     const char *help;           /* one line */
     const char *other_names;    /* in other training programs or earlier versions, separated by spaces; NULL: none */
@@ -140,6 +142,8 @@ struct option_text { char text[32 * OPTION_NUMBERS_MAX]; };
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text);
 /* Is it the default? */
 bool option_is_default(const struct option_row *option, const struct settings *settings);
+/* The name and the value of choice `i` of an option, in the order of the help; NULL after the last. */
+const char *option_choice_at(const struct option_row *option, size_t i, int *value_out);
 /* The name of a value of a choice, or NULL. */
 const char *option_choice_name(const struct option_row *option, int value);
 /* The allowed values ("1 .. 1024", "full, none"), or "" for any. */

@@ -19,17 +19,6 @@
 
 /* ---- [train] ---- */
 
-/* The usual numbers of an optimizer; 0: the default of the option table. */
-static const struct usual { double learning_rate, rho, epsilon, weight_decay; } usual_table[OPTIMIZER_KIND_COUNT] = {
-    [OPTIMIZER_SGD] = { .learning_rate = 0.01 },
-    [OPTIMIZER_MOMENTUM] = { .learning_rate = 0.01 },
-    [OPTIMIZER_NESTEROV] = { .learning_rate = 0.01 },
-    [OPTIMIZER_RMSPROP] = { .learning_rate = 0.01, .rho = 0.9, .epsilon = 1 },
-    [OPTIMIZER_RMSPROP_KERAS] = { .learning_rate = 0.001, .rho = 0.9 },
-    [OPTIMIZER_ADAM] = { .learning_rate = 0.001 },
-    [OPTIMIZER_ADAMW] = { .learning_rate = 0.001, .weight_decay = 0.01 },
-};
-
 static void use_number(struct settings *settings, const char *key, double usual, double *field)
 {
     if (usual != 0 && settings_origin(settings, SECTION_TRAIN, key)->origin == ORIGIN_DEFAULT)
@@ -39,7 +28,7 @@ static void use_number(struct settings *settings, const char *key, double usual,
 static void use_usual(struct settings *settings)
 {
     struct train_settings *const train = &settings->train;
-    const struct usual *const usual = &usual_table[train->optimizer];
+    const struct optimizer_usual *const usual = optimizer_usual(train->optimizer);
     use_number(settings, "learning_rate", usual->learning_rate, &train->learning_rate);
     use_number(settings, "rho", usual->rho, &train->rho);
     use_number(settings, "epsilon", usual->epsilon, &train->epsilon);

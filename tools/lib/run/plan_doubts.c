@@ -327,7 +327,7 @@ static bool is_decay_too_large(const struct doubts *doubts, char *words)
 static bool are_betas_swapped(const struct doubts *doubts, char *words)
 {
     const struct train_settings *const train = &doubts->settings->train;
-    const bool are_used = train->optimizer == OPTIMIZER_ADAM || train->optimizer == OPTIMIZER_ADAMW;
+    const bool are_used = option_is_used(option_find(SECTION_TRAIN, "betas"), doubts->settings);
     if (!are_used || train->betas.value[0] <= train->betas.value[1] || !is_train_set(doubts, "betas"))
         return false;
     snprintf(words, LINE_BYTES, "train.betas = %g %g: the average of squares is shorter than that of gradients; usual is "
@@ -377,8 +377,7 @@ static bool is_average_short(const struct doubts *doubts, char *words)
 static bool is_rho_small(const struct doubts *doubts, char *words)
 {
     const struct train_settings *const train = &doubts->settings->train;
-    const bool is_used = train->optimizer == OPTIMIZER_ADADELTA || train->optimizer == OPTIMIZER_RMSPROP ||
-                         train->optimizer == OPTIMIZER_RMSPROP_KERAS;
+    const bool is_used = option_is_used(option_find(SECTION_TRAIN, "rho"), doubts->settings);
     if (!is_used || train->rho >= 0.5 || !is_train_set(doubts, "rho"))
         return false;
     snprintf(words, LINE_BYTES, "train.rho = %g: this share of the running averages stays at each step; usual is 0.9 or "

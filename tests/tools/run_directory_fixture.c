@@ -61,7 +61,7 @@ int run_fixture_put(struct run_directory *directory, const char *file, const cha
 {
     const struct file_part parts[] = { { text, strlen(text) / 2 },
                                        { text + strlen(text) / 2, strlen(text) - strlen(text) / 2 } };
-    return run_directory_write(directory, file, parts, 2);
+    return whole_file_write(run_directory_fd(directory), file, parts, 2);
 }
 
 size_t run_fixture_text(const char *path, char *text_out)

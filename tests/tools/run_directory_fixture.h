@@ -18,7 +18,7 @@ struct run_directory *run_fixture_begin(const char *name, const char *dir);
 /* The error of opening one, and its text in RUN_TEXT_BYTES. */
 int run_fixture_refuse(const char *dir, char *problem_out);
 
-/* run_directory_write of a text in two parts. */
+/* Write a text in two parts to the directory. */
 int run_fixture_put(struct run_directory *directory, const char *file, const char *text);
 /* The text of a file, in RUN_TEXT_BYTES, and how long it is; 0 where there is no file. */
 size_t run_fixture_text(const char *path, char *text_out);

@@ -18,6 +18,7 @@
 #include "tests/tools/run_directory_fixture.h"
 #include "tools/lib/results/checkpoint_reader.h"
 #include "tools/lib/results/checkpoint_writer.h"
+#include "tools/lib/results/file_list.h"
 
 enum { TOWERS = 2, TEXT_BYTES = 8192 };
 
@@ -161,7 +162,7 @@ static void check_round_trip(bool weights_differ)
         tower_fixture_train_once(&fixture, d, 200);
     }
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    const struct checkpoint_mark *const mark = checkpoint_reader_mark(reader);
+    const struct checkpoint_mark *const mark = &reader->mark;
     assert_int_equal(mark->position.epoch, 3);
     assert_int_equal(mark->position.step, 12);
     assert_int_equal(mark->position.evaluated, 2);
@@ -169,8 +170,8 @@ static void check_round_trip(bool weights_differ)
     assert_int_equal(mark->lines_bytes[RUN_QUARANTINE], 22);
     assert_string_equal(mark->sums, "1 2 3");
     assert_string_equal(mark->progress, "4 5");
-    assert_string_equal(checkpoint_reader_settings(reader), "a = 1\nb = \"2\"\n");
-    assert_int_equal(checkpoint_reader_towers(reader), TOWERS);
+    assert_string_equal(reader->settings, "a = 1\nb = \"2\"\n");
+    assert_int_equal(reader->towers, TOWERS);
     for (uint32_t d = 0; d < TOWERS; d++) {
         assert_int_equal(checkpoint_reader_write(reader, fixture.stands[d].tower, d, TOWERS, &problem), 0);
         float *const after = numbers_of(&fixture, d, &count);
@@ -395,9 +396,9 @@ static void assert_found(struct fixture *fixture, uint64_t step, const char *how
 {
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    if (checkpoint_reader_find(&reader, run_directory_path(fixture->directory), &problem) != 0)
+    if (checkpoint_reader_find(&reader, run_directory_path(fixture->directory), UINT64_MAX, &problem) != 0)
         fail_msg("%s at byte %zu: nothing was found", how, at);
-    if (checkpoint_reader_mark(reader)->position.step != step)
+    if (reader->mark.position.step != step)
         fail_msg("%s at byte %zu: the damaged state was taken", how, at);
     checkpoint_reader_close(reader);
 }
@@ -449,16 +450,16 @@ TEST_WITH(the_newest_that_is_whole_is_found, fixture_folder_make, fixture_folder
     char text[TEXT_BYTES];
     fixture_open(&fixture, false);
     const char *const folder_path = run_directory_path(fixture.directory);
-    assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), -ENOENT);
-    assert_int_equal(checkpoint_reader_find(&reader, "/nowhere", &problem), -ENOENT);
+    assert_int_equal(checkpoint_reader_find(&reader, folder_path, UINT64_MAX, &problem), -ENOENT);
+    assert_int_equal(checkpoint_reader_find(&reader, "/nowhere", UINT64_MAX, &problem), -ENOENT);
     save(&fixture, 9, 3);
     save(&fixture, 10, 3);
     fixture_write(save(&fixture, 100, 3), "x", 1);
     capture_begin(&capture);
-    assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), 0);
+    assert_int_equal(checkpoint_reader_find(&reader, folder_path, UINT64_MAX, &problem), 0);
     capture_end(&capture, text, sizeof(text));
     assert_non_null(strstr(text, "checkpoint-00000100.safetensors: is not a safetensors file: skipped"));
-    assert_int_equal(checkpoint_reader_mark(reader)->position.step, 10);
+    assert_int_equal(reader->mark.position.step, 10);
     checkpoint_reader_close(reader);
     fixture_close(&fixture);
 }
@@ -527,9 +528,9 @@ TEST_WITH(the_best_state_is_a_file_of_its_own, fixture_folder_make, fixture_fold
     save(&fixture, 8, 1);
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(fixture.directory));
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    assert_int_equal(checkpoint_reader_mark(reader)->position.step, 7);
+    assert_int_equal(reader->mark.position.step, 7);
     checkpoint_reader_close(reader);
-    run_directory_keep(fixture.directory, checkpoint_best_number, 0, 0);
+    file_list_keep(run_directory_fd(fixture.directory), checkpoint_best_number, 0, 0);
     assert_true(access(path, F_OK) != 0 && is_there(&fixture, 8));
     fixture_close(&fixture);
 }

@@ -131,7 +131,7 @@ TEST(a_full_disk_leaves_the_earlier_file)
     struct run_directory *directory = run_fixture_begin("limited", "limited");
     assert_int_equal(run_fixture_put(directory, "file", "the content"), 0);
     limit_files(1000, &before);
-    const int rc = run_directory_write(directory, "file", &(struct file_part){ much, sizeof(much) }, 1);
+    const int rc = whole_file_write(run_directory_fd(directory), "file", &(struct file_part){ much, sizeof(much) }, 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(rc, -EFBIG);
     assert_true(run_fixture_holds("limited", "file", "the content"));

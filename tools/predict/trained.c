@@ -54,10 +54,10 @@ static int find_in(const char *folder, char path_out[PATH_MAX])
     int rc = name_weights(folder, path_out);
     if (rc != 0 || access(path_out, F_OK) == 0)
         return rc;
-    rc = checkpoint_reader_find(&state, folder, &problem);
+    rc = checkpoint_reader_find(&state, folder, UINT64_MAX, &problem);
     if (rc != 0)
         return rc == -ENOMEM ? rc : -ENOENT;
-    snprintf(path_out, PATH_MAX, "%s", checkpoint_reader_path(state));
+    snprintf(path_out, PATH_MAX, "%s", state->path);
     log_message(LOG_RUN, "%s has no " WEIGHTS_FILE ": using its newest checkpoint, %s", folder, path_out);
     checkpoint_reader_close(state);
     return 0;

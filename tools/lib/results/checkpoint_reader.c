@@ -20,13 +20,6 @@
 #define LENGTH_BYTES 8u
 #define PROBLEM(...) (snprintf(problem->text, sizeof(problem->text), __VA_ARGS__), -EBADMSG)
 
-struct checkpoint_reader {
-    char path[PATH_MAX];
-    struct tensor_file file;
-    struct checkpoint_mark mark;
-    uint32_t towers;
-};
-
 /* ---- verifying ---- */
 
 static int check_header(const struct checkpoint_reader *reader, struct checkpoint_problem *problem)
@@ -80,6 +73,7 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
         return PROBLEM("its " CHECKPOINT_KEY_TOWERS " is %.20s, but a run has 1 to %u towers",
                        text_of(reader, CHECKPOINT_KEY_TOWERS), CHECKPOINT_TOWERS_MAX);
     mark->position.epoch = (uint32_t)epoch;
+    reader->settings = text_of(reader, CHECKPOINT_KEY_SETTINGS);
     reader->towers = (uint32_t)towers;
     snprintf(mark->sums, sizeof(mark->sums), "%s", text_of(reader, CHECKPOINT_KEY_SUMS));
     snprintf(mark->progress, sizeof(mark->progress), "%s", text_of(reader, CHECKPOINT_KEY_PROGRESS));
@@ -136,8 +130,8 @@ static int find_before(const char *folder, uint64_t before, uint64_t *step_out)
     return 0;
 }
 
-int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
-                                  struct checkpoint_problem *problem)
+int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
+                           struct checkpoint_problem *problem)
 {
     char path[PATH_MAX], name[CHECKPOINT_FILE_BYTES];
     uint64_t step = before;
@@ -155,37 +149,6 @@ int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const c
         log_message(LOG_RUN, "%s: %s: skipped", path, problem->text);
         found = -EBADMSG;
     }
-}
-
-int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
-                           struct checkpoint_problem *problem)
-{
-    return checkpoint_reader_find_before(reader_out, folder, UINT64_MAX, problem);
-}
-
-const char *checkpoint_reader_path(const struct checkpoint_reader *reader)
-{
-    return reader->path;
-}
-
-const struct checkpoint_mark *checkpoint_reader_mark(const struct checkpoint_reader *reader)
-{
-    return &reader->mark;
-}
-
-const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const char *key)
-{
-    return safetensors_index_text(&reader->file.index, key);
-}
-
-const char *checkpoint_reader_settings(const struct checkpoint_reader *reader)
-{
-    return text_of(reader, CHECKPOINT_KEY_SETTINGS);
-}
-
-uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader)
-{
-    return reader->towers;
 }
 
 /* ---- loading towers ---- */

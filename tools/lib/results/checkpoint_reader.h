@@ -2,35 +2,33 @@
 #ifndef PIPETRAIN_CHECKPOINT_READER_H
 #define PIPETRAIN_CHECKPOINT_READER_H
 
+#include <limits.h>
+
 #include "compute/tower.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/results/checkpoint_format.h"
 
-struct checkpoint_reader;
+/* A checkpoint that is intact. */
+struct checkpoint_reader {
+    char path[PATH_MAX];
+    struct tensor_file file;
+    struct checkpoint_mark mark;
+    const char *settings;       /* the identity of the run (tools/lib/run/run_identity.h) */
+    uint32_t towers;
+};
 
 /* What is wrong with a file, in words. */
 struct checkpoint_problem { char text[512]; };
 
-/* Open the newest intact checkpoint in the folder; damaged newer ones are reported on stderr and skipped. -ENOENT:
- * there is none (or no folder); -EBADMSG: none is intact; -ENOMEM; or another negative errno: the folder cannot be
- * read. */
-int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
+/* Open the newest intact checkpoint in the folder with fewer than `before` steps (UINT64_MAX: any); damaged newer ones
+ * are reported on stderr and skipped. -ENOENT: there is none (or no folder); -EBADMSG: none is intact; -ENOMEM; or
+ * another negative errno: the folder cannot be read. */
+int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
                            struct checkpoint_problem *problem);
-/* The same among checkpoints of fewer than `before` steps. */
-int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
-                                  struct checkpoint_problem *problem);
 /* Open a file and read all of it: 0, or a negative errno with what is wrong in *problem. */
 int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem);
 /* Accepts NULL. */
 void checkpoint_reader_close(struct checkpoint_reader *reader);
-
-/* Valid as long as the reader. */
-const char *checkpoint_reader_path(const struct checkpoint_reader *reader);
-const struct checkpoint_mark *checkpoint_reader_mark(const struct checkpoint_reader *reader);
-const char *checkpoint_reader_settings(const struct checkpoint_reader *reader);
-/* The text of a key of the metadata; NULL: there is none. */
-const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const char *key);
-uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader);
 
 /* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has as many towers, the tower
  * gets its own state; else the tensors that all towers share, and of others the mean over the towers of the file. 0; -EINVAL: the file does not fit,

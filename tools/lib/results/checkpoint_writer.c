@@ -14,6 +14,7 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/thread.h"
+#include "tools/lib/results/file_list.h"
 #include "tools/lib/results/tensor_writer.h"
 
 #define OWN_TEXTS 10u           /* metadata besides hashes and those of weights */
@@ -229,7 +230,7 @@ static int prepare_newest(const struct checkpoint_writer *writer, struct run_dir
 {
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(writer->mark.position.step, name);
-    return run_directory_prepare(directory, name, writer->file.parts, writer->file.part_count);
+    return whole_file_prepare(run_directory_fd(directory), name, writer->file.parts, writer->file.part_count);
 }
 
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
@@ -244,7 +245,7 @@ int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directo
     if (rc == 0 && (files & CHECKPOINT_NEWEST) != 0)
         rc = checkpoint_writer_appear(writer, directory, keep);
     const int best_rc = (files & CHECKPOINT_BEST) != 0
-                            ? run_directory_write(directory, CHECKPOINT_BEST_FILE, writer->file.parts,
+                            ? whole_file_write(run_directory_fd(directory), CHECKPOINT_BEST_FILE, writer->file.parts,
                                                   writer->file.part_count) : 0;
     return rc != 0 ? rc : best_rc;
 }
@@ -260,9 +261,9 @@ int checkpoint_writer_appear(struct checkpoint_writer *writer, struct run_direct
 {
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(writer->mark.position.step, name);
-    const int rc = run_directory_appear(directory, name);
+    const int rc = whole_file_finish(run_directory_fd(directory), name);
     if (rc == 0)
-        run_directory_keep(directory, checkpoint_file_step, writer->mark.position.step, keep);
+        file_list_keep(run_directory_fd(directory), checkpoint_file_step, writer->mark.position.step, keep);
     return rc;
 }
 
@@ -270,7 +271,7 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
 {
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(writer->mark.position.step, name);
-    run_directory_drop(directory, name);
+    whole_file_drop(run_directory_fd(directory), name);
 }
 
 /* ---- the saving thread ---- */

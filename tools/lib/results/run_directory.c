@@ -548,32 +548,9 @@ int run_directory_begin(struct run_directory *directory)
 
 /* ---- files ---- */
 
-int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
-                        size_t count)
+int run_directory_fd(const struct run_directory *directory)
 {
-    return whole_file_write(directory->place.fd, file, parts, count);
-}
-
-int run_directory_prepare(struct run_directory *directory, const char *file, const struct file_part *parts,
-                          size_t count)
-{
-    return whole_file_prepare(directory->place.fd, file, parts, count);
-}
-
-int run_directory_appear(struct run_directory *directory, const char *file)
-{
-    return whole_file_finish(directory->place.fd, file);
-}
-
-void run_directory_drop(struct run_directory *directory, const char *file)
-{
-    whole_file_drop(directory->place.fd, file);
-}
-
-void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
-                        uint32_t keep)
-{
-    file_list_keep(directory->place.fd, number_of, number, keep);
+    return directory->place.fd;
 }
 
 uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which)

@@ -66,18 +66,7 @@ FILE *run_directory_read_lines(const struct run_directory *directory, enum run_l
 /* The first error of adding lines, or else the result of run_directory_look. No thread may be adding lines. */
 int run_directory_failed(const struct run_directory *directory);
 
-/* Write the concatenated parts as `file`: under a temporary name, synced, then renamed. Allocates nothing. 0 or a
- * negative errno. In two halves: prepare writes the temporary file, appear renames it or drop removes it; after an
- * error there is none. */
-int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
-                        size_t count);
-int run_directory_prepare(struct run_directory *directory, const char *file, const struct file_part *parts,
-                          size_t count);
-int run_directory_appear(struct run_directory *directory, const char *file);
-void run_directory_drop(struct run_directory *directory, const char *file);
-/* Of the files whose names contain a number (number_of; UINT64_MAX for other names) remove all but the `keep` largest
- * numbers up to `number`. Errors are ignored. */
-void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
-                        uint32_t keep);
+/* For files that are written to the directory atomically (stage/file/whole_file.h), or removed. */
+int run_directory_fd(const struct run_directory *directory);
 
 #endif

@@ -297,5 +297,5 @@ int weights_save(struct weights *weights, struct run_directory *directory, const
     if (rc != 0)
         return rc;
     tensor_writer_join(writer);
-    return run_directory_write(directory, file, writer->parts, writer->part_count);
+    return whole_file_write(run_directory_fd(directory), file, writer->parts, writer->part_count);
 }

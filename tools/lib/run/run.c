@@ -127,8 +127,8 @@ static int open_weights(struct run *run)
     if (*run->settings->model.weights == '\0' || run->state.is_over)
         return 0;
     if (reader != NULL)
-        return weights_use_transform(checkpoint_reader_text(reader, WEIGHTS_NET), run->settings, run->net) == 0
-                   ? 0 : out_of_memory("the model");
+        return weights_use_transform(safetensors_index_text(&reader->file.index, WEIGHTS_NET), run->settings,
+                                     run->net) == 0 ? 0 : out_of_memory("the model");
     const int code = run_weights_open(&run->initial_weights, run->settings, run->net);
     return code != 0 ? code : compare_classes(run);
 }

@@ -73,8 +73,9 @@ static bool find_begun_offset(const struct settings *settings, const char *path,
     struct checkpoint_problem problem = { "" };
     struct earlier_run ended = { .identity = NULL };
     bool is_found = false;
-    if (checkpoint_reader_find(&reader, path, &problem) == 0 || checkpoint_reader_open(&reader, path, &problem) == 0)
-        is_found = read_begun_offset(settings, checkpoint_reader_settings(reader), offset_out);
+    if (checkpoint_reader_find(&reader, path, UINT64_MAX, &problem) == 0 ||
+        checkpoint_reader_open(&reader, path, &problem) == 0)
+        is_found = read_begun_offset(settings, reader->settings, offset_out);
     else if (earlier_run_read(&ended, path) == 0)
         is_found = read_begun_offset(settings, ended.identity, offset_out);
     checkpoint_reader_close(reader);

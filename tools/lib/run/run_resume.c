@@ -25,18 +25,18 @@
 /* A run that is resumed keeps its own weights, and its checkpoints the hash of those that it began with. */
 static void keep_weights(struct run_state *state)
 {
-    const char *const theirs = checkpoint_reader_settings(state->reader);
+    const char *const theirs = state->reader->settings;
     if (run_identity_has_other_weights(&state->identity, theirs))
         log_message(LOG_PROBLEM, "%s is of a run that began with other weights than model.weights names now: it goes on "
-                    "with its own (run.resume=never begins with those)", checkpoint_reader_path(state->reader));
+                    "with its own (run.resume=never begins with those)", state->reader->path);
     run_identity_keep_weights(&state->identity, theirs);
 }
 
 /* Report settings that changed and may change. Earlier versions did not store the settings of data.shuffle = block. */
 static void report_changes(const struct run_state *state)
 {
-    const char *const path = checkpoint_reader_path(state->reader);
-    const char *const theirs = checkpoint_reader_settings(state->reader);
+    const char *const path = state->reader->path;
+    const char *const theirs = state->reader->settings;
     struct run_differences differences;
     if (run_identity_has_changes(&state->identity, theirs, &differences))
         log_message(LOG_RUN, "%s was saved with other settings, which may change: %s", path, differences.words);
@@ -73,7 +73,7 @@ static int find_in(struct run_state *state, const struct settings *settings, int
                    struct checkpoint_problem *problem)
 {
     const int rc = run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number);
-    return rc == 0 ? checkpoint_reader_find(&state->reader, state->folder, problem) : -ENOENT;
+    return rc == 0 ? checkpoint_reader_find(&state->reader, state->folder, UINT64_MAX, problem) : -ENOENT;
 }
 
 /* The newest checkpoint in run.dir if the user set it, or in the last of runs/NAME, runs/NAME-2, ... that has one of
@@ -89,7 +89,7 @@ static int find_own(struct run_state *state, const struct settings *settings, st
         if (means_none(settings, rc) || (rc != 0 && other > 0))
             continue;
         if (rc != 0 || is_given ||
-            !run_identity_differs(&state->identity, checkpoint_reader_settings(state->reader), &differences))
+            !run_identity_differs(&state->identity, state->reader->settings, &differences))
             return rc;
         other = other > 0 ? other : number;
         close_reader(state);
@@ -130,10 +130,10 @@ static int open_reader(struct run_state *state, const struct settings *settings)
         return fail_to_look(state->folder, rc);
     if (is_auto)
         return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
-    if (rc == 0 && !run_identity_differs(&state->identity, checkpoint_reader_settings(state->reader), &differences))
+    if (rc == 0 && !run_identity_differs(&state->identity, state->reader->settings, &differences))
         return 0;
     close_reader(state);
-    rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
+    rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, UINT64_MAX, &problem)
                            : checkpoint_reader_open(&state->reader, resume, &problem);
     return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
 }
@@ -162,10 +162,9 @@ static int check_null_run(struct run_state *state, const struct settings *settin
 }
 
 /* The class names of the weights are those of the data: report names that only the checkpoint has. */
-static void report_lost_names(const struct run_state *state, const struct dataset *dataset)
+static void report_lost_names(const struct dataset *dataset, const char *path, const char *names)
 {
-    const char *const path = checkpoint_reader_path(state->reader);
-    const uint32_t lost = dataset_names_lost(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES));
+    const uint32_t lost = dataset_names_lost(dataset, names);
     if (lost > 0)
         log_message(LOG_RUN, "%s names %" PRIu32 " class%s that %s does not: weights will be saved without %s, unless "
                     "you restore the list of names, or name it with data.class_names = FILE", path, lost,
@@ -177,14 +176,14 @@ static void report_lost_names(const struct run_state *state, const struct datase
 static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
 {
     char data[300], network[300];
-    const char *const path = checkpoint_reader_path(state->reader);
+    const char *const path = state->reader->path;
+    const char *const names = safetensors_index_text(&state->reader->file.index, WEIGHTS_CLASS_NAMES);
     const bool are_named = dataset != NULL && label_is_name(&dataset->format.label);
     if (dataset == NULL || (*settings->data.class_names != '\0' && !are_named))
         return 0;
-    const int rc = dataset_names_differ(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES), data,
-                                        network, sizeof(data));
+    const int rc = dataset_names_differ(dataset, names, data, network, sizeof(data));
     if (rc == 0) {
-        report_lost_names(state, dataset);
+        report_lost_names(dataset, path, names);
         return 0;
     }
     if (rc < 0) {
@@ -207,7 +206,7 @@ static void end_here(struct run_state *state, enum stop_reason reason)
         [STOP_REASON_PATIENCE] = "to continue, set more train.patience",
     };
     log_message(LOG_PROBLEM, "%s is from a run that has ended: nothing is left to do (%s; to train again, set "
-                             "run.resume=never)", checkpoint_reader_path(state->reader), more[reason]);
+                             "run.resume=never)", state->reader->path, more[reason]);
     state->is_over = true;
     state->progress = (struct run_progress){ .stale = 0 };
     close_reader(state);
@@ -227,12 +226,12 @@ static int refuse_shorter(const struct settings *settings, const char *what, uin
 
 static int read_progress(struct run_state *state)
 {
-    const int rc = run_progress_read(&state->progress, checkpoint_reader_mark(state->reader)->progress);
+    const int rc = run_progress_read(&state->progress, state->reader->mark.progress);
     if (rc != 0)
         log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_PROGRESS " '%s' has an impossible number (the last one is the "
                     "number of rollbacks, at most %u): resume from an earlier checkpoint, or start anew with --set "
                     "run.resume=never",
-                    checkpoint_reader_path(state->reader), checkpoint_reader_mark(state->reader)->progress,
+                    state->reader->path, state->reader->mark.progress,
                     RUN_PROGRESS_ROLLBACKS_MAX);
     return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
@@ -259,7 +258,7 @@ static struct run_progress read_best(const struct run_state *state)
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
     if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
         return progress;
-    if (run_progress_read(&progress, checkpoint_reader_mark(reader)->progress) != 0)
+    if (run_progress_read(&progress, reader->mark.progress) != 0)
         progress = (struct run_progress){ .stale = 0 };
     checkpoint_reader_close(reader);
     return progress;
@@ -288,17 +287,17 @@ static void match_best(struct run_state *state)
 static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
     uint64_t number;
-    const struct position position = checkpoint_reader_mark(state->reader)->position;
+    const struct position position = state->reader->mark.position;
     const bool is_found = schedule_seek(&plan->schedule, position, &number) == 0;
     if (!is_found && position.step <= schedule_step_count(&plan->schedule)) {
         log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_POSITION " (epoch %" PRIu32 ", %" PRIu64 " steps done, %"
                     PRIu64 " batches evaluated) does not exist in this run, whose epochs have %" PRIu64 " steps",
-                    checkpoint_reader_path(state->reader), position.epoch, position.step, position.evaluated,
+                    state->reader->path, position.epoch, position.step, position.evaluated,
                     schedule_steps_per_epoch(&plan->schedule));
         return EXIT_CODE_DATA;
     }
     if (!is_found)
-        return refuse_shorter(settings, checkpoint_reader_path(state->reader), position.step,
+        return refuse_shorter(settings, state->reader->path, position.step,
                               schedule_step_count(&plan->schedule));
     const int code = read_progress(state);
     if (code != 0)
@@ -313,23 +312,23 @@ static int seek(struct run_state *state, const struct settings *settings, struct
     match_best(state);
     plan->schedule.first = number;
     state->past = (struct run_past){ .path = state->folder };
-    const struct checkpoint_mark *const mark = checkpoint_reader_mark(state->reader);
+    const struct checkpoint_mark *const mark = &state->reader->mark;
     memcpy(state->past.lines_bytes, mark->lines_bytes, sizeof(mark->lines_bytes));
     return 0;
 }
 
 static int check_towers(const struct run_state *state, const struct run_plan *plan)
 {
-    const uint32_t theirs = checkpoint_reader_towers(state->reader);
+    const uint32_t theirs = state->reader->towers;
     if (theirs == plan->schedule.towers || plan->devices.mode->is_one_model)
         return 0;
     const uint32_t ranks = plan->schedule.towers / plan->devices.towers.count;
     if (theirs % ranks == 0)
         log_message(LOG_ERROR, "%s has %u towers, each a model of its own: resume it with --set devices.towers=%u",
-                    checkpoint_reader_path(state->reader), theirs, theirs / ranks);
+                    state->reader->path, theirs, theirs / ranks);
     else
         log_message(LOG_ERROR, "%s has %u towers, each a model of its own, and this run has %u ranks: resume it with "
-                    "as many towers in all", checkpoint_reader_path(state->reader), theirs, ranks);
+                    "as many towers in all", state->reader->path, theirs, ranks);
     return EXIT_CODE_USAGE;
 }
 
@@ -338,7 +337,7 @@ static int find_rollback_target(struct run_state *state, const struct settings *
 {
     struct checkpoint_problem problem = { "" };
     snprintf(state->folder, sizeof(state->folder), "%s", state->back->folder);
-    const int rc = checkpoint_reader_find_before(&state->reader, state->folder, state->back->step + 1, &problem);
+    const int rc = checkpoint_reader_find(&state->reader, state->folder, state->back->step + 1, &problem);
     if (rc != 0)
         return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
     const int code = seek(state, settings, plan);
@@ -450,7 +449,7 @@ static int reject_other(struct run_state *state, const struct settings *settings
         return code;
     }
     environment_warn_of_threads(plan);
-    log_message(LOG_ERROR, "%s is from a run with other settings: %s", checkpoint_reader_path(state->reader), words);
+    log_message(LOG_ERROR, "%s is from a run with other settings: %s", state->reader->path, words);
     if (!is_asked)
         log_message(LOG_ERROR, "restore the settings to resume it, or start a new run: elsewhere with --set "
                                "run.dir=OTHER, or in its place with --set run.resume=never");
@@ -493,7 +492,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         return start_without(state, settings, plan);
     if (rc != 0)
         return exit_code_of(rc, EXIT_CODE_DATA);
-    if (run_identity_differs(&state->identity, checkpoint_reader_settings(state->reader), &differences))
+    if (run_identity_differs(&state->identity, state->reader->settings, &differences))
         return reject_other(state, settings, plan, differences.words);
     keep_weights(state);
     int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
@@ -523,10 +522,10 @@ struct run_start {
 /* An absolute path, where there is one: other hosts may start in another folder. */
 static void describe_checkpoint(const struct checkpoint_reader *reader, struct run_start *start)
 {
-    const char *const path = checkpoint_reader_path(reader);
+    const char *const path = reader->path;
     if (realpath(path, start->path) == NULL)
         snprintf(start->path, sizeof(start->path), "%s", path);
-    snprintf(start->hash, sizeof(start->hash), "%s", checkpoint_reader_text(reader, CHECKPOINT_KEY_HEADER));
+    snprintf(start->hash, sizeof(start->hash), "%s", safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_HEADER));
 }
 
 /* A rank that failed has reported the cause. */
@@ -572,7 +571,7 @@ static int open_same(struct run_state *state, const struct run_start *start)
 {
     struct checkpoint_problem problem = { "" };
     const int rc = checkpoint_reader_open(&state->reader, start->path, &problem);
-    const bool is_same = rc == 0 && strcmp(checkpoint_reader_text(state->reader, CHECKPOINT_KEY_HEADER),
+    const bool is_same = rc == 0 && strcmp(safetensors_index_text(&state->reader->file.index, CHECKPOINT_KEY_HEADER),
                                            start->hash) == 0;
     if (is_same)
         return 0;

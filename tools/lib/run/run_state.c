@@ -16,6 +16,7 @@
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "tools/lib/limits.h"
+#include "tools/lib/results/file_list.h"
 #include "tools/lib/run/stop_rule.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/number.h"
@@ -141,7 +142,7 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
     struct account_state sums;
     if (state->reader == NULL)
         return 0;
-    int rc = account_text_read(&sums, checkpoint_reader_mark(state->reader)->sums);
+    int rc = account_text_read(&sums, state->reader->mark.sums);
     if (rc != 0)
         snprintf(problem.text, sizeof(problem.text), "its " CHECKPOINT_KEY_SUMS " are not those of a run: "
                  "they are not such numbers, or count more correct answers than images");
@@ -153,7 +154,7 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
                                      &problem);
     if (rc == 0)
         return 0;
-    log_message(LOG_ERROR, "%s: %s", checkpoint_reader_path(state->reader),
+    log_message(LOG_ERROR, "%s: %s", state->reader->path,
                 problem.text[0] != '\0' ? problem.text : exit_cause(rc));
     return exit_code_of(rc, EXIT_CODE_DATA);
 }
@@ -162,8 +163,8 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan,
 {
     if (state->reader != NULL)
         wrapped_print(out, "resume    at step %s of %s, from %s",
-                      number_grouped(checkpoint_reader_mark(state->reader)->position.step).text,
-                      number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
+                      number_grouped(state->reader->mark.position.step).text,
+                      number_grouped(schedule_step_count(&plan->schedule)).text, state->reader->path);
     if (state->saves)
         wrapped_print(out, "stop      %sSIGTERM, SIGUSR1 save a checkpoint; the same command resumes",
                       signals_are_handled(SIGINT) ? "Ctrl-C, " : "");
@@ -320,8 +321,8 @@ static void make_mark(const struct run_state *state, uint64_t next, unsigned fil
 static void remove_earlier(struct run_state *state)
 {
     if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL) {
-        run_directory_keep(state->directory, checkpoint_file_step, 0, 0);
-        run_directory_keep(state->directory, checkpoint_best_number, 0, 0);
+        file_list_keep(run_directory_fd(state->directory), checkpoint_file_step, 0, 0);
+        file_list_keep(run_directory_fd(state->directory), checkpoint_best_number, 0, 0);
     }
     state->has_begun = true;
 }
@@ -513,10 +514,10 @@ static struct checkpoint_reader *find_rollback(const struct run_state *state)
     const bool is_no_further = last_failure(state) > 0 && state->account->step <= last_failure(state);
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    if (is_no_further && checkpoint_reader_find_before(&reader, folder, state->back->step, &problem) == 0)
+    if (is_no_further && checkpoint_reader_find(&reader, folder, state->back->step, &problem) == 0)
         return reader;
     const uint64_t before = is_no_further ? state->back->step + 1 : UINT64_MAX;
-    return checkpoint_reader_find_before(&reader, folder, before, &problem) == 0 ? reader : NULL;
+    return checkpoint_reader_find(&reader, folder, before, &problem) == 0 ? reader : NULL;
 }
 
 bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
@@ -535,10 +536,10 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
         return false;
     }
     log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count,
-                RUN_PROGRESS_ROLLBACKS_MAX, checkpoint_reader_path(reader));
+                RUN_PROGRESS_ROLLBACKS_MAX, reader->path);
     const uint64_t step = state->account->step;
     snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
-    back_out->step = checkpoint_reader_mark(reader)->position.step;
+    back_out->step = reader->mark.position.step;
     back_out->failed_step = step > last_failure(state) ? step : last_failure(state);
     back_out->progress = state->progress;
     back_out->progress.rollbacks = count;

@@ -310,6 +310,7 @@ int summary_write(struct report *report, const struct report_end *end, const str
     json_reset(&report->summary);
     summarize(report, &report->summary, end, verdict);
     const struct file_part parts[] = { { report->summary.text, report->summary.bytes }, { "\n", 1 } };
-    return json_text(&report->summary) == NULL ? -ENOMEM
-                                               : run_directory_write(report->directory, "summary.json", parts, 2);
+    if (json_text(&report->summary) == NULL)
+        return -ENOMEM;
+    return whole_file_write(run_directory_fd(report->directory), "summary.json", parts, 2);
 }

@@ -508,6 +508,38 @@ int archive_walk_fail(const struct archive_walk *walk, const char *path, const c
                                            *member != '\0' ? ": " : "", problem != NULL ? problem : exit_cause(rc));
 }
 
+/* ---- all members ---- */
+
+int archive_visit(const char *path, const atomic_bool *interrupted, archive_visit_fn visit, void *arg,
+                  struct stop *stop)
+{
+    struct archive_walk *walk;
+    struct archive_member member;
+    bool is_reported = false;
+    int rc = archive_walk_open(&walk, path, interrupted);
+
+    while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
+        rc = visit(arg, walk, &member);
+        is_reported = rc < 0;
+    }
+    if (rc != -ENODATA && !is_reported)
+        (void)archive_walk_fail(walk, path, NULL, rc, stop);
+    archive_walk_close(walk);
+    return rc == -ENODATA ? 0 : rc;
+}
+
+int archive_member_load(struct archive_walk *walk, const struct archive_member *member, uint8_t **bytes_out)
+{
+    uint8_t *const bytes = malloc(member->bytes > 0 ? (size_t)member->bytes : 1);
+    const int rc = bytes != NULL ? archive_walk_read(walk, bytes, (size_t)member->bytes) : -ENOMEM;
+
+    if (rc < 0)
+        free(bytes);
+    else
+        *bytes_out = bytes;
+    return rc;
+}
+
 /* ---- one file ---- */
 
 /* Read the data of the only member to a block that doubles. */

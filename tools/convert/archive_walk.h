@@ -49,6 +49,17 @@ const char *archive_walk_problem(const struct archive_walk *walk);
 int archive_walk_fail(const struct archive_walk *walk, const char *path, const char *problem, int rc,
                       struct stop *stop);
 
+/* ---- whole archives and files ---- */
+
+/* Called for a member, whose data may be read. 0, or a negative errno after stop_fail. */
+typedef int (*archive_visit_fn)(void *arg, struct archive_walk *walk, const struct archive_member *member);
+/* Visit all members of an archive, until a visit fails. 0, -ECANCELED once interrupted, or a negative errno after
+ * stop_fail. */
+int archive_visit(const char *path, const atomic_bool *interrupted, archive_visit_fn visit, void *arg,
+                  struct stop *stop);
+/* Read all data of the current member into a block that the caller frees. Errors as archive_walk_next. */
+int archive_member_load(struct archive_walk *walk, const struct archive_member *member, uint8_t **bytes_out);
+
 /* Read a whole file, decompressed if it is compressed (as above), into a block that the caller frees. 0, or a negative
  * errno: -EFBIG over bytes_max, -EBADMSG for damaged compressed data, -EISDIR or -EINVAL if it is not a file. */
 int unpacked_file_read(const char *path, size_t bytes_max, uint8_t **bytes_out, size_t *byte_count_out);

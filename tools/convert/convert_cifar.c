@@ -257,37 +257,28 @@ static struct cifar_file *find_wanted(struct cifar *cifar, const struct archive_
     return NULL;
 }
 
-/* Read a member into memory. -EBADMSG with *problem_out set, or as archive_walk_read. */
-static int read_member(struct archive_walk *walk, const struct archive_member *member, struct cifar_file *wanted,
-                       const char **problem_out)
-{
-    *problem_out = wanted->bytes != NULL ? "is in the archive twice" : "is larger than 1 GiB";
-    if (wanted->bytes != NULL || member->bytes > FILE_BYTES_MAX)
-        return -EBADMSG;
-    *problem_out = NULL;
-    wanted->bytes = malloc((size_t)member->bytes + 1);
-    if (wanted->bytes == NULL)
-        return -ENOMEM;
-    wanted->byte_count = (size_t)member->bytes;
-    return archive_walk_read(walk, wanted->bytes, wanted->byte_count);
-}
+struct cifar_archive {
+    struct cifar *cifar;
+    struct stop *stop;
+};
 
-static int read_archive(struct cifar *cifar, const char *path, struct stop *stop)
+static int read_member(void *arg, struct archive_walk *walk, const struct archive_member *member)
 {
-    struct archive_walk *walk;
-    struct archive_member member;
+    const struct cifar_archive *const archive = arg;
+    struct cifar_file *const wanted = find_wanted(archive->cifar, member);
     const char *problem = NULL;
-    int rc = archive_walk_open(&walk, path, NULL);
 
-    while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
-        struct cifar_file *const wanted = find_wanted(cifar, &member);
-        if (wanted != NULL)
-            rc = read_member(walk, &member, wanted, &problem);
-    }
-    if (rc != -ENODATA)
-        (void)archive_walk_fail(walk, path, problem, rc, stop);
-    archive_walk_close(walk);
-    return rc == -ENODATA ? 0 : rc;
+    if (wanted == NULL)
+        return 0;
+    if (wanted->bytes != NULL)
+        problem = "is in the archive twice";
+    else if (member->bytes > FILE_BYTES_MAX)
+        problem = "is larger than 1 GiB";
+    const int rc = problem != NULL ? -EBADMSG : archive_member_load(walk, member, &wanted->bytes);
+    if (rc < 0)
+        return archive_walk_fail(walk, archive->cifar->folder, problem, rc, archive->stop);
+    wanted->byte_count = (size_t)member->bytes;
+    return 0;
 }
 
 static int load(struct cifar *cifar, const char *input, struct stop *stop)
@@ -302,7 +293,7 @@ static int load(struct cifar *cifar, const char *input, struct stop *stop)
     for (uint32_t i = 0; i < OTHER_VERSIONS; i++)
         cifar->files[count + i].name = cifar->kind->others[i].file;
     if (cifar->is_archive)
-        rc = read_archive(cifar, input, stop);
+        rc = archive_visit(input, NULL, read_member, &(struct cifar_archive){ cifar, stop }, stop);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         rc = load_file(cifar, i, stop);
     return rc;

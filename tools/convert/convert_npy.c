@@ -137,8 +137,7 @@ static int array_open_member(struct array *array, const char *path, struct archi
         array->path = NULL;
         return array_no_memory(stop);
     }
-    array->bytes = malloc(member->bytes > 0 ? (size_t)member->bytes : 1);
-    const int rc = array->bytes != NULL ? archive_walk_read(walk, array->bytes, (size_t)member->bytes) : -ENOMEM;
+    const int rc = archive_member_load(walk, member, &array->bytes);
     if (rc == -ENOMEM)
         return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory to unpack its %" PRIu64 " bytes: unpack the "
                             "archive and name its .npy files, which are read in parts", array->path, member->bytes);
@@ -181,12 +180,18 @@ static const struct name_pair { enum npy_split_kind split; const char *images, *
 };
 #define PAIR_COUNT (sizeof(pairs) / sizeof(pairs[0]))
 
-/* Contents of the archive: all names, for messages, and which arrays of each pair exist. */
-struct npz_names {
-    char all[512];
-    size_t length;
-    bool are_alike;             /* two of them have names that differ in capitals only */
+/* Names of members, for messages. */
+struct name_list { char text[512]; size_t length; };
+
+/* An archive that is visited twice: first to find which arrays of each pair it has, then to read the chosen ones. */
+struct npz {
+    const char *path;
+    struct stop *stop;
+    struct npy_arrays *arrays;  /* of each split; is_there: its images and labels are those of the pair in `chosen` */
+    size_t chosen[NPY_SPLITS];
     bool has_images[PAIR_COUNT], has_labels[PAIR_COUNT];
+    bool are_alike;             /* two of them have names that differ in capitals only */
+    struct name_list all, unused;
 };
 
 /* Whether a member is NAME.npy, in any capitals. */
@@ -197,70 +202,47 @@ static bool is_array(const struct archive_member *member, const char *name)
            strcmp(member->path + bytes, ".npy") == 0;
 }
 
-static void list_name(struct npz_names *names, const struct archive_member *member)
+static void list_name(struct name_list *list, const struct archive_member *member)
 {
-    if (names->length < sizeof(names->all))
-        names->length += (size_t)snprintf(names->all + names->length, sizeof(names->all) - names->length, " %s",
-                                          member->path);
+    if (list->length < sizeof(list->text))
+        list->length += (size_t)snprintf(list->text + list->length, sizeof(list->text) - list->length, " %s",
+                                         member->path);
 }
 
-static void note_name(struct npz_names *names, const struct archive_member *member)
+static int note_member(void *arg, struct archive_walk *walk, const struct archive_member *member)
 {
-    list_name(names, member);
+    struct npz *const npz = arg;
+
+    (void)walk;
+    list_name(&npz->all, member);
     for (size_t i = 0; i < PAIR_COUNT; i++) {
         const bool is_images = is_array(member, pairs[i].images), is_labels = is_array(member, pairs[i].labels);
-        names->are_alike |= (is_images && names->has_images[i]) || (is_labels && names->has_labels[i]);
-        names->has_images[i] |= is_images;
-        names->has_labels[i] |= is_labels;
+        npz->are_alike |= (is_images && npz->has_images[i]) || (is_labels && npz->has_labels[i]);
+        npz->has_images[i] |= is_images;
+        npz->has_labels[i] |= is_labels;
     }
+    return 0;
 }
 
 /* Read the member if it is one of the chosen arrays, else list it. */
-static int read_member(struct npy_arrays arrays[NPY_SPLITS], const size_t chosen[NPY_SPLITS], struct npz_names *unused,
-                       struct archive_walk *walk, const struct archive_member *member, const char *path,
-                       struct stop *stop)
+static int read_member(void *arg, struct archive_walk *walk, const struct archive_member *member)
 {
+    struct npz *const npz = arg;
     bool is_used = member->is_folder;
     int rc = 0;
 
     for (int i = 0; i < NPY_SPLITS && rc == 0; i++) {
-        if (!arrays[i].is_there)
-            continue;
-        const bool is_images = is_array(member, pairs[chosen[i]].images);
-        const bool is_labels = is_array(member, pairs[chosen[i]].labels);
-        if (is_images)
-            rc = array_open_member(&arrays[i].images, path, walk, member, stop);
-        else if (is_labels)
-            rc = array_open_member(&arrays[i].labels, path, walk, member, stop);
+        struct npy_arrays *const arrays = &npz->arrays[i];
+        const struct name_pair *const names = &pairs[npz->chosen[i]];
+        const bool is_images = arrays->is_there && is_array(member, names->images);
+        const bool is_labels = arrays->is_there && is_array(member, names->labels);
+        if (is_images || is_labels)
+            rc = array_open_member(is_images ? &arrays->images : &arrays->labels, npz->path, walk, member, npz->stop);
         is_used |= is_images || is_labels;
     }
     if (!is_used)
-        list_name(unused, member);
+        list_name(&npz->unused, member);
     return rc;
-}
-
-/* Go through the archive once: without `arrays`, list those that it has in `names`; else read the chosen ones, and list
- * the others. */
-static int walk_npz(const char *path, struct npz_names *names, struct npy_arrays arrays[NPY_SPLITS],
-                    const size_t chosen[NPY_SPLITS], const atomic_bool *interrupted, struct stop *stop)
-{
-    struct archive_walk *walk;
-    struct archive_member member;
-    int rc = archive_walk_open(&walk, path, interrupted);
-    bool is_reported = false;
-
-    while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
-        if (arrays == NULL) {
-            note_name(names, &member);
-            continue;
-        }
-        rc = read_member(arrays, chosen, names, walk, &member, path, stop);
-        is_reported = rc < 0;
-    }
-    if (rc != -ENODATA && !is_reported)
-        (void)archive_walk_fail(walk, path, NULL, rc, stop);
-    archive_walk_close(walk);
-    return rc == -ENODATA ? 0 : rc;
 }
 
 static bool is_npz(const char *path)
@@ -269,60 +251,68 @@ static bool is_npz(const char *path)
     return bytes > 4 && strcmp(path + bytes - 4, ".npz") == 0;
 }
 
-/* Read the only array of an archive, as numpy.savez writes one of each. */
+/* An archive of a single array, as numpy.savez writes one of each. */
+struct single_npz {
+    const char *path;
+    struct stop *stop;
+    struct array *array;
+    size_t count;
+    struct name_list all;
+};
+
+static int read_first(void *arg, struct archive_walk *walk, const struct archive_member *member)
+{
+    struct single_npz *const npz = arg;
+
+    list_name(&npz->all, member);
+    return npz->count++ == 0 ? array_open_member(npz->array, npz->path, walk, member, npz->stop) : 0;
+}
+
 static int array_open_only(struct array *array, const char *path, const atomic_bool *interrupted, struct stop *stop)
 {
-    struct npz_names names = { .all = "" };
-    struct archive_walk *walk;
-    struct archive_member member;
-    size_t count = 0;
-    bool is_reported = false;
-    int rc = archive_walk_open(&walk, path, interrupted);
+    struct single_npz npz = { .path = path, .stop = stop, .array = array };
+    const int rc = archive_visit(path, interrupted, read_first, &npz, stop);
 
-    while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
-        list_name(&names, &member);
-        if (count++ == 0)
-            rc = array_open_member(array, path, walk, &member, stop);
-        is_reported = rc < 0;
-    }
-    if (rc != -ENODATA && !is_reported)
-        (void)archive_walk_fail(walk, path, NULL, rc, stop);
-    archive_walk_close(walk);
-    if (rc != -ENODATA || count == 1)
-        return rc == -ENODATA ? 0 : rc;
+    if (rc < 0 || npz.count == 1)
+        return rc;
     return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has %zu arrays:%s: name it alone if it has images and "
-                        "labels, or save one array in each file", path, count, names.all);
+                        "labels, or save one array in each file", path, npz.count, npz.all.text);
+}
+
+/* For each split, the first pair whose images and labels the archive has. */
+static void choose_pairs(struct npz *npz)
+{
+    for (size_t i = 0; i < PAIR_COUNT; i++) {
+        struct npy_arrays *const arrays = &npz->arrays[pairs[i].split];
+        if (arrays->is_there || !npz->has_images[i] || !npz->has_labels[i])
+            continue;
+        arrays->is_there = true;
+        npz->chosen[pairs[i].split] = i;
+    }
 }
 
 /* Read the images and labels of every split. 0, or a negative errno after stop_fail; no training set is an error. */
 static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, const atomic_bool *interrupted,
                     struct stop *stop)
 {
-    struct npz_names names = { .all = "" };
-    size_t chosen[NPY_SPLITS] = { 0 };
-    int rc = walk_npz(path, &names, NULL, NULL, interrupted, stop);
+    struct npz npz = { .path = path, .stop = stop, .arrays = arrays };
+    int rc = archive_visit(path, interrupted, note_member, &npz, stop);
 
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < PAIR_COUNT; i++) {
-        if (arrays[pairs[i].split].is_there || !names.has_images[i] || !names.has_labels[i])
-            continue;
-        arrays[pairs[i].split].is_there = true;
-        chosen[pairs[i].split] = i;
-    }
-    if (names.are_alike)
+    choose_pairs(&npz);
+    if (npz.are_alike)
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: two arrays have the same name but for capitals: "
-                            "save only those that are meant; it has:%s", path, names.all);
-    if (arrays[NPY_TRAIN].is_there) {
-        struct npz_names unused = { .all = "" };
-        rc = walk_npz(path, &unused, arrays, chosen, interrupted, stop);
-        if (rc == 0 && unused.length > 0)
-            log_message(LOG_RUN, "%s: not used:%s; images and labels for validation are called x_val and y_val, and "
-                        "x_test and y_test", path, unused.all);
-        return rc;
-    }
-    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has no images and labels under a known name (x_train.npy "
-                        "and y_train.npy, images.npy and labels.npy, ...); it has:%s", path, names.all);
+                            "save only those that are meant; it has:%s", path, npz.all.text);
+    if (!arrays[NPY_TRAIN].is_there)
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has no images and labels under a known name "
+                            "(x_train.npy and y_train.npy, images.npy and labels.npy, ...); it has:%s", path,
+                            npz.all.text);
+    rc = archive_visit(path, interrupted, read_member, &npz, stop);
+    if (rc == 0 && npz.unused.length > 0)
+        log_message(LOG_RUN, "%s: not used:%s; images and labels for validation are called x_val and y_val, and "
+                    "x_test and y_test", path, npz.unused.text);
+    return rc;
 }
 
 /* ---- images ---- */

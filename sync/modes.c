@@ -1,7 +1,8 @@
-/* The modes of synchronisation, and their table. sync.c has the parts that they are made of; doc/sync.md compares them
- * for users. Called by the trainer, in each step of a tower. */
+/* The modes of synchronisation, and their table; doc/sync.md compares them for users. Called by the trainer, in each
+ * step of a tower. */
 #include "sync/sync.h"
 
+#include "stage/trace/range.h"
 #include "sync/reduce_server.h"
 #include "sync/server.h"
 
@@ -9,18 +10,235 @@
 #define GRADIENTS_AND_STATISTICS \
     { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true }
 
+/* ---- buckets and regions ---- */
+
+static int update(struct sync *sync, const struct local_batch *local, size_t offset, size_t count, uint32_t samples)
+{
+    const struct optimizer_step step = {
+        .number = local->step,
+        .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, local->step),
+        .gradient_scale = 1.0f / (float)samples,
+    };
+    range_begin(TRACE_UPDATE, local->number);
+    const int rc = tower_update(sync->spec.tower, offset, count, &step);
+    range_end();
+    return rc;
+}
+
+int sync_update(struct sync *sync, const struct local_batch *local, uint32_t samples)
+{
+    struct tower *const tower = sync->spec.tower;
+    const size_t count = tower_arena(tower)->updated;
+    if (samples == 0)
+        return 0;
+    const int rc = tower_updates_at_once(tower) ? tower_check(tower, 0, count) : 0;
+    return rc == 0 ? update(sync, local, 0, count, samples) : rc;
+}
+
+/* Update the weights of a bucket of gradients, which are sums over `samples` > 0 samples. Called for every bucket, from
+ * the first to the last. */
+static int update_bucket(struct sync *sync, const struct local_batch *local, uint32_t b, uint32_t samples)
+{
+    struct tower *const tower = sync->spec.tower;
+    const struct bucket *const bucket = &sync->buckets.bucket[b];
+    if (!tower_updates_at_once(tower))
+        return update(sync, local, bucket->offset, bucket->count, samples);
+    const int rc = tower_check(tower, bucket->offset, bucket->count);
+    if (rc != 0 || b + 1 < sync->buckets.of[REGION_GRADIENTS].count)
+        return rc;
+    return update(sync, local, 0, tower_arena(tower)->updated, samples);
+}
+
+/* Start the reduction of a bucket of gradients that is queued, of a bf16 copy with sync.wire = bf16. */
+static int start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket *const bucket = &sync->buckets.bucket[b];
+    const int rc = tower_grads_to_bf16(sync->spec.tower, bucket->offset, bucket->count);
+    return rc == 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : rc;
+}
+
+/* The mode's bucket_ready. */
+static int start_bucket(struct sync *sync, const struct local_batch *local, uint32_t b)
+{
+    return start_gradients(sync, b, local->number);
+}
+
+static int await_bucket(struct sync *sync, uint32_t b, uint64_t batch)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    range_begin(TRACE_EXPOSED_REDUCTION, batch);
+    const int rc = reduce->ops->wait(reduce, sync->spec.index, b);
+    range_end();
+    return rc;
+}
+
+/* Queue a wait for the sum of a bucket, which is then in this tower's gradients, in its owner's, or at the server. Does
+ * nothing where sums are deferred and this one was waited for before. */
+static int await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
+{
+    const struct bucket *const bucket = &sync->buckets.bucket[b];
+    if (sync->spec.ops->defers && !sync->is_deferred)
+        return 0;
+    const int rc = await_bucket(sync, b, batch);
+    if (rc != 0 || bucket->use == BUCKET_SERVE)
+        return rc;
+    return tower_grads_from_bf16(sync->spec.tower, bucket->offset, bucket->count);
+}
+
+/* Queue the same wait for all buckets except those that other towers own. */
+static int await_own_sums(struct sync *sync)
+{
+    int rc = 0;
+    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        if (bucket->use != BUCKET_REDUCE || bucket->owner == sync->spec.index)
+            rc = await_gradients(sync, b, RANGE_NO_BATCH);
+    }
+    return rc;
+}
+
+int sync_start_region(struct sync *sync, enum region region, uint64_t batch)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run run = sync->buckets.of[region];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
+        rc = region == REGION_GRADIENTS ? start_gradients(sync, b, batch)
+                                        : reduce->ops->start(reduce, sync->spec.index, b, batch);
+    return rc;
+}
+
+int sync_await_region(struct sync *sync, enum region region)
+{
+    const struct bucket_run run = sync->buckets.of[region];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        rc = await_bucket(sync, b, RANGE_NO_BATCH);
+        if (rc == 0 && region == REGION_WEIGHTS)
+            rc = tower_weights_changed(sync->spec.tower, bucket->offset, bucket->count);
+    }
+    return rc;
+}
+
+/* Get the optimizer's buffers from their owners or the server, for batch `batch`. */
+static int fetch_states(struct sync *sync, uint64_t batch)
+{
+    int rc = 0;
+    for (int region = REGION_STATES; region < REGION_STATISTICS && rc == 0; region++) {
+        rc = sync_start_region(sync, region, batch);
+        if (rc == 0)
+            rc = sync_await_region(sync, region);
+    }
+    return rc;
+}
+
+/* ---- means ---- */
+
+bool mean_is_due_after(const struct local_batch *local, uint64_t every)
+{
+    return local->phase == PHASE_EVALUATE || (every > 0 && (local->step + 1) % every == 0);
+}
+
+struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every)
+{
+    struct mean_share share = { 0 };
+    struct local_batch local;
+    for (uint64_t number = last; schedule_find(schedule, number, tower, &local) == 0; number--) {
+        if (local.phase == PHASE_EVALUATE || (number < last && mean_is_due_after(&local, every)))
+            break;
+        share.own += local.count;
+        share.all += local.global_count;
+        if (number == 0)
+            break;
+    }
+    return share;
+}
+
+/* All that is summed for every tower, but for gradients. */
+static bool is_of_mean(const struct sync *sync, enum region region)
+{
+    const struct bucket_run run = sync->buckets.of[region];
+    return region != REGION_GRADIENTS && run.count > 0 &&
+           sync->buckets.bucket[run.first].use == BUCKET_ALL_REDUCE;
+}
+
+static bool has_mean(const struct sync *sync)
+{
+    bool has = false;
+    for (int region = 0; region < REGION_COUNT; region++)
+        has = has || is_of_mean(sync, region);
+    return has;
+}
+
+static int start_mean(struct sync *sync, uint64_t batch, float factor)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    int rc = 0;
+    for (uint32_t b = 0; b < sync->buckets.count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        if (!is_of_mean(sync, bucket->region))
+            continue;
+        float *const floats = sync_region(sync->spec.tower, bucket->region).floats + bucket->offset;
+        rc = tower_scale(sync->spec.tower, floats, bucket->count, factor);
+        if (rc == 0)
+            rc = reduce->ops->start(reduce, sync->spec.index, b, batch);
+    }
+    return rc;
+}
+
+static int await_mean(struct sync *sync)
+{
+    int rc = 0;
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++)
+        rc = is_of_mean(sync, region) ? sync_await_region(sync, region) : 0;
+    return rc;
+}
+
+/* Replace all regions that the mode sums, except gradients, by their means over the towers. A tower's weight in the
+ * mean is the number of samples it has trained on since the previous mean, up to batch `last`. `batch` is the number
+ * that the reduction gets. Does nothing with one tower. */
+static int take_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every)
+{
+    if (!has_mean(sync))
+        return 0;
+    const struct mean_share share = mean_share(sync->spec.schedule, sync->spec.index, last, every);
+    int rc = start_mean(sync, batch, (float)((double)share.own / (double)share.all));
+    if (rc == 0)
+        rc = await_mean(sync);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+/* take_mean before batch `number`, unless the towers are already one model there. */
+static int mean_before(struct sync *sync, uint64_t number, uint64_t every)
+{
+    struct local_batch local;
+    if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &local) != 0 ||
+        mean_is_due_after(&local, every))
+        return 0;
+    return take_mean(sync, number, number - 1, every);
+}
+
+/* mean_before, if `local` is the first batch of an evaluation. */
+static int mean_before_evaluation(struct sync *sync, const struct local_batch *local, uint64_t every)
+{
+    const bool is_first = local->phase == PHASE_EVALUATE && local->first_of_phase;
+    return is_first ? mean_before(sync, local->number, every) : 0;
+}
+
 /* ---- what several modes do ---- */
 
 /* Batch statistics are each tower's own in training, except with slices. Their mean, weighted by samples, replaces them
  * before an evaluation and at the end of the run. */
 static int average_statistics(struct sync *sync, const struct local_batch *local)
 {
-    return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before_evaluation(sync, local, 0);
+    return tower_has_slices(sync->spec.tower) ? 0 : mean_before_evaluation(sync, local, 0);
 }
 
 static int finish_statistics(struct sync *sync, uint64_t next)
 {
-    return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before(sync, next, 0);
+    return tower_has_slices(sync->spec.tower) ? 0 : mean_before(sync, next, 0);
 }
 
 static int update_alone(struct sync *sync, const struct local_batch *local)
@@ -31,11 +249,11 @@ static int update_alone(struct sync *sync, const struct local_batch *local)
 
 static int await_and_update(struct sync *sync, const struct local_batch *local, uint32_t bucket)
 {
-    int rc = sync_await_gradients(sync, bucket, local->number);
+    int rc = await_gradients(sync, bucket, local->number);
     if (rc == 0 && sync->spec.reduce->ops != &reduce_none_ops)
         rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
     if (rc == 0)
-        rc = sync_update_bucket(sync, local, bucket, local->global_count);
+        rc = update_bucket(sync, local, bucket, local->global_count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
@@ -59,7 +277,7 @@ static const struct sync_ops replicated_ops = {
     .ends_whole = true,
     .sums = GRADIENTS_AND_STATISTICS,
     .before_forward = average_statistics,
-    .bucket_ready = sync_start_gradients,
+    .bucket_ready = start_bucket,
     .apply = replicated_apply,
     .finish = finish_statistics,
 };
@@ -83,18 +301,18 @@ static const struct sync_ops independent_ops = {
  * momentum. Means are also taken before every evaluation and at the end of the run. */
 static int averaging_before_forward(struct sync *sync, const struct local_batch *local)
 {
-    return sync_mean_before_evaluation(sync, local, sync->spec.every);
+    return mean_before_evaluation(sync, local, sync->spec.every);
 }
 
 static int averaging_after_step(struct sync *sync, const struct local_batch *local)
 {
     const uint64_t every = sync->spec.every;
-    return mean_is_due_after(local, every) ? sync_mean(sync, local->number, local->number, every) : 0;
+    return mean_is_due_after(local, every) ? take_mean(sync, local->number, local->number, every) : 0;
 }
 
 static int averaging_finish(struct sync *sync, uint64_t next)
 {
-    return sync_mean_before(sync, next, sync->spec.every);
+    return mean_before(sync, next, sync->spec.every);
 }
 
 static const struct sync_ops averaging_ops = {
@@ -145,9 +363,9 @@ static const struct sync_ops server_device_ops = {
     .has_owners = true,
     .sums = GRADIENTS_AND_STATISTICS,
     .before_forward = average_statistics,
-    .bucket_ready = sync_start_gradients,
+    .bucket_ready = start_bucket,
     .apply = server_device_apply,
-    .before_snapshot = sync_fetch_states,
+    .before_snapshot = fetch_states,
     .finish = finish_statistics,
 };
 
@@ -173,7 +391,7 @@ static int fetch_updates(struct sync *sync, const struct local_batch *local)
     struct reduce *const reduce = sync->spec.reduce;
     int rc = 0;
     for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++) {
-        rc = sync_await_gradients(sync, b, local->number);
+        rc = await_gradients(sync, b, local->number);
         if (rc == 0 && !sync_updates_apart(sync))
             rc = reduce_server_fetch_bucket(reduce, sync->spec.index, b);
     }
@@ -216,9 +434,9 @@ static const struct sync_ops server_host_ops = {
     .serves = SERVES_ALL,
     .sums = GRADIENTS_AND_STATISTICS,
     .before_forward = server_host_before_forward,
-    .bucket_ready = sync_start_gradients,
+    .bucket_ready = start_bucket,
     .apply = server_host_apply,
-    .before_snapshot = sync_fetch_states,
+    .before_snapshot = fetch_states,
     .finish = finish_statistics,
 };
 
@@ -265,7 +483,7 @@ static int relaxed_before_forward(struct sync *sync, const struct local_batch *l
 /* Nothing is left to wait for afterwards. */
 static int await_sums(struct sync *sync)
 {
-    const int rc = sync_await_sums(sync);
+    const int rc = await_own_sums(sync);
     sync->is_deferred = false;
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
@@ -391,7 +609,7 @@ static int async_apply(struct sync *sync, const struct local_batch *local)
 static int async_before_snapshot(struct sync *sync, uint64_t batch)
 {
     const int rc = synchronise(sync, batch);
-    return rc == 0 ? sync_fetch_states(sync, batch) : rc;
+    return rc == 0 ? fetch_states(sync, batch) : rc;
 }
 
 static int async_finish(struct sync *sync, uint64_t next)

@@ -118,36 +118,19 @@ void sync_record(struct sync *sync);
 bool sync_needs_polling(const struct sync *sync);
 int sync_poll(struct sync *sync);
 
-/* ---- the parts of a mode ---- */
+/* ---- for modes (modes.c) ---- */
+
+/* The region's arena in the tower; count 0 where it has none. */
+struct reduce_region sync_region(struct tower *tower, enum region region);
 
 /* Update all weights with gradients that are sums over `samples` samples; does nothing with 0. */
 int sync_update(struct sync *sync, const struct local_batch *local, uint32_t samples);
-/* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from the first to the
- * last. */
-int sync_update_bucket(struct sync *sync, const struct local_batch *local, uint32_t bucket, uint32_t samples);
-/* A bucket of gradients is queued: start its reduction, of a bf16 copy with sync.wire = bf16. */
-int sync_start_gradients(struct sync *sync, const struct local_batch *local, uint32_t bucket);
-/* Queue a wait for the sum of a bucket, which is then in this tower's gradients, in its owner's, or at the server. Does
- * nothing where sums are deferred and this one was waited for before. */
-int sync_await_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
-/* Queue the same wait for all buckets except those that other towers own. */
-int sync_await_sums(struct sync *sync);
-/* Start all buckets of a region for batch `batch`. */
+/* Start all buckets of a region for batch `batch`. Also for the trainer. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
-/* Queue a wait for them; the tower's backend adopts new weights. */
+/* Queue a wait for the buckets of a region; the tower's backend adopts new weights. Also for the trainer. */
 int sync_await_region(struct sync *sync, enum region region);
-/* Get the optimizer's buffers from their owners or the server, for batch `batch`. */
-int sync_fetch_states(struct sync *sync, uint64_t batch);
 /* Does the server update after all sums, not bucket by bucket (server_updates_apart)? */
 bool sync_updates_apart(const struct sync *sync);
-/* Replace all regions that the mode sums, except gradients, by their means over the towers. A tower's weight in the
- * mean is the number of samples it has trained on since the previous mean, up to batch `last`. `batch` is the number
- * that the reduction gets. Does nothing with one tower. */
-int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
-/* sync_mean before batch `number`, unless the towers are already one model there. */
-int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
-/* sync_mean_before, if `local` is the first batch of an evaluation. */
-int sync_mean_before_evaluation(struct sync *sync, const struct local_batch *local, uint64_t every);
 
 /* Are the towers one model after this batch? Means are taken before every evaluation, and with every > 0 after training
  * steps every, 2 * every, ... of the run. */

@@ -88,6 +88,15 @@ for text in '<h1>2 runs</h1>' '<th scope="row">train.learning_rate</th><td>1</td
     expect_has "$text"
 done
 
+# Without quarantine.jsonl, the damage that the summary lists is shown.
+mv "$work/runs/two/quarantine.jsonl" "$work/quarantine"
+run "$report" "$work/runs/two" -o "$page"
+expect_code 0 'the page of a run without quarantine.jsonl'
+expect_page 'a run without quarantine.jsonl' $((curves + 2))
+expect_has 'payload checksum differs'
+expect_has "<h3>two: $(summary two corrupt_records) record"
+mv "$work/quarantine" "$work/runs/two/quarantine.jsonl"
+
 # Names that are alike are told apart by their paths; any name is shown as it is.
 odd="$work/odd/one <b>&\"'"
 mkdir -p "$work/odd"
@@ -192,6 +201,11 @@ printf '{"kind":"train","step":%d,"seconds":%s,"images_per_second":5}\n' 1 1e308
 run "$report" "$work/runs/rows" -o "$page"
 expect_code 0 'odd times'
 expect_page 'odd times' 1
+printf '{"kind":"train","step":%d,"seconds":%s,"images_per_second":5}\n' 1 5 2 -7 3 3 >"$work/runs/rows/metrics.jsonl"
+run "$report" "$work/runs/rows" -o "$page"
+expect_page 'a time before the one before' 1
+expect_has '<text class="middle" x="56" y="216">5.0</text>'
+expect_has '<text class="middle" x="382" y="216">8.0</text>'
 
 # Of many rows neighbours are merged: a spike is on the band, sums are those of all rows, the last row is as it was.
 awk 'BEGIN { for (i = 1; i <= 2803; i++) {
@@ -207,6 +221,15 @@ done
 expect_has 'L66.3 178.0L67.2 24.0L68.1 178.0'
 expect_has 'L66.3 178.0L67.2 43.3L68.1 178.0'
 [ "$(wc -c <"$page")" -lt 500000 ] || fail 'the page of many rows is large'
+# Of many evaluations the best is among others: how good it was is known, its step is not.
+awk 'BEGIN { for (i = 1; i <= 901; i++)
+    printf "{\"kind\":\"validation\",\"step\":%d,\"loss\":1,\"accuracy\":%g}\n", i, i == 502 ? 0.75 : 0.5 + (i == 901) / 8
+    }' >"$work/runs/rows/metrics.jsonl"
+run "$report" "$work/runs/rows" -o "$page"
+expect_page 'many evaluations' 2
+expect_has 'best</th><td>75.00 %'
+expect_has 'last</th><td>62.50 %'
+[ -z "$node" ] || ! grep -Fq 'best at step' "$drawn" || fail 'the step of an evaluation among others'
 
 # Damage is said here and there, and the page is written.
 printf '\n<script>alert(1)</script>\n[]\n' >>"$work/runs/one/metrics.jsonl"

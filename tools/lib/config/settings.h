@@ -195,7 +195,7 @@ struct option_origin {
     bool is_bad;                /* a problem with this key was already reported */
 };
 
-#define OPTIONS_MAX 128
+#define OPTIONS_MAX 192
 
 struct settings {
     struct run_settings run;

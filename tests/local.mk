@@ -121,7 +121,6 @@ tools_tests = \
 	%D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy \
 	%D%/tools/test_dali_index \
-	%D%/tools/test_device_plan \
 	%D%/tools/test_found_sample \
 	%D%/tools/test_glyph \
 	%D%/tools/test_image_change \
@@ -129,7 +128,7 @@ tools_tests = \
 	%D%/tools/test_image_copies \
 	%D%/tools/test_limits \
 	%D%/tools/test_memory_fit \
-	%D%/tools/test_memory_plan \
+	%D%/tools/test_memory_needs \
 	%D%/tools/test_metrics \
 	%D%/tools/test_options \
 	%D%/tools/test_pixel_order \
@@ -140,6 +139,7 @@ tools_tests = \
 	%D%/tools/test_record_queue \
 	%D%/tools/test_report \
 	%D%/tools/test_resume \
+	%D%/tools/test_run_devices \
 	%D%/tools/test_run_directory \
 	%D%/tools/test_run_files \
 	%D%/tools/test_scan \

@@ -11,7 +11,7 @@
 #include "stage/log.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/recipes.h"
-#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/memory_needs.h"
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/text/number.h"
 
@@ -273,7 +273,7 @@ static int find_values(const struct net *net, const struct backend_ops *ops, con
     struct tower_spec spec = { .net = net, .backend = ops, .backend_spec = *backend_spec,
                                .train_counts = { backend_spec->local_max } };
     struct tower_needs needs;
-    const int rc = memory_plan_tower(&spec, &device_host_ops, &needs);
+    const int rc = memory_needs_tower(&spec, &device_host_ops, &needs);
     if (rc == 0)
         *bytes_out = needs.backend.values;
     return rc;

@@ -85,10 +85,9 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/results/weights_agree.c \
 	%D%/lib/run/about.c \
 	%D%/lib/run/account.c \
-	%D%/lib/run/device_plan.c \
 	%D%/lib/run/environment.c \
 	%D%/lib/run/feed.c \
-	%D%/lib/run/memory_plan.c \
+	%D%/lib/run/memory_needs.c \
 	%D%/lib/run/metrics.c \
 	%D%/lib/run/observe/event_file.c \
 	%D%/lib/run/observe/histogram.c \
@@ -111,6 +110,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/report.c \
 	%D%/lib/run/run.c \
 	%D%/lib/run/run_data.c \
+	%D%/lib/run/run_devices.c \
 	%D%/lib/run/run_identity.c \
 	%D%/lib/run/run_plan.c \
 	%D%/lib/run/run_progress.c \
@@ -138,7 +138,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/trial/trial_round.c \
 	%D%/predict/confusion.c \
 	%D%/predict/evaluate.c \
-	%D%/predict/evaluation_report.c \
+	%D%/predict/evaluation_result.c \
 	%D%/predict/known_names.c \
 	%D%/predict/predict.c \
 	%D%/predict/predict_images.c \

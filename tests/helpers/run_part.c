@@ -110,7 +110,7 @@ static void make_plan(struct part *part)
     struct problems problems;
     problems_init(&problems);
     const struct dataset *const *const datasets = (const struct dataset *const *)part->datasets;
-    device_plan_init(&part->plan.devices, &part->settings, &problems);
+    run_devices_init(&part->plan.devices, &part->settings, &problems);
     run_plan_init(&part->plan, &part->settings, part->net, datasets, &problems);
     print_problems(&problems);
 }

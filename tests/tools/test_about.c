@@ -35,16 +35,16 @@ static const struct device_ops device_ops = { .kind = "test", .libraries = rows,
 static const struct backend_ops backend_ops = { .name = "test", .libraries = rows };
 static const struct reduce_ops reduce_ops = { .name = "test", .libraries = NULL };
 
-static struct device_plan plan_of(uint32_t count)
+static struct run_devices plan_of(uint32_t count)
 {
-    struct device_plan plan = { .ops = &device_ops, .backend = &backend_ops, .reduce = &reduce_ops, .count = count };
+    struct run_devices plan = { .ops = &device_ops, .backend = &backend_ops, .reduce = &reduce_ops, .count = count };
     for (uint32_t i = 0; i < count; i++)
         plan.index[i] = i;
     return plan;
 }
 
 /* What is printed, until the next call. */
-static const char *printed(const struct device_plan *plan, bool reads)
+static const char *printed(const struct run_devices *plan, bool reads)
 {
     static char text[4096];
     FILE *const out = fmemopen(text, sizeof(text), "w");
@@ -71,7 +71,7 @@ TEST(no_line_is_longer_than_80_columns)
     for (size_t length = 1; length < sizeof(name); length++) {
         name[length - 1] = 'n';
         for (uint32_t count = 1; count <= 3; count++) {
-            const struct device_plan plan = plan_of(count);
+            const struct run_devices plan = plan_of(count);
             const char *const text = printed(&plan, true);
             assert_true(longest_line(text) <= 80);
             assert_true(strstr(text, "nn") != NULL || length < 2);
@@ -82,7 +82,7 @@ TEST(no_line_is_longer_than_80_columns)
 TEST(equal_devices_share_a_line)
 {
     device_name = "GPU";
-    const struct device_plan plan = plan_of(5);
+    const struct run_devices plan = plan_of(5);
     const char *const text = printed(&plan, false);
     const char *const expected = "device    2 x GPU, compute capability 8.0, 80.0 GiB memory each\n"
                                  "device    3 x GPU, compute capability 9.0, 80.0 GiB memory each\n"
@@ -94,7 +94,7 @@ TEST(equal_devices_share_a_line)
 TEST(a_device_that_cannot_be_asked_is_left_out)
 {
     device_name = "GPU";
-    struct device_plan plan = plan_of(1);
+    struct run_devices plan = plan_of(1);
     plan.index[0] = ABSENT;
     plan.backend = &backend_null_ops;
     const char *const text = printed(&plan, false);
@@ -103,7 +103,7 @@ TEST(a_device_that_cannot_be_asked_is_left_out)
 
 TEST(without_libraries_there_is_no_line_of_them)
 {
-    const struct device_plan plan = { .ops = &device_null_ops, .backend = &backend_null_ops, .reduce = &reduce_ops,
+    const struct run_devices plan = { .ops = &device_null_ops, .backend = &backend_null_ops, .reduce = &reduce_ops,
                                       .count = 3 };
     const char *const text = printed(&plan, false);
     assert_null(strstr(text, "libraries"));

@@ -6,7 +6,7 @@
 
 #include "tests/helpers/test.h"
 #include "tools/predict/confusion.h"
-#include "tools/predict/evaluation_report.h"
+#include "tools/predict/evaluation_result.h"
 
 enum { CLASSES = 7, SAMPLES = 500 };
 
@@ -95,7 +95,7 @@ TEST(cells_are_what_a_matrix_counts)
 }
 
 /* So many classes as make the matrix too wide, and long names of them. */
-static char *report_of(uint32_t classes, void (*write)(const struct evaluation_report *report, FILE *out))
+static char *report_of(uint32_t classes, void (*write)(const struct evaluation_result *report, FILE *out))
 {
     const char **const names = calloc(classes, sizeof(*names));
     float *const logits = calloc(classes, sizeof(*logits));
@@ -114,7 +114,7 @@ static char *report_of(uint32_t classes, void (*write)(const struct evaluation_r
         }
     }
     confusion_finish(&confusion);
-    const struct evaluation_report report = { .model = "m", .weights = "w", .confusion = &confusion, .names = names,
+    const struct evaluation_result report = { .model = "m", .weights = "w", .confusion = &confusion, .names = names,
                                               .loss = 0.5, .seconds = 1 };
     write(&report, out);
     fclose(out);
@@ -145,7 +145,7 @@ TEST(a_csv_has_a_line_for_each_class_and_doubled_quotes)
     free(text);
 }
 
-static void write_json(const struct evaluation_report *report, FILE *out)
+static void write_json(const struct evaluation_result *report, FILE *out)
 {
     assert_int_equal(evaluation_write_json(report, out), 0);
 }

@@ -3,7 +3,7 @@
 
 #include "compute/model.h"
 #include "tests/helpers/test.h"
-#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/memory_needs.h"
 #include "tools/lib/run/run_plan.h"
 
 #define MIB ((size_t)1 << 20)
@@ -50,11 +50,11 @@ static void plan_make(struct planned *planned, const char *model, uint32_t batch
     planned->settings.devices.convolution = convolution;
     planned->settings.train.batch = batch;
     assert_int_equal(model_open(&planned->net, model, &options), 0);
-    assert_int_equal(device_plan_init(&planned->plan.devices, &planned->settings, &problems), 0);
+    assert_int_equal(run_devices_init(&planned->plan.devices, &planned->settings, &problems), 0);
     assert_int_equal(run_plan_init(&planned->plan, &planned->settings, planned->net, no_datasets, &problems), 0);
     plan_tower(planned);
     for (uint32_t d = 0; d < towers; d++)
-        memory_plan_add_tower(&planned->plan.memory, d, &planned->needs);
+        memory_needs_add_tower(&planned->plan.memory, d, &planned->needs);
     memory_share_add(&planned->plan.memory.host, MEMORY_RESULTS, RESULTS_BYTES);
     problems_release(&problems);
 }
@@ -69,7 +69,7 @@ static size_t bytes_of(const char *model, uint32_t batch, uint32_t towers, enum 
 {
     struct planned planned = { .net = NULL };
     plan_make(&planned, model, batch, towers, convolution);
-    const size_t bytes = memory_plan_bytes(&planned.plan.memory);
+    const size_t bytes = memory_needs_bytes(&planned.plan.memory);
     plan_release(&planned);
     return bytes;
 }

@@ -34,13 +34,13 @@ static void machine_init(struct machine *machine, const struct settings *setting
 }
 
 /* The devices of the run. That they cannot be used is a finding. */
-static void plan_devices(struct findings *findings, struct machine *machine, struct device_plan *plan)
+static void plan_devices(struct findings *findings, struct machine *machine, struct run_devices *plan)
 {
     struct problems problems;
     if (machine->settings == NULL)
         return;
     problems_init(&problems);
-    if (device_plan_init(plan, machine->settings, &problems) == 0) {
+    if (run_devices_init(plan, machine->settings, &problems) == 0) {
         machine->plan = plan;
     } else {
         findings_add(findings, "run", "devices", "%s", problems.count > 0 ? problems.lines[0] : strerror(ENOMEM));
@@ -85,7 +85,7 @@ static uint32_t count_gpus(char *why, size_t why_size)
 static void examine(struct findings *findings, const struct settings *settings)
 {
     struct machine machine;
-    struct device_plan plan;
+    struct run_devices plan;
     char why[REASON_BYTES] = "";
     machine_init(&machine, settings);
     examine_load(findings, &machine);

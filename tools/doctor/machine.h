@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #include "tools/lib/config/settings.h"
-#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/run_devices.h"
 
 struct machine {
     const char *root;           /* the parent folder of /proc and /sys: "" except in tests */
     cpu_set_t cpus;             /* that this process may use */
     uint32_t gpus;              /* that a run can use */
     const struct settings *settings;    /* of the run, finished; NULL: only the machine is examined */
-    const struct device_plan *plan;     /* of that run; NULL: without settings, or it cannot be made */
+    const struct run_devices *plan;     /* of that run; NULL: without settings, or it cannot be made */
 };
 
 /* The first line of ROOT/PATH without its newline; false without such a file. */

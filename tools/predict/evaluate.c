@@ -1,4 +1,4 @@
-/* pipetrain evaluate: command line -> settings -> evaluation -> report. Main thread only. */
+/* pipetrain evaluate: command line -> settings -> evaluation -> result. Main thread only. */
 #include "tools/predict/evaluate.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/wrapped.h"
-#include "tools/predict/evaluation_report.h"
+#include "tools/predict/evaluation_result.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
 
@@ -127,7 +127,7 @@ static int compute(struct evaluation *evaluation)
     return EXIT_CODE_NONFINITE;
 }
 
-/* ---- the report ---- */
+/* ---- the result ---- */
 
 /* Steps from the metadata of the file, which is untrusted. */
 static uint64_t steps_of(const struct initial_weights *weights)
@@ -137,10 +137,10 @@ static uint64_t steps_of(const struct initial_weights *weights)
     return text != NULL && decimal_u64(text, &steps) ? steps : UINT64_MAX;
 }
 
-static struct evaluation_report report_of(const struct evaluation *evaluation)
+static struct evaluation_result result_of(const struct evaluation *evaluation)
 {
     const struct confusion *const confusion = &evaluation->confusion;
-    return (struct evaluation_report){
+    return (struct evaluation_result){
         .model = evaluation->trained.net->model,
         .weights = evaluation->weights_path,
         .steps = steps_of(evaluation->trained.weights),
@@ -152,26 +152,26 @@ static struct evaluation_report report_of(const struct evaluation *evaluation)
     };
 }
 
-static void print_subject(const struct evaluation *evaluation, const struct evaluation_report *report)
+static void print_subject(const struct evaluation *evaluation, const struct evaluation_result *result)
 {
     const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->trained.dataset };
     char steps[64] = "";
-    if (report->steps != UINT64_MAX)
-        snprintf(steps, sizeof(steps), ", after %" PRIu64 " step%s", report->steps, report->steps == 1 ? "" : "s");
-    wrapped_print(stdout, "model     %s", report->model);
-    wrapped_print(stdout, "weights   %s%s", report->weights, steps);
+    if (result->steps != UINT64_MAX)
+        snprintf(steps, sizeof(steps), ", after %" PRIu64 " step%s", result->steps, result->steps == 1 ? "" : "s");
+    wrapped_print(stdout, "model     %s", result->model);
+    wrapped_print(stdout, "weights   %s%s", result->weights, steps);
     run_data_print(datasets, stdout);
     trained_print_device(&evaluation->trained, stdout);
 }
 
-static int write_csv(const struct evaluation_report *report, const struct evaluate_request *request)
+static int write_csv(const struct evaluation_result *result, const struct evaluate_request *request)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *const out = open_memstream(&text, &bytes);
     if (out == NULL)
         return network_no_memory("the confusion matrix");
-    evaluation_write_csv(report, out);
+    evaluation_write_csv(result, out);
     if (text_stream_end(out, &text) != 0)
         return network_no_memory("the confusion matrix");
     const int code = result_file_write(request->csv, request->may_replace, &(struct file_part){ text, bytes }, 1);
@@ -179,20 +179,20 @@ static int write_csv(const struct evaluation_report *report, const struct evalua
     return code;
 }
 
-static int report(struct evaluation *evaluation)
+static int write_result(struct evaluation *evaluation)
 {
     confusion_finish(&evaluation->confusion);
-    const struct evaluation_report report = report_of(evaluation);
+    const struct evaluation_result result = result_of(evaluation);
     if (evaluation->request->is_json) {
-        if (evaluation_write_json(&report, stdout) != 0)
-            return network_no_memory("the report");
+        if (evaluation_write_json(&result, stdout) != 0)
+            return network_no_memory("the result");
     } else if (evaluation->request->is_quiet) {
-        evaluation_print_result(&report, stdout);
+        evaluation_print_result(&result, stdout);
     } else {
-        print_subject(evaluation, &report);
-        evaluation_print(&report, stdout);
+        print_subject(evaluation, &result);
+        evaluation_print(&result, stdout);
     }
-    return evaluation->request->csv != NULL ? write_csv(&report, evaluation->request) : 0;
+    return evaluation->request->csv != NULL ? write_csv(&result, evaluation->request) : 0;
 }
 
 static int evaluate(struct settings *settings, const struct evaluate_request *request)
@@ -202,7 +202,7 @@ static int evaluate(struct settings *settings, const struct evaluate_request *re
     if (code == 0)
         code = compute(&evaluation);
     if (code == 0)
-        code = report(&evaluation);
+        code = write_result(&evaluation);
     trained_close(&evaluation.trained);
     confusion_release(&evaluation.confusion);
     known_names_release(&evaluation.names);

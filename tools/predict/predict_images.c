@@ -257,7 +257,7 @@ void image_words_release(struct image_words *words)
 #define PROBLEM_BYTES 512u
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 
-struct worker {
+struct decode_thread {
     struct image_source *source;
     struct thread *thread;
     void *codec;
@@ -268,13 +268,13 @@ struct image_source {
     struct image_source_spec spec;
     atomic_uint_fast64_t next;  /* number of the next image to decode */
     char **problems;            /* of each image; written before its batch is published */
-    struct worker *workers;
-    uint32_t worker_count;
+    struct decode_thread *threads;
+    uint32_t thread_count;
 };
 
 /* ---- a file ---- */
 
-static int read_open(struct worker *worker, int fd, size_t *bytes_out, char *problem)
+static int read_open(struct decode_thread *thread, int fd, size_t *bytes_out, char *problem)
 {
     struct stat status = { .st_size = 0 };
     int rc = fstat(fd, &status) == 0 ? 0 : -errno;
@@ -286,10 +286,10 @@ static int read_open(struct worker *worker, int fd, size_t *bytes_out, char *pro
     const size_t bytes = (size_t)status.st_size;
     if (rc == 0 && bytes > FILE_BYTES_MAX)
         rc = -EFBIG;
-    if (rc == 0 && scratch_need(&worker->file, bytes + 1) == NULL)
+    if (rc == 0 && scratch_need(&thread->file, bytes + 1) == NULL)
         rc = -ENOMEM;
     if (rc == 0)
-        rc = file_read_whole(fd, worker->file.memory, bytes);
+        rc = file_read_whole(fd, thread->file.memory, bytes);
     *bytes_out = bytes;
     if (rc != 0)
         snprintf(problem, PROBLEM_BYTES, "cannot be read: %s",
@@ -297,29 +297,29 @@ static int read_open(struct worker *worker, int fd, size_t *bytes_out, char *pro
     return rc;
 }
 
-static int read_file(struct worker *worker, const char *path, size_t *bytes_out, char *problem)
+static int read_file(struct decode_thread *thread, const char *path, size_t *bytes_out, char *problem)
 {
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
         snprintf(problem, PROBLEM_BYTES, "cannot be read: %s", strerror(errno));
         return -ENODATA;
     }
-    const int rc = read_open(worker, fd, bytes_out, problem);
+    const int rc = read_open(thread, fd, bytes_out, problem);
     close(fd);
     return rc;
 }
 
 /* ---- a sample of a batch ---- */
 
-static int decode(struct worker *worker, uint64_t number, uint8_t *pixels, char *problem)
+static int decode(struct decode_thread *thread, uint64_t number, uint8_t *pixels, char *problem)
 {
-    const struct image_source_spec *const spec = &worker->source->spec;
+    const struct image_source_spec *const spec = &thread->source->spec;
     const struct batch_layout *const layout = &spec->plan->layout;
     size_t bytes;
-    if (read_file(worker, spec->paths[number], &bytes, problem) != 0)
+    if (read_file(thread, spec->paths[number], &bytes, problem) != 0)
         return -EBADMSG;
     const struct stored_image image = {
-        .bytes = worker->file.memory,
+        .bytes = thread->file.memory,
         .byte_count = bytes,
         .height.said = IMAGE_SIZE_UNSAID,
         .width.said = IMAGE_SIZE_UNSAID,
@@ -331,17 +331,17 @@ static int decode(struct worker *worker, uint64_t number, uint8_t *pixels, char 
         .position = number,
         .shape = { layout->height, layout->width, layout->channels },
     };
-    return image_encoded_ops.decode(worker->codec, &image, &request, pixels, problem, PROBLEM_BYTES);
+    return image_encoded_ops.decode(thread->codec, &image, &request, pixels, problem, PROBLEM_BYTES);
 }
 
 /* Log a flaw that the decoder tolerated; keep the problem of an unreadable image for the report. */
-static int fill_place(struct worker *worker, uint64_t number, struct batch *batch)
+static int fill_place(struct decode_thread *thread, uint64_t number, struct batch *batch)
 {
-    struct image_source *const source = worker->source;
+    struct image_source *const source = thread->source;
     const size_t sample_bytes = source->spec.plan->layout.sample_bytes;
     const uint32_t place = (uint32_t)(number - batch->local.first_position);
     char problem[PROBLEM_BYTES] = "";
-    const int rc = decode(worker, number, batch->pixels + place * sample_bytes, problem);
+    const int rc = decode(thread, number, batch->pixels + place * sample_bytes, problem);
     batch->ids[place] = number;
     batch->labels[place] = BATCH_NO_LABEL;
     if (rc == 0 && problem[0] != '\0')
@@ -355,9 +355,9 @@ static int fill_place(struct worker *worker, uint64_t number, struct batch *batc
     return source->problems[number] != NULL ? 0 : -ENOMEM;
 }
 
-static int fill_next(struct worker *worker)
+static int fill_next(struct decode_thread *thread)
 {
-    struct image_source *const source = worker->source;
+    struct image_source *const source = thread->source;
     const struct schedule *const schedule = &source->spec.plan->schedule;
     const uint64_t number = atomic_fetch_add(&source->next, 1);
     struct local_batch local;
@@ -369,40 +369,40 @@ static int fill_next(struct worker *worker)
         rc = ring_claim(source->spec.ring, &local, &batch);
     if (rc != 0)
         return rc;
-    rc = fill_place(worker, number, batch);
+    rc = fill_place(thread, number, batch);
     if (rc == 0)
         ring_fill(source->spec.ring, batch, 1);
     return rc;
 }
 
-static void worker_loop(void *arg)
+static void decode_loop(void *arg)
 {
-    struct worker *const worker = arg;
-    if (run_plan_uses_cores(worker->source->spec.plan))
+    struct decode_thread *const thread = arg;
+    if (run_plan_uses_cores(thread->source->spec.plan))
         thread_lower_priority();
-    int rc = image_encoded_ops.open(&worker->codec);
+    int rc = image_encoded_ops.open(&thread->codec);
     while (rc == 0)
-        rc = fill_next(worker);
-    if (worker->codec != NULL)
-        image_encoded_ops.close(worker->codec);
-    scratch_release(&worker->file);
+        rc = fill_next(thread);
+    if (thread->codec != NULL)
+        image_encoded_ops.close(thread->codec);
+    scratch_release(&thread->file);
     if (rc != -ENODATA && rc != -ECANCELED)
-        stop_fail(worker->source->spec.stop, exit_code_of(rc, EXIT_CODE_INTERNAL), "images could not be decoded: %s",
+        stop_fail(thread->source->spec.stop, exit_code_of(rc, EXIT_CODE_INTERNAL), "images could not be decoded: %s",
                   exit_cause(rc));
 }
 
 /* ---- threads ---- */
 
-static int start_workers(struct image_source *source, uint32_t wanted)
+static int start_threads(struct image_source *source, uint32_t wanted)
 {
     int rc = 0;
     for (uint32_t i = 0; i < wanted && rc == 0; i++) {
-        struct worker *const worker = &source->workers[i];
+        struct decode_thread *const thread = &source->threads[i];
         char name[16];
         snprintf(name, sizeof(name), "images%" PRIu32, i % 1000);
-        *worker = (struct worker){ .source = source };
-        rc = thread_start(&worker->thread, name, worker_loop, worker);
-        source->worker_count += rc == 0;
+        *thread = (struct decode_thread){ .source = source };
+        rc = thread_start(&thread->thread, name, decode_loop, thread);
+        source->thread_count += rc == 0;
     }
     return rc;
 }
@@ -417,8 +417,8 @@ int image_source_start(struct image_source **source_out, const struct image_sour
     source->spec = *spec;
     ring_range(spec->ring, 0, schedule_batch_count(&spec->plan->schedule));
     source->problems = calloc(spec->count, sizeof(*source->problems));
-    source->workers = calloc(wanted, sizeof(*source->workers));
-    int rc = source->problems != NULL && source->workers != NULL ? start_workers(source, wanted) : -ENOMEM;
+    source->threads = calloc(wanted, sizeof(*source->threads));
+    int rc = source->problems != NULL && source->threads != NULL ? start_threads(source, wanted) : -ENOMEM;
     if (rc == 0) {
         *source_out = source;
         return 0;
@@ -437,11 +437,11 @@ void image_source_close(struct image_source *source)
 {
     if (source == NULL)
         return;
-    for (uint32_t i = 0; i < source->worker_count; i++)
-        thread_join(source->workers[i].thread);
+    for (uint32_t i = 0; i < source->thread_count; i++)
+        thread_join(source->threads[i].thread);
     for (uint64_t i = 0; source->problems != NULL && i < source->spec.count; i++)
         free(source->problems[i]);
     free(source->problems);
-    free(source->workers);
+    free(source->threads);
     free(source);
 }

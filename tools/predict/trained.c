@@ -275,7 +275,7 @@ int trained_open_data(struct trained *trained, bool is_any_label_taken)
 
 static int choose_device(struct trained *trained, struct problems *problems)
 {
-    const int rc = device_plan_init(&trained->plan.devices, trained->settings, problems);
+    const int rc = run_devices_init(&trained->plan.devices, trained->settings, problems);
     if (rc != 0)
         return problems_end(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
     if (trained->plan.devices.backend->computes)

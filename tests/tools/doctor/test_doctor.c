@@ -189,11 +189,11 @@ MACHINE_TEST(a_governor_that_keeps_frequencies_low_is_a_warning)
 static void judge_run(uint32_t towers, int64_t threads, int64_t decoders)
 {
     static struct settings settings;
-    static struct device_plan plan;
+    static struct run_devices plan;
     settings = (struct settings){ .ranks = 1, .local_ranks = 1, .core_ranks = 1, .quota_ranks = 1,
                                   .devices = { .threads_per_tower = threads },
                                   .input = { .decode_threads = decoders } };
-    plan = (struct device_plan){ .ops = device_find("cpu"), .backend = backend_find("reference"),
+    plan = (struct run_devices){ .ops = device_find("cpu"), .backend = backend_find("reference"),
                                  .towers = { .count = towers } };
     machine.settings = &settings;
     machine.plan = &plan;

@@ -7,10 +7,10 @@
 #include "tests/helpers/test.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/training.h"
-#include "tools/lib/run/device_plan.h"
-#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/memory_needs.h"
 #include "tools/lib/run/ranks/core_share.h"
 #include "tools/lib/run/ranks/device_share.h"
+#include "tools/lib/run/run_devices.h"
 #include "tools/lib/run/run_plan.h"
 
 /* The settings of these assignments for one rank of `ranks`, and the first problem, until the next call. */
@@ -98,12 +98,12 @@ TEST(what_works_in_one_process_only_is_refused)
 
 TEST(the_towers_of_a_rank_follow_those_of_lower_ranks)
 {
-    struct device_plan plan;
+    struct run_devices plan;
     struct problems problems;
     problems_init(&problems);
     SETTINGS(4, "devices.towers=2", "devices.kind=null");
     settings.rank = 3;
-    assert_int_equal(device_plan_init(&plan, &settings, &problems), 0);
+    assert_int_equal(run_devices_init(&plan, &settings, &problems), 0);
     assert_int_equal(plan.towers.first, 6);
     assert_int_equal(plan.towers.count, 2);
     problems_release(&problems);
@@ -122,10 +122,10 @@ TEST(devices_are_dealt_to_the_ranks_of_a_host_in_turn)
         { .devices = 8, .towers = 1, .local_rank = 5, .ranks = 8, .count = 1, .first = 5, .second = 9, .sharing = 1 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct device_plan plan = { .towers = { .count = rows[i].towers }, .count = rows[i].devices };
+        struct run_devices plan = { .towers = { .count = rows[i].towers }, .count = rows[i].devices };
         for (uint32_t d = 0; d < plan.count; d++)
             plan.index[d] = d;
-        device_plan_share(&plan, rows[i].local_rank, rows[i].ranks);
+        run_devices_share(&plan, rows[i].local_rank, rows[i].ranks);
         assert_int_equal(plan.count, rows[i].count);
         assert_int_equal(plan.index[0], rows[i].first);
         if (plan.count > 1)
@@ -191,7 +191,7 @@ TEST(ranks_of_a_control_group_share_its_time)
 
 TEST(ranks_of_a_host_divide_its_memory)
 {
-    const struct memory_plan plan = { .device_count = 0 };
+    const struct memory_needs plan = { .device_count = 0 };
     struct memory_there alone, shared;
     SETTINGS(2, "devices.towers=1");
     memory_host_there(&plan, &settings, &alone);

@@ -36,7 +36,7 @@ static void add_libraries(struct libraries *libraries, const struct library *row
     }
 }
 
-static struct libraries find_libraries(const struct device_plan *plan, bool reads)
+static struct libraries find_libraries(const struct run_devices *plan, bool reads)
 {
     struct libraries libraries = { .count = 0 };
     add_libraries(&libraries, plan->ops->libraries);
@@ -47,13 +47,13 @@ static struct libraries find_libraries(const struct device_plan *plan, bool read
 }
 
 /* The host is one device for all its towers. */
-static uint32_t device_count(const struct device_plan *plan)
+static uint32_t device_count(const struct run_devices *plan)
 {
     return plan->ops->host_memory ? 1 : plan->count;
 }
 
 /* False: device `i` of the run is not there. */
-static bool find_device(const struct device_plan *plan, uint32_t i, struct device_description *description_out)
+static bool find_device(const struct run_devices *plan, uint32_t i, struct device_description *description_out)
 {
     *description_out = (struct device_description){ .name = "" };
     return plan->ops->describe(plan->index[i], description_out) == 0;
@@ -94,7 +94,7 @@ static void print_device(const struct device_description *device, uint32_t count
 }
 
 /* Equal devices in succession are printed once, with their number. */
-static void print_devices(const struct device_plan *plan, FILE *out)
+static void print_devices(const struct run_devices *plan, FILE *out)
 {
     struct device_description device, next;
     uint32_t count = 0;
@@ -179,7 +179,7 @@ void about_settings(const struct settings *settings, FILE *out)
     settings_release(&usual);
 }
 
-void about_print(const struct device_plan *plan, bool reads, FILE *out)
+void about_print(const struct run_devices *plan, bool reads, FILE *out)
 {
     const struct libraries libraries = find_libraries(plan, reads);
     print_devices(plan, out);
@@ -248,7 +248,7 @@ void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const s
                   host_count == 1 ? "" : "s", hosts, ranks_library(ranks), reading_words(plan, settings));
 }
 
-static void write_devices(const struct device_plan *plan, struct json *json)
+static void write_devices(const struct run_devices *plan, struct json *json)
 {
     struct device_description device;
     json_open_array(json, "devices");
@@ -274,7 +274,7 @@ static void write_libraries(const struct libraries *libraries, struct json *json
     json_close_object(json);
 }
 
-void about_write(const struct device_plan *plan, bool reads, struct json *json)
+void about_write(const struct run_devices *plan, bool reads, struct json *json)
 {
     const struct libraries libraries = find_libraries(plan, reads);
     write_devices(plan, json);

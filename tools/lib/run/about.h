@@ -17,12 +17,12 @@
 void about_settings(const struct settings *settings, FILE *out);
 /* The lines "device" and "libraries", of at most 80 columns. `reads`: the run reads shards. Devices that cannot be
  * described are left out: --check may name some that are not there. */
-void about_print(const struct device_plan *plan, bool reads, FILE *out);
+void about_print(const struct run_devices *plan, bool reads, FILE *out);
 /* The line "ranks": how many on which hosts, by which MPI library, and what each of them reads. Nothing for NULL. Rank 0
  * only. */
 void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings, FILE *out);
 /* "devices": [{"name", "memory_bytes"}] and "libraries": {NAME: VERSION}. */
-void about_write(const struct device_plan *plan, bool reads, struct json *json);
+void about_write(const struct run_devices *plan, bool reads, struct json *json);
 
 /* A run that is over, or was ended early. */
 struct about_end {

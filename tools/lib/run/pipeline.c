@@ -8,7 +8,7 @@
 #include "stage/clock.h"
 #include "stage/trace/range.h"
 #include "stage/watchdog.h"
-#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/memory_needs.h"
 #include "tools/lib/run/ranks/remote_towers.h"
 #include "tools/lib/run/report.h"
 #include "tools/lib/run/run_plan.h"
@@ -60,8 +60,8 @@ static void act_for(const struct pipeline *pipeline, uint32_t d)
  * watched. The trainer knows when it waits for another tower (reduce.h). */
 static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
 {
-    const struct device_plan *const devices = &pipeline->parts.plan->devices;
-    const uint32_t tower = devices->towers.first + d, index = device_plan_index(devices, d);
+    const struct run_devices *const devices = &pipeline->parts.plan->devices;
+    const uint32_t tower = devices->towers.first + d, index = run_devices_index(devices, d);
     static const char *const of[BEAT_COUNT] = { [BEAT_TRAINER] = "", [BEAT_FEEDER] = ", its feeder",
                                                 [BEAT_MAIN] = ", the main thread" };
     for (uint32_t i = 0; i < BEAT_COUNT; i++)
@@ -243,7 +243,7 @@ static int wait_for_plans(struct pipeline *pipeline)
         struct tower_pipeline *const tower = &pipeline->towers[d];
         const int planned = trainer_planned(tower->trainer, &tower->needs);
         if (planned == 0)
-            memory_plan_add_tower(&plan->memory, d % plan->devices.count, &tower->needs);
+            memory_needs_add_tower(&plan->memory, d % plan->devices.count, &tower->needs);
         if (rc == 0)
             rc = planned;
     }
@@ -367,8 +367,8 @@ int pipeline_check_memory(const struct pipeline *pipeline)
     if (find_memory(pipeline, &there) != 0)
         return EXIT_CODE_DEVICE;
     problems_init(&problems);
-    memory_plan_fit_images(&parts->plan->memory, parts->settings, &there);
-    const int rc = memory_plan_check(&parts->plan->memory, parts->settings, &there, &fit, &problems);
+    memory_needs_fit_images(&parts->plan->memory, parts->settings, &there);
+    const int rc = memory_needs_check(&parts->plan->memory, parts->settings, &there, &fit, &problems);
     return problems_end(&problems, rc != 0 ? EXIT_CODE_MEMORY : 0);
 }
 
@@ -377,7 +377,7 @@ void pipeline_print(const struct pipeline *pipeline, FILE *out)
     struct buckets buckets;
     trainer_buckets(pipeline->towers[0].trainer, &buckets);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
-        memory_plan_print_tower(&pipeline->towers[d].needs, pipeline->towers[d].index, out);
+        memory_needs_print_tower(&pipeline->towers[d].needs, pipeline->towers[d].index, out);
     if (pipeline->parts.plan->schedule.towers > 1)
         run_plan_print_buckets(&buckets, out);
 }

@@ -92,7 +92,7 @@ static bool has_accuracy(const struct run *run)
 
 static int choose_devices(struct run *run, struct problems *problems)
 {
-    const int rc = device_plan_init(&run->plan.devices, run->settings, problems);
+    const int rc = run_devices_init(&run->plan.devices, run->settings, problems);
     if (rc == 0 && leads(run) && !has_accuracy(run))
         stop_rule_warn_unused(run->settings);
     return rc == 0 ? 0 : problems_end(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
@@ -308,7 +308,7 @@ static int open_pipeline(struct run *run)
         memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
         memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
     }
-    run_state_plan(&run->state, run->settings, &run->plan, run->net);
+    run_state_add_memory(&run->state, run->settings, &run->plan, run->net);
     const int rc = pipeline_open(&run->pipeline, &parts);
     return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
 }

@@ -165,10 +165,10 @@ uint32_t run_plan_decoders(const struct settings *settings)
 
 bool run_plan_has_teams(const struct settings *settings)
 {
-    struct device_plan devices;
+    struct run_devices devices;
     struct problems problems;
     problems_init(&problems);
-    const int rc = device_plan_init(&devices, settings, &problems);
+    const int rc = run_devices_init(&devices, settings, &problems);
     problems_release(&problems);
     return rc == 0 && devices.backend->has_teams && run_plan_threads(settings, devices.towers.count) > 1;
 }
@@ -224,11 +224,11 @@ static void choose_readers(struct run_plan *plan, const struct settings *setting
 static int init_memory(struct run_plan *plan, const struct settings *settings,
                        const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
-    const struct device_plan *const devices = &plan->devices;
-    struct memory_plan *const memory = &plan->memory;
-    *memory = (struct memory_plan){ .device_count = devices->ops->host_memory ? 0 : devices->count, .names = devices };
+    const struct run_devices *const devices = &plan->devices;
+    struct memory_needs *const memory = &plan->memory;
+    *memory = (struct memory_needs){ .device_count = devices->ops->host_memory ? 0 : devices->count, .names = devices };
     for (uint32_t d = 0; d < devices->towers.count; d++)
-        memory_share_add(memory_plan_on(memory, d % devices->count), MEMORY_SLOTS,
+        memory_share_add(memory_needs_on(memory, d % devices->count), MEMORY_SLOTS,
                          (size_t)settings->input.staging_depth * plan->layout.block_bytes);
     memory->aside = address_space_aside(plan, settings);
     memory->touched = TOUCHED_BYTES;
@@ -238,14 +238,14 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
     memory_share_add(&memory->host, MEMORY_BATCHES,
                      devices->towers.count * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes);
     if (plan->is_fed) {
-        memory_plan_add_images(memory, settings);
+        memory_needs_add_images(memory, settings);
         return 0;
     }
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct loader_memory loader = loader_memory(&spec);
     memory_share_add(&memory->host, MEMORY_LOADER, loader.bytes);
     if (loader.takes_large)
-        memory_plan_add_images(memory, settings);
+        memory_needs_add_images(memory, settings);
     memory->kept_bytes = loader.kept_bytes;
     memory->window_spare_bytes = loader.window_spare_bytes;
     if (loader.bytes != SIZE_MAX)
@@ -360,7 +360,7 @@ struct backend_text run_plan_backend(const struct run_plan *plan)
 
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
-    const struct device_plan *const devices = &plan->devices;
+    const struct run_devices *const devices = &plan->devices;
     char line[LINE_BYTES];
     struct text text;
     text_init(&text, line, sizeof(line));
@@ -546,8 +546,8 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 plan->decode_threads == 1 ? "" : "s", settings->ranks > 1 ? " in each rank" : "",
                 (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");
-    memory_plan_print_images(&plan->memory, settings, out);
-    memory_plan_print(&plan->memory, settings, out);
+    memory_needs_print_images(&plan->memory, settings, out);
+    memory_needs_print(&plan->memory, settings, out);
 }
 
 /* Of gradients, or of weights where those are summed. */
@@ -664,7 +664,7 @@ static uint32_t computed_at_once(const struct run_plan *plan)
 
 struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
 {
-    const struct device_plan *const devices = &plan->devices;
+    const struct run_devices *const devices = &plan->devices;
     struct tower_spec spec = {
         .index = tower,
         .backend = devices->backend,

@@ -17,14 +17,14 @@
 #include "stage/schedule.h"
 #include "sync/bucket.h"
 #include "tools/lib/config/settings.h"
-#include "tools/lib/run/device_plan.h"
-#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/memory_needs.h"
+#include "tools/lib/run/run_devices.h"
 
 struct run_plan {
     struct schedule schedule;
     struct batch_layout layout;         /* of a local batch */
     uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its local batch at once */
-    struct device_plan devices;
+    struct run_devices devices;
     uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once */
     bool is_fed;                        /* then: with encoded images that the caller's threads put into the ring */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
@@ -35,7 +35,7 @@ struct run_plan {
     struct optimizer optimizer;
     struct learning_rate learning_rate;
     struct augment augment;
-    struct memory_plan memory;          /* without the towers, until they are planned */
+    struct memory_needs memory;          /* without the towers, until they are planned */
 };
 
 /* Plan all but the devices, only_evaluated and is_fed, which are set before. `datasets` may be NULL (synthetic input, no

@@ -233,8 +233,8 @@ static bool is_shared(const struct run_state *state, const struct checkpoint_sha
     return ranks_size(state->ranks) > 1 && checkpoint_has_others(shape);
 }
 
-void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
-                    const struct net *net)
+void run_state_add_memory(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                          const struct net *net)
 {
     if (!state->saves)
         return;

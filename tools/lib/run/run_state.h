@@ -108,8 +108,8 @@ struct snapshot_rule run_state_rule(const struct run_state *state, const struct 
 size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
                             const struct run_plan *plan, const struct net *net);
 /* Add the host memory that saving needs to the plan. */
-void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
-                    const struct net *net);
+void run_state_add_memory(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                          const struct net *net);
 /* Half of the disk space that checkpoints need in addition to existing files: the directory asks for twice of it. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes);
 /* Allocate what saving needs, and start the thread for saving during training, if there is any. The pipeline is

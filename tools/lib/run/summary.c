@@ -32,11 +32,11 @@ static const char *const purpose_keys[MEMORY_PURPOSE_COUNT] = {
     [MEMORY_TRACE] = "trace",
 };
 
-static uint64_t purpose_bytes(const struct memory_plan *plan, enum memory_purpose purpose)
+static uint64_t purpose_bytes(const struct memory_needs *memory, enum memory_purpose purpose)
 {
-    uint64_t bytes = plan->host.bytes[purpose];
-    for (uint32_t device = 0; device < plan->device_count; device++)
-        bytes += plan->devices[device].bytes[purpose];
+    uint64_t bytes = memory->host.bytes[purpose];
+    for (uint32_t device = 0; device < memory->device_count; device++)
+        bytes += memory->devices[device].bytes[purpose];
     return bytes;
 }
 
@@ -122,7 +122,7 @@ static void measure_costs(const struct report *report, const struct report_end *
     run->cores = report_cores(report);
     run->copy.seconds = copied;
     run->copy.hidden = copied > exposed ? 1 - exposed / copied : 0;
-    run->planned_bytes = memory_plan_bytes(&report->plan->memory);
+    run->planned_bytes = memory_needs_bytes(&report->plan->memory);
     run->peak_rss_bytes = report_peak_bytes();
 }
 

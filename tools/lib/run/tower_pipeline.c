@@ -7,10 +7,10 @@
 
 #include "tools/lib/run/run_plan.h"
 
-int tower_pipeline_open(struct tower_pipeline *tower, const struct device_plan *devices, uint32_t d)
+int tower_pipeline_open(struct tower_pipeline *tower, const struct run_devices *devices, uint32_t d)
 {
     const struct device_ops *const ops = devices->ops;
-    const uint32_t device = device_plan_index(devices, d);
+    const uint32_t device = run_devices_index(devices, d);
     tower->index = devices->towers.first + d;
     snprintf(tower->device_name, sizeof(tower->device_name), "%s%u", ops->kind, device);
     snprintf(tower->trainer_name, sizeof(tower->trainer_name), "tower%u", tower->index);

@@ -7,7 +7,7 @@
 #include "stage/ring.h"
 #include "stage/slots.h"
 #include "sync/trainer.h"
-#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/run_devices.h"
 
 /* Begins as all 0. */
 struct tower_pipeline {
@@ -27,7 +27,7 @@ struct tower_pipeline {
 
 /* Open names, device and streams of the d-th tower of this process. 0 or a negative errno; tower_pipeline_close after
  * success or failure. */
-int tower_pipeline_open(struct tower_pipeline *tower, const struct device_plan *devices, uint32_t d);
+int tower_pipeline_open(struct tower_pipeline *tower, const struct run_devices *devices, uint32_t d);
 /* Open the ring with its buffers. 0 or a negative errno. */
 int tower_pipeline_open_ring(struct tower_pipeline *tower, uint32_t depth, const struct batch_layout *layout);
 /* Assign cores [d * threads, (d + 1) * threads), modulo the number of cores, to the d-th tower of this process. 0 or

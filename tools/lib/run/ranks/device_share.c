@@ -36,7 +36,7 @@ uint32_t device_share_of(const struct device_user *users, uint32_t count, uint32
     return most;
 }
 
-static void find_user(const struct device_plan *plan, struct device_user *user)
+static void find_user(const struct run_devices *plan, struct device_user *user)
 {
     *user = (struct device_user){ .count = plan->count };
     (void)gethostname(user->host, sizeof(user->host) - 1);
@@ -61,7 +61,7 @@ static void share_of(const void *users, uint32_t count, uint32_t index, void *sh
     *(uint32_t *)share_out = device_share_of(users, count, index);
 }
 
-int device_share_agree(struct ranks *ranks, struct device_plan *plan)
+int device_share_agree(struct ranks *ranks, struct run_devices *plan)
 {
     static const struct rank_share_rule rule = { "the GPUs of all ranks", sizeof(struct device_user), sizeof(uint32_t), bound,
                                                  share_of };

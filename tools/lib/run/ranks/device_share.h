@@ -4,8 +4,8 @@
 #define PIPETRAIN_DEVICE_SHARE_H
 
 #include "sync/ranks/ranks.h"
-#include "tools/lib/run/device_plan.h"
 #include "tools/lib/run/ranks/core_share.h"
+#include "tools/lib/run/run_devices.h"
 
 #define BUS_BYTES 16u
 
@@ -21,6 +21,6 @@ struct device_user {
 uint32_t device_share_of(const struct device_user *users, uint32_t count, uint32_t index);
 /* All ranks together: set `sharing` of the plan, which may be known to be more. Waits for all ranks. 0, or an exit
  * code after a message, or when a rank has failed. Does nothing where `ranks` is NULL. */
-int device_share_agree(struct ranks *ranks, struct device_plan *plan);
+int device_share_agree(struct ranks *ranks, struct run_devices *plan);
 
 #endif

@@ -9,8 +9,8 @@
 #include "stage/schedule.h"
 #include "sync/ranks/ranks.h"
 #include "tools/lib/config/settings.h"
-#include "tools/lib/run/device_plan.h"
 #include "tools/lib/run/run.h"
+#include "tools/lib/run/run_devices.h"
 
 /* Hold messages until startup_end; a rank other than 0 prints nothing on stdout from now on. In a process that a
  * launcher started, before ranks are opened. 0, or an exit code after a message. */
@@ -35,7 +35,7 @@ struct startup_facts {
     const struct settings *settings;
     const struct net *net;
     const struct dataset *const *datasets;      /* [PHASE_COUNT], each may be NULL */
-    const struct device_plan *plan;
+    const struct run_devices *plan;
 };
 int startup_facts_write(const struct startup_facts *facts, char **text_out);
 /* Two more, in `text`: hashes of how a tower stores its weights, which are summed as they are stored, and of the

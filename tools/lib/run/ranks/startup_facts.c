@@ -106,7 +106,7 @@ static void write_libraries(const struct library *library, FILE *out)
     }
 }
 
-static void write_devices(const struct device_plan *plan, FILE *out)
+static void write_devices(const struct run_devices *plan, FILE *out)
 {
     write_fact(out, "kind of devices", plan->ops->kind);
     write_fact(out, "backend", plan->backend->name);

@@ -1,7 +1,7 @@
 /* Devices, backend, mode and reduction of a run, chosen from the settings and from what the machine has, before
  * anything is started. Used by main only. */
-#ifndef PIPETRAIN_DEVICE_PLAN_H
-#define PIPETRAIN_DEVICE_PLAN_H
+#ifndef PIPETRAIN_RUN_DEVICES_H
+#define PIPETRAIN_RUN_DEVICES_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #define DEVICES_MAX 256
 
-struct device_plan {
+struct run_devices {
     const struct device_ops *ops;
     const struct backend_ops *backend;
     const struct sync_ops *mode;
@@ -32,16 +32,16 @@ struct device_plan {
 /* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV (a device is not there or
  * does not support the settings). May be the process' first call of the device's library. Threads that the library
  * starts block all signals, so that ours get them. Before any thread. */
-int device_plan_init(struct device_plan *plan, const struct settings *settings, struct problems *problems);
+int run_devices_init(struct run_devices *devices, const struct settings *settings, struct problems *problems);
 
-/* plan->index has the `count` devices of all `ranks` processes on this host: keep those of this one. They are the ones
- * after the devices of lower local ranks, from the first one again after the last, at most one for each tower. */
-void device_plan_share(struct device_plan *plan, uint32_t local_rank, uint32_t ranks);
+/* `index` has the `count` devices of all `ranks` processes on this host: keep those of this one. They are the ones after
+ * the devices of lower local ranks, from the first one again after the last, at most one for each tower. */
+void run_devices_share(struct run_devices *devices, uint32_t local_rank, uint32_t ranks);
 
 /* The device of tower towers.first + d. */
-static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t d)
+static inline uint32_t run_devices_index(const struct run_devices *devices, uint32_t d)
 {
-    return plan->index[d % plan->count];
+    return devices->index[d % devices->count];
 }
 const char *precision_name(enum precision precision);       /* "fp32", ... */
 

@@ -1,5 +1,5 @@
-/* The report of an evaluation. */
-#include "tools/predict/evaluation_report.h"
+/* The result of an evaluation. */
+#include "tools/predict/evaluation_result.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,9 +24,9 @@
 struct shown { char text[128]; };
 
 /* The number of the class, and its name if it has one. */
-static struct shown show_class(const struct evaluation_report *report, uint32_t class)
+static struct shown show_class(const struct evaluation_result *result, uint32_t class)
 {
-    const char *const name = report->names != NULL ? report->names[class] : "";
+    const char *const name = result->names != NULL ? result->names[class] : "";
     struct shown shown;
     const int used = snprintf(shown.text, sizeof(shown.text), *name == '\0' ? "%" PRIu32 : "%" PRIu32 " ", class);
     if (*name != '\0')
@@ -41,24 +41,24 @@ static double percent(uint64_t part, uint64_t all)
 
 /* ---- the result ---- */
 
-static double speed(const struct evaluation_report *report)
+static double speed(const struct evaluation_result *result)
 {
-    return report->seconds > 0 ? (double)report->confusion->samples / report->seconds : 0;
+    return result->seconds > 0 ? (double)result->confusion->samples / result->seconds : 0;
 }
 
-void evaluation_print_result(const struct evaluation_report *report, FILE *out)
+void evaluation_print_result(const struct evaluation_result *result, FILE *out)
 {
-    const struct confusion *const confusion = report->confusion;
+    const struct confusion *const confusion = result->confusion;
     char five[96] = "";
     if (confusion->classes > FIVE)
         snprintf(five, sizeof(five), ", top-5 %.2f %% (%s)", percent(confusion->among_five, confusion->samples),
                  number_grouped(confusion->among_five).text);
     wrapped_print(out, "result    %s samples, loss %.4f, top-1 %.2f %% (%s)%s", number_grouped(confusion->samples).text,
-                  report->loss, percent(confusion->correct, confusion->samples),
+                  result->loss, percent(confusion->correct, confusion->samples),
                   number_grouped(confusion->correct).text, five);
-    if (report->unreadable > 0)
+    if (result->unreadable > 0)
         wrapped_print(out, "damage    %s records could not be read and are not counted",
-                      number_grouped(report->unreadable).text);
+                      number_grouped(result->unreadable).text);
 }
 
 /* ---- by class ---- */
@@ -78,15 +78,15 @@ static int compare_accuracy(const void *left, const void *right, void *confusion
     return a < b ? -1 : a > b;
 }
 
-static void print_class(const struct evaluation_report *report, uint32_t class, FILE *out)
+static void print_class(const struct evaluation_result *result, uint32_t class, FILE *out)
 {
-    const struct class_score score = confusion_class(report->confusion, class);
-    columns_print(out, show_class(report, class).text, NAME_COLUMNS, NAME_COLUMNS);
+    const struct class_score score = confusion_class(result->confusion, class);
+    columns_print(out, show_class(result, class).text, NAME_COLUMNS, NAME_COLUMNS);
     fprintf(out, " %9s %9s %8.2f %%", number_grouped(score.samples).text, number_grouped(score.correct).text,
             percent(score.correct, score.samples));
     if (score.mostly != NULL) {
         fputs("  ", out);
-        columns_print(out, show_class(report, score.mostly->predicted).text, 0, MOSTLY_COLUMNS);
+        columns_print(out, show_class(result, score.mostly->predicted).text, 0, MOSTLY_COLUMNS);
         fprintf(out, " (%s)", number_grouped(score.mostly->samples).text);
     }
     fputc('\n', out);
@@ -105,17 +105,17 @@ static uint32_t *list_classes(const struct confusion *confusion, uint32_t *count
     return classes;
 }
 
-static void print_classes(const struct evaluation_report *report, FILE *out)
+static void print_classes(const struct evaluation_result *result, FILE *out)
 {
     uint32_t count;
-    uint32_t *const classes = list_classes(report->confusion, &count);
+    uint32_t *const classes = list_classes(result->confusion, &count);
     const uint32_t listed = count > CLASSES_LISTED ? WORST_LISTED : count;
     if (listed < count)
         fprintf(out, "\nthe %" PRIu32 " worst of %" PRIu32 " classes (--json prints all)\n", listed, count);
     fprintf(out, "%s%-*s %9s %9s %10s  mostly predicted as\n", listed < count ? "" : "\n", (int)NAME_COLUMNS, "class",
             "samples", "correct", "accuracy");
     for (uint32_t i = 0; i < listed; i++)
-        print_class(report, classes[i], out);
+        print_class(result, classes[i], out);
     free(classes);
 }
 
@@ -138,16 +138,16 @@ static uint32_t matrix_width(const struct confusion *confusion)
     return 1 + (uint32_t)snprintf(NULL, 0, "%" PRIu64, most);
 }
 
-static void print_matrix(const struct evaluation_report *report, uint32_t width, FILE *out)
+static void print_matrix(const struct evaluation_result *result, uint32_t width, FILE *out)
 {
-    const struct confusion *const confusion = report->confusion;
+    const struct confusion *const confusion = result->confusion;
     fprintf(out, "\nconfusion matrix: one row per class, one column per predicted class\n%*s", (int)NAME_COLUMNS, "");
     for (uint32_t c = 0; c < confusion->classes; c++)
         fprintf(out, "%*" PRIu32, (int)width, c);
     fputc('\n', out);
     for (uint32_t label = 0; label < confusion->classes; label++) {
         const struct class_score score = confusion_class(confusion, label);
-        columns_print(out, show_class(report, label).text, NAME_COLUMNS, NAME_COLUMNS);
+        columns_print(out, show_class(result, label).text, NAME_COLUMNS, NAME_COLUMNS);
         for (uint32_t c = 0; c < confusion->classes; c++)
             fprintf(out, "%*" PRIu64, (int)width, samples_at(&score, c));
         fputc('\n', out);
@@ -177,33 +177,33 @@ static const struct confusion_cell **list_pairs(const struct confusion *confusio
     return pairs;
 }
 
-static void print_pairs(const struct evaluation_report *report, FILE *out)
+static void print_pairs(const struct evaluation_result *result, FILE *out)
 {
     size_t count;
-    const struct confusion_cell **const pairs = list_pairs(report->confusion, &count);
+    const struct confusion_cell **const pairs = list_pairs(result->confusion, &count);
     if (count > 0)
         fprintf(out, "\nconfused most (--csv writes the whole matrix)\n%9s  %-*s predicted as\n", "samples",
                 (int)PAIR_COLUMNS, "class");
     for (size_t i = 0; i < count && i < PAIRS_LISTED; i++) {
         fprintf(out, "%9s  ", number_grouped(pairs[i]->samples).text);
-        columns_print(out, show_class(report, pairs[i]->label).text, PAIR_COLUMNS, PAIR_COLUMNS);
+        columns_print(out, show_class(result, pairs[i]->label).text, PAIR_COLUMNS, PAIR_COLUMNS);
         fputc(' ', out);
-        columns_print(out, show_class(report, pairs[i]->predicted).text, 0, PAIR_COLUMNS);
+        columns_print(out, show_class(result, pairs[i]->predicted).text, 0, PAIR_COLUMNS);
         fputc('\n', out);
     }
     free((void *)pairs);
 }
 
-void evaluation_print(const struct evaluation_report *report, FILE *out)
+void evaluation_print(const struct evaluation_result *result, FILE *out)
 {
-    const uint32_t width = matrix_width(report->confusion);
-    evaluation_print_result(report, out);
-    fprintf(out, "speed     %s images/s, %.2f s\n", number_rate(speed(report)).text, report->seconds);
-    print_classes(report, out);
-    if (NAME_COLUMNS + (uint64_t)width * report->confusion->classes <= WRAPPED_COLUMNS)
-        print_matrix(report, width, out);
+    const uint32_t width = matrix_width(result->confusion);
+    evaluation_print_result(result, out);
+    fprintf(out, "speed     %s images/s, %.2f s\n", number_rate(speed(result)).text, result->seconds);
+    print_classes(result, out);
+    if (NAME_COLUMNS + (uint64_t)width * result->confusion->classes <= WRAPPED_COLUMNS)
+        print_matrix(result, width, out);
     else
-        print_pairs(report, out);
+        print_pairs(result, out);
 }
 
 /* ---- for scripts ---- */
@@ -216,17 +216,17 @@ static void write_share(struct json *json, const char *key, uint64_t correct, ui
     json_close_object(json);
 }
 
-static void write_classes(const struct evaluation_report *report, struct json *json)
+static void write_classes(const struct evaluation_result *result, struct json *json)
 {
     json_open_array(json, "classes");
-    for (uint32_t c = 0; c < report->confusion->classes; c++) {
-        const struct class_score score = confusion_class(report->confusion, c);
+    for (uint32_t c = 0; c < result->confusion->classes; c++) {
+        const struct class_score score = confusion_class(result->confusion, c);
         if (score.samples == 0)
             continue;
         json_open_object(json, NULL);
         json_u64(json, "class", c);
-        if (report->names != NULL && report->names[c][0] != '\0')
-            json_quoted(json, "name", report->names[c]);
+        if (result->names != NULL && result->names[c][0] != '\0')
+            json_quoted(json, "name", result->names[c]);
         json_u64(json, "samples", score.samples);
         json_u64(json, "correct", score.correct);
         json_double(json, "accuracy", percent(score.correct, score.samples) / 100);
@@ -248,32 +248,32 @@ static void write_confusion(const struct confusion *confusion, struct json *json
     json_close_array(json);
 }
 
-static void write_report(const struct evaluation_report *report, struct json *json)
+static void write_result(const struct evaluation_result *result, struct json *json)
 {
-    const struct confusion *const confusion = report->confusion;
+    const struct confusion *const confusion = result->confusion;
     json_open_object(json, NULL);
-    json_quoted(json, "model", report->model);
-    json_quoted(json, "weights", report->weights);
-    if (report->steps != UINT64_MAX)
-        json_u64(json, "steps", report->steps);
+    json_quoted(json, "model", result->model);
+    json_quoted(json, "weights", result->weights);
+    if (result->steps != UINT64_MAX)
+        json_u64(json, "steps", result->steps);
     json_u64(json, "samples", confusion->samples);
-    json_u64(json, "unreadable", report->unreadable);
-    json_double(json, "loss", report->loss);
+    json_u64(json, "unreadable", result->unreadable);
+    json_double(json, "loss", result->loss);
     write_share(json, "top1", confusion->correct, confusion->samples);
     if (confusion->classes > FIVE)
         write_share(json, "top5", confusion->among_five, confusion->samples);
-    json_double(json, "seconds", report->seconds);
-    json_double(json, "images_per_second", speed(report));
-    write_classes(report, json);
+    json_double(json, "seconds", result->seconds);
+    json_double(json, "images_per_second", speed(result));
+    write_classes(result, json);
     write_confusion(confusion, json);
     json_close_object(json);
 }
 
-int evaluation_write_json(const struct evaluation_report *report, FILE *out)
+int evaluation_write_json(const struct evaluation_result *result, FILE *out)
 {
     struct json json;
     json_init(&json, false);
-    write_report(report, &json);
+    write_result(result, &json);
     const char *const text = json_text(&json);
     if (text != NULL)
         fprintf(out, "%s\n", text);
@@ -282,11 +282,11 @@ int evaluation_write_json(const struct evaluation_report *report, FILE *out)
 }
 
 /* Quotes are doubled as in RFC 4180; control characters are escaped as in messages, for people who use a terminal. */
-static void write_csv_class(const struct evaluation_report *report, uint32_t class, FILE *out)
+static void write_csv_class(const struct evaluation_result *result, uint32_t class, FILE *out)
 {
     char name[CSV_NAME_BYTES] = "";
-    if (report->names != NULL)
-        log_plain(report->names[class], name, sizeof(name));
+    if (result->names != NULL)
+        log_plain(result->names[class], name, sizeof(name));
     if (*name == '\0') {
         fprintf(out, "%" PRIu32, class);
         return;
@@ -300,13 +300,13 @@ static void write_csv_class(const struct evaluation_report *report, uint32_t cla
     fputc('"', out);
 }
 
-void evaluation_write_csv(const struct evaluation_report *report, FILE *out)
+void evaluation_write_csv(const struct evaluation_result *result, FILE *out)
 {
-    const struct confusion *const confusion = report->confusion;
+    const struct confusion *const confusion = result->confusion;
     fputs("class", out);
     for (uint32_t c = 0; c < confusion->classes; c++) {
         fputc(',', out);
-        write_csv_class(report, c, out);
+        write_csv_class(result, c, out);
     }
     fputc('\n', out);
     for (uint32_t label = 0; label < confusion->classes; label++) {
@@ -314,7 +314,7 @@ void evaluation_write_csv(const struct evaluation_report *report, FILE *out)
         const struct confusion_cell *cell = score.cells, *const end = score.cells + score.cell_count;
         if (score.samples == 0)
             continue;
-        write_csv_class(report, label, out);
+        write_csv_class(result, label, out);
         for (uint32_t c = 0; c < confusion->classes; c++) {
             const bool is_next = cell < end && cell->predicted == c;
             fprintf(out, ",%" PRIu64, is_next ? cell->samples : 0);

@@ -8,10 +8,10 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/run_devices.h"
 
 static struct settings settings;
-static struct device_plan plan;
+static struct run_devices plan;
 static char said[1024];
 
 static int set_up(void **state)
@@ -35,7 +35,7 @@ static int choose(void)
     struct problems problems;
     struct capture capture;
     problems_init(&problems);
-    const int rc = device_plan_init(&plan, &settings, &problems);
+    const int rc = run_devices_init(&plan, &settings, &problems);
     capture_begin(&capture);
     problems_print(&problems);
     capture_end(&capture, said, sizeof(said));
@@ -59,7 +59,7 @@ TEST_WITH(the_cpu_has_a_backend_and_as_many_places_as_towers, set_up, tear_down)
     assert_true(plan.backend->computes);
     assert_ptr_equal(plan.reduce, &reduce_host_ops);
     for (uint32_t tower = 0; tower < 3; tower++)
-        assert_int_equal(device_plan_index(&plan, tower), tower);
+        assert_int_equal(run_devices_index(&plan, tower), tower);
 }
 
 TEST_WITH(a_backend_is_chosen_by_name, set_up, tear_down)

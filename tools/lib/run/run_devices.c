@@ -1,5 +1,5 @@
 /* Choosing devices, backend and reduction. Their tables of operations say what they support. */
-#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/run_devices.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,24 +49,24 @@ static const struct backend_ops *find_backend(const struct settings *settings, c
 }
 
 /* Use devices of the named kind. *available_out gets how many there are. */
-static int use_kind(struct device_plan *plan, const char *name, uint32_t *available_out,
+static int use_kind(struct run_devices *devices, const char *name, uint32_t *available_out,
                      struct problems *problems)
 {
     const struct device_kind *kind = device_kinds;
     while (strcmp(kind->name, name) != 0)
         kind++;
-    const uint32_t count = device_kind_count(kind, plan->note, sizeof(plan->note));
+    const uint32_t count = device_kind_count(kind, devices->note, sizeof(devices->note));
     if (kind->ops == NULL || count == 0) {
-        problems_add(problems, "[devices] kind", "there is no %s device to use: %s", name, plan->note);
+        problems_add(problems, "[devices] kind", "there is no %s device to use: %s", name, devices->note);
         return -ENODEV;
     }
-    plan->ops = kind->ops;
+    devices->ops = kind->ops;
     *available_out = count;
     return 0;
 }
 
 /* Use the first kind that has a device and a backend. Libraries of other kinds are not loaded. */
-static int use_best_kind(struct device_plan *plan, const struct settings *settings, uint32_t *available_out)
+static int use_best_kind(struct run_devices *devices, const struct settings *settings, uint32_t *available_out)
 {
     const struct device_kind *kind = device_kinds;
     *available_out = 0;
@@ -74,69 +74,69 @@ static int use_best_kind(struct device_plan *plan, const struct settings *settin
         const bool is_out = kind->ops != NULL || backend_names[settings->devices.backend] != NULL;
         if (is_out && find_backend(settings, kind->name) == NULL)
             continue;
-        char why[sizeof(plan->note)];
+        char why[sizeof(devices->note)];
         *available_out = device_kind_count(kind, why, sizeof(why));
-        plan->ops = kind->ops;
+        devices->ops = kind->ops;
         if (*available_out == 0)
-            memcpy(plan->note, why, sizeof(why));
+            memcpy(devices->note, why, sizeof(why));
     }
     return 0;
 }
 
-static int choose_kind(struct device_plan *plan, const struct settings *settings, uint32_t *available_out,
+static int choose_kind(struct run_devices *devices, const struct settings *settings, uint32_t *available_out,
                        struct problems *problems)
 {
     const char *const name = device_names[settings->devices.kind];
     const char *const backend = backend_names[settings->devices.backend];
     if (name == NULL)
-        return use_best_kind(plan, settings, available_out);
+        return use_best_kind(devices, settings, available_out);
     if (device_find(name) != NULL && backend != NULL && backend_find(backend) != NULL &&
         find_backend(settings, name) == NULL) {
         problems_add(problems, "[devices] backend", "%s computes on the %s, and kind = %s", backend,
                      backend_find(backend)->device, name);
         return -EINVAL;
     }
-    return use_kind(plan, name, available_out, problems);
+    return use_kind(devices, name, available_out, problems);
 }
 
-static int choose_backend(struct device_plan *plan, const struct settings *settings, struct problems *problems)
+static int choose_backend(struct run_devices *devices, const struct settings *settings, struct problems *problems)
 {
-    plan->backend = find_backend(settings, plan->ops->kind);
-    if (plan->backend != NULL)
+    devices->backend = find_backend(settings, devices->ops->kind);
+    if (devices->backend != NULL)
         return 0;
     problems_add(problems, "[devices] backend", "this program was built without %s",
                  backend_names[settings->devices.backend]);
     return -EINVAL;
 }
 
-static int add_device(struct device_plan *plan, uint64_t index, uint32_t available, struct problems *problems)
+static int add_device(struct run_devices *devices, uint64_t index, uint32_t available, struct problems *problems)
 {
     if (index >= available) {
         problems_add(problems, "[devices] list", "there is no device %" PRIu64 ": this run can use %u, numbered from 0",
                      index, available);
         return -ENODEV;
     }
-    for (uint32_t i = 0; i < plan->count; i++)
-        if (plan->index[i] == (uint32_t)index) {
+    for (uint32_t i = 0; i < devices->count; i++)
+        if (devices->index[i] == (uint32_t)index) {
             problems_add(problems, "[devices] list", "device %" PRIu64 " is named twice", index);
             return -EINVAL;
         }
-    plan->index[plan->count++] = (uint32_t)index;
+    devices->index[devices->count++] = (uint32_t)index;
     return 0;
 }
 
 /* "0,2,3" */
-static int read_list(struct device_plan *plan, const char *list, uint32_t available, struct problems *problems)
+static int read_list(struct run_devices *devices, const char *list, uint32_t available, struct problems *problems)
 {
     int rc = 0;
     for (const char *at = list; rc == 0; at++) {
         uint64_t number;
         const char *const end = decimal_u64_start(at, &number);
-        if (end == NULL || (*end != ',' && *end != '\0') || plan->count == DEVICES_MAX) {
+        if (end == NULL || (*end != ',' && *end != '\0') || devices->count == DEVICES_MAX) {
             problems_add(problems, "[devices] list", "'%s' is not a list of device numbers such as 0,1", list);
             return -EINVAL;
         }
-        rc = add_device(plan, number, available, problems);
+        rc = add_device(devices, number, available, problems);
         at = end;
         if (*at == '\0')
             break;
@@ -144,64 +144,64 @@ static int read_list(struct device_plan *plan, const char *list, uint32_t availa
     return rc;
 }
 
-void device_plan_share(struct device_plan *plan, uint32_t local_rank, uint32_t ranks)
+void run_devices_share(struct run_devices *devices, uint32_t local_rank, uint32_t ranks)
 {
-    const uint32_t towers = plan->towers.count, count = plan->count;
+    const uint32_t towers = devices->towers.count, count = devices->count;
     uint32_t all[DEVICES_MAX];
-    memcpy(all, plan->index, sizeof(all));
-    plan->count = count < towers ? count : towers;
-    for (uint32_t i = 0; i < plan->count; i++)
-        plan->index[i] = all[(local_rank * towers + i) % count];
-    plan->sharing = (ranks * plan->count + count - 1) / count;
+    memcpy(all, devices->index, sizeof(all));
+    devices->count = count < towers ? count : towers;
+    for (uint32_t i = 0; i < devices->count; i++)
+        devices->index[i] = all[(local_rank * towers + i) % count];
+    devices->sharing = (ranks * devices->count + count - 1) / count;
 }
 
 /* A process that sees a single device, where the settings name none, has it from its launcher. */
-static int choose_devices(struct device_plan *plan, const struct settings *settings, uint32_t available,
+static int choose_devices(struct run_devices *devices, const struct settings *settings, uint32_t available,
                           struct problems *problems)
 {
-    const uint32_t towers = plan->towers.count;
+    const uint32_t towers = devices->towers.count;
     const char *const list = settings->devices.list;
     const bool are_numbered = available != UINT32_MAX;
     const bool are_shared = are_numbered && (*list != '\0' || available > 1);
     const uint32_t ranks = are_shared ? settings->local_ranks : 1;
     if (*list != '\0' && !are_numbered) {
-        problems_add(problems, "[devices] list", "devices of kind %s have no numbers%s%s", plan->ops->kind,
-                     plan->note[0] != '\0' ? ": " : "", plan->note);
+        problems_add(problems, "[devices] list", "devices of kind %s have no numbers%s%s", devices->ops->kind,
+                     devices->note[0] != '\0' ? ": " : "", devices->note);
         return -EINVAL;
     }
     if (*list != '\0') {
-        const int rc = read_list(plan, list, available, problems);
+        const int rc = read_list(devices, list, available, problems);
         if (rc != 0)
             return rc;
     } else {
-        plan->idle = are_numbered && available / ranks > towers ? available / ranks - towers : 0;
-        plan->count = available < DEVICES_MAX ? available : DEVICES_MAX;
-        for (uint32_t i = 0; i < plan->count; i++)
-            plan->index[i] = i;
+        devices->idle = are_numbered && available / ranks > towers ? available / ranks - towers : 0;
+        devices->count = available < DEVICES_MAX ? available : DEVICES_MAX;
+        for (uint32_t i = 0; i < devices->count; i++)
+            devices->index[i] = i;
     }
-    device_plan_share(plan, are_shared ? settings->local_rank : 0, ranks);
+    run_devices_share(devices, are_shared ? settings->local_rank : 0, ranks);
     return 0;
 }
 
 /* ---- checks ---- */
 
 /* Where the kind was chosen automatically, the message names it, too. */
-static int check_backend(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
+static int check_backend(const struct run_devices *devices, const struct settings *settings, struct problems *problems)
 {
     const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision,
                                          .convolution = settings->devices.convolution };
     struct unsupported_reason reason;
-    const int rc = plan->backend->supports(&wishes, &reason);
+    const int rc = devices->backend->supports(&wishes, &reason);
     if (rc == 0)
         return 0;
-    return report_refusal(problems, "devices", &reason, plan->note,
+    return report_refusal(problems, "devices", &reason, devices->note,
                           settings->devices.kind == DEVICE_CHOICE_AUTO ? rc : -EINVAL);
 }
 
-static int check_devices(const struct device_plan *plan, struct problems *problems)
+static int check_devices(const struct run_devices *devices, struct problems *problems)
 {
     struct unsupported_reason reason;
-    const int rc = plan->ops->supports(plan->count, &reason);
+    const int rc = devices->ops->supports(devices->count, &reason);
     if (rc != 0)
         problems_add(problems, reason.what, "%s", reason.why);
     return rc;
@@ -215,75 +215,75 @@ static bool has_to_sum(const struct settings *settings)
     return settings_towers(settings) > 1 && mode->sum != NULL && mode->serves == SERVES_NOBODY;
 }
 
-static int choose_reduction(struct device_plan *plan, const struct settings *settings, struct problems *problems)
+static int choose_reduction(struct run_devices *devices, const struct settings *settings, struct problems *problems)
 {
     const struct reduce_towers towers = {
         .run = settings_towers(settings),
-        .here = plan->towers,
-        .devices = plan->ops,
-        .index = plan->index,
-        .device_count = plan->count,
+        .here = devices->towers,
+        .devices = devices->ops,
+        .index = devices->index,
+        .device_count = devices->count,
         .has_owners = settings_sync(settings, true)->has_owners,
         .has_bf16_grads = settings_use_bf16_grads(settings),
         .in_pairs = settings->train.slices > 0,
     };
     struct unsupported_reason reason;
-    plan->mode = settings_sync(settings, plan->backend->computes);
-    plan->reduce = plan->mode->serves != SERVES_NOBODY ? &reduce_server_ops : &reduce_none_ops;
-    if (!has_to_sum(settings) || !plan->backend->computes)
+    devices->mode = settings_sync(settings, devices->backend->computes);
+    devices->reduce = devices->mode->serves != SERVES_NOBODY ? &reduce_server_ops : &reduce_none_ops;
+    if (!has_to_sum(settings) || !devices->backend->computes)
         return 0;
-    const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &plan->reduce, &reason);
+    const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &devices->reduce, &reason);
     return rc == 0 ? 0 : report_refusal(problems, "sync", &reason, "", rc);
 }
 
 /* ---- all together ---- */
 
 /* Without a writable folder every run has to plan again. */
-static void choose_plan_cache(struct device_plan *plan, const struct settings *settings)
+static void choose_plan_cache(struct run_devices *devices, const struct settings *settings)
 {
     const char *const folder = settings->devices.plan_cache;
-    if (!plan->backend->keeps_plans || strcmp(folder, "none") == 0)
+    if (!devices->backend->keeps_plans || strcmp(folder, "none") == 0)
         return;
     if (*folder != '\0') {
-        snprintf(plan->plan_cache, sizeof(plan->plan_cache), "%s", folder);
+        snprintf(devices->plan_cache, sizeof(devices->plan_cache), "%s", folder);
         (void)mkdir(folder, 0777);      /* access below shows whether that worked */
     } else {
         cache_folder_make();
-        if (!cache_folder_find(plan->plan_cache, sizeof(plan->plan_cache)))
-            plan->plan_cache[0] = '\0';
+        if (!cache_folder_find(devices->plan_cache, sizeof(devices->plan_cache)))
+            devices->plan_cache[0] = '\0';
     }
-    plan->keeps_plans = access(plan->plan_cache, W_OK | X_OK) == 0;
+    devices->keeps_plans = access(devices->plan_cache, W_OK | X_OK) == 0;
 }
 
-static int choose(struct device_plan *plan, const struct settings *settings, struct problems *problems)
+static int choose(struct run_devices *devices, const struct settings *settings, struct problems *problems)
 {
     const uint32_t towers = (uint32_t)settings->devices.towers;
-    *plan = (struct device_plan){ .towers = { .first = settings->rank * towers, .count = towers } };
+    *devices = (struct run_devices){ .towers = { .first = settings->rank * towers, .count = towers } };
     uint32_t available;
     if (has_to_sum(settings) && settings->ranks == 1)
-        reduce_prepare(reduce_names[settings->sync.reduce], plan->towers.count);
-    int rc = choose_kind(plan, settings, &available, problems);
+        reduce_prepare(reduce_names[settings->sync.reduce], devices->towers.count);
+    int rc = choose_kind(devices, settings, &available, problems);
     if (rc == 0)
-        rc = choose_devices(plan, settings, available, problems);
+        rc = choose_devices(devices, settings, available, problems);
     if (rc == 0)
-        rc = choose_backend(plan, settings, problems);
+        rc = choose_backend(devices, settings, problems);
     if (rc == 0)
-        rc = check_backend(plan, settings, problems);
+        rc = check_backend(devices, settings, problems);
     if (rc == 0)
-        rc = choose_reduction(plan, settings, problems);
+        rc = choose_reduction(devices, settings, problems);
     if (rc == 0)
-        rc = check_devices(plan, problems);
+        rc = check_devices(devices, problems);
     if (rc == 0)
-        choose_plan_cache(plan, settings);
+        choose_plan_cache(devices, settings);
     return rc;
 }
 
-int device_plan_init(struct device_plan *plan, const struct settings *settings, struct problems *problems)
+int run_devices_init(struct run_devices *devices, const struct settings *settings, struct problems *problems)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int rc = choose(plan, settings, problems);
+    const int rc = choose(devices, settings, problems);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* The memory that a run needs, by purpose and by device or host, summed up and checked before anything large is
  * allocated. Used by main only. */
-#ifndef PIPETRAIN_MEMORY_PLAN_H
-#define PIPETRAIN_MEMORY_PLAN_H
+#ifndef PIPETRAIN_MEMORY_NEEDS_H
+#define PIPETRAIN_MEMORY_NEEDS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "sync/trainer.h"
 #include "tools/lib/config/problems.h"
 #include "tools/lib/config/settings.h"
-#include "tools/lib/run/device_plan.h"
+#include "tools/lib/run/run_devices.h"
 
 /* A large block begins at a huge page; up to one more of the address space may be lost before it. */
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
@@ -39,11 +39,11 @@ struct run_plan;
 struct memory_share { size_t bytes[MEMORY_PURPOSE_COUNT]; };
 
 /* For all towers of this process. */
-struct memory_plan {
+struct memory_needs {
     struct memory_share host;
     struct memory_share devices[DEVICES_MAX];
     uint32_t device_count;              /* 0 where they use the host's memory */
-    const struct device_plan *names;    /* of the devices; lent */
+    const struct run_devices *names;    /* of the devices; lent */
     size_t kept_bytes;                  /* part of the loader's, for shards kept in memory */
     size_t window_spare_bytes;          /* part of the loader's that smaller windows would save */
     uint32_t samples;                   /* of a full training step, these towers; 0: towers are not planned yet */
@@ -52,12 +52,12 @@ struct memory_plan {
 };
 
 /* The share that memory on device `device` (of those in use) is counted in. */
-struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device);
+struct memory_share *memory_needs_on(struct memory_needs *memory, uint32_t device);
 void memory_share_add(struct memory_share *share, enum memory_purpose purpose, size_t bytes);
 /* Add the needs of a tower on that device. */
-void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const struct trainer_needs *needs);
+void memory_needs_add_tower(struct memory_needs *memory, uint32_t device, const struct trainer_needs *needs);
 /* Bytes in all memories together. */
-size_t memory_plan_bytes(const struct memory_plan *plan);
+size_t memory_needs_bytes(const struct memory_needs *memory);
 
 /* The memory that is available. */
 struct memory_there {
@@ -67,18 +67,18 @@ struct memory_there {
 };
 
 /* The host's part: the least of the machine's memory and the limits of control groups, both of which the ranks of this
- * host share, and of the process, less what the plan does not count by purpose. */
-void memory_host_there(const struct memory_plan *plan, const struct settings *settings,
+ * host share, and of the process, less what is not counted by purpose. */
+void memory_host_there(const struct memory_needs *memory, const struct settings *settings,
                        struct memory_there *there_out);
 /* Limit the memory for decoding images while data sets are opened, before there is a plan, to the budget and to what is
  * available. */
 void memory_bound_images(const struct settings *settings);
 /* Images may be large: add the memory for decoding that decoders share, by input.max_pixels. */
-void memory_plan_add_images(struct memory_plan *plan, const struct settings *settings);
-/* Where input.max_pixels is not set, reduce that to what the rest of the plan leaves. Decoders keep to it from now on.
- * Before memory_plan_check. */
-void memory_plan_fit_images(struct memory_plan *plan, const struct settings *settings,
-                            const struct memory_there *there);
+void memory_needs_add_images(struct memory_needs *memory, const struct settings *settings);
+/* Where input.max_pixels is not set, reduce that to what the other needs leave. Decoders keep to it from now on. Before
+ * memory_needs_check. */
+void memory_needs_fit_images(struct memory_needs *memory, const struct settings *settings,
+                             const struct memory_there *there);
 
 /* A run whose towers compute in the host's memory; all lent. */
 struct memory_fit {
@@ -90,21 +90,21 @@ struct memory_fit {
 };
 
 /* What a tower on a device that computes in the host's memory needs: planned, without allocating it. */
-int memory_plan_tower(struct tower_spec *spec, const struct device_ops *ops, struct tower_needs *needs_out);
+int memory_needs_tower(struct tower_spec *spec, const struct device_ops *ops, struct tower_needs *needs_out);
 /* The largest batch whose plan needs no more than `there` bytes of the host's memory, to about 1 %; 0: none. Plans a
  * tower a few times without allocating its memory, in tenths of a second. */
 uint32_t memory_fit(const struct memory_fit *fit, size_t there);
 
-/* 0, or -ENOMEM where the plan is over ram_budget, over what the host has, or over what a device has; `problems` then
+/* 0, or -ENOMEM where the needs are over ram_budget, over what the host has, or over what a device has; `problems` then
  * shows the sums and a batch that would fit. With `fit`, where the towers use the host's memory, that batch is found by
  * memory_fit; else from the sums. */
-int memory_plan_check(const struct memory_plan *plan, const struct settings *settings, const struct memory_there *there,
-                      const struct memory_fit *fit, struct problems *problems);
+int memory_needs_check(const struct memory_needs *memory, const struct settings *settings,
+                       const struct memory_there *there, const struct memory_fit *fit, struct problems *problems);
 /* The line "decoding": how large images may be, where there are encoded ones. */
-void memory_plan_print_images(const struct memory_plan *plan, const struct settings *settings, FILE *out);
+void memory_needs_print_images(const struct memory_needs *memory, const struct settings *settings, FILE *out);
 /* The line "memory". */
-void memory_plan_print(const struct memory_plan *plan, const struct settings *settings, FILE *out);
+void memory_needs_print(const struct memory_needs *memory, const struct settings *settings, FILE *out);
 /* What tower `number` needs. */
-void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out);
+void memory_needs_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* Sums of bytes, the message when they are too many, and a batch that would fit. */
-#include "tools/lib/run/memory_plan.h"
+#include "tools/lib/run/memory_needs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,9 +36,9 @@ static const struct {
     [MEMORY_TRACE] = { "trace", false },
 };
 
-struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device)
+struct memory_share *memory_needs_on(struct memory_needs *memory, uint32_t device)
 {
-    return plan->device_count > 0 ? &plan->devices[device] : &plan->host;
+    return memory->device_count > 0 ? &memory->devices[device] : &memory->host;
 }
 
 static size_t subtract(size_t bytes, size_t aside)
@@ -68,12 +68,12 @@ static void add_needs(struct memory_share *device, struct memory_share *host, co
     memory_share_add(host, MEMORY_BATCHES, needs->outputs);
 }
 
-void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const struct trainer_needs *needs)
+void memory_needs_add_tower(struct memory_needs *memory, uint32_t device, const struct trainer_needs *needs)
 {
-    add_needs(memory_plan_on(plan, device), &plan->host, needs);
-    plan->samples += needs->samples;
-    plan->aside = add(plan->aside, add(needs->tower.backend.room, TOWER_BLOCKS * HUGE_PAGE_BYTES));
-    plan->touched = add(plan->touched, TOWER_TOUCHED_BYTES);
+    add_needs(memory_needs_on(memory, device), &memory->host, needs);
+    memory->samples += needs->samples;
+    memory->aside = add(memory->aside, add(needs->tower.backend.room, TOWER_BLOCKS * HUGE_PAGE_BYTES));
+    memory->touched = add(memory->touched, TOWER_TOUCHED_BYTES);
 }
 
 static size_t share_bytes(const struct memory_share *share)
@@ -84,18 +84,18 @@ static size_t share_bytes(const struct memory_share *share)
     return bytes;
 }
 
-static struct memory_share all_of(const struct memory_plan *plan)
+static struct memory_share all_of(const struct memory_needs *memory)
 {
-    struct memory_share all = plan->host;
-    for (uint32_t device = 0; device < plan->device_count; device++)
+    struct memory_share all = memory->host;
+    for (uint32_t device = 0; device < memory->device_count; device++)
         for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
-            memory_share_add(&all, purpose, plan->devices[device].bytes[purpose]);
+            memory_share_add(&all, purpose, memory->devices[device].bytes[purpose]);
     return all;
 }
 
-size_t memory_plan_bytes(const struct memory_plan *plan)
+size_t memory_needs_bytes(const struct memory_needs *memory)
 {
-    const struct memory_share all = all_of(plan);
+    const struct memory_share all = all_of(memory);
     return share_bytes(&all);
 }
 
@@ -148,17 +148,17 @@ static void write_sizes(size_t needed, size_t there, struct number *needed_out, 
 }
 
 /* The settings that can save enough, each on its own. */
-static struct share_text other_hints(const struct memory_plan *plan, const struct memory_share *share, size_t excess,
+static struct share_text other_hints(const struct memory_needs *memory, const struct memory_share *share, size_t excess,
                                      const struct settings *settings)
 {
     const int64_t prefetch = settings->input.prefetch_depth, staging = settings->input.staging_depth;
     const struct { size_t saved; const char *text; } hints[] = {
         { share->bytes[MEMORY_BATCHES] / (size_t)prefetch * (size_t)(prefetch - 1), "a smaller input.prefetch_depth" },
         { share->bytes[MEMORY_SLOTS] / (size_t)staging * (size_t)(staging - 1), "a smaller input.staging_depth" },
-        { share->bytes[MEMORY_LOADER] > 0 ? plan->kept_bytes : 0,
+        { share->bytes[MEMORY_LOADER] > 0 ? memory->kept_bytes : 0,
           settings->input.source == INPUT_CACHED ? "input.source = real with input.keep_shards = 0"
                                                  : "input.keep_shards = 0" },
-        { share->bytes[MEMORY_LOADER] > 0 ? plan->window_spare_bytes : 0, "a smaller data.shuffle_window" },
+        { share->bytes[MEMORY_LOADER] > 0 ? memory->window_spare_bytes : 0, "a smaller data.shuffle_window" },
         { settings->input.max_pixels > 0 ? share->bytes[MEMORY_IMAGES] : 0, "a smaller input.max_pixels" },
     };
     struct share_text text = { "" };
@@ -175,22 +175,22 @@ static uint32_t least_batch(const struct settings *settings)
     return settings->train.slices > 0 ? (uint32_t)settings->train.slices : 1;
 }
 
-static int add_problem(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
+static int add_problem(const struct memory_needs *memory, const struct memory_share *share, const struct limit *limit,
                   const struct settings *settings, const struct memory_fit *fit, struct problems *problems)
 {
     const size_t needed = share_bytes(share), there = subtract(limit->bytes, limit->margin);
-    const uint32_t summed = settings->ranks * fitting(share, plan->samples, limit->bytes);
+    const uint32_t summed = settings->ranks * fitting(share, memory->samples, limit->bytes);
     const uint32_t least = least_batch(settings);
-    const uint32_t batch = fit != NULL && plan->device_count == 0 ? memory_fit(fit, there) : summed;
+    const uint32_t batch = fit != NULL && memory->device_count == 0 ? memory_fit(fit, there) : summed;
     char hint[64];
     snprintf(hint, sizeof(hint), summed >= least ? "a smaller batch may fit" : "no batch fits");
     if (batch >= least)
         snprintf(hint, sizeof(hint), "a batch of %u would fit", batch);
     struct number needs, leaves;
     write_sizes(needed, limit->bytes, &needs, &leaves);
-    const struct share_text parts = share_text(share, plan->kept_bytes, 0);
+    const struct share_text parts = share_text(share, memory->kept_bytes, 0);
     problems_add(problems, limit->where, "the run needs %s%s (%s), %s %s: %s%s", needs.text, limit->of, parts.text,
-                 limit->verb, leaves.text, hint, other_hints(plan, share, needed - limit->bytes, settings).text);
+                 limit->verb, leaves.text, hint, other_hints(memory, share, needed - limit->bytes, settings).text);
     return -ENOMEM;
 }
 
@@ -208,7 +208,7 @@ static struct limit host_limit(const struct settings *settings, const struct mem
     };
 }
 
-void memory_host_there(const struct memory_plan *plan, const struct settings *settings,
+void memory_host_there(const struct memory_needs *memory, const struct settings *settings,
                        struct memory_there *there_out)
 {
     size_t available = SIZE_MAX, total;
@@ -216,13 +216,13 @@ void memory_host_there(const struct memory_plan *plan, const struct settings *se
     device_host_ops.memory(NULL, &available, &total);
     const struct limits_left limits = limits_left();
     const struct { size_t bytes, margin; const char *says; } rooms[] = {
-        { subtract(available / ranks, plan->touched), 0,
+        { subtract(available / ranks, memory->touched), 0,
           ranks > 1 ? "a rank's share of what is available is" : "available are" },
-        { subtract(cgroup_memory_left("") / ranks, plan->touched), 0,
+        { subtract(cgroup_memory_left("") / ranks, memory->touched), 0,
           ranks > 1 ? "a rank's share of what the control group leaves is" : "the control group leaves" },
-        { subtract(limits.address_space, plan->aside), PLANNED_BYTES,
+        { subtract(limits.address_space, memory->aside), PLANNED_BYTES,
           "the limit of the address space (ulimit -v) leaves" },
-        { subtract(limits.data, plan->aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
+        { subtract(limits.data, memory->aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
     };
     there_out->host = SIZE_MAX;
     for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
@@ -240,22 +240,22 @@ static uint64_t pixels_of(const struct settings *settings)
 
 void memory_bound_images(const struct settings *settings)
 {
-    const struct memory_plan plan = { .device_count = 0 };
+    const struct memory_needs memory = { .device_count = 0 };
     struct memory_there there;
-    memory_host_there(&plan, settings, &there);
+    memory_host_there(&memory, settings, &there);
     image_memory_limit((struct image_limits){ pixels_of(settings), host_limit(settings, &there).bytes });
 }
 
-void memory_plan_add_images(struct memory_plan *plan, const struct settings *settings)
+void memory_needs_add_images(struct memory_needs *memory, const struct settings *settings)
 {
-    memory_share_add(&plan->host, MEMORY_IMAGES, image_memory_need(pixels_of(settings)));
+    memory_share_add(&memory->host, MEMORY_IMAGES, image_memory_need(pixels_of(settings)));
 }
 
-void memory_plan_fit_images(struct memory_plan *plan, const struct settings *settings,
-                            const struct memory_there *there)
+void memory_needs_fit_images(struct memory_needs *memory, const struct settings *settings,
+                             const struct memory_there *there)
 {
-    size_t *const images = &plan->host.bytes[MEMORY_IMAGES];
-    const size_t rest = share_bytes(&plan->host) - *images;
+    size_t *const images = &memory->host.bytes[MEMORY_IMAGES];
+    const size_t rest = share_bytes(&memory->host) - *images;
     const struct limit limit = host_limit(settings, there);
     const size_t left = subtract(subtract(limit.bytes, limit.margin), rest);
     const size_t kept = left > IMAGES_LEAST ? left : IMAGES_LEAST;
@@ -266,25 +266,25 @@ void memory_plan_fit_images(struct memory_plan *plan, const struct settings *set
     image_memory_limit((struct image_limits){ pixels_of(settings), *images });
 }
 
-int memory_plan_check(const struct memory_plan *plan, const struct settings *settings,
-                      const struct memory_there *there, const struct memory_fit *fit, struct problems *problems)
+int memory_needs_check(const struct memory_needs *memory, const struct settings *settings,
+                       const struct memory_there *there, const struct memory_fit *fit, struct problems *problems)
 {
     int rc = 0;
     const struct limit host = host_limit(settings, there);
-    if (share_bytes(&plan->host) > host.bytes)
-        rc = add_problem(plan, &plan->host, &host, settings, fit, problems);
-    for (uint32_t device = 0; device < plan->device_count; device++) {
+    if (share_bytes(&memory->host) > host.bytes)
+        rc = add_problem(memory, &memory->host, &host, settings, fit, problems);
+    for (uint32_t device = 0; device < memory->device_count; device++) {
         struct limit limit = { .where = "pipetrain: memory", .verb = "free are", .bytes = there->devices[device] };
-        snprintf(limit.of, sizeof(limit.of), " of %s%u", plan->names->ops->kind, plan->names->index[device]);
-        if (share_bytes(&plan->devices[device]) > limit.bytes)
-            rc = add_problem(plan, &plan->devices[device], &limit, settings, fit, problems);
+        snprintf(limit.of, sizeof(limit.of), " of %s%u", memory->names->ops->kind, memory->names->index[device]);
+        if (share_bytes(&memory->devices[device]) > limit.bytes)
+            rc = add_problem(memory, &memory->devices[device], &limit, settings, fit, problems);
     }
     return rc;
 }
 
-void memory_plan_print_images(const struct memory_plan *plan, const struct settings *settings, FILE *out)
+void memory_needs_print_images(const struct memory_needs *memory, const struct settings *settings, FILE *out)
 {
-    const size_t bytes = plan->host.bytes[MEMORY_IMAGES], all = image_memory_need(pixels_of(settings));
+    const size_t bytes = memory->host.bytes[MEMORY_IMAGES], all = image_memory_need(pixels_of(settings));
     char limit_text[96] = "";
     if (bytes == 0)
         return;
@@ -296,20 +296,20 @@ void memory_plan_print_images(const struct memory_plan *plan, const struct setti
                   limit_text);
 }
 
-void memory_plan_print(const struct memory_plan *plan, const struct settings *settings, FILE *out)
+void memory_needs_print(const struct memory_needs *memory, const struct settings *settings, FILE *out)
 {
-    const struct memory_share all = all_of(plan);
+    const struct memory_share all = all_of(memory);
     const bool is_short = share_bytes(&all) >= MEMORY_PURPOSE_COUNT * SMALL_BYTES;
     wrapped_print(out, "memory    %s%s: %s%s%s; %s", number_bytes(share_bytes(&all)).text,
                   settings->ranks > 1 ? " in rank 0" : "",
-                  share_text(&all, plan->kept_bytes, is_short ? SMALL_BYTES : 0).text,
+                  share_text(&all, memory->kept_bytes, is_short ? SMALL_BYTES : 0).text,
                   is_short ? " (parts under 1 MiB left out)" : "",
-                  plan->device_count > 0 ? " (slots and towers on the devices)" : "",
-                  plan->samples > 0 ? "plus the program itself"
+                  memory->device_count > 0 ? " (slots and towers on the devices)" : "",
+                  memory->samples > 0 ? "plus the program itself"
                                    : "plus the towers, which --dry-run plans");
 }
 
-void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out)
+void memory_needs_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out)
 {
     struct memory_share share = { { 0 } };
     add_needs(&share, &share, needs);
@@ -340,7 +340,7 @@ static int find_tower_needs(struct tower_spec *spec, struct tower_needs *needs_o
     return rc;
 }
 
-int memory_plan_tower(struct tower_spec *spec, const struct device_ops *ops, struct tower_needs *needs_out)
+int memory_needs_tower(struct tower_spec *spec, const struct device_ops *ops, struct tower_needs *needs_out)
 {
     const struct device_spec device_spec = { .name = "cpu0" };
     int rc = ops->open(&spec->device, &device_spec);
@@ -357,7 +357,7 @@ static int find_needs(const struct memory_fit *fit, const struct run_plan *plan,
     struct tower_spec tower = run_plan_tower(plan, settings, plan->devices.towers.first);
     tower.net = fit->net;
     *needs_out = *fit->needs;
-    return memory_plan_tower(&tower, plan->devices.ops, &needs_out->tower);
+    return memory_needs_tower(&tower, plan->devices.ops, &needs_out->tower);
 }
 
 /* SIZE_MAX where it cannot be planned. */
@@ -375,10 +375,10 @@ static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
     if (rc == 0)
         rc = find_needs(fit, &plan, &settings, &needs);
     for (uint32_t d = 0; d < plan.devices.towers.count && rc == 0; d++)
-        memory_plan_add_tower(&plan.memory, d % plan.devices.count, &needs);
+        memory_needs_add_tower(&plan.memory, d % plan.devices.count, &needs);
     plan.memory.host.bytes[MEMORY_IMAGES] = fit->plan->memory.host.bytes[MEMORY_IMAGES];
     memory_share_add(&plan.memory.host, MEMORY_RESULTS, fit->plan->memory.host.bytes[MEMORY_RESULTS]);
-    return rc == 0 ? memory_plan_bytes(&plan.memory) : SIZE_MAX;
+    return rc == 0 ? memory_needs_bytes(&plan.memory) : SIZE_MAX;
 }
 
 /* The workspace of convolutions jumps where a batch has no divisor that suits the cache; round batches seldom do that.
@@ -400,7 +400,7 @@ static uint32_t batch_between(struct point low, struct point high, size_t there,
 
 uint32_t memory_fit(const struct memory_fit *fit, size_t there)
 {
-    struct point high = { (uint32_t)settings_batch(fit->settings), memory_plan_bytes(&fit->plan->memory) };
+    struct point high = { (uint32_t)settings_batch(fit->settings), memory_needs_bytes(&fit->plan->memory) };
     const uint32_t least = least_batch(fit->settings);
     struct point low = { least, bytes_of(fit, least) };
     if (low.bytes > there)

@@ -1,13 +1,13 @@
 /* The results of an evaluation, as text, JSON or CSV. Main thread only. */
-#ifndef PIPETRAIN_EVALUATION_REPORT_H
-#define PIPETRAIN_EVALUATION_REPORT_H
+#ifndef PIPETRAIN_EVALUATION_RESULT_H
+#define PIPETRAIN_EVALUATION_RESULT_H
 
 #include <stdio.h>
 
 #include "tools/predict/confusion.h"
 
 /* All pointers are borrowed. */
-struct evaluation_report {
+struct evaluation_result {
     const char *model, *weights;
     uint64_t steps;             /* training steps of the weights; UINT64_MAX: not known */
     const struct confusion *confusion;  /* finished */
@@ -19,13 +19,13 @@ struct evaluation_report {
 
 /* Print at 80 columns the result, the accuracy of each class, and the confusion matrix or, if it is too wide, the most
  * confused pairs of classes. */
-void evaluation_print(const struct evaluation_report *report, FILE *out);
+void evaluation_print(const struct evaluation_result *result, FILE *out);
 /* Print only the first lines: loss, accuracy and damaged records. */
-void evaluation_print_result(const struct evaluation_report *report, FILE *out);
+void evaluation_print_result(const struct evaluation_result *result, FILE *out);
 /* Write the result as one JSON object and a newline. 0, or -ENOMEM with nothing written. */
-int evaluation_write_json(const struct evaluation_report *report, FILE *out);
+int evaluation_write_json(const struct evaluation_result *result, FILE *out);
 /* Write the confusion matrix: a line with the classes, then one for every class that has samples, with the number of
  * samples that were predicted as each class. */
-void evaluation_write_csv(const struct evaluation_report *report, FILE *out);
+void evaluation_write_csv(const struct evaluation_result *result, FILE *out);
 
 #endif

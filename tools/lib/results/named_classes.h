@@ -8,12 +8,12 @@
 #include "loader/dataset.h"
 #include "tools/lib/results/weights.h"
 
-/* Do two data sets name classes differently, or has one of them no names and another number of classes? Then texts for a
- * message are written: the first names, or the number, of each. */
+/* Do two data sets name classes differently, or has one of them no names and another number of classes? Then texts for
+ * a message are written: the first names, or the number, of each. */
 bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
                                size_t text_size);
-/* The same for the sets of two lists of patterns, of which only the folders' descriptions and lists of names are read; a
- * set without either is equal to any. label_key: as for dataset_shards_names. */
+/* The same for the sets of two lists of patterns, of which only the folders' descriptions and lists of names are read;
+ * a set without either is equal to any. label_key: as for dataset_shards_names. */
 bool shards_name_differently(const char *a, const char *b, const char *label_key, char *a_out, char *b_out,
                              size_t text_size);
 /* Does a data set name classes differently from a network whose names are `text`, as in the metadata of weights and

@@ -47,8 +47,8 @@ void run_directory_close(struct run_directory *directory);
 bool run_directory_writes(const char *name);
 const char *run_directory_path(const struct run_directory *directory);
 /* Append an object as a line; does nothing if the run has no such file. A line that could only be written in part is
- * removed again. The first error is printed, the run continues, and run_directory_failed returns it. One thread at a time
- * for each file. Accepts NULL. */
+ * removed again. The first error is printed, the run continues, and run_directory_failed returns it. One thread at a
+ * time for each file. Accepts NULL. */
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line);
 const char *run_directory_lines_name(enum run_lines which);
 /* The current length of the file; 0 without one. */

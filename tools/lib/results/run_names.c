@@ -57,8 +57,8 @@ static const char *find_result(const char *directory)
     return NULL;
 }
 
-/* How run.conf in the directory begins: 0, with this text; 1, otherwise. -ENOENT: there is no such file, or it cannot be
- * opened; another negative errno: it cannot be read. */
+/* How run.conf in the directory begins: 0, with this text; 1, otherwise. -ENOENT: there is no such file, or it cannot
+ * be opened; another negative errno: it cannot be read. */
 static int compare_beginning(int parent_fd, const char *directory, const char *text)
 {
     char path[PATH_MAX], found[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 2];

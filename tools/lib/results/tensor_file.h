@@ -1,5 +1,5 @@
-/* Reading safetensors files, of weights and checkpoints, ours and those of other programs: their index, and their tensors
- * as bytes or as floats. Used by one thread at a time. */
+/* Reading safetensors files, of weights and checkpoints, ours and those of other programs: their index, and their
+ * tensors as bytes or as floats. Used by one thread at a time. */
 #ifndef PIPETRAIN_TENSOR_FILE_H
 #define PIPETRAIN_TENSOR_FILE_H
 
@@ -26,13 +26,13 @@ struct tensor_file {
     struct safetensors_index index;
 };
 
-/* Open a file and read its header. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not such a file, or damaged), with
- * what is wrong in problem_out. After an error it is closed. */
+/* Open a file and read its header. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not such a file, or damaged),
+ * with what is wrong in problem_out. After an error it is closed. */
 int tensor_file_open(struct tensor_file *file_out, const char *path, char *problem_out, size_t problem_size);
 /* Read a tensor of the index: tensor->bytes. 0 or a negative errno (-EBADMSG: the file has become shorter). */
 int tensor_file_read(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *bytes_out);
-/* Read a tensor as floats: `count` numbers of a type that tensor_number_bytes knows, through `bytes_out`, which has room
- * for the tensor unless it is F32. -EILSEQ: read, but its hash differs; else as tensor_file_read. */
+/* Read a tensor as floats: `count` numbers of a type that tensor_number_bytes knows, through `bytes_out`, which has
+ * room for the tensor unless it is F32. -EILSEQ: read, but its hash differs; else as tensor_file_read. */
 int tensor_file_load(const struct tensor_file *file, const struct safetensors_tensor *tensor, size_t count,
                      void *bytes_out, float *floats_out);
 /* Compare all tensors with their hashes, which they must have. 0; -EILSEQ, and *damaged_out is the first that differs;

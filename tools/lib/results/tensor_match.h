@@ -22,9 +22,9 @@ struct net *tensor_match_open(const struct safetensors_index *index, const struc
 /* The models whose parameters are exactly the file's `count` relevant tensors, for a message: "'resnet50_v1' with
  * data.classes = 10", separated by commas; "" when there is none. */
 void tensor_match_models(const struct safetensors_index *index, size_t count, char text_out[TENSOR_MATCH_SIZE]);
-/* The value of model.skip with which the network is loaded from the tensors that begin with the prefix ("" for no prefix):
- * patterns of all others, and of the last layer where that is not in the file. False: it has not all other layers, or
- * the patterns are too long. */
+/* The value of model.skip with which the network is loaded from the tensors that begin with the prefix ("" for no
+ * prefix): patterns of all others, and of the last layer where that is not in the file. False: it has not all other
+ * layers, or the patterns are too long. */
 bool tensor_match_skip(const struct safetensors_index *index, const struct net *net, const char *prefix,
                        char text_out[TENSOR_MATCH_SIZE]);
 

@@ -1,6 +1,6 @@
 /* Writing safetensors files: those of weights (weights.h) and checkpoints (checkpoint_writer.h). A file has the XXH3 of
- * each tensor in its metadata. All memory but the tensors' own is allocated when the writer is opened. Used by one thread
- * at a time. */
+ * each tensor in its metadata. All memory but the tensors' own is allocated when the writer is opened. Used by one
+ * thread at a time. */
 #ifndef PIPETRAIN_TENSOR_WRITER_H
 #define PIPETRAIN_TENSOR_WRITER_H
 

@@ -31,8 +31,8 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
  * problem where any label is accepted. */
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
                              bool is_any_label_taken, struct problems *problems);
-/* Compare the texts of some records (image/class/text) with the names of their classes; `path` names the list in messages.
- * Most name another class: a problem; some do: a warning. 0, -ENOMEM or -ECANCELED. */
+/* Compare the texts of some records (image/class/text) with the names of their classes; `path` names the list in
+ * messages. Most name another class: a problem; some do: a warning. 0, -ENOMEM or -ECANCELED. */
 int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
                          struct problems *problems);
 /* The lines "data": records, shards, their names, and how samples are stored. */

@@ -213,8 +213,8 @@ static bool is_line(const char *line, size_t bytes, const char *text)
     return strlen(text) == bytes && strncmp(line, text, bytes) == 0;
 }
 
-/* The checkpoint lacks the key, as those of earlier versions do: would its value be the same, because it is the default,
- * or is it unknown? */
+/* The checkpoint lacks the key, as those of earlier versions do: would its value be the same, because it is the
+ * default, or is it unknown? */
 static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
 {
     if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)

@@ -1,5 +1,5 @@
-/* The identity of a run: the settings and data that decide what it computes, by which it recognizes its checkpoints, as a
- * text that these and summary.json contain. Main thread only. */
+/* The identity of a run: the settings and data that decide what it computes, by which it recognizes its checkpoints, as
+ * a text that these and summary.json contain. Main thread only. */
 #ifndef PIPETRAIN_RUN_IDENTITY_H
 #define PIPETRAIN_RUN_IDENTITY_H
 

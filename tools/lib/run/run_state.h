@@ -76,8 +76,8 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
  * same checkpoint; EXIT_CODE_DATA after a message if they cannot. */
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                    const struct dataset *const *datasets);
-/* The text by which a later run recognizes this one without a checkpoint. NULL where the same command is to train again:
- * the run does not train on data, or tests whether that can be learnt. Borrowed. */
+/* The text by which a later run recognizes this one without a checkpoint. NULL where the same command is to train
+ * again: the run does not train on data, or tests whether that can be learnt. Borrowed. */
 const char *run_state_identity(const struct run_state *state, const struct settings *settings,
                                const struct run_plan *plan);
 /* The directory that is resumed; NULL: the run has a new one. */
@@ -85,8 +85,8 @@ const struct run_past *run_state_past(const struct run_state *state);
 /* Load the checkpoint, if there is one, into the towers and the account. 0, or an exit code after a message. */
 int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
                       struct account *account);
-/* Rank 0 only, after a failure and run_state_finish: can the run roll back to one of its checkpoints, and may it once more?
- * *back_out is then the newest one, or the one before the last rollback's if the run did not get further than the
+/* Rank 0 only, after a failure and run_state_finish: can the run roll back to one of its checkpoints, and may it once
+ * more? *back_out is then the newest one, or the one before the last rollback's if the run did not get further than the
  * last time. Otherwise the reason is printed. */
 bool run_state_go_back(const struct run_state *state, struct run_back *back_out);
 

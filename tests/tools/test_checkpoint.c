@@ -115,10 +115,10 @@ static const char *save(struct fixture *fixture, uint64_t step, uint32_t keep)
     static char path[700];
     char name[CHECKPOINT_FILE_BYTES];
     const char *broken;
-    struct checkpoint_mark mark = { .position = { 3, step, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
+    struct checkpoint_metadata metadata = { .position = { 3, step, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
                                     .progress = "4 5", .files = CHECKPOINT_NEWEST };
     take_snapshots(fixture);
-    assert_int_equal(checkpoint_writer_copy(fixture->writer, fixture->snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture->writer, fixture->snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_write(fixture->writer, fixture->directory, keep, &broken), 0);
     checkpoint_file_name(step, name);
     snprintf(path, sizeof(path), "%s/%s", run_directory_path(fixture->directory), name);
@@ -162,14 +162,14 @@ static void check_round_trip(bool weights_differ)
         tower_fixture_train_once(&fixture, d, 200);
     }
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    const struct checkpoint_mark *const mark = &reader->mark;
-    assert_int_equal(mark->position.epoch, 3);
-    assert_int_equal(mark->position.step, 12);
-    assert_int_equal(mark->position.evaluated, 2);
-    assert_int_equal(mark->lines_bytes[RUN_METRICS], 11);
-    assert_int_equal(mark->lines_bytes[RUN_QUARANTINE], 22);
-    assert_string_equal(mark->sums, "1 2 3");
-    assert_string_equal(mark->progress, "4 5");
+    const struct checkpoint_metadata *const metadata = &reader->metadata;
+    assert_int_equal(metadata->position.epoch, 3);
+    assert_int_equal(metadata->position.step, 12);
+    assert_int_equal(metadata->position.evaluated, 2);
+    assert_int_equal(metadata->lines_bytes[RUN_METRICS], 11);
+    assert_int_equal(metadata->lines_bytes[RUN_QUARANTINE], 22);
+    assert_string_equal(metadata->sums, "1 2 3");
+    assert_string_equal(metadata->progress, "4 5");
     assert_string_equal(reader->settings, "a = 1\nb = \"2\"\n");
     assert_int_equal(reader->towers, TOWERS);
     for (uint32_t d = 0; d < TOWERS; d++) {
@@ -398,7 +398,7 @@ static void assert_found(struct fixture *fixture, uint64_t step, const char *how
     struct checkpoint_problem problem;
     if (checkpoint_reader_find(&reader, run_directory_path(fixture->directory), UINT64_MAX, &problem) != 0)
         fail_msg("%s at byte %zu: nothing was found", how, at);
-    if (reader->mark.position.step != step)
+    if (reader->metadata.position.step != step)
         fail_msg("%s at byte %zu: the damaged state was taken", how, at);
     checkpoint_reader_close(reader);
 }
@@ -459,7 +459,7 @@ TEST_WITH(the_newest_that_is_whole_is_found, fixture_folder_make, fixture_folder
     assert_int_equal(checkpoint_reader_find(&reader, folder_path, UINT64_MAX, &problem), 0);
     capture_end(&capture, text, sizeof(text));
     assert_non_null(strstr(text, "checkpoint-00000100.safetensors: is not a safetensors file: skipped"));
-    assert_int_equal(reader->mark.position.step, 10);
+    assert_int_equal(reader->metadata.position.step, 10);
     checkpoint_reader_close(reader);
     fixture_close(&fixture);
 }
@@ -492,14 +492,14 @@ TEST_WITH(a_state_that_is_not_finite_is_not_written, fixture_folder_make, fixtur
 {
     struct fixture fixture;
     const char *broken = NULL;
-    const struct checkpoint_mark mark = { .position = { 0, 8, 0 }, .files = CHECKPOINT_NEWEST };
+    const struct checkpoint_metadata metadata = { .position = { 0, 8, 0 }, .files = CHECKPOINT_NEWEST };
     float numbers[64];
     fixture_open(&fixture, false);
     assert_int_equal(tower_read(fixture.stands[0].tower, 0, numbers), 0);
     numbers[1] = INFINITY;
     assert_int_equal(tower_write(fixture.stands[0].tower, 0, numbers), 0);
     take_snapshots(&fixture);
-    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), -EDOM);
     assert_string_equal(broken, fixture.net->parameters[0].name);
     assert_false(is_there(&fixture, 8));
@@ -516,19 +516,19 @@ TEST_WITH(the_best_state_is_a_file_of_its_own, fixture_folder_make, fixture_fold
     char path[700];
     fixture_open(&fixture, false);
     save(&fixture, 5, 1);
-    struct checkpoint_mark mark = { .position = { 0, 6, 0 }, .files = CHECKPOINT_BEST };
+    struct checkpoint_metadata metadata = { .position = { 0, 6, 0 }, .files = CHECKPOINT_BEST };
     take_snapshots(&fixture);
-    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), 0);
     assert_true(is_there(&fixture, 5) && !is_there(&fixture, 6));
-    mark = (struct checkpoint_mark){ .position = { 0, 7, 0 }, .files = CHECKPOINT_BEST | CHECKPOINT_NEWEST };
-    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
+    metadata = (struct checkpoint_metadata){ .position = { 0, 7, 0 }, .files = CHECKPOINT_BEST | CHECKPOINT_NEWEST };
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), 0);
     assert_true(is_there(&fixture, 7) && !is_there(&fixture, 5));
     save(&fixture, 8, 1);
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(fixture.directory));
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    assert_int_equal(reader->mark.position.step, 7);
+    assert_int_equal(reader->metadata.position.step, 7);
     checkpoint_reader_close(reader);
     file_list_keep(run_directory_fd(fixture.directory), checkpoint_best_number, 0, 0);
     assert_true(access(path, F_OK) != 0 && is_there(&fixture, 8));
@@ -554,7 +554,7 @@ static void check_stays(bool weights_differ)
     struct fixture fixture;
     size_t copied_bytes, bytes;
     const char *broken;
-    const struct checkpoint_mark mark = { .position = { 3, 12, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
+    const struct checkpoint_metadata metadata = { .position = { 3, 12, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
                                           .progress = "4 5", .files = CHECKPOINT_NEWEST };
     fixture_open(&fixture, weights_differ);
     const size_t room = checkpoint_writer_bytes(&fixture.shape, "");
@@ -565,7 +565,7 @@ static void check_stays(bool weights_differ)
     assert_true(checkpoint_writer_bytes(&fixture.shape, "") < room);
     assert_int_equal(checkpoint_file_bytes(&fixture.shape, ""), room);
     take_snapshots(&fixture);
-    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_prepare(fixture.writer, fixture.directory, &broken), 0);
     assert_false(is_there(&fixture, 12));
     checkpoint_writer_drop(fixture.writer, fixture.directory);
@@ -600,15 +600,15 @@ TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make,
     struct checkpoint_counts counts;
     struct capture capture;
     char text[TEXT_BYTES];
-    struct checkpoint_mark mark = { .position = { 0, 1, 0 }, .files = CHECKPOINT_NEWEST };
+    struct checkpoint_metadata metadata = { .position = { 0, 1, 0 }, .files = CHECKPOINT_NEWEST };
     fixture_open(&fixture, false);
     take_snapshots(&fixture);
     const struct checkpoint_saver_spec spec = { .writer = fixture.writer, .directory = fixture.directory,
                                                 .towers = TOWERS, .keep = 9, .give_back = count_back, .arg = &fixture };
     for (uint64_t step = 1; step <= 3; step++) {
         assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
-        mark.position.step = step;
-        checkpoint_saver_put(saver, fixture.snapshots, &mark);
+        metadata.position.step = step;
+        checkpoint_saver_put(saver, fixture.snapshots, &metadata);
         checkpoint_saver_end(saver, &counts);
         assert_true(counts.saved == 1 && counts.failures == 0 && counts.latest_ns > 0);
     }
@@ -618,9 +618,9 @@ TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make,
     assert_int_equal(mkdir(path, 0777), 0);
     capture_begin(&capture);
     assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
-    mark.position.step = 4;
-    checkpoint_saver_put(saver, fixture.snapshots, &mark);
-    checkpoint_saver_put(saver, fixture.snapshots, &mark);
+    metadata.position.step = 4;
+    checkpoint_saver_put(saver, fixture.snapshots, &metadata);
+    checkpoint_saver_put(saver, fixture.snapshots, &metadata);
     checkpoint_saver_end(saver, &counts);
     assert_true(counts.saved == 0 && counts.failures == 2 && counts.latest_ns == 0);
     capture_end(&capture, text, sizeof(text));

@@ -160,7 +160,8 @@ static struct checkpoint_writer *open_writer(struct fixture *fixture)
 /* The file that processes of so many towers write; to be freed. */
 static uint8_t *file_of(const struct kind *kind, uint32_t each, size_t *bytes_out)
 {
-    const struct checkpoint_mark mark = { .position = { 3, 12, 2 }, .sums = "1 2 3", .files = CHECKPOINT_NEWEST };
+    const struct checkpoint_metadata metadata = { .position = { 3, 12, 2 }, .sums = "1 2 3",
+                                                  .files = CHECKPOINT_NEWEST };
     struct fixture *const fixture = malloc(sizeof(*fixture));
     const char *broken;
     char path[700];
@@ -172,7 +173,7 @@ static uint8_t *file_of(const struct kind *kind, uint32_t each, size_t *bytes_ou
     struct checkpoint_writer *const writer = open_writer(fixture);
     if (!kind->is_same)
         send_all(fixture);
-    assert_int_equal(checkpoint_writer_copy(writer, fixture->snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(writer, fixture->snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_write(writer, fixture->directory, 1, &broken), 0);
     for (uint32_t rank = 1; rank < TOWERS / each; rank++)
         assert_int_equal(fixture->sent[rank].taken, fixture->sent[rank].put);
@@ -231,7 +232,7 @@ TEST_WITH(towers_of_others_need_room, fixture_folder_make, fixture_folder_remove
 /* An error of another process arrives with its tensors, all of which are taken, so that the next checkpoint is whole. */
 TEST_WITH(an_error_of_another_process_is_the_writers, fixture_folder_make, fixture_folder_remove)
 {
-    const struct checkpoint_mark mark = { .files = CHECKPOINT_NEWEST };
+    const struct checkpoint_metadata metadata = { .files = CHECKPOINT_NEWEST };
     struct fixture *const fixture = malloc(sizeof(*fixture));
     assert_non_null(fixture);
     fixture_open(fixture, &(struct kind){ .weights_differ = true });
@@ -240,11 +241,11 @@ TEST_WITH(an_error_of_another_process_is_the_writers, fixture_folder_make, fixtu
     struct checkpoint_writer *const writer = open_writer(fixture);
     send_all(fixture);
     fixture->sent[1].error = -EIO;
-    assert_int_equal(checkpoint_writer_copy(writer, fixture->snapshots, &mark), -EIO);
+    assert_int_equal(checkpoint_writer_copy(writer, fixture->snapshots, &metadata), -EIO);
     assert_int_equal(fixture->sent[1].taken, fixture->sent[1].put);
     fixture->sent[1] = (struct sent){ .put = 0 };
     send_all(fixture);
-    assert_int_equal(checkpoint_writer_copy(writer, fixture->snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(writer, fixture->snapshots, &metadata), 0);
     checkpoint_writer_close(writer);
     fixture_close(fixture);
     free(fixture);

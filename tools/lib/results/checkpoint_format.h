@@ -107,7 +107,7 @@ bool checkpoint_header_is_intact(char *header, size_t bytes);
 enum checkpoint_files { CHECKPOINT_NEWEST = 1, CHECKPOINT_BEST = 2 };
 
 /* The metadata of a checkpoint: where in the run it is, and the counts up to there. */
-struct checkpoint_mark {
+struct checkpoint_metadata {
     struct position position;
     unsigned files;             /* enum checkpoint_files */
     uint64_t lines_bytes[RUN_LINES_COUNT];      /* lengths of the files of lines */

@@ -48,9 +48,9 @@ static const char *text_of(const struct checkpoint_reader *reader, const char *k
     return text != NULL ? text : "";
 }
 
-static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem *problem)
+static int read_metadata(struct checkpoint_reader *reader, struct checkpoint_problem *problem)
 {
-    struct checkpoint_mark *const mark = &reader->mark;
+    struct checkpoint_metadata *const metadata = &reader->metadata;
     if (safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_VERSION) == NULL)
         return PROBLEM("holds weights only, which is not enough to resume a run: model.weights = FILE starts a "
                        "run with them");
@@ -60,9 +60,9 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
     uint64_t epoch = 0, towers = 0;
     const bool has_position =
         sscanf(text_of(reader, CHECKPOINT_KEY_POSITION), "%" SCNu64 " %" SCNu64 " %" SCNu64, &epoch,
-               &mark->position.step, &mark->position.evaluated) == 3;
+               &metadata->position.step, &metadata->position.evaluated) == 3;
     const bool has_lines = sscanf(text_of(reader, CHECKPOINT_KEY_LINES), "%" SCNu64 " %" SCNu64,
-                                  &mark->lines_bytes[RUN_METRICS], &mark->lines_bytes[RUN_QUARANTINE]) == 2;
+                                  &metadata->lines_bytes[RUN_METRICS], &metadata->lines_bytes[RUN_QUARANTINE]) == 2;
     const bool has_towers = sscanf(text_of(reader, CHECKPOINT_KEY_TOWERS), "%" SCNu64, &towers) == 1;
     if (!has_position || !has_lines || !has_towers)
         return PROBLEM("does not contain its position in the run");
@@ -72,11 +72,11 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
     if (towers < 1 || towers > CHECKPOINT_TOWERS_MAX)
         return PROBLEM("its " CHECKPOINT_KEY_TOWERS " is %.20s, but a run has 1 to %u towers",
                        text_of(reader, CHECKPOINT_KEY_TOWERS), CHECKPOINT_TOWERS_MAX);
-    mark->position.epoch = (uint32_t)epoch;
+    metadata->position.epoch = (uint32_t)epoch;
     reader->settings = text_of(reader, CHECKPOINT_KEY_SETTINGS);
     reader->towers = (uint32_t)towers;
-    snprintf(mark->sums, sizeof(mark->sums), "%s", text_of(reader, CHECKPOINT_KEY_SUMS));
-    snprintf(mark->progress, sizeof(mark->progress), "%s", text_of(reader, CHECKPOINT_KEY_PROGRESS));
+    snprintf(metadata->sums, sizeof(metadata->sums), "%s", text_of(reader, CHECKPOINT_KEY_SUMS));
+    snprintf(metadata->progress, sizeof(metadata->progress), "%s", text_of(reader, CHECKPOINT_KEY_PROGRESS));
     return 0;
 }
 
@@ -92,7 +92,7 @@ int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *pa
     problem->text[0] = '\0';
     int rc = tensor_file_open(&reader->file, path, problem->text, sizeof(problem->text));
     if (rc == 0)
-        rc = read_mark(reader, problem);
+        rc = read_metadata(reader, problem);
     if (rc == 0)
         rc = check_header(reader, problem);
     if (rc == 0)

@@ -12,7 +12,7 @@
 struct checkpoint_reader {
     char path[PATH_MAX];
     struct tensor_file file;
-    struct checkpoint_mark mark;
+    struct checkpoint_metadata metadata;
     const char *settings;       /* the identity of the run (tools/lib/run/run_identity.h) */
     uint32_t towers;
 };
@@ -31,8 +31,9 @@ int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *pa
 void checkpoint_reader_close(struct checkpoint_reader *reader);
 
 /* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has as many towers, the tower
- * gets its own state; else the tensors that all towers share, and of others the mean over the towers of the file. 0; -EINVAL: the file does not fit,
- * with the reason in *problem; -ENOMEM; or a negative errno of reading or of the device. */
+ * gets its own state; else the tensors that all towers share, and of others the mean over the towers of the file. 0;
+ * -EINVAL: the file does not fit, with the reason in *problem; -ENOMEM; or a negative errno of reading or of the
+ * device. */
 int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower *tower, uint32_t index,
                             uint32_t towers, struct checkpoint_problem *problem);
 

@@ -28,7 +28,7 @@ struct checkpoint_writer {
     const struct weights_about *about;  /* borrowed */
     char *data;                         /* the buffer of tensors that have none in their tower, concatenated */
     const char *settings;               /* borrowed */
-    struct checkpoint_mark mark;        /* of the state that was copied */
+    struct checkpoint_metadata metadata;        /* of the state that was copied */
 };
 
 static size_t data_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
@@ -39,33 +39,28 @@ static size_t data_bytes(const struct checkpoint_shape *shape, const struct chec
     return bytes;
 }
 
-/* For `tensor_bytes` of tensors. */
-static size_t all_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout,
-                        const char *settings, size_t tensor_bytes)
+/* For the tensors of the file, or those that need a buffer. */
+static size_t limit_bytes(const struct checkpoint_shape *shape, const char *settings, bool of_file)
 {
-    return sizeof(struct checkpoint_writer) + tensor_bytes + layout->count * sizeof(struct checkpoint_tensor) +
-           tensor_writer_bytes(layout->count) + 2 * strlen(settings) + HEADER_TEXT_BYTES +
-           weights_about_bytes(shape->net) + 2 * FILE_DIRECT_ALIGNMENT;
+    struct checkpoint_layout layout;
+    if (checkpoint_layout_open(&layout, shape) != 0)
+        return 0;
+    const size_t bytes = sizeof(struct checkpoint_writer) + (of_file ? layout.bytes : data_bytes(shape, &layout)) +
+                         layout.count * sizeof(struct checkpoint_tensor) + tensor_writer_bytes(layout.count) +
+                         2 * strlen(settings) + HEADER_TEXT_BYTES + weights_about_bytes(shape->net) +
+                         2 * FILE_DIRECT_ALIGNMENT;
+    checkpoint_layout_close(&layout);
+    return bytes;
 }
 
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings)
 {
-    struct checkpoint_layout layout;
-    if (checkpoint_layout_open(&layout, shape) != 0)
-        return 0;
-    const size_t bytes = all_bytes(shape, &layout, settings, data_bytes(shape, &layout));
-    checkpoint_layout_close(&layout);
-    return bytes;
+    return limit_bytes(shape, settings, false);
 }
 
 size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *settings)
 {
-    struct checkpoint_layout layout;
-    if (checkpoint_layout_open(&layout, shape) != 0)
-        return 0;
-    const size_t bytes = all_bytes(shape, &layout, settings, layout.bytes);
-    checkpoint_layout_close(&layout);
-    return bytes;
+    return limit_bytes(shape, settings, true);
 }
 
 /* ---- opening ---- */
@@ -99,7 +94,7 @@ static void name_tensors(struct checkpoint_writer *writer)
 
 static int make_header(struct checkpoint_writer *writer)
 {
-    const struct checkpoint_mark *const mark = &writer->mark;
+    const struct checkpoint_metadata *const metadata = &writer->metadata;
     char steps[24], position[72], towers[16], lines[48];
     const struct safetensors_text texts[OWN_TEXTS] = {
         { "format", "pt" },
@@ -110,28 +105,28 @@ static int make_header(struct checkpoint_writer *writer)
         { CHECKPOINT_KEY_POSITION, position },
         { CHECKPOINT_KEY_TOWERS, towers },
         { CHECKPOINT_KEY_LINES, lines },
-        { CHECKPOINT_KEY_SUMS, mark->sums },
-        { CHECKPOINT_KEY_PROGRESS, mark->progress },
+        { CHECKPOINT_KEY_SUMS, metadata->sums },
+        { CHECKPOINT_KEY_PROGRESS, metadata->progress },
     };
     uint32_t about_count;
     const struct safetensors_text *const about = weights_about_texts(writer->about, &about_count);
-    snprintf(steps, sizeof(steps), "%" PRIu64, mark->position.step);
-    snprintf(position, sizeof(position), "%" PRIu32 " %" PRIu64 " %" PRIu64, mark->position.epoch, mark->position.step,
-             mark->position.evaluated);
+    snprintf(steps, sizeof(steps), "%" PRIu64, metadata->position.step);
+    snprintf(position, sizeof(position), "%" PRIu32 " %" PRIu64 " %" PRIu64, metadata->position.epoch,
+             metadata->position.step, metadata->position.evaluated);
     snprintf(towers, sizeof(towers), "%" PRIu32, writer->shape.is_same ? 1 : writer->shape.towers);
-    snprintf(lines, sizeof(lines), "%" PRIu64 " %" PRIu64, mark->lines_bytes[RUN_METRICS],
-             mark->lines_bytes[RUN_QUARANTINE]);
+    snprintf(lines, sizeof(lines), "%" PRIu64 " %" PRIu64, metadata->lines_bytes[RUN_METRICS],
+             metadata->lines_bytes[RUN_QUARANTINE]);
     return tensor_writer_head(&writer->file, texts, OWN_TEXTS, about, about_count);
 }
 
 static int make_longest_header(struct checkpoint_writer *writer)
 {
-    struct checkpoint_mark *const mark = &writer->mark;
-    *mark = (struct checkpoint_mark){ .position = { UINT32_MAX, UINT64_MAX, UINT64_MAX } };
+    struct checkpoint_metadata *const metadata = &writer->metadata;
+    *metadata = (struct checkpoint_metadata){ .position = { UINT32_MAX, UINT64_MAX, UINT64_MAX } };
     for (int i = 0; i < RUN_LINES_COUNT; i++)
-        mark->lines_bytes[i] = UINT64_MAX;
-    memset(mark->sums, '0', sizeof(mark->sums) - 1);
-    memset(mark->progress, '0', sizeof(mark->progress) - 1);
+        metadata->lines_bytes[i] = UINT64_MAX;
+    memset(metadata->sums, '0', sizeof(metadata->sums) - 1);
+    memset(metadata->progress, '0', sizeof(metadata->progress) - 1);
     return make_header(writer);
 }
 
@@ -191,7 +186,7 @@ static bool is_weight(enum checkpoint_part part)
 
 /* After an error the other tensors are still received, because other processes are sending them. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
-                           const struct checkpoint_mark *mark)
+                           const struct checkpoint_metadata *metadata)
 {
     char *next = writer->data;
     int rc = 0;
@@ -207,7 +202,7 @@ int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *co
         else if (rc == 0)
             rc = taken;
     }
-    writer->mark = *mark;
+    writer->metadata = *metadata;
     return rc;
 }
 
@@ -229,14 +224,14 @@ static int finish_header(struct checkpoint_writer *writer, struct run_directory 
 static int prepare_newest(const struct checkpoint_writer *writer, struct run_directory *directory)
 {
     char name[CHECKPOINT_FILE_BYTES];
-    checkpoint_file_name(writer->mark.position.step, name);
+    checkpoint_file_name(writer->metadata.position.step, name);
     return whole_file_prepare(run_directory_fd(directory), name, writer->file.parts, writer->file.part_count);
 }
 
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
                             const char **broken_out)
 {
-    const unsigned files = writer->mark.files;
+    const unsigned files = writer->metadata.files;
     int rc = finish_header(writer, directory, broken_out);
     if (rc != 0)
         return rc;
@@ -260,17 +255,17 @@ int checkpoint_writer_prepare(struct checkpoint_writer *writer, struct run_direc
 int checkpoint_writer_appear(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep)
 {
     char name[CHECKPOINT_FILE_BYTES];
-    checkpoint_file_name(writer->mark.position.step, name);
+    checkpoint_file_name(writer->metadata.position.step, name);
     const int rc = whole_file_finish(run_directory_fd(directory), name);
     if (rc == 0)
-        file_list_keep(run_directory_fd(directory), checkpoint_file_step, writer->mark.position.step, keep);
+        file_list_keep(run_directory_fd(directory), checkpoint_file_step, writer->metadata.position.step, keep);
     return rc;
 }
 
 void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directory *directory)
 {
     char name[CHECKPOINT_FILE_BYTES];
-    checkpoint_file_name(writer->mark.position.step, name);
+    checkpoint_file_name(writer->metadata.position.step, name);
     whole_file_drop(run_directory_fd(directory), name);
 }
 
@@ -284,9 +279,9 @@ struct checkpoint_saver {
     struct checkpoint_counts counts;    /* under the lock, as is what follows */
     bool has_state, is_ended;
     struct snapshot **snapshots;        /* of the state that is waiting */
-    struct checkpoint_mark mark;
+    struct checkpoint_metadata metadata;
     struct snapshot **taken;            /* from here on only the thread's */
-    struct checkpoint_mark taken_mark;
+    struct checkpoint_metadata taken_metadata;
 };
 
 /* Waits for a checkpoint. False: there will be no more. */
@@ -298,7 +293,7 @@ static bool take_state(struct checkpoint_saver *saver)
     const bool found = saver->has_state;
     if (found) {
         memcpy(saver->taken, saver->snapshots, saver->spec.towers * sizeof(*saver->taken));
-        saver->taken_mark = saver->mark;
+        saver->taken_metadata = saver->metadata;
         saver->has_state = false;
     }
     pthread_cond_broadcast(&saver->changed);
@@ -309,8 +304,8 @@ static bool take_state(struct checkpoint_saver *saver)
 static void report_failure(const struct checkpoint_saver *saver, int rc, const char *broken)
 {
     char name[CHECKPOINT_FILE_BYTES];
-    checkpoint_file_name(saver->taken_mark.position.step, name);
-    if (saver->taken_mark.files == CHECKPOINT_BEST)
+    checkpoint_file_name(saver->taken_metadata.position.step, name);
+    if (saver->taken_metadata.files == CHECKPOINT_BEST)
         snprintf(name, sizeof(name), CHECKPOINT_BEST_FILE);
     if (rc == -EDOM)
         log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that " FINITE_WORDS,
@@ -341,7 +336,7 @@ static void save_state(struct checkpoint_saver *saver)
     const uint64_t begun_ns = clock_now_ns();
     const char *broken = NULL;
     int rc = spec->sender != NULL ? checkpoint_sender_send(spec->sender, saver->taken)
-                                  : checkpoint_writer_copy(spec->writer, saver->taken, &saver->taken_mark);
+                                  : checkpoint_writer_copy(spec->writer, saver->taken, &saver->taken_metadata);
     for (uint32_t d = 0; d < spec->towers; d++)
         spec->give_back(spec->arg, d, saver->taken[d]);
     if (spec->sender != NULL)
@@ -389,13 +384,13 @@ int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct che
 }
 
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
-                          const struct checkpoint_mark *mark)
+                          const struct checkpoint_metadata *metadata)
 {
     pthread_mutex_lock(&saver->lock);
     while (saver->has_state)
         pthread_cond_wait(&saver->changed, &saver->lock);
     memcpy(saver->snapshots, snapshots, saver->spec.towers * sizeof(*snapshots));
-    saver->mark = *mark;
+    saver->metadata = *metadata;
     saver->has_state = true;
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);

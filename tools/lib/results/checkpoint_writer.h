@@ -20,8 +20,8 @@ struct checkpoint_source {
 /* Upper limits of the memory that opening allocates, for the plan, and of the size of a file. */
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings);
 size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *settings);
-/* `source` may be NULL if all towers are here; `settings` is the text by which a run recognizes its own checkpoints, `about`
- * makes the weights usable without the run; both are borrowed until the writer is closed. 0 or -ENOMEM. */
+/* `source` may be NULL if all towers are here; `settings` is the identity of the run (tools/lib/run/run_identity.h),
+ * `about` makes the weights usable without the run; both are borrowed until the writer is closed. 0 or -ENOMEM. */
 int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct checkpoint_shape *shape,
                            const struct checkpoint_source *source, const char *settings,
                            const struct weights_about *about);
@@ -31,9 +31,9 @@ void checkpoint_writer_close(struct checkpoint_writer *writer);
  * provides of others: all of it, also after an error. Afterwards the snapshots may be returned, unless the towers'
  * memory is the buffer. Allocates nothing. 0, or a negative errno of the backend or the source. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
-                           const struct checkpoint_mark *mark);
-/* Write the copied state to the files of its mark, and wait until they are on the disk. Of the newest checkpoints all
- * but the `keep` newest are then removed, also those of later steps, which a rollback has abandoned. 0,
+                           const struct checkpoint_metadata *metadata);
+/* Write the copied state to the files that its metadata name, and wait until they are on the disk. Of the newest
+ * checkpoints all but the `keep` newest are then removed, also those of later steps, which a rollback has abandoned. 0,
  * or the negative errno of what failed: that file stays as it was. -EDOM: a weight is not finite; *broken_out is its
  * name, and nothing is written. */
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
@@ -70,9 +70,9 @@ struct checkpoint_saver_spec {
 /* 0, -ENOMEM or -EAGAIN. */
 int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct checkpoint_saver_spec *spec);
 /* Save a complete snapshot of every tower of this process; they are borrowed until give_back. Blocks while another
- * checkpoint is waiting. A mark is needed only for writing. */
+ * checkpoint is waiting. Metadata are needed only for writing. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
-                          const struct checkpoint_mark *mark);
+                          const struct checkpoint_metadata *metadata);
 /* The counts up to now. Accepts NULL: *counts_out stays as it is. */
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);
 /* Add a checkpoint that was saved (rc 0) in this time, or failed. */

@@ -152,9 +152,9 @@ static size_t wrappers_of(const char *name)
     return bytes;
 }
 
-/* Remove a prefix that all names of the file have, if it leads to names of the network, none of which has it; and in any
- * case those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Names that `skip` matches do not
- * count. */
+/* Remove a prefix that all names of the file have, if it leads to names of the network, none of which has it; and in
+ * any case those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Names that `skip` matches do
+ * not count. */
 static void strip_prefix(struct initial_weights *weights, const char *skip)
 {
     struct safetensors_index *const index = &weights->file.index;
@@ -327,7 +327,8 @@ static bool report_part(const struct initial_weights *weights, const char *prefi
     return true;
 }
 
-/* The whole file, or what begins with a prefix that only some names have: encoders of which one is wanted, and heads. */
+/* The whole file, or what begins with a prefix that only some names have: encoders of which one is wanted, and heads.
+ * */
 static bool report_parts(const struct initial_weights *weights, bool may_skip, struct problems *problems)
 {
     const struct safetensors_index *const index = &weights->file.index;
@@ -545,8 +546,7 @@ static int write_parameter(const struct initial_weights *weights, struct tower *
     return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
 }
 
-/* Into the tower; NULL: they are only read. */
-static int load_all(const struct initial_weights *weights, struct tower *tower)
+int initial_weights_write(const struct initial_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;
     const char *broken = "its weights";
@@ -564,16 +564,6 @@ static int load_all(const struct initial_weights *weights, struct tower *tower)
                     : rc == -EILSEQ ? "the file is damaged"
                                     : exit_cause(rc));
     return rc;
-}
-
-int initial_weights_check(const struct initial_weights *weights)
-{
-    return load_all(weights, NULL);
-}
-
-int initial_weights_write(const struct initial_weights *weights, struct tower *tower)
-{
-    return load_all(weights, tower);
 }
 
 void initial_weights_print(const struct initial_weights *weights, FILE *out)

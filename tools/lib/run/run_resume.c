@@ -212,8 +212,8 @@ static void end_here(struct run_state *state, enum stop_reason reason)
     close_reader(state);
 }
 
-/* Report that `what`, a checkpoint or the directory of a run without one, has more steps than this run, and which settings
- * to change. */
+/* Report that `what`, a checkpoint or the directory of a run without one, has more steps than this run, and what to
+ * change. */
 static int refuse_shorter(const struct settings *settings, const char *what, uint64_t done, uint64_t asked)
 {
     const bool is_given = run_name_was_given(settings);
@@ -226,12 +226,12 @@ static int refuse_shorter(const struct settings *settings, const char *what, uin
 
 static int read_progress(struct run_state *state)
 {
-    const int rc = run_progress_read(&state->progress, state->reader->mark.progress);
+    const int rc = run_progress_read(&state->progress, state->reader->metadata.progress);
     if (rc != 0)
         log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_PROGRESS " '%s' has an impossible number (the last one is the "
                     "number of rollbacks, at most %u): resume from an earlier checkpoint, or start anew with --set "
                     "run.resume=never",
-                    state->reader->path, state->reader->mark.progress,
+                    state->reader->path, state->reader->metadata.progress,
                     RUN_PROGRESS_ROLLBACKS_MAX);
     return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
@@ -258,7 +258,7 @@ static struct run_progress read_best(const struct run_state *state)
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
     if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
         return progress;
-    if (run_progress_read(&progress, reader->mark.progress) != 0)
+    if (run_progress_read(&progress, reader->metadata.progress) != 0)
         progress = (struct run_progress){ .stale = 0 };
     checkpoint_reader_close(reader);
     return progress;
@@ -287,7 +287,7 @@ static void match_best(struct run_state *state)
 static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
     uint64_t number;
-    const struct position position = state->reader->mark.position;
+    const struct position position = state->reader->metadata.position;
     const bool is_found = schedule_seek(&plan->schedule, position, &number) == 0;
     if (!is_found && position.step <= schedule_step_count(&plan->schedule)) {
         log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_POSITION " (epoch %" PRIu32 ", %" PRIu64 " steps done, %"
@@ -312,8 +312,7 @@ static int seek(struct run_state *state, const struct settings *settings, struct
     match_best(state);
     plan->schedule.first = number;
     state->past = (struct run_past){ .path = state->folder };
-    const struct checkpoint_mark *const mark = &state->reader->mark;
-    memcpy(state->past.lines_bytes, mark->lines_bytes, sizeof(mark->lines_bytes));
+    memcpy(state->past.lines_bytes, state->reader->metadata.lines_bytes, sizeof(state->past.lines_bytes));
     return 0;
 }
 
@@ -400,11 +399,13 @@ static void look_at(struct ended_run *ended, const struct run_state *state, cons
     struct earlier_run run;
     if (earlier_run_read(&run, directory) != 0)
         return;
-    const bool is_same = strcmp(run.ended, "failed") != 0 && !run_identity_differs(&state->identity, run.identity, &differences);
+    const bool is_same = strcmp(run.ended, "failed") != 0 &&
+                         !run_identity_differs(&state->identity, run.identity, &differences);
     const bool is_exact = is_same && ends_there(state, &run, steps);
     if (is_exact || (is_same && !ended->is_same)) {
         *ended = (struct ended_run){ .steps = run.steps, .is_same = true, .is_exact = is_exact,
-                                      .had_other_weights = run_identity_has_other_weights(&state->identity, run.identity) };
+                                      .had_other_weights = run_identity_has_other_weights(&state->identity,
+                                                                                          run.identity) };
         snprintf(ended->directory, sizeof(ended->directory), "%s", directory);
     }
     earlier_run_release(&run);
@@ -637,7 +638,7 @@ static int code_of(int rc)
 
 int run_weights_check(const struct initial_weights *weights)
 {
-    return code_of(initial_weights_check(weights));
+    return code_of(initial_weights_write(weights, NULL));
 }
 
 int run_weights_write(const struct initial_weights *weights, struct pipeline *pipeline, const struct run_plan *plan)

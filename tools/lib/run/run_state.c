@@ -25,7 +25,7 @@
 #define CARRIED_BYTES_GUESS 64u         /* for a tower that is not planned yet */
 #define ACCOUNT_COUNTS_MAX 64u
 
-_Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the text of the account");
+_Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "metadata have room for the text of the account");
 _Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_PROGRESS_BYTES, "and for that of the progress");
 
 /* ---- the account as text ---- */
@@ -142,7 +142,7 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
     struct account_state sums;
     if (state->reader == NULL)
         return 0;
-    int rc = account_text_read(&sums, state->reader->mark.sums);
+    int rc = account_text_read(&sums, state->reader->metadata.sums);
     if (rc != 0)
         snprintf(problem.text, sizeof(problem.text), "its " CHECKPOINT_KEY_SUMS " are not those of a run: "
                  "they are not such numbers, or count more correct answers than images");
@@ -163,7 +163,7 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan,
 {
     if (state->reader != NULL)
         wrapped_print(out, "resume    at step %s of %s, from %s",
-                      number_grouped(state->reader->mark.position.step).text,
+                      number_grouped(state->reader->metadata.position.step).text,
                       number_grouped(schedule_step_count(&plan->schedule)).text, state->reader->path);
     if (state->saves)
         wrapped_print(out, "stop      %sSIGTERM, SIGUSR1 save a checkpoint; the same command resumes",
@@ -250,8 +250,8 @@ void run_state_add_memory(const struct run_state *state, const struct settings *
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
-/* One more file than are kept, while it is written; those of a resumed run exist already. The best checkpoint is written
- * beside the old one, too. */
+/* One more file than are kept, while it is written; those of a resumed run exist already. The best checkpoint, too, is
+ * written beside the old one. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
 {
     const bool is_alone = run_state_past(state) != NULL || state->only_on_stop;
@@ -308,13 +308,15 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
 }
 
 /* The metadata of the state before the batch `next`. */
-static void make_mark(const struct run_state *state, uint64_t next, unsigned files, struct checkpoint_mark *mark)
+static void make_metadata(const struct run_state *state, uint64_t next, unsigned files,
+                          struct checkpoint_metadata *metadata)
 {
-    *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next), .files = files };
+    *metadata = (struct checkpoint_metadata){ .position = schedule_position(&state->plan->schedule, next),
+                                              .files = files };
     for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
-        mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
-    account_text_write(&state->account->state, mark->sums);
-    run_progress_write(&state->progress, mark->progress);
+        metadata->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
+    account_text_write(&state->account->state, metadata->sums);
+    run_progress_write(&state->progress, metadata->progress);
 }
 
 /* Remove checkpoints of an earlier run in this directory, whose other results have been replaced. */
@@ -350,19 +352,19 @@ static unsigned files_of(const struct run_state *state, const struct local_batch
 
 /* Passes the snapshots of the reports to the thread that saves. */
 static void put_snapshots(struct run_state *state, struct step_report *const *reports,
-                          const struct checkpoint_mark *mark)
+                          const struct checkpoint_metadata *metadata)
 {
     for (uint32_t d = 0; d < state->snapshot_count; d++) {
         state->snapshots[d] = reports[d]->snapshot;
         reports[d]->snapshot = NULL;
     }
-    checkpoint_saver_put(state->saver, state->snapshots, mark);
+    checkpoint_saver_put(state->saver, state->snapshots, metadata);
 }
 
 static void follow_and_send(struct run_state *state, struct step_report *const *reports)
 {
     const uint64_t next = reports[0]->local.number + 1;
-    const struct checkpoint_mark none = { .files = 0 };
+    const struct checkpoint_metadata none = { .files = 0 };
     state->has_begun = true;
     if (reports[0]->snapshot != NULL && state->transfer != NULL && checkpoint_transfer_await(state->transfer, next))
         put_snapshots(state, reports, &none);
@@ -377,7 +379,7 @@ static void tell_decision(const struct run_state *state, uint64_t next, bool is_
 static void follow_and_write(struct run_state *state, struct step_report *const *reports)
 {
     const struct local_batch *const local = &reports[0]->local;
-    struct checkpoint_mark mark;
+    struct checkpoint_metadata metadata;
     remove_earlier(state);
     checkpoint_saver_count(state->saver, &state->counts);
     if (reports[0]->snapshot == NULL) {
@@ -392,8 +394,8 @@ static void follow_and_write(struct run_state *state, struct step_report *const 
         state->is_asked = false;
         state->saved_ns = clock_now_ns();
     }
-    make_mark(state, local->number + 1, files, &mark);
-    put_snapshots(state, reports, &mark);
+    make_metadata(state, local->number + 1, files, &metadata);
+    put_snapshots(state, reports, &metadata);
 }
 
 void run_state_follow(struct run_state *state, struct step_report *const *reports)
@@ -411,10 +413,10 @@ void run_state_give_up(struct run_state *state)
 }
 
 /* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
-static void prepare_last(struct run_state *state, const struct checkpoint_mark *mark)
+static void prepare_last(struct run_state *state, const struct checkpoint_metadata *metadata)
 {
     const uint64_t begun_ns = clock_now_ns();
-    state->last_rc = checkpoint_writer_copy(state->writer, state->snapshots, mark);
+    state->last_rc = checkpoint_writer_copy(state->writer, state->snapshots, metadata);
     if (state->last_rc == 0)
         state->last_rc = checkpoint_writer_prepare(state->writer, state->directory, &state->broken);
     state->last_ns = clock_now_ns() - begun_ns;
@@ -423,9 +425,9 @@ static void prepare_last(struct run_state *state, const struct checkpoint_mark *
 
 static void write_last(struct run_state *state, uint64_t next)
 {
-    struct checkpoint_mark mark;
-    make_mark(state, next, CHECKPOINT_NEWEST, &mark);
-    prepare_last(state, &mark);
+    struct checkpoint_metadata metadata;
+    make_metadata(state, next, CHECKPOINT_NEWEST, &metadata);
+    prepare_last(state, &metadata);
 }
 
 /* Rank 0 reports errors of other ranks. */
@@ -539,7 +541,7 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
                 RUN_PROGRESS_ROLLBACKS_MAX, reader->path);
     const uint64_t step = state->account->step;
     snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
-    back_out->step = reader->mark.position.step;
+    back_out->step = reader->metadata.position.step;
     back_out->failed_step = step > last_failure(state) ? step : last_failure(state);
     back_out->progress = state->progress;
     back_out->progress.rollbacks = count;

@@ -26,8 +26,9 @@ void opening_fail(struct opening *opening, int result);
 void opening_report(struct opening *opening, int result, const char *line);
 void opening_report_path(struct opening *opening, int result, const char *path, const char *what);
 
-/* Find the format of the samples from the first record, and how raw pixels are read from some more; then decode the
- * first record of every shard, so that a foreign one is found before training. Records are numbered already. */
+/* Find the format of the samples from the first record and, by looking at more records, how raw pixels are to be read.
+ * Then decode the first record of every shard, so that a shard of another data set is found before training. Records
+ * are numbered already. */
 void dataset_probe(struct opening *opening);
 
 #endif

@@ -23,8 +23,8 @@ struct values_text { char text[40]; };
 struct values_text feature_values_text(const struct feature *feature);
 /* Report that the payload is not an Example, from this byte on. Both functions return -EBADMSG. */
 int feature_report_bad(const struct payload_problem *problem, size_t bad_offset);
-/* Report that the record has no feature `key`, or, if that is NULL, none of the usual names of `what` ("image"), and
- * which features it has. */
+/* Report that the record has no feature `key`, and list the features that it has. key NULL: it has none with any of the
+ * usual names of `what` ("image"). */
 int feature_report_missing(const struct payload_problem *problem, const char *what, const char *key);
 
 struct label_format;

@@ -214,15 +214,15 @@ enum layout layout_for_auto(enum layout layout, enum value_type type, enum instr
  * shapes and machine, so that all towers and runs decide alike. */
 int layouts_choose(struct backend *backend);
 
-/* The number of samples in which a normalised value is computed and consumed at a time (onednn_weighted.c), or 0: it
- * is stored as a whole. Decided by sizes, so that all towers decide alike. */
+/* How many samples of a normalised value are computed and consumed at a time (onednn_weighted.c); 0: all of them, and
+ * the value is stored as a whole. Decided by sizes, so that all towers decide alike. */
 uint32_t value_sub_batch(const struct plan *plan, uint32_t value);
-/* Samples of the batch that are computed together. */
+/* Samples of the batch that are computed together. Sub-batches come in order; without splitting the batch is one. */
 struct sub_batch { uint32_t first, count; };
-/* Computes these samples of the result of the batch normalisation `head`; or adds their `gradient` to its sums and,
- * for deferred gradients (onednn_norm.c), to the gradient of its input. Sub-batches come in order, in backward before
- * the head's own row; without splitting the batch is one sub-batch. */
+/* Computes these samples of the result of the batch normalisation `head`. */
 void norm_forward_sub_batch(const struct plan *plan, uint32_t head, struct sub_batch sub_batch, void *result);
+/* Adds the gradient of these samples of the result to the head's sums and, when a part of its input's gradient is
+ * deferred (onednn_norm.c), the other part to that gradient. For all sub-batches before the head's own row. */
 void norm_backward_sub_batch(const struct plan *plan, uint32_t head, struct sub_batch sub_batch, void *gradient);
 
 /* The weight gradient of a convolution with few input channels (onednn_first.c). with_relu: it also masks the

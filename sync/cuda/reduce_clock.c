@@ -48,10 +48,11 @@ static int set_origin(struct reduce_clock *clock)
     return rc;
 }
 
-/* With gradients applied a step later, every step that may be queued has a reduction in flight. */
 int reduce_clock_open(struct reduce_clock **clock_out, const struct reduce_member *member, uint32_t tower,
                       uint32_t buckets)
 {
+    /* Reductions of the steps that may be queued and not yet reported; and of the latest reported one, which may have
+     * reductions in flight where gradients are applied a step later. */
     const uint32_t depth = (member->device->ops->steps_ahead + 2) * buckets + 1;
     *clock_out = NULL;
     if (member->track == NULL)

@@ -10,12 +10,12 @@
 
 /* Read the environment. Call it before MPI_Init, which may change it. */
 void abort_notice_prepare(void);
-/* Is this the first process here with this reason, apart from numbers in the text? The others get false as long as
- * it runs. */
+/* Is this the first process of the run on this host with this reason? Numbers in its text do not count. Others get
+ * false as long as the first one runs. */
 bool abort_notice_is_first(const char *reason);
-/* Notify the other processes of the run here, `processes` with this one (0: unknown), that they have to end with
- * this code. Returns when all were notified, or after a second; then a launcher that would wait for the others is
- * made to end them. */
+/* Notify the other processes of the run on this host that they have to end with this code. Returns when all were
+ * notified, or after a second; if some were not, for example on other hosts, launcher_abort ends them. processes:
+ * those of the whole run, with this one; 0: unknown, and launcher_abort is not called. */
 void abort_notice_send(int code, uint32_t processes);
 /* The code of a notice that was sent here; 0: there is none. May take a second. Any thread. */
 int abort_notice_receive(void);

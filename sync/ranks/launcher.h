@@ -25,15 +25,15 @@ struct launcher {
 /* Read the environment. 0, or -EINVAL where variables contradict each other, or belong to a launcher that this
  * program does not support; `reason` then says so, and which command to use instead. */
 int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES]);
-/* The rank of this process, -1 without a launcher, and the number of processes, 0 where it is unclear. Also where
- * launcher_find returns -EINVAL. */
+/* The rank of this process, -1 without a launcher, and the number of processes, 0 where it is unclear. Both can
+ * also be called after launcher_find returned -EINVAL. */
 int64_t launcher_rank(void);
 uint32_t launcher_processes(void);
 /* The process of mpirun of MPICH on this host, which is the parent of all its ranks here; 0: another launcher. */
 int launcher_mpich_process(void);
-/* Make that mpirun end all ranks on all hosts with this code. By itself it lets the others wait in MPI_Init for one
- * that ends before it, and exits with 1 when one ends in it. This process is killed; under another launcher it
- * returns. */
+/* Make mpirun of MPICH end all ranks on all hosts, this process too, and exit with this code. By itself mpirun would
+ * let the others wait in MPI_Init for a rank that ended earlier, and would exit with 1 if a rank ended in MPI_Init.
+ * Does nothing under another launcher. */
 void launcher_abort(int code);
 /* After MPI_Init: are rank and size those of the launcher? 0, or -EINVAL with a reason. */
 int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size,

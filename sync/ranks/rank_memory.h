@@ -8,17 +8,17 @@
 
 struct rank_memory;
 
-/* A rank whose message is missing: the first one, which describes its memory, or its answer, which it sends when it
- * has the first messages of all ranks. */
+/* Ranks exchange two messages: a description of the sender's memory and, when the sender has the descriptions of all
+ * ranks, an answer. This is a rank whose description or (for_answer) answer is missing. */
 struct rank_wait { uint32_t rank; bool for_answer; };
 
 /* Allocate this rank's memory, zeros. 0, or -ENOMEM. */
 int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_t bytes);
 /* is_kept: messages may still be in flight to or from the memory, so it stays until the process ends. Accepts NULL. */
 void rank_memory_close(struct rank_memory *memory, bool is_kept);
-/* Exchange these messages, with the tags `tag` and `tag` + 1. In the communication thread, called until it returns
- * 1. 0: call again; *wait_out, unless NULL, is then a rank whose message is missing. Negative: an error of the MPI
- * library. */
+/* Exchange descriptions and answers, with the tags `tag` and `tag` + 1. In the communication thread, called until it
+ * returns 1. 0: call again; *wait_out, unless NULL, is then a rank whose message is missing. Negative: an error of the
+ * MPI library. */
 int rank_memory_connect(struct rank_memory *memory, int tag, struct rank_wait *wait_out);
 /* The memory of this rank or another one. NULL before rank_memory_connect is done, and where one of the two ranks
  * could not map the memory of the other. */

@@ -97,7 +97,7 @@ struct image_file {
     struct file_identity identity;      /* of images in folders */
 };
 
-/* Made for millions of images: all paths are in one block, and an image takes 48 bytes besides. */
+/* Made for millions of images: all paths are in one block, and an image takes 48 bytes more than its path. */
 struct image_list {
     struct image_file *files;
     size_t count, room;

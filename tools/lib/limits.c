@@ -26,7 +26,7 @@
 /* ---- limits of the process ---- */
 
 #define LAST_MESSAGE_MS 200u    /* for the message of a process that ends at once */
-/* Of main and of each thread, with what libraries need: training works with 96 KiB, and fails with 64 KiB. */
+/* The stack of main and of each thread, with what libraries need: training works with 96 KiB, and fails with 64. */
 #define STACK_BYTES ((size_t)256 << 10)
 #define TOUCHED_BYTES (STACK_BYTES / 2)     /* of main's: later there may be no memory for these pages */
 #define PAGE_BYTES 4096u

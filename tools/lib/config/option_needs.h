@@ -7,9 +7,9 @@
 /* The values of another option with which this one has an effect, separated by spaces; NULL: any but its default. The text
  * is in the table or in *text. */
 const char *option_use_values(const struct option_row *option, const struct option_use *use, struct option_text *text);
-/* Have all options that this one needs one of the values that it needs? */
+/* Does the option have an effect: has every option that it needs one of the values that it needs? */
 bool option_is_used(const struct option_row *option, const struct settings *settings);
-/* Is `value` among those that the first of them may have? */
+/* Does the option have an effect while the first option that it needs has this value? False if it needs none. */
 bool option_is_for(const struct option_row *option, const char *value);
 /* Are all options set by the file or the command line, as in the run.conf that a run writes? */
 bool options_are_all_set(const struct settings *settings);
@@ -17,7 +17,7 @@ bool options_are_all_set(const struct settings *settings);
  * sets all options, as runs write it, gets no warning. After settings_finish. */
 void option_needs_warn(const struct settings *settings);
 
-/* Name the options of --set that the command, of which `uses` are true, does not use. */
+/* Warn of options given by --set that the command does not use. uses: bits of enum command_use that hold for it. */
 void option_unused_warn(const struct settings *settings, const char *command, unsigned uses);
 
 #endif

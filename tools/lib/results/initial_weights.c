@@ -125,7 +125,7 @@ static bool has_prefix(const struct net *net, const char *prefix, size_t bytes)
     return false;
 }
 
-/* Without the prefix, does the network have any of the names? */
+/* Is any name of the file, without its first `prefix_bytes`, a name of the network? */
 static bool leads_to_names(const struct initial_weights *weights, const char *skip, size_t prefix_bytes)
 {
     const struct net *const net = weights->net;
@@ -152,9 +152,9 @@ static size_t wrappers_of(const char *name)
     return bytes;
 }
 
-/* Remove a prefix that all names of the file have, if it leads to names of the network, none of which has it; and in
- * any case those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Names that `skip` matches do
- * not count. */
+/* Remove the shortest prefix of all names of the file without which one of them is a name of the network; if there is
+ * none, the prefixes of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Nothing is removed if the
+ * prefix begins a name of the network. Names that `skip` matches need not have the prefix. */
 static void strip_prefix(struct initial_weights *weights, const char *skip)
 {
     struct safetensors_index *const index = &weights->file.index;
@@ -237,7 +237,7 @@ static void report_models(const struct initial_weights *weights, struct problems
 
 /* ---- other classes ---- */
 
-/* The layers whose number of outputs, one for each class, is another one in the file. */
+/* The layers with one output for each class, where the file has another number of classes than the network. */
 struct heads { uint64_t classes; uint32_t tensors; struct names patterns; };
 
 /* Do a tensor of the file and the parameter differ in the number of classes alone? */
@@ -278,7 +278,7 @@ static void report_one_output(const struct initial_weights *weights, const char 
                  "softmax of (0, z) is sigmoid of z%s", otherwise);
 }
 
-/* Report that the file has other classes than the network. False if it has other differences. */
+/* Report that the file has another number of classes than the network. False if that is not the only difference. */
 static bool report_classes(const struct initial_weights *weights, const struct names differences[DIFFERENCE_COUNT],
                            bool may_skip, struct problems *problems)
 {
@@ -327,8 +327,8 @@ static bool report_part(const struct initial_weights *weights, const char *prefi
     return true;
 }
 
-/* The whole file, or what begins with a prefix that only some names have: encoders of which one is wanted, and heads.
- * */
+/* Report which tensors can be loaded: those of the whole file, or else those of each prefix that only some of its names
+ * have, as in a file of several encoders, or of an encoder and a head. False: none of them fit the network. */
 static bool report_parts(const struct initial_weights *weights, bool may_skip, struct problems *problems)
 {
     const struct safetensors_index *const index = &weights->file.index;

@@ -167,7 +167,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_duration(account, &reports[0]->local, totals);
 }
 
-/* Steps of training and of evaluation. */
+/* Of both training and evaluation. */
 static void add_seen(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
     account->seen_ns = 0;

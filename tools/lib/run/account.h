@@ -52,7 +52,9 @@ struct account {
     struct queue_fills fills;   /* of the steps after warm-up; before it has ended, of all steps so far */
     uint64_t last_end_ns;       /* when the last tower ended the batch that was added last */
     uint64_t first_step_ns;     /* when the first training step of this process ended; 0: none did */
-    uint64_t begun_ns, towers_ns, seen_ns;      /* sums over towers: of step times, of host time */
+    uint64_t begun_ns;          /* when the first step began */
+    uint64_t towers_ns;         /* the times of all steps, training and evaluation, summed over towers */
+    uint64_t seen_ns;           /* the host's time from begun_ns to the end of the latest step, summed over towers */
     double *durations_ms;       /* of full training batches after warm-up */
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;     /* fp16: training steps that were skipped, in the tower that skipped most */
@@ -64,7 +66,7 @@ int account_open(struct account **account_out, const struct schedule *schedule);
 void account_close(struct account *account);
 /* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);
-/* The first step begins. */
+/* To be called when the first step begins. */
 void account_begin(struct account *account, uint64_t now_ns);
 /* One global batch: the report of every tower of the run, in tower order; `towers` of them. */
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers);

@@ -34,8 +34,9 @@ struct run_devices {
  * starts block all signals, so that ours get them. Before any thread. */
 int run_devices_init(struct run_devices *devices, const struct settings *settings, struct problems *problems);
 
-/* `index` has the `count` devices of all `ranks` processes on this host: keep those of this one. They are the ones after
- * the devices of lower local ranks, from the first one again after the last, at most one for each tower. */
+/* devices->index has the devices that the `ranks` processes on this host share: keep those of this process, at most one
+ * for each of its towers. Each process takes the devices that follow those of the local rank below it; after the last
+ * device the first one follows again. */
 void run_devices_share(struct run_devices *devices, uint32_t local_rank, uint32_t ranks);
 
 /* The device of tower towers.first + d. */

@@ -110,10 +110,10 @@ size_t run_state_file_bytes(const struct run_state *state, const struct settings
 /* Add the host memory that saving needs to the plan. */
 void run_state_add_memory(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
                           const struct net *net);
-/* Half of the disk space that checkpoints need in addition to existing files: the directory asks for twice of it. */
+/* Half of the disk space that checkpoints need in addition to existing files: the directory asks for twice as much. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes);
-/* Allocate what saving needs, and start the thread for saving during training, if there is any. The pipeline is
- * planned. Ranks that are not 0 have no results. 0 or a negative errno. */
+/* Allocate what saving needs and, if checkpoints are saved during training, start the thread that saves them. In ranks
+ * other than 0 `results` has no directory and no weights. 0 or a negative errno. */
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                    struct pipeline *pipeline, struct account *account, const struct results *results);
 /* Does best.safetensors exist in the run's directory? */

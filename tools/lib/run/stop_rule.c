@@ -62,8 +62,8 @@ void stop_reason_describe(enum stop_reason reason, const struct train_settings *
 
 #define WORDS_BYTES 192u
 
-/* The first weights that are not finite after such a loss. Where all are finite, an image or an activation is the
- * cause. */
+/* When the loss is not finite: name the first weights that are not finite. Where all are finite, an image or an
+ * activation is the cause. */
 static void name_weights(const struct step_report *report, char words[WORDS_BYTES])
 {
     *words = '\0';

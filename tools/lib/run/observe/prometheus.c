@@ -36,7 +36,7 @@ struct prometheus {
     bool has_begun, is_running;
     bool has_row[PHASE_COUNT];
     struct metric_values rows[PHASE_COUNT];     /* the latest ones */
-    struct metric_values now;           /* the latest row of any phase, and the process up to now */
+    struct metric_values now;           /* the latest row of any phase, but values of the process are of now */
     /* By metric_index: the counters in the file of the run that is resumed. They continue from there, since a reader
      * takes a lower number for a restart at 0. */
     double earlier[METRICS_MAX];

@@ -51,8 +51,8 @@ void server_update(struct server *server, uint32_t tower, size_t begin, size_t e
 /* An update of one tower's gradients: sums over its share of batch `batch`, which has samples, in an arena of host
  * memory that is overwritten. The rate is the schedule's, times its share of the batch, so that all towers'
  * updates of a batch together have the effect of one, divided by `delay` >= 1. For bucket `bucket` of gradients; where
- * norms of all gradients are needed, for all buckets, called with the first one. Pushes and fetches lock each bucket.
- * */
+ * norms of all gradients are needed, for all buckets, called with the first one. Pushes and fetches lock each
+ * bucket. */
 void server_push(struct server *server, uint32_t tower, float *gradients, uint32_t bucket, uint64_t batch,
                  uint32_t delay);
 /* Copy the weights, updated floats, bucket by bucket. */

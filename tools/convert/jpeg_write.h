@@ -1,5 +1,5 @@
-/* Encodes pixels as a JPEG file in memory, with libjpeg-turbo: baseline, chroma 4:2:0, grey images with one component.
- * */
+/* Encodes pixels as a JPEG file in memory, with libjpeg-turbo: baseline, chroma 4:2:0, grey images with one
+ * component. */
 #ifndef PIPETRAIN_JPEG_WRITE_H
 #define PIPETRAIN_JPEG_WRITE_H
 

@@ -242,8 +242,8 @@ static uint64_t read_rows(const char *folder, const char *name, const char *cons
     return sum;
 }
 
-/* From the group at `path` up to the mount. In a container the mount may be its own group, and the path may not exist.
- * */
+/* From the group at `path` up to the mount. In a container the mount may be its own group, and the path may not
+ * exist. */
 static void walk_up(const struct walk *walk, bool is_version_2, const char *path)
 {
     char folder[2 * LINE_BYTES];

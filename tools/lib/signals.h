@@ -17,16 +17,16 @@
 void signals_note(int flags);
 
 /* Runs. First in main: until signals_block a request ends the process at once, with its exit code and a message where
- * stderr accepts one. Writes to closed pipes, and beyond the limit of a file's size, fail instead of raising a signal.
- * */
+ * stderr accepts one. Writes to closed pipes, and beyond the limit of a file's size, fail instead of raising a
+ * signal. */
 void signals_catch(void);
 /* From now on requests are pending, also across an exec. Before any thread. */
 void signals_block(void);
 /* Start the thread that receives requests, until the process ends. After output_start. 0 or a negative errno. Once. */
 int signals_start(void);
 /* The first request, or one that has come already, calls request(arg) in one of the two threads; `saves`: the program
- * then saves its work, which the message to the user says. NULL: no callback, and none is running any more. Main only.
- * */
+ * then saves its work, which the message to the user says. NULL: no callback, and none is running any more. Main
+ * only. */
 void signals_set_callback(void (*request)(void *arg), void *arg, bool saves);
 /* One of the four: was it not ignored when the program started? */
 bool signals_are_handled(int number);

@@ -70,8 +70,8 @@ int program_usage_error(const struct program_command *command, const char *forma
 
 /* ---- help ---- */
 
-/* The lines of --help, none longer than 80 columns: of a whole table, of a row, or of any words and their explanation.
- * */
+/* The lines of --help, none longer than 80 columns: of a whole table, of a row, or of any words and their
+ * explanation. */
 void program_option_help(const struct program_option *table, FILE *out);
 void program_option_help_row(const struct program_option *row, FILE *out);
 void program_help_line(const char *words, const char *help, FILE *out);

@@ -12,8 +12,8 @@ struct checkpoint_sink {
     /* The next tensor of this process. `error` is 0, or a negative errno: the tensor could not be converted, and the
      * data have no meaning. */
     int (*put)(void *arg, const void *data, size_t bytes, int error);
-    /* The receiver waits for all tensors put so far: the next one of the file is another process's, or there is none.
-     * */
+    /* The receiver waits for all tensors put so far: the next one of the file is another process's, or there is
+     * none. */
     int (*flush)(void *arg);
     void *arg;
 };

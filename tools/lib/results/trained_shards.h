@@ -1,5 +1,5 @@
-/* Which shards weights were trained on, in their metadata, so that an evaluation on them is noticed. Main thread only.
- * */
+/* Which shards weights were trained on, in their metadata, so that an evaluation on them is noticed. Main thread
+ * only. */
 #ifndef PIPETRAIN_TRAINED_SHARDS_H
 #define PIPETRAIN_TRAINED_SHARDS_H
 

@@ -381,8 +381,8 @@ static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
     return rc == 0 ? memory_needs_bytes(&plan.memory) : SIZE_MAX;
 }
 
-/* The workspace of convolutions jumps where a batch has no divisor that suits the cache; round batches seldom do that.
- * */
+/* The workspace of convolutions jumps where a batch has no divisor that suits the cache; round batches seldom do
+ * that. */
 static uint32_t round_down(uint32_t batch)
 {
     uint32_t unit = 1;

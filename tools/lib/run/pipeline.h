@@ -64,8 +64,8 @@ void pipeline_go(struct pipeline *pipeline);
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out);
 /* Give the reports back, with the snapshots that are still in them (trainer.h). */
 void pipeline_give_back(struct pipeline *pipeline);
-/* After the last report: with snapshots.last a tower's snapshot after the last batch, NULL when the run failed. Once.
- * */
+/* After the last report: with snapshots.last a tower's snapshot after the last batch, NULL when the run failed.
+ * Once. */
 struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower);
 /* Give back a snapshot that was taken out of a report, or is from pipeline_last. Any thread; before pipeline_close. */
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);

@@ -98,8 +98,8 @@ struct feed_use report_feed(const struct report *report, const struct report_end
 /* ---- damaged records ---- */
 
 /* Each is written to quarantine.jsonl when it is found, as {"set", "path", "record", "offset", "count", "problem"} and,
- * where a checksum differs, "stored_crc", "computed_crc". The first ones are printed at the end and are in the summary.
- * */
+ * where a checksum differs, "stored_crc", "computed_crc". The first ones are printed at the end and are in the
+ * summary. */
 struct report_damage {
     struct run_directory *directory;    /* lent; NULL: nothing is written */
     struct json line;

@@ -11,8 +11,8 @@
 
 /* A stage limits if its threads work for at least this share of their time, where nothing else says so. */
 #define BUSY 0.5
-/* A stage whose threads work for this share of their time is saturated; one that works less waits for room in queues.
- * */
+/* A stage whose threads work for this share of their time is saturated; one that works less waits for room in
+ * queues. */
 #define ALWAYS_BUSY 0.75
 /* The process uses this share of all cores, so that more threads would not help. */
 #define CORES_BUSY 0.9
@@ -255,8 +255,8 @@ static void advise_depth(struct verdict *verdict, const char *key, long long dep
     advise_key(verdict, key, what, fix);
 }
 
-/* Copies run all the time: they need more links, or, on the CPU, a core of their own. Assume twice the speed at most.
- * */
+/* Copies run all the time: they need more links, or, on the CPU, a core of their own. Assume twice the speed at
+ * most. */
 static void advise_on_links(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     char fix[128] = "";

@@ -24,7 +24,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/image_layout.c \
 	%D%/convert/image_repeats.c \
 	%D%/convert/image_set.c \
-	%D%/convert/image_tally.c \
+	%D%/convert/image_summary.c \
 	%D%/convert/jpeg_write.c \
 	%D%/convert/pixel_order.c \
 	%D%/convert/record_maker.c \

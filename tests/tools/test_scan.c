@@ -36,21 +36,21 @@ static void add_up(void *arg, struct scan *scan, const struct scan_shard *shard)
     }
 }
 
-static struct result scan_paths(char *const *paths, uint32_t count, uint32_t workers, scan_visit visit, void *arg)
+static struct result scan_paths(char *const *paths, uint32_t count, uint32_t threads, scan_visit visit, void *arg)
 {
     struct result result = { 0 };
-    const struct scan_options options = { .paths = paths, .count = count, .workers = workers,
+    const struct scan_options options = { .paths = paths, .count = count, .threads = threads,
                                          .is_unwanted = &nobody_asked, .visit = visit, .arg = arg };
     assert_int_equal(scan_shards(&options, add_up, &result), 0);
     return result;
 }
 
-static struct result scan_bytes(const uint8_t *bytes, size_t count, uint32_t workers)
+static struct result scan_bytes(const uint8_t *bytes, size_t count, uint32_t threads)
 {
     char path[512];
     snprintf(path, sizeof(path), "%s/shard", folder);
     fixture_write(path, bytes, count);
-    return scan_paths((char *const[]){ path }, 1, workers, NULL, NULL);
+    return scan_paths((char *const[]){ path }, 1, threads, NULL, NULL);
 }
 
 TEST(every_flipped_bit_is_found_and_costs_one_record_at_most)
@@ -129,13 +129,13 @@ static void write_large(char paths[5][512])
     }
 }
 
-static bool count_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
+static bool count_visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,
                         struct record_problem *problem_out)
 {
     uint64_t *const counts = arg;
     (void)shard;
     (void)problem_out;
-    counts[worker] += record->payload_bytes > 0;
+    counts[thread] += record->payload_bytes > 0;
     return true;
 }
 
@@ -150,10 +150,10 @@ TEST(any_number_of_threads_finds_the_same)
     assert_int_equal(one.damages, 4 + 8 + 12 + 16 + 20 + 0 + 1 + 2 + 3 + 4);
     assert_int_equal(one.records, 4000 * 15 - 10);
     assert_int_equal(alone[0], one.records - 60);
-    for (uint32_t workers = 2; workers < 9; workers += 3) {
+    for (uint32_t threads = 2; threads < 9; threads += 3) {
         uint64_t counts[8] = { 0 }, visited = 0;
-        const struct result many = scan_paths(paths, 5, workers, count_visit, counts);
-        for (uint32_t i = 0; i < workers; i++)
+        const struct result many = scan_paths(paths, 5, threads, count_visit, counts);
+        for (uint32_t i = 0; i < threads; i++)
             visited += counts[i];
         assert_int_equal(visited, alone[0]);
         assert_int_equal(many.records, one.records);
@@ -161,11 +161,11 @@ TEST(any_number_of_threads_finds_the_same)
     }
 }
 
-static bool refuse_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
+static bool refuse_visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,
                          struct record_problem *problem_out)
 {
     (void)arg;
-    (void)worker;
+    (void)thread;
     (void)shard;
     strcpy(problem_out->text, "not liked");
     return record->record != 1;
@@ -224,7 +224,7 @@ TEST(a_scan_ends_when_it_is_unwanted)
     struct result result = { 0 };
     snprintf(path, sizeof(path), "%s/shard", folder);
     fixture_write_shard(path, 0, 3);
-    const struct scan_options options = { .paths = (char *const[]){ path }, .count = 1, .workers = 3,
+    const struct scan_options options = { .paths = (char *const[]){ path }, .count = 1, .threads = 3,
                                          .is_unwanted = &asked };
     assert_int_equal(scan_shards(&options, add_up, &result), -ECANCELED);
     assert_int_equal(result.shards, 0);

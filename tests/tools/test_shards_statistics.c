@@ -4,29 +4,29 @@
 
 TEST(many_keys_are_counted_each)
 {
-    struct tally tally = { 0 };
+    struct value_counts counts = { 0 };
     for (int64_t i = 0; i < 30000; i++)
-        assert_int_equal(tally_add(&tally, i % 10000 - 5000, i % 2, 1), 0);
-    assert_int_equal(tally.count, 10000);
-    tally_sort(&tally, tally_by_key);
+        assert_int_equal(value_counts_add(&counts, i % 10000 - 5000, i % 2, 1), 0);
+    assert_int_equal(counts.count, 10000);
+    value_counts_sort(&counts, value_counts_by_key);
     for (int64_t i = 0; i < 10000; i++) {
-        assert_int_equal(tally.entries[i].first, i - 5000);
-        assert_int_equal(tally.entries[i].second, i % 2);
-        assert_int_equal(tally.entries[i].count, 3);
+        assert_int_equal(counts.entries[i].first, i - 5000);
+        assert_int_equal(counts.entries[i].second, i % 2);
+        assert_int_equal(counts.entries[i].count, 3);
     }
-    tally_release(&tally);
+    value_counts_release(&counts);
 }
 
 TEST(what_is_frequent_comes_first)
 {
-    struct tally tally = { 0 };
+    struct value_counts counts = { 0 };
     for (int64_t i = 1; i < 10; i++)
-        tally_add(&tally, i, 0, (uint64_t)(i % 3 + 1));
-    tally_sort(&tally, tally_by_count);
+        value_counts_add(&counts, i, 0, (uint64_t)(i % 3 + 1));
+    value_counts_sort(&counts, value_counts_by_count);
     static const int64_t expected[] = { 2, 5, 8, 1, 4, 7, 3, 6, 9 };
     for (size_t i = 0; i < 9; i++)
-        assert_int_equal(tally.entries[i].first, expected[i]);
-    tally_release(&tally);
+        assert_int_equal(counts.entries[i].first, expected[i]);
+    value_counts_release(&counts);
 }
 
 TEST(parts_together_are_the_whole)
@@ -45,13 +45,13 @@ TEST(parts_together_are_the_whole)
     assert_int_equal(merged.turned, 250);
     assert_int_equal(merged.payload_bytes, whole.payload_bytes);
     assert_int_equal(merged.images.count, 7);
-    tally_sort(&merged.payloads, tally_by_key);
+    value_counts_sort(&merged.payloads, value_counts_by_key);
     assert_int_equal(shards_statistics_median(&merged.payloads), 500);
-    tally_sort(&merged.images, tally_by_count);
+    value_counts_sort(&merged.images, value_counts_by_count);
     const struct found_sample most = shards_statistics_image(&merged.images.entries[0]);
     assert_true(most.image == FOUND_ROWS && most.height == 1 && most.width == 65535 && most.channels == 3);
     assert_int_equal(merged.images.entries[0].count, 143);
-    tally_sort(&merged.labels, tally_by_key);
+    value_counts_sort(&merged.labels, value_counts_by_key);
     assert_int_equal(merged.labels.entries[0].first, -3);
     shards_statistics_release(&whole);
     shards_statistics_release(&merged);

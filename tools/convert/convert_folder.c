@@ -122,8 +122,8 @@ static void report_links(const struct image_set *set, const struct repeats *repe
 
 static int refuse_two_classes(const struct image_set *set, const struct repeats *repeats)
 {
-    return convert_fail(set->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s and %s are one file, through a link, in the classes "
-                        "%s and %s (%zu such image%s): an image has one class: remove one of them; "
+    return convert_fail(set->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s and %s are one file, through a link, in the "
+                        "classes %s and %s (%zu such image%s): an image has one class: remove one of them; "
                         "--folders-are-classes trains on both", set->input,
                         image_list_path(&set->list, repeats->first.entry),
                         image_list_path(&set->list, repeats->second.entry),

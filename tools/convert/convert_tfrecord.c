@@ -42,8 +42,8 @@ struct record_shard {
 
 /* The texts of all records beside the names of their classes or, without such names, beside each other. */
 struct text_check {
-    pthread_mutex_t lock;       /* of the tally and the census */
-    struct class_text_counts tally;
+    pthread_mutex_t lock;       /* of the text_counts and the census */
+    struct class_text_counts text_counts;
     struct class_census census;
     struct class_texts texts;   /* constant while records are read */
 };
@@ -285,7 +285,7 @@ static int record_set_payload(void *arg, uint64_t number, void *frame, const uin
 {
     const struct record_set *const set = arg;
     struct text_check *const check = set->check;
-    struct class_text_counts tally = { .wrong = 0 };
+    struct class_text_counts text_counts = { .wrong = 0 };
 
     const int rc = record_set_read(arg, number, frame, payload_out, bytes_out);
     if (rc < 0)
@@ -296,10 +296,10 @@ static int record_set_payload(void *arg, uint64_t number, void *frame, const uin
     if (label.kind != FEATURE_INT64S || label.value_count != 1)
         return 0;
     if (has_names)
-        class_texts_compare(&check->texts, record, label.int64, *payload_out, *bytes_out, &tally);
+        class_texts_compare(&check->texts, record, label.int64, *payload_out, *bytes_out, &text_counts);
     pthread_mutex_lock(&check->lock);
     if (has_names)
-        class_text_counts_join(&check->tally, &tally);
+        class_text_counts_join(&check->text_counts, &text_counts);
     const int result = has_names ? 0 : class_census_add(&check->census, record, label.int64, *payload_out, *bytes_out);
     pthread_mutex_unlock(&check->lock);
     return result < 0 ? convert_fail(set->stop, EXIT_CODE_MEMORY, result, "no memory for the names of classes") : 0;
@@ -637,14 +637,14 @@ static int end_census(struct tfrecord_set *set, struct stop *stop)
 static int end_text_check(const struct conversion *conversion, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
-    const struct class_text_counts *const tally = &set->check.tally;
+    const struct class_text_counts *const text_counts = &set->check.text_counts;
     char where[4096], text[2 * sizeof(where)];
 
-    if (tally->wrong == 0)
+    if (text_counts->wrong == 0)
         return end_census(set, stop);
-    name_any(set, tally->record, where, sizeof(where));
-    class_text_counts_describe(tally, &set->check.texts, tally->label, set->names.path, where, text, sizeof(text));
-    if (class_text_counts_contradicts(tally))
+    name_any(set, text_counts->record, where, sizeof(where));
+    class_text_counts_describe(text_counts, &set->check.texts, text_counts->label, set->names.path, where, text, sizeof(text));
+    if (class_text_counts_contradicts(text_counts))
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: correct the names", text);
     log_message(LOG_RUN, "%s", text);
     return 0;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/convert/image_tally.h"
+#include "tools/convert/image_summary.h"
 
 #define IMAGE_CHANGE_RAW_KEY "image_raw"
 

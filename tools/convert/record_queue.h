@@ -23,7 +23,7 @@ struct record_group {
     bool is_last;                       /* of the shard */
     struct block frames;                /* concatenated */
     size_t bytes;
-    struct image_tally images;
+    struct image_summary images;
 };
 
 /* A shard of which groups are made or written. Under the lock. */

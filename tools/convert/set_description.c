@@ -131,15 +131,15 @@ static void describe_pixels(struct json *json, const char *key, const struct pix
 }
 
 /* Of the files of one source, or of all for NULL. */
-static struct image_tally tally_images(const struct shard_set *set, const struct sample_source *source)
+static struct image_summary summarize_images(const struct shard_set *set, const struct sample_source *source)
 {
-    struct image_tally tally = { 0 };
+    struct image_summary summary = { 0 };
 
     for (size_t i = 0; i < set->file_count; i++) {
         if (source == NULL || set->files[i].source == source)
-            image_tally_join(&tally, &set->files[i].images);
+            image_summary_merge(&summary, &set->files[i].images);
     }
-    return tally;
+    return summary;
 }
 
 /* How the images were changed. */
@@ -155,8 +155,8 @@ static void describe_change(struct json *json, const struct image_change *change
 static void describe_image(struct json *json, const struct conversion *conversion, const struct shard_set *set,
                            const struct image_change *change)
 {
-    const struct image_tally all = tally_images(set, NULL), train = tally_images(set, &set->spec.sources[0]);
-    const char *const encoding = image_tally_encoding(&all);
+    const struct image_summary all = summarize_images(set, NULL), train = summarize_images(set, &set->spec.sources[0]);
+    const char *const encoding = image_summary_encoding(&all);
 
     json_open_object(json, "image");
     json_quoted(json, "key", conversion->image_key);
@@ -208,19 +208,19 @@ static void describe(struct json *json, const struct conversion *conversion, con
 }
 
 /* Images of fewer levels than 256, of which the greatest number is not known to be white. */
-static bool are_dark(const struct image_tally *tally)
+static bool are_dark(const struct image_summary *summary)
 {
-    const uint32_t least = tally->pixels.count > 0 ? PIXELS_DARK : PIXELS_NEARLY_BLACK;
+    const uint32_t least = summary->pixels.count > 0 ? PIXELS_DARK : PIXELS_NEARLY_BLACK;
 
-    return tally->looked_at >= PIXELS_WARNED_IMAGES && tally->brightest > 0 && tally->brightest < least;
+    return summary->looked_at >= PIXELS_WARNED_IMAGES && summary->brightest > 0 && summary->brightest < least;
 }
 
-static void warn_of_darkness(const struct image_tally *tally, const char *split, const char *output)
+static void warn_of_darkness(const struct image_summary *summary, const char *split, const char *output)
 {
-    if (are_dark(tally))
+    if (are_dark(summary))
         log_message(LOG_RUN, "%s: the %s images are dark: their brightest pixel is %u of 255; if that is white, as in "
-                    "images of fewer than 8 bits%s, scale the numbers to 0 ... 255", output, split, tally->brightest,
-                    tally->pixels.count > 0 ? "" : " or of 10 to 12 bits stored in 16");
+                    "images of fewer than 8 bits%s, scale the numbers to 0 ... 255", output, split, summary->brightest,
+                    summary->pixels.count > 0 ? "" : " or of 10 to 12 bits stored in 16");
 }
 
 /* Whether the pixels hardly differ, which is reported. */
@@ -244,9 +244,9 @@ void set_description_warn(const struct shard_set *set, const char *output)
 {
     for (size_t i = 0; i < set->spec.source_count; i++) {
         const struct sample_source *const source = &set->spec.sources[i];
-        const struct image_tally tally = tally_images(set, source);
-        if (!warn_of_blackness(&tally.pixels, source->split, output))
-            warn_of_darkness(&tally, source->split, output);
+        const struct image_summary summary = summarize_images(set, source);
+        if (!warn_of_blackness(&summary.pixels, source->split, output))
+            warn_of_darkness(&summary, source->split, output);
     }
 }
 

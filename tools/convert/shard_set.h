@@ -12,7 +12,7 @@
 #include "formats/example.h"
 #include "formats/manifest.h"
 #include "stage/stop.h"
-#include "tools/convert/image_tally.h"
+#include "tools/convert/image_summary.h"
 
 struct set_folder {
     const char *path;           /* borrowed */
@@ -92,7 +92,7 @@ struct shard_file {
     char temporary_name[112];
     uint64_t bytes;             /* set by the writer of this file, like all that follows */
     uint64_t content_hash;      /* xxh3 of the records' lengths and payloads */
-    struct image_tally images;
+    struct image_summary images;
 };
 
 struct shard_set_spec {

@@ -1,5 +1,5 @@
-/* Writing shards with several threads. Each thread makes groups of records and writes those whose turn it is; the thread
- * that writes the last group of a shard syncs it and reads it back. */
+/* Writing shards with several threads. Each thread makes groups of records and writes those whose turn it is; the
+ * thread that writes the last group of a shard syncs it and reads it back. */
 #include "tools/convert/shard_writer.h"
 
 #include <errno.h>
@@ -290,7 +290,7 @@ static void note_image(struct writer *writer, struct record_group *group, uint64
     if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
         sample = (struct found_sample){ .image = FOUND_NOTHING };
     image_copies_note(&writing->copies, file->source_number, index, &sample);
-    const char *const flaw = image_tally_add(&group->images, &sample, &look);
+    const char *const flaw = image_summary_add(&group->images, &sample, &look);
     if (flaw != NULL && !writing->options->change.is_checked)
         image_flaws_add(writing->flaws, FLAW_IGNORED, source, index, flaw);
     if (look.is_flat)
@@ -326,7 +326,7 @@ static void make_group(struct writer *writer, struct record_group *group)
     int rc = 0;
 
     group->bytes = 0;
-    group->images = (struct image_tally){ 0 };
+    group->images = (struct image_summary){ 0 };
     for (uint64_t i = 0; i < group->count && rc == 0 && !record_queue_is_over(&writer->writing->queue); i++)
         rc = add_frame(writer, group, order[i]);
 }
@@ -365,7 +365,7 @@ static void write_group(struct writer *writer, const struct record_group *group)
         rc = shard_sink_open(sink, group->file);
     if (rc == 0 && sink->stream != NULL)
         rc = put_frames(writer, sink, group);
-    image_tally_join(&group->file->images, &group->images);
+    image_summary_merge(&group->file->images, &group->images);
     progress_add(&writing->progress, group->count);
     if (rc == 0 && sink->stream != NULL && group->is_last)
         finish_shard(writer, sink);

@@ -161,12 +161,12 @@ static int check_shards(struct check *check, const struct shards_request *reques
     struct scan_options options = {
         .paths = list->paths,
         .count = list->count,
-        .workers = (uint32_t)request->jobs,
+        .threads = (uint32_t)request->jobs,
         .is_unwanted = request->is_unwanted,
         .what = "checking",
         .hashes = request->compares_hashes,
     };
-    int rc = request->decodes ? image_check_init(&images, &names, list->paths, list->count, options.workers) : 0;
+    int rc = request->decodes ? image_check_init(&images, &names, list->paths, list->count, options.threads) : 0;
     if (request->decodes) {
         options.visit = image_check_visit;
         options.arg = &images;

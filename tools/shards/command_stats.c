@@ -36,11 +36,11 @@ struct gathering {
     uint64_t shards, damages;           /* damages: also names that differ */
 };
 
-static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
+static bool visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,
                   struct record_problem *problem_out)
 {
     const struct gathering *const gathering = arg;
-    struct gatherer *const gatherer = &gathering->gatherers[worker];
+    struct gatherer *const gatherer = &gathering->gatherers[thread];
     struct found_sample sample;
     size_t bad_offset;
     if (found_sample_read(&gathering->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0) {
@@ -79,10 +79,10 @@ static void report_shard(void *arg, struct scan *scan, const struct scan_shard *
     }
 }
 
-static int merge(const struct gathering *gathering, uint64_t workers, struct shards_statistics *statistics)
+static int merge(const struct gathering *gathering, uint64_t threads, struct shards_statistics *statistics)
 {
     int rc = 0;
-    for (uint64_t i = 0; i < workers && rc == 0; i++)
+    for (uint64_t i = 0; i < threads && rc == 0; i++)
         rc = gathering->gatherers[i].is_short_of_memory
                  ? -ENOMEM
                  : shards_statistics_merge(statistics, &gathering->gatherers[i].statistics);
@@ -94,7 +94,7 @@ static int gather(struct gathering *gathering, const struct shards_request *requ
     const struct scan_options options = {
         .paths = list->paths,
         .count = list->count,
-        .workers = (uint32_t)request->jobs,
+        .threads = (uint32_t)request->jobs,
         .is_unwanted = request->is_unwanted,
         .visit = visit,
         .arg = gathering,
@@ -105,7 +105,7 @@ static int gather(struct gathering *gathering, const struct shards_request *requ
 
 static void print_payloads(const struct gathering *gathering, const struct shards_statistics *statistics)
 {
-    const struct tally *const payloads = &statistics->payloads;
+    const struct value_counts *const payloads = &statistics->payloads;
     printf("%" PRIu64 " records in %" PRIu64 " shard%s\n", statistics->records, gathering->shards,
            gathering->shards == 1 ? "" : "s");
     if (payloads->count > 0)
@@ -114,7 +114,7 @@ static void print_payloads(const struct gathering *gathering, const struct shard
                shards_statistics_median(payloads));
 }
 
-static void print_images(const struct tally *images)
+static void print_images(const struct value_counts *images)
 {
     uint64_t others = 0;
     if (images->count == 0)
@@ -156,7 +156,7 @@ static const char *label_name(const struct set_names *known, int64_t label)
     return *name != '\0' ? name : NULL;
 }
 
-static void print_label(const struct set_names *known, const struct tally_entry *entry)
+static void print_label(const struct set_names *known, const struct value_count *entry)
 {
     const char *const name = label_name(known, entry->first);
     char shown[256] = "";
@@ -168,7 +168,7 @@ static void print_label(const struct set_names *known, const struct tally_entry 
 static void print_labels(const struct gathering *gathering, const struct shards_statistics *statistics,
                          uint64_t classes)
 {
-    const struct tally *const labels = &statistics->labels;
+    const struct value_counts *const labels = &statistics->labels;
     if (labels->count == 0 && statistics->unlabelled > 0)
         printf("labels: no record has an integer as its label; --label-key names the feature (" SHARDS_PROGRAM
                " head shows them)\n");
@@ -184,7 +184,7 @@ static void print_labels(const struct gathering *gathering, const struct shards_
 }
 
 /* Counts and names of the labels. */
-static void json_labels(struct json *json, const struct tally *labels, const struct set_names *known)
+static void json_labels(struct json *json, const struct value_counts *labels, const struct set_names *known)
 {
     char key[24];
     json_open_object(json, "labels");
@@ -203,7 +203,7 @@ static void json_labels(struct json *json, const struct tally *labels, const str
     json_close_object(json);
 }
 
-static void json_images(struct json *json, const struct tally *images)
+static void json_images(struct json *json, const struct value_counts *images)
 {
     json_open_array(json, "images");
     for (size_t i = 0; i < images->count; i++) {
@@ -221,7 +221,7 @@ static void json_images(struct json *json, const struct tally *images)
 
 static void json_payloads(struct json *json, const struct shards_statistics *statistics)
 {
-    const struct tally *const payloads = &statistics->payloads;
+    const struct value_counts *const payloads = &statistics->payloads;
     json_open_object(json, "payload_bytes");
     json_u64(json, "all", statistics->payload_bytes);
     if (payloads->count > 0) {
@@ -257,9 +257,9 @@ static int print_json(const struct gathering *gathering, const struct shards_sta
 static int print(const struct gathering *gathering, const struct shards_request *request,
                 struct shards_statistics *statistics)
 {
-    tally_sort(&statistics->labels, tally_by_key);
-    tally_sort(&statistics->payloads, tally_by_key);
-    tally_sort(&statistics->images, tally_by_count);
+    value_counts_sort(&statistics->labels, value_counts_by_key);
+    value_counts_sort(&statistics->payloads, value_counts_by_key);
+    value_counts_sort(&statistics->images, value_counts_by_count);
     if (request->is_json)
         return print_json(gathering, statistics);
     print_payloads(gathering, statistics);

@@ -18,10 +18,10 @@
 #define CHANNELS 3u
 
 int image_check_init(struct image_check *check, const struct sample_names *names, char *const *paths, uint32_t count,
-                     uint32_t workers)
+                     uint32_t threads)
 {
     *check = (struct image_check){
-        .names = *names, .paths = paths, .workers = workers, .checkers = calloc(workers, sizeof(*check->checkers)),
+        .names = *names, .paths = paths, .threads = threads, .checkers = calloc(threads, sizeof(*check->checkers)),
         .pixel_bytes = calloc((size_t)count + 1, sizeof(*check->pixel_bytes)),
     };
     return check->checkers != NULL && check->pixel_bytes != NULL ? 0 : -ENOMEM;
@@ -120,7 +120,7 @@ static uint64_t find_pixel_bytes(const struct image_check *check, uint32_t shard
 
 /* ---- records ---- */
 
-bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
+bool image_check_visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,
                        struct record_problem *problem_out)
 {
     struct image_check *const check = arg;
@@ -132,7 +132,7 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
         return set_problem(problem_out, "has no feature known as image: name one with --image-key");
     const uint64_t pixel_bytes = sample.is_unsized ? find_pixel_bytes(check, shard) : NO_PIXELS;
     if (pixel_bytes == sample.byte_count) {
-        check->checkers[worker].undecoded++;
+        check->checkers[thread].undecoded++;
         return true;
     }
     if (pixel_bytes != NO_PIXELS) {
@@ -150,7 +150,7 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
         name_image(record, problem_out);
         return false;
     }
-    if (decode(&check->checkers[worker], &sample, problem_out))
+    if (decode(&check->checkers[thread], &sample, problem_out))
         return true;
     name_image(record, problem_out);
     return false;
@@ -159,7 +159,7 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
 int image_check_result(const struct image_check *check)
 {
     int rc = 0;
-    for (uint32_t i = 0; check->checkers != NULL && i < check->workers; i++)
+    for (uint32_t i = 0; check->checkers != NULL && i < check->threads; i++)
         rc = check->checkers[i].is_short_of_memory ? -ENOMEM : rc;
     return rc;
 }
@@ -167,14 +167,14 @@ int image_check_result(const struct image_check *check)
 uint64_t image_check_undecoded(const struct image_check *check)
 {
     uint64_t undecoded = 0;
-    for (uint32_t i = 0; check->checkers != NULL && i < check->workers; i++)
+    for (uint32_t i = 0; check->checkers != NULL && i < check->threads; i++)
         undecoded += check->checkers[i].undecoded;
     return undecoded;
 }
 
 void image_check_release(struct image_check *check)
 {
-    for (uint32_t i = 0; i < check->workers && check->checkers != NULL; i++) {
+    for (uint32_t i = 0; i < check->threads && check->checkers != NULL; i++) {
         found_decoder_release(&check->checkers[i].decoder);
         scratch_release(&check->checkers[i].pixels);
     }

@@ -24,9 +24,9 @@ struct reading {
     bool is_done;               /* under scan.lock */
 };
 
-struct worker {
+struct scan_thread {
     struct scan *scan;
-    struct thread *thread;
+    struct thread *handle;
     uint32_t number;
     struct chunk chunk;
 };
@@ -34,13 +34,13 @@ struct worker {
 struct scan {
     struct scan_options options;
     struct reading *readings;
-    struct worker *workers;
-    struct queue *queue;        /* of readings; at most one per worker is open */
+    struct scan_thread *threads;
+    struct queue *queue;        /* of readings; at most one per thread is open */
     atomic_uint_fast32_t begun, unread;
     uint32_t returned;          /* by scan_next; main thread only */
     struct progress bytes_read; /* of the files */
     pthread_mutex_t lock;
-    pthread_cond_t progress;    /* a reading is done, or a worker has ended */
+    pthread_cond_t progress;    /* a reading is done, or a thread has ended */
     uint32_t working;           /* this and the next: under the lock */
     int result;
 };
@@ -171,33 +171,33 @@ static int open_reading(const struct scan *scan, struct reading *reading)
     return 0;
 }
 
-static bool verify(struct worker *worker, const struct reading *reading, const struct chunk_record *record,
+static bool verify(struct scan_thread *thread, const struct reading *reading, const struct chunk_record *record,
                    struct record_problem *problem)
 {
-    const struct scan *const scan = worker->scan;
+    const struct scan *const scan = thread->scan;
     const uint32_t shard = (uint32_t)(reading - scan->readings);
     return chunk_record_verify(record, reading->walk.source, problem) &&
            (scan->options.visit == NULL ||
-            scan->options.visit(scan->options.arg, worker->number, shard, record, problem));
+            scan->options.visit(scan->options.arg, thread->number, shard, record, problem));
 }
 
-static int verify_chunk(struct worker *worker, struct reading *reading)
+static int verify_chunk(struct scan_thread *thread, struct reading *reading)
 {
     struct chunk_record record = { 0 };
     struct record_problem problem = { 0 };
     int rc = 0;
-    while (rc == 0 && chunk_next(&worker->chunk, &record)) {
-        if (!verify(worker, reading, &record, &problem))
-            rc = add_damage(worker->scan, reading, record.record, record.offset, &problem);
+    while (rc == 0 && chunk_next(&thread->chunk, &record)) {
+        if (!verify(thread, reading, &record, &problem))
+            rc = add_damage(thread->scan, reading, record.record, record.offset, &problem);
     }
     return rc;
 }
 
 /* Read the next chunk, put the shard back into the queue, and verify the chunk. */
-static int read_chunk(struct worker *worker, struct reading *reading)
+static int read_chunk(struct scan_thread *thread, struct reading *reading)
 {
-    struct scan *const scan = worker->scan;
-    struct chunk *const chunk = &worker->chunk;
+    struct scan *const scan = thread->scan;
+    struct chunk *const chunk = &thread->chunk;
     int rc = open_reading(scan, reading) < 0 ? -ENODATA : shard_walk_next(&reading->walk, chunk);
     if (rc == -ENODATA) {
         end_reading(scan, reading);
@@ -214,18 +214,18 @@ static int read_chunk(struct worker *worker, struct reading *reading)
         hash_records(reading, chunk);
     atomic_fetch_add(&reading->unfinished, 1);
     (void)queue_put(scan->queue, reading);      /* fails only after queue_cancel */
-    rc = is_damage ? 0 : verify_chunk(worker, reading);
+    rc = is_damage ? 0 : verify_chunk(thread, reading);
     release_share(scan, reading);
     return rc;
 }
 
-static void worker_loop(void *arg)
+static void scan_loop(void *arg)
 {
-    struct worker *const worker = arg;
-    struct scan *const scan = worker->scan;
+    struct scan_thread *const thread = arg;
+    struct scan *const scan = thread->scan;
     void *item;
     while (queue_get(scan->queue, &item) == 0) {
-        const int rc = read_chunk(worker, item);
+        const int rc = read_chunk(thread, item);
         if (rc < 0)
             scan_fail(scan, rc);
     }
@@ -235,15 +235,15 @@ static void worker_loop(void *arg)
     pthread_mutex_unlock(&scan->lock);
 }
 
-static int start_worker(struct scan *scan, uint32_t number)
+static int start_thread(struct scan *scan, uint32_t number)
 {
-    struct worker *const worker = &scan->workers[number];
-    worker->scan = scan;
-    worker->number = number;
+    struct scan_thread *const thread = &scan->threads[number];
+    thread->scan = scan;
+    thread->number = number;
     pthread_mutex_lock(&scan->lock);
     scan->working++;
     pthread_mutex_unlock(&scan->lock);
-    const int rc = thread_start(&worker->thread, "scan", worker_loop, worker);
+    const int rc = thread_start(&thread->handle, "scan", scan_loop, thread);
     if (rc < 0) {
         pthread_mutex_lock(&scan->lock);
         scan->working--;
@@ -273,7 +273,7 @@ static void prepare(struct scan *scan)
         atomic_init(&scan->readings[i].unfinished, 1);
     }
     atomic_init(&scan->unread, scan->options.count);
-    for (uint32_t i = 0; i < scan->options.workers; i++)
+    for (uint32_t i = 0; i < scan->options.threads; i++)
         begin_another(scan);
     if (scan->options.count == 0)
         queue_finish(scan->queue);
@@ -282,14 +282,14 @@ static void prepare(struct scan *scan)
 static int start(struct scan *scan)
 {
     scan->readings = calloc((size_t)scan->options.count + 1, sizeof(*scan->readings));
-    scan->workers = calloc(scan->options.workers, sizeof(*scan->workers));
-    const bool has_room = scan->readings != NULL && scan->workers != NULL;
-    int rc = has_room ? queue_open(&scan->queue, scan->options.workers) : -ENOMEM;
+    scan->threads = calloc(scan->options.threads, sizeof(*scan->threads));
+    const bool has_room = scan->readings != NULL && scan->threads != NULL;
+    int rc = has_room ? queue_open(&scan->queue, scan->options.threads) : -ENOMEM;
     if (rc < 0)
         return rc;
     prepare(scan);
-    for (uint32_t i = 0; i < scan->options.workers && rc == 0; i++)
-        rc = start_worker(scan, i);
+    for (uint32_t i = 0; i < scan->options.threads && rc == 0; i++)
+        rc = start_thread(scan, i);
     return rc;
 }
 
@@ -298,9 +298,9 @@ static void scan_close(struct scan *scan)
 {
     if (scan->queue != NULL)
         queue_cancel(scan->queue);
-    for (uint32_t i = 0; i < scan->options.workers && scan->workers != NULL; i++) {
-        thread_join(scan->workers[i].thread);
-        chunk_release(&scan->workers[i].chunk);
+    for (uint32_t i = 0; i < scan->options.threads && scan->threads != NULL; i++) {
+        thread_join(scan->threads[i].handle);
+        chunk_release(&scan->threads[i].chunk);
     }
     progress_end(&scan->bytes_read);
     for (uint32_t i = 0; i < scan->options.count && scan->readings != NULL; i++) {
@@ -313,7 +313,7 @@ static void scan_close(struct scan *scan)
     pthread_cond_destroy(&scan->progress);
     pthread_mutex_destroy(&scan->lock);
     free(scan->readings);
-    free(scan->workers);
+    free(scan->threads);
 }
 
 /* Wait for the next shard. NULL after the last one, or if the scan ended early. */

@@ -13,15 +13,15 @@
 
 struct scan;
 
-/* Called for every record with correct checksums, in the thread `worker`, in any order. False, with a problem, if the
+/* Called for every record with correct checksums, in the thread `thread`, in any order. False, with a problem, if the
  * record is damaged nevertheless. */
-typedef bool (*scan_visit)(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
+typedef bool (*scan_visit)(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,
                            struct record_problem *problem_out);
 
 struct scan_options {
     char *const *paths;         /* of shards */
     uint32_t count;
-    uint32_t workers;           /* >= 1 */
+    uint32_t threads;           /* >= 1 */
     const atomic_bool *is_unwanted;     /* true: stop the scan */
     scan_visit visit;           /* may be NULL */
     void *arg;

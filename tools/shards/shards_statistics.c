@@ -9,91 +9,91 @@
 
 #define ROOM_MIN ((size_t)64)
 
-static size_t hash_of(const struct tally *tally, int64_t first, int64_t second)
+static size_t hash_of(const struct value_counts *counts, int64_t first, int64_t second)
 {
     uint64_t hash = (uint64_t)first * 0x9e3779b97f4a7c15u ^ (uint64_t)second * 0xc2b2ae3d27d4eb4fu;
     hash ^= hash >> 32;
-    return (size_t)(hash * 0x9e3779b97f4a7c15u >> 16) & (tally->room - 1);
+    return (size_t)(hash * 0x9e3779b97f4a7c15u >> 16) & (counts->room - 1);
 }
 
 /* The entry of the key, or the free entry for it. */
-static struct tally_entry *find_entry(const struct tally *tally, int64_t first, int64_t second)
+static struct value_count *find_entry(const struct value_counts *counts, int64_t first, int64_t second)
 {
-    size_t slot = hash_of(tally, first, second);
-    for (;; slot = (slot + 1) & (tally->room - 1)) {
-        struct tally_entry *const entry = &tally->entries[slot];
+    size_t slot = hash_of(counts, first, second);
+    for (;; slot = (slot + 1) & (counts->room - 1)) {
+        struct value_count *const entry = &counts->entries[slot];
         if (entry->count == 0 || (entry->first == first && entry->second == second))
             return entry;
     }
 }
 
 /* Make room for one more key; a quarter of the table stays free. */
-static int grow_tally(struct tally *tally)
+static int grow(struct value_counts *counts)
 {
-    if (4 * (tally->count + 1) <= 3 * tally->room)
+    if (4 * (counts->count + 1) <= 3 * counts->room)
         return 0;
-    struct tally grown = { .room = tally->room > 0 ? 2 * tally->room : ROOM_MIN };
+    struct value_counts grown = { .room = counts->room > 0 ? 2 * counts->room : ROOM_MIN };
     grown.entries = calloc(grown.room, sizeof(*grown.entries));
     if (grown.entries == NULL)
         return -ENOMEM;
-    grown.count = tally->count;
-    for (size_t i = 0; i < tally->room; i++)
-        if (tally->entries[i].count > 0)
-            *find_entry(&grown, tally->entries[i].first, tally->entries[i].second) = tally->entries[i];
-    free(tally->entries);
-    *tally = grown;
+    grown.count = counts->count;
+    for (size_t i = 0; i < counts->room; i++)
+        if (counts->entries[i].count > 0)
+            *find_entry(&grown, counts->entries[i].first, counts->entries[i].second) = counts->entries[i];
+    free(counts->entries);
+    *counts = grown;
     return 0;
 }
 
-int tally_add(struct tally *tally, int64_t first, int64_t second, uint64_t count)
+int value_counts_add(struct value_counts *counts, int64_t first, int64_t second, uint64_t count)
 {
-    if (grow_tally(tally) < 0)
+    if (grow(counts) < 0)
         return -ENOMEM;
-    struct tally_entry *const entry = find_entry(tally, first, second);
-    tally->count += entry->count == 0;
-    *entry = (struct tally_entry){ first, second, entry->count + count };
+    struct value_count *const entry = find_entry(counts, first, second);
+    counts->count += entry->count == 0;
+    *entry = (struct value_count){ first, second, entry->count + count };
     return 0;
 }
 
-int tally_merge(struct tally *tally, const struct tally *other)
+int value_counts_merge(struct value_counts *counts, const struct value_counts *other)
 {
     int rc = 0;
     for (size_t i = 0; i < other->room && rc == 0; i++) {
-        const struct tally_entry *const entry = &other->entries[i];
+        const struct value_count *const entry = &other->entries[i];
         if (entry->count > 0)
-            rc = tally_add(tally, entry->first, entry->second, entry->count);
+            rc = value_counts_add(counts, entry->first, entry->second, entry->count);
     }
     return rc;
 }
 
-void tally_sort(struct tally *tally, int (*compare)(const void *a, const void *b))
+void value_counts_sort(struct value_counts *counts, int (*compare)(const void *a, const void *b))
 {
     size_t kept = 0;
-    for (size_t i = 0; i < tally->room; i++)
-        if (tally->entries[i].count > 0)
-            tally->entries[kept++] = tally->entries[i];
+    for (size_t i = 0; i < counts->room; i++)
+        if (counts->entries[i].count > 0)
+            counts->entries[kept++] = counts->entries[i];
     if (kept > 0)
-        qsort(tally->entries, kept, sizeof(*tally->entries), compare);
+        qsort(counts->entries, kept, sizeof(*counts->entries), compare);
 }
 
-int tally_by_key(const void *a, const void *b)
+int value_counts_by_key(const void *a, const void *b)
 {
-    const struct tally_entry *const left = a, *const right = b;
+    const struct value_count *const left = a, *const right = b;
     const int order = (left->first > right->first) - (left->first < right->first);
     return order != 0 ? order : (left->second > right->second) - (left->second < right->second);
 }
 
-int tally_by_count(const void *a, const void *b)
+int value_counts_by_count(const void *a, const void *b)
 {
-    const struct tally_entry *const left = a, *const right = b;
+    const struct value_count *const left = a, *const right = b;
     const int order = (left->count < right->count) - (left->count > right->count);
-    return order != 0 ? order : tally_by_key(a, b);
+    return order != 0 ? order : value_counts_by_key(a, b);
 }
 
-void tally_release(struct tally *tally)
+void value_counts_release(struct value_counts *counts)
 {
-    free(tally->entries);
-    *tally = (struct tally){ 0 };
+    free(counts->entries);
+    *counts = (struct value_counts){ 0 };
 }
 
 /* ---- records ---- */
@@ -107,11 +107,11 @@ int shards_statistics_add(struct shards_statistics *statistics, const struct fou
     statistics->payload_bytes += payload_bytes;
     statistics->unlabelled += !sample->has_label;
     statistics->turned += sample->is_turned;
-    int rc = tally_add(&statistics->payloads, (int64_t)payload_bytes, 0, 1);
+    int rc = value_counts_add(&statistics->payloads, (int64_t)payload_bytes, 0, 1);
     if (rc == 0)
-        rc = tally_add(&statistics->images, kind, sizes, 1);
+        rc = value_counts_add(&statistics->images, kind, sizes, 1);
     if (rc == 0 && sample->has_label)
-        rc = tally_add(&statistics->labels, sample->label, 0, 1);
+        rc = value_counts_add(&statistics->labels, sample->label, 0, 1);
     return rc;
 }
 
@@ -121,20 +121,20 @@ int shards_statistics_merge(struct shards_statistics *statistics, const struct s
     statistics->unlabelled += other->unlabelled;
     statistics->turned += other->turned;
     statistics->payload_bytes += other->payload_bytes;
-    int rc = tally_merge(&statistics->labels, &other->labels);
+    int rc = value_counts_merge(&statistics->labels, &other->labels);
     if (rc == 0)
-        rc = tally_merge(&statistics->payloads, &other->payloads);
-    return rc == 0 ? tally_merge(&statistics->images, &other->images) : rc;
+        rc = value_counts_merge(&statistics->payloads, &other->payloads);
+    return rc == 0 ? value_counts_merge(&statistics->images, &other->images) : rc;
 }
 
 void shards_statistics_release(struct shards_statistics *statistics)
 {
-    tally_release(&statistics->labels);
-    tally_release(&statistics->payloads);
-    tally_release(&statistics->images);
+    value_counts_release(&statistics->labels);
+    value_counts_release(&statistics->payloads);
+    value_counts_release(&statistics->images);
 }
 
-struct found_sample shards_statistics_image(const struct tally_entry *entry)
+struct found_sample shards_statistics_image(const struct value_count *entry)
 {
     return (struct found_sample){
         .image = (enum found_image)(uint32_t)entry->first,
@@ -144,15 +144,15 @@ struct found_sample shards_statistics_image(const struct tally_entry *entry)
     };
 }
 
-int64_t shards_statistics_median(const struct tally *tally)
+int64_t shards_statistics_median(const struct value_counts *counts)
 {
     uint64_t all = 0, below = 0;
     size_t i = 0;
-    for (size_t k = 0; k < tally->count; k++)
-        all += tally->entries[k].count;
-    while (i + 1 < tally->count && below + tally->entries[i].count <= all / 2)
-        below += tally->entries[i++].count;
-    return tally->count > 0 ? tally->entries[i].first : 0;
+    for (size_t k = 0; k < counts->count; k++)
+        all += counts->entries[k].count;
+    while (i + 1 < counts->count && below + counts->entries[i].count <= all / 2)
+        below += counts->entries[i++].count;
+    return counts->count > 0 ? counts->entries[i].first : 0;
 }
 
 bool shards_statistics_offset(int64_t least, int64_t most, uint64_t classes, int64_t *offset_out)

@@ -1,5 +1,5 @@
 /* Counts of images and sums of pixels. Pure; called by the writing threads, each for its own records. */
-#include "tools/convert/image_tally.h"
+#include "tools/convert/image_summary.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -74,23 +74,23 @@ struct pixel_look pixel_look_at(const uint8_t *pixels, size_t bytes, uint32_t ch
     return look;
 }
 
-static void note_look(struct image_tally *tally, const struct pixel_look *look)
+static void note_look(struct image_summary *summary, const struct pixel_look *look)
 {
-    tally->looked_at += look->is_known;
-    tally->brightest = look->brightest > tally->brightest ? look->brightest : tally->brightest;
+    summary->looked_at += look->is_known;
+    summary->brightest = look->brightest > summary->brightest ? look->brightest : summary->brightest;
 }
 
-static void note_size(struct image_tally *tally, uint32_t height, uint32_t width, uint32_t channels)
+static void note_size(struct image_summary *summary, uint32_t height, uint32_t width, uint32_t channels)
 {
-    const bool is_first = tally->height == 0 && !tally->differs;
+    const bool is_first = summary->height == 0 && !summary->differs;
 
     if (is_first) {
-        tally->height = height;
-        tally->width = width;
-        tally->channels = channels;
-    } else if (tally->height != height || tally->width != width || tally->channels != channels) {
-        tally->height = tally->width = tally->channels = 0;
-        tally->differs = true;
+        summary->height = height;
+        summary->width = width;
+        summary->channels = channels;
+    } else if (summary->height != height || summary->width != width || summary->channels != channels) {
+        summary->height = summary->width = summary->channels = 0;
+        summary->differs = true;
     }
 }
 
@@ -104,35 +104,36 @@ static const char *cut_text(const struct found_sample *sample)
     return NULL;
 }
 
-const char *image_tally_add(struct image_tally *tally, const struct found_sample *sample, struct pixel_look *look)
+const char *image_summary_add(struct image_summary *summary, const struct found_sample *sample,
+                              struct pixel_look *look)
 {
-    tally->counts[sample->image]++;
+    summary->counts[sample->image]++;
     if (sample->width == 0)
         return NULL;
-    note_size(tally, sample->height, sample->width, sample->channels);
+    note_size(summary, sample->height, sample->width, sample->channels);
     if (sample->image == FOUND_ROWS && sample->channels <= PIXEL_CHANNELS_MAX)
-        pixel_sums_add(&tally->pixels, sample->bytes, sample->byte_count, sample->channels);
+        pixel_sums_add(&summary->pixels, sample->bytes, sample->byte_count, sample->channels);
     if (sample->image == FOUND_ROWS && !look->is_known)
         *look = pixel_look_at(sample->bytes, sample->byte_count, sample->channels);
-    note_look(tally, look);
+    note_look(summary, look);
     return cut_text(sample);
 }
 
-void image_tally_join(struct image_tally *tally, const struct image_tally *more)
+void image_summary_merge(struct image_summary *summary, const struct image_summary *more)
 {
     for (int i = 0; i < FOUND_KIND_COUNT; i++)
-        tally->counts[i] += more->counts[i];
+        summary->counts[i] += more->counts[i];
     if (more->differs || more->height > 0)
-        note_size(tally, more->height, more->width, more->channels);
-    tally->differs |= more->differs;
-    tally->looked_at += more->looked_at;
-    tally->brightest = more->brightest > tally->brightest ? more->brightest : tally->brightest;
-    pixel_sums_join(&tally->pixels, &more->pixels);
+        note_size(summary, more->height, more->width, more->channels);
+    summary->differs |= more->differs;
+    summary->looked_at += more->looked_at;
+    summary->brightest = more->brightest > summary->brightest ? more->brightest : summary->brightest;
+    pixel_sums_join(&summary->pixels, &more->pixels);
 }
 
-const char *image_tally_encoding(const struct image_tally *tally)
+const char *image_summary_encoding(const struct image_summary *summary)
 {
-    const uint64_t *const counts = tally->counts;
+    const uint64_t *const counts = summary->counts;
 
     if (counts[FOUND_NOTHING] + counts[FOUND_UNKNOWN] + counts[FOUND_PLANES] + counts[FOUND_FLOATS] +
             counts[FOUND_INTEGERS] > 0)

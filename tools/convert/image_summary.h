@@ -1,6 +1,6 @@
 /* What the images of written records have in common. */
-#ifndef PIPETRAIN_IMAGE_TALLY
-#define PIPETRAIN_IMAGE_TALLY
+#ifndef PIPETRAIN_IMAGE_SUMMARY
+#define PIPETRAIN_IMAGE_SUMMARY
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ struct pixel_look {
 struct pixel_look pixel_look_at(const uint8_t *pixels, size_t bytes, uint32_t channels);
 
 /* Starts as zeros. */
-struct image_tally {
+struct image_summary {
     uint64_t counts[FOUND_KIND_COUNT];      /* images by kind */
     uint32_t height, width, channels;       /* of all images with a known size; 0: they differ */
     bool differs;                           /* some sizes do */
@@ -43,9 +43,10 @@ struct image_tally {
 
 /* Count the image of a record. `look` is of the decoded image, or is found if it is not known and the image is rows
  * of pixels. Returns NULL, or what is wrong with an encoded image whose header is right: "is cut short". */
-const char *image_tally_add(struct image_tally *tally, const struct found_sample *sample, struct pixel_look *look);
-void image_tally_join(struct image_tally *tally, const struct image_tally *more);
+const char *image_summary_add(struct image_summary *summary, const struct found_sample *sample,
+                              struct pixel_look *look);
+void image_summary_merge(struct image_summary *summary, const struct image_summary *more);
 /* "JPEG", "PNG", "JPEG and PNG", "raw"; NULL: other kinds, or none. */
-const char *image_tally_encoding(const struct image_tally *tally);
+const char *image_summary_encoding(const struct image_summary *summary);
 
 #endif

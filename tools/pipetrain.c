@@ -44,7 +44,7 @@
 
 struct arguments {
     char **argv;
-    struct pipetrain_words words;
+    struct pipetrain_arguments words;
     enum run_kind kind;
     bool is_wrong;                      /* a message has said why */
     struct launcher launcher;
@@ -167,7 +167,7 @@ static int describe_model(struct settings *settings, bool as_file)
 
 static int describe(const struct arguments *arguments)
 {
-    const struct pipetrain_words *const words = &arguments->words;
+    const struct pipetrain_arguments *const words = &arguments->words;
     struct settings settings;
     if (*words->describe == '\0' && words->config.path == NULL && words->config.assignments.count == 0) {
         describe_models(stdout);
@@ -185,7 +185,7 @@ static int describe(const struct arguments *arguments)
 /* Only the machine is checked where no configuration is given. */
 static int doctor(const struct arguments *arguments)
 {
-    const struct config_words *const config = &arguments->words.config;
+    const struct config_arguments *const config = &arguments->words.config;
     enum doctor_form form = DOCTOR_TABLE;
     struct settings settings;
     int code = startup_refuse_command("--doctor");
@@ -276,12 +276,12 @@ static void leave_ranks(struct ranks *ranks, int code)
         signals_ignore();
     startup_end(ranks);
     if (ranks_failed(ranks)) {
-        (void)ranks_flush(ranks);       /* the others may wait to be told */
+        (void)ranks_flush(ranks);       /* other ranks may wait for the message */
         (void)output_end();
         if (code == EXIT_CODE_RANK)
             nanosleep(&(struct timespec){ .tv_nsec = LEAVE_LATER_NS }, NULL);
         ranks_close(ranks);
-        /* 0: a rank fell silent after its last word. */
+        /* 0: a rank stopped answering after its last message. */
         _exit(code != 0 ? code : ranks_failure_code(ranks));
     }
     ranks_close(ranks);
@@ -341,7 +341,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
 
 static int dispatch(const struct arguments *arguments, uint64_t process_start_ns)
 {
-    const struct pipetrain_words *const words = &arguments->words;
+    const struct pipetrain_arguments *const words = &arguments->words;
     const bool prints = words->help != NULL || words->version || words->describe != NULL || words->doctor != NULL;
     if (arguments->is_wrong || !prints)
         return run(arguments, process_start_ns);
@@ -357,7 +357,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
     return words->doctor != NULL ? doctor(arguments) : describe(arguments);
 }
 
-/* Commands: a word is the first of the command line, an option may be anywhere. */
+/* A command is the first argument, or an option anywhere on the command line. */
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv, uint64_t process_start_ns);
@@ -410,13 +410,13 @@ static int train(int argc, char **argv, uint64_t process_start_ns)
     struct arguments arguments = { .argv = argv };
     int code = find_launcher(&arguments);
     if (code == EXIT_CODE_OK) {
-        arguments.is_wrong = pipetrain_words_read(&arguments.words, argc, argv) != 0;
+        arguments.is_wrong = pipetrain_arguments_read(&arguments.words, argc, argv) != 0;
         arguments.kind = arguments.words.check ? RUN_CHECK : arguments.words.dry_run ? RUN_DRY : RUN_TRAIN;
         code = arguments.is_wrong && arguments.launcher.size == 1 ? EXIT_CODE_USAGE
                                                                   : dispatch(&arguments, process_start_ns);
     }
     startup_end(NULL);
-    config_words_release(&arguments.words.config);
+    config_arguments_release(&arguments.words.config);
     return code;
 }
 

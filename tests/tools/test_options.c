@@ -411,7 +411,7 @@ TEST_WITH(help_and_manual_name_every_option, setup, teardown)
 
 struct stored {
     const char *output, *describe;
-    struct word_list sets;
+    struct string_list sets;
     bool is_quiet;
     int form;
     uint64_t jobs, bytes;

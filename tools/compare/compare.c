@@ -31,8 +31,8 @@ struct variant_words {
 };
 
 struct compare {
-    struct trial_words words;           /* the first member: see trial_command.h */
-    struct word_list texts;             /* of --compare */
+    struct trial_arguments words;           /* the first member: see trial_command.h */
+    struct string_list texts;             /* of --compare */
     struct axes axes;
     uint64_t rounds;
     double seconds;                     /* of training, each time; 0 = the steps decide */
@@ -126,7 +126,7 @@ static uint32_t find_common_threads(const struct axes *axes, const struct settin
 }
 
 /* Makes the axes; the values are checked later, with each variant. */
-static int prepare(struct trial_words *words, struct settings *settings, struct problems *problems)
+static int prepare(struct trial_arguments *words, struct settings *settings, struct problems *problems)
 {
     struct compare *const compare = (struct compare *)words;
     int rc = 0;
@@ -252,7 +252,7 @@ static int print_comparison(const struct compare *compare)
     }
 }
 
-static int run_comparison(struct trial_words *words, const struct trial_spec *spec)
+static int run_comparison(struct trial_arguments *words, const struct trial_spec *spec)
 {
     struct compare *const compare = (struct compare *)words;
     struct comparison *const comparison = &compare->comparison;

@@ -214,7 +214,7 @@ static int evaluate(struct settings *settings, const struct evaluate_request *re
 #define BATCH_ALONE 64          /* without a configuration: weights do not contain the batch size */
 
 struct arguments {
-    struct network_words network;
+    struct network_arguments network;
     struct evaluate_request request;
 };
 
@@ -268,7 +268,7 @@ static int check_arguments(void *out, char **words, int count)
     const struct arguments *const arguments = out;
     if (count > 0)
         return program_usage_error(&command_line, "unexpected argument '%s'", *words);
-    return network_words_check(&arguments->network, "evaluate", "evaluate -c run.conf");
+    return network_arguments_check(&arguments->network, "evaluate", "evaluate -c run.conf");
 }
 
 /* Wait for a slow reader of the results. */
@@ -283,7 +283,7 @@ static int run_evaluate(struct settings *settings, const void *out, char **argv,
     if (request.is_quiet)
         log_only_errors();
     trained_settle(settings, argv, process_start_ns);
-    network_words_warn(&arguments->network, settings, "evaluate", USED_BY_EVALUATE);
+    network_arguments_warn(&arguments->network, settings, "evaluate", USED_BY_EVALUATE);
     const int code = network_command_start_signals();
     return code == 0 ? evaluate(settings, &request) : code;
 }

@@ -241,7 +241,7 @@ static int predict(struct settings *settings, const struct image_words *words, c
 #define BATCH_MOST 65536u
 
 struct arguments {
-    struct network_words network;
+    struct network_arguments network;
     struct predict_request request;
     char **words;
     int word_count;
@@ -314,7 +314,7 @@ static int check_arguments(void *out, char **words, int count)
     arguments->words = words;
     arguments->word_count = count;
     const int rc =
-        network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
+        network_arguments_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
     if (rc != 0 || arguments->word_count > 0)
         return rc;
     log_message(LOG_ERROR, "no images given: %spipetrain predict -w weights.safetensors photo.jpg (see --help)",
@@ -341,7 +341,7 @@ static int run_predict(struct settings *settings, const void *out, char **argv, 
     trained_settle(settings, argv, process_start_ns);
     int code = image_words_read(&words, arguments->words, arguments->word_count);
     if (code == 0)
-        network_words_warn(&arguments->network, settings, "predict",
+        network_arguments_warn(&arguments->network, settings, "predict",
                            words.shards != NULL ? USED_FOR_SHARDS : USED_FOR_IMAGES);
     if (code == 0 && request.weights == found)
         code = found_weights(settings, found);

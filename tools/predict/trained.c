@@ -137,7 +137,7 @@ static int read_model_text(struct settings *settings, const char *text, const ch
     return rc;
 }
 
-static int read_model(struct settings *settings, const struct network_words *words,
+static int read_model(struct settings *settings, const struct network_arguments *words,
                       const struct safetensors_index *index, struct problems *problems)
 {
     const char *const text = safetensors_index_text(index, WEIGHTS_NET);
@@ -157,7 +157,7 @@ static int read_model(struct settings *settings, const struct network_words *wor
     return rc == 0 ? recipe_apply_evaluation(settings) : rc;
 }
 
-static int read_weights_settings(struct settings *settings, const struct network_words *words,
+static int read_weights_settings(struct settings *settings, const struct network_arguments *words,
                                  struct problems *problems)
 {
     char problem[256];
@@ -174,7 +174,7 @@ static int read_weights_settings(struct settings *settings, const struct network
     return rc;
 }
 
-static int own_network_settings(struct settings *settings, const struct network_words *words)
+static int own_network_settings(struct settings *settings, const struct network_arguments *words)
 {
     struct problems problems;
     problems_init(&problems);
@@ -205,14 +205,14 @@ static void set_batch_of_training(struct settings *settings)
     trained_set_batch(settings, (settings_batch(settings) + parts - 1) / parts);
 }
 
-static int collect(struct settings *settings, const struct network_words *words, struct problems *problems)
+static int collect(struct settings *settings, const struct network_arguments *words, struct problems *problems)
 {
     const int rc = config_collect(settings, &words->config, problems);
     settings->only_classifies = true;
     return rc != 0 && rc != -EINVAL ? rc : run_data_finish_settings(settings, problems);
 }
 
-static int trained_read_settings(struct settings *settings, const struct network_words *words)
+static int trained_read_settings(struct settings *settings, const struct network_arguments *words)
 {
     struct problems problems;
     problems_init(&problems);
@@ -402,7 +402,7 @@ int network_no_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-int network_words_check(const struct network_words *words, const char *command, const char *example)
+int network_arguments_check(const struct network_arguments *words, const char *command, const char *example)
 {
     if (words->config.path != NULL && words->model != NULL)
         log_message(LOG_ERROR, "%s: -m %s and -c both name a network: give only one of them", command,
@@ -415,14 +415,14 @@ int network_words_check(const struct network_words *words, const char *command, 
     return -EINVAL;
 }
 
-void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
+void network_arguments_warn(const struct network_arguments *words, const struct settings *settings, const char *command,
                         unsigned uses)
 {
     uses |= (words->weights == NULL ? USED_OF_RUN : 0u) | (words->config.path != NULL ? USED_WITH_CONFIG : 0u);
     option_unused_warn(settings, command, uses);
 }
 
-static int run_command(const struct network_command *command, const struct network_words *words, char **argv,
+static int run_command(const struct network_command *command, const struct network_arguments *words, char **argv,
                        uint64_t process_start_ns)
 {
     struct settings settings;
@@ -431,14 +431,15 @@ static int run_command(const struct network_command *command, const struct netwo
         return code;
     if (settings_init(&settings) != 0)
         return network_no_memory("the settings");
-    code = words->config.path != NULL ? trained_read_settings(&settings, words) : own_network_settings(&settings, words);
+    code = words->config.path != NULL ? trained_read_settings(&settings, words)
+                                      : own_network_settings(&settings, words);
     if (code == 0)
         code = command->run(&settings, words, argv, process_start_ns);
     settings_release(&settings);
     return code;
 }
 
-int network_command_run(const struct network_command *command, struct network_words *words, int argc, char **argv,
+int network_command_run(const struct network_command *command, struct network_arguments *words, int argc, char **argv,
                         uint64_t process_start_ns)
 {
     int first;
@@ -451,7 +452,7 @@ int network_command_run(const struct network_command *command, struct network_wo
         code = EXIT_CODE_OK;
     } else if (rc == 0 && command->check(words, argv + 1 + first, argc - 1 - first) == 0)
         code = run_command(command, words, argv, process_start_ns);
-    config_words_release(&words->config);
+    config_arguments_release(&words->config);
     return code;
 }
 

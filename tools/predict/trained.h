@@ -1,5 +1,5 @@
-/* A trained network: its settings, its weights, its data, and the pipeline that evaluates it; and what the commands that
- * use one share. Main thread only. */
+/* A trained network: its settings, its weights, its data, and the pipeline that evaluates it; and what the commands
+ * that use one share. Main thread only. */
 #ifndef PIPETRAIN_TRAINED
 #define PIPETRAIN_TRAINED
 
@@ -14,21 +14,21 @@
 #include "tools/lib/run/pipeline.h"
 
 /* From the command line; borrowed; NULL: not given. */
-struct network_words {
-    struct config_words config; /* the configuration of the training run, and --set, which overrides the others */
+struct network_arguments {
+    struct config_arguments config; /* the configuration of the training run, and --set, which overrides the others */
     const char *weights;        /* file */
     const char *model;          /* a name or a file; without `config`, if the weights do not contain the model */
     bool wants_help;
 };
 
 /* Check which of them are given. 0, or -EINVAL after a message, which shows `example`. */
-int network_words_check(const struct network_words *words, const char *command, const char *example);
+int network_arguments_check(const struct network_arguments *words, const char *command, const char *example);
 /* Name the options of --set that the command does not use. `uses`: one of enum command_use. */
-void network_words_warn(const struct network_words *words, const struct settings *settings, const char *command,
+void network_arguments_warn(const struct network_arguments *words, const struct settings *settings, const char *command,
                         unsigned uses);
 
 /* A command that uses a trained network. `arguments` is the struct that its options fill, whose first member is the
- * struct network_words. */
+ * struct network_arguments. */
 struct network_command {
     const struct program_command *line;
     void (*print_usage)(FILE *out);
@@ -39,7 +39,7 @@ struct network_command {
 };
 
 /* Parse the command line, of which argv[1] is the command, and run it. Returns the exit code. */
-int network_command_run(const struct network_command *command, struct network_words *words, int argc, char **argv,
+int network_command_run(const struct network_command *command, struct network_arguments *words, int argc, char **argv,
                         uint64_t process_start_ns);
 /* Report that there is no memory for something. Returns EXIT_CODE_MEMORY. */
 int network_no_memory(const char *what);
@@ -65,8 +65,8 @@ struct trained {
     uint64_t wall_ns;
 };
 
-/* Evaluate in batches of so many samples, on one tower and in one pass over the data in its order, whatever the settings
- * say of training. */
+/* Evaluate in batches of so many samples, on one tower and in one pass over the data in its order, whatever the
+ * settings say of training. */
 void trained_set_batch(struct settings *settings, int64_t batch);
 
 /* Restart the program (tools/lib/run/team_wait.h) where the tower computes with a team of threads and all input can be
@@ -81,8 +81,8 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
  * code after all messages. */
 int trained_open_data(struct trained *trained, bool is_any_label_taken);
 /* Choose the device, plan the evaluation of `samples` >= 1 samples in batches of train.batch, and check that there is
- * memory for it, which is not allocated yet. `input` gives encoded images where there is no data set; else NULL. 0, or an
- * exit code after all messages. */
+ * memory for it, which is not allocated yet. `input` gives encoded images where there is no data set; else NULL. 0, or
+ * an exit code after all messages. */
 int trained_plan(struct trained *trained, uint64_t samples, const struct pipeline_input *input);
 /* Evaluate the samples: add(arg, report) gets every batch with its outputs, in order, and ends the evaluation by false.
  * 0, or an exit code after a message, or that of a signal. */

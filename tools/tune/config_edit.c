@@ -217,8 +217,8 @@ static int replace_file(const char *path, const char *text, mode_t mode)
     return rc;
 }
 
-/* The file is replaced by another one, which its folder's permissions allow: without this check a read-only file would be
- * changed. For root, access() does not look at the permissions. */
+/* The file is replaced by another one, which its folder's permissions allow: without this check a read-only file would
+ * be changed. For root, access() does not look at the permissions. */
 bool config_edit_is_read_only(const char *path)
 {
     struct stat status;

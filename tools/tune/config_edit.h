@@ -21,9 +21,9 @@ char *config_edit_text(const char *text, const struct config_change *changes, si
 /* Is the file read-only: without any write permission, or not writable by this user? */
 bool config_edit_is_read_only(const char *path);
 
-/* The same change of a file. A copy of the old file stays as `path`.bak or, if that exists, .bak-2 and so on; the new file
- * replaces the old one atomically. Returns 0 with the path of the copy, or a negative errno with the file unchanged:
- * -EACCES where it is read-only. */
+/* The same change of a file. A copy of the old file stays as `path`.bak or, if that exists, .bak-2 and so on; the new
+ * file replaces the old one atomically. Returns 0 with the path of the copy, or a negative errno with the file
+ * unchanged: -EACCES where it is read-only. */
 int config_edit_file(const char *path, const struct config_change *changes, size_t count,
                      char backup_out[CONFIG_BACKUP_SIZE]);
 

@@ -39,7 +39,7 @@
 #define ASSIGNMENT_BYTES 64
 
 struct tune {
-    struct trial_words words;           /* the first member: see trial_command.h */
+    struct trial_arguments words;           /* the first member: see trial_command.h */
     double total_seconds;
     bool writes;                        /* --tune-write */
     bool is_cached;                     /* input.source = cached in the configuration */
@@ -90,7 +90,7 @@ static void print_usage(FILE *out)
           "  pipetrain -c run.conf --tune=120 --tune-write\n", out);
 }
 
-static int prepare(struct trial_words *words, struct settings *settings, struct problems *problems)
+static int prepare(struct trial_arguments *words, struct settings *settings, struct problems *problems)
 {
     struct tune *const tune = (struct tune *)words;
     tune->is_cached = settings->input.source == INPUT_CACHED;
@@ -493,9 +493,9 @@ static void find_foreign(const struct settings *file, const struct settings *all
 }
 
 /* Values that were measured with other settings than the file's would be wrong there. 0 or an exit code. */
-static int check_writing(const struct config_words *config)
+static int check_writing(const struct config_arguments *config)
 {
-    const struct config_words only_file = { .path = config->path };
+    const struct config_arguments only_file = { .path = config->path };
     struct settings file, all;
     struct problems problems;
     char words[1024] = "";
@@ -516,17 +516,17 @@ static int check_writing(const struct config_words *config)
         return (int)exit_code_of(rc, EXIT_CODE_USAGE);
     if (words[0] == '\0')
         return EXIT_CODE_OK;
-    log_message(LOG_ERROR, "--tune-write: what is measured with --set %s is not true of %s, which does not say so: write it "
-                "there first, or leave out --tune-write to print the settings only", words, config->path);
+    log_message(LOG_ERROR, "--tune-write: values measured with --set %s may be wrong for %s, which has other settings: "
+                "change them there first, or leave out --tune-write to print the result only", words, config->path);
     return EXIT_CODE_USAGE;
 }
 
-static int run_tune(struct trial_words *words, const struct trial_spec *spec)
+static int run_tune(struct trial_arguments *words, const struct trial_spec *spec)
 {
     struct tune *const tune = (struct tune *)words;
     if (tune->writes && config_edit_is_read_only(words->config.path)) {
-        log_message(LOG_ERROR, "%s is read-only, so --tune-write cannot change it: make it writable (chmod u+w), or leave "
-                    "out --tune-write to print the settings only", words->config.path);
+        log_message(LOG_ERROR, "%s is read-only, so --tune-write cannot change it: make it writable (chmod u+w), or "
+                    "leave out --tune-write to print the settings only", words->config.path);
         return EXIT_CODE_OUTPUT;
     }
     const int code = tune->writes ? check_writing(&words->config) : EXIT_CODE_OK;

@@ -1,5 +1,5 @@
-/* The rows of e2e_options.sh that follow from the table of options: option_rows prints for each option "SECTION.KEY | VALUE |
- * VERDICT | CONTEXT". VALUE is not the default; it is empty where none follows from the type and range. */
+/* The rows of e2e_options.sh that follow from the table of options: option_rows prints for each option "SECTION.KEY |
+ * VALUE | VERDICT | CONTEXT". VALUE is not the default; it is empty where none follows from the type and range. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,8 @@ static void print_context(const struct option_row *option, const struct settings
 
 int main(void)
 {
-    static const char *const verdicts[] = { [EFFECT_RUN] = "refused", [EFFECT_TOLD] = "bits", [EFFECT_NONE] = "same" };
+    static const char *const verdicts[] = { [EFFECT_RUN] = "refused", [EFFECT_REPORTED] = "bits",
+                                           [EFFECT_NONE] = "same" };
     struct settings settings;
     if (settings_init(&settings) != 0)
         return EXIT_FAILURE;

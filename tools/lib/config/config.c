@@ -399,7 +399,7 @@ int config_set(struct settings *settings, const char *assignment, struct problem
     return rc;
 }
 
-int config_collect(struct settings *settings, const struct config_words *words, struct problems *problems)
+int config_collect(struct settings *settings, const struct config_arguments *words, struct problems *problems)
 {
     const size_t problems_before = problems->count;
     int rc = words->path != NULL ? config_read(settings, words->path, problems) : 0;
@@ -409,8 +409,8 @@ int config_collect(struct settings *settings, const struct config_words *words, 
     return rc == 0 && problems->count > problems_before ? -EINVAL : rc;
 }
 
-void config_words_release(struct config_words *words)
+void config_arguments_release(struct config_arguments *words)
 {
     free(words->assignments.words);
-    words->assignments = (struct word_list){ .count = 0 };
+    words->assignments = (struct string_list){ .count = 0 };
 }

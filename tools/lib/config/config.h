@@ -27,15 +27,15 @@ int config_parse(struct settings *settings, const char *name, const char *text, 
 int config_set(struct settings *settings, const char *assignment, struct problems *problems);
 
 /* What a command line says about the settings. Zero it first. */
-struct config_words {
+struct config_arguments {
     const char *path;           /* of -c; NULL: not given */
-    struct word_list assignments;       /* of --set */
+    struct string_list assignments;       /* of --set */
 };
 
-/* Read the file, if there is one, then apply the assignments, also where the file has problems. 0, or with problems added:
- * -EINVAL, or an error of config_read. */
-int config_collect(struct settings *settings, const struct config_words *words, struct problems *problems);
-void config_words_release(struct config_words *words);
+/* Read the file, if there is one, then apply the assignments, also where the file has problems. 0, or with problems
+ * added: -EINVAL, or an error of config_read. */
+int config_collect(struct settings *settings, const struct config_arguments *words, struct problems *problems);
+void config_arguments_release(struct config_arguments *words);
 
 #define CONFIG_TEXT_WAIT_SECONDS 10     /* without data from a pipe or a terminal */
 

@@ -4,8 +4,8 @@
 
 #include "tools/lib/config/options.h"
 
-/* The values of another option with which this one has an effect, separated by spaces; NULL: any but its default. The text
- * is in the table or in *text. */
+/* The values of another option with which this one has an effect, separated by spaces; NULL: any but its default. The
+ * text is in the table or in *text. */
 const char *option_use_values(const struct option_row *option, const struct option_use *use, struct option_text *text);
 /* Does the option have an effect: has every option that it needs one of the values that it needs? */
 bool option_is_used(const struct option_row *option, const struct settings *settings);

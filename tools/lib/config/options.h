@@ -38,7 +38,7 @@ enum option_type {
 /* What another value means where a run is resumed (doc/checkpoints.md). Every row names one: 0 is none of them. */
 enum option_effect {
     EFFECT_RUN = 1,             /* decides what the run computes: with another value it is another run */
-    EFFECT_TOLD,                /* may change, which is reported: where and how long the run computes, what it accepts */
+    EFFECT_REPORTED,            /* may change, and is reported: where and how long the run computes, what it accepts */
     EFFECT_NONE                 /* results do not depend on it */
 };
 
@@ -124,7 +124,8 @@ const struct option_row *option_find(enum section section, const char *key);
 /* The number of options with this key in all sections, with the last of them, and the names of all: "run.name or
  * model.name". */
 size_t option_find_key(const char *key, const struct option_row **option_out, char *names, size_t names_size);
-/* The option of which the word is another name, regardless of case and of what is neither letter nor digit; NULL: none. */
+/* The option of which the word is another name, regardless of case and of what is neither letter nor digit; NULL: none.
+ * */
 const struct option_row *option_find_other(const char *word);
 bool option_is_hyperparameter(const struct option_row *option);
 /* The index of the row in option_table and settings.origins. */

@@ -8,7 +8,7 @@
 #include "stage/log.h"
 #include "stage/text/program_folder.h"
 
-#define FIELD(name) .offset = offsetof(struct pipetrain_words, name)
+#define FIELD(name) .offset = offsetof(struct pipetrain_arguments, name)
 /* pipetrain.c calls these commands before it reads the other options. */
 #define COMMAND .refused = "is a command of its own"
 
@@ -71,7 +71,7 @@ const struct program_option pipetrain_options[] = {
 /* --progress is short for an assignment; a longer value is not one of the choices either. */
 static int store_progress(void *out, const struct program_option *option, const char *value)
 {
-    struct pipetrain_words *const words = out;
+    struct pipetrain_arguments *const words = out;
     snprintf(words->progress, sizeof(words->progress), "report.progress=%s", value);
     return program_list_add(&words->config.assignments, option->name, words->progress);
 }
@@ -81,7 +81,7 @@ static const struct program_command command_line = {
 };
 
 /* 0, or -EINVAL after a message. */
-static int check_together(const struct pipetrain_words *words)
+static int check_together(const struct pipetrain_arguments *words)
 {
     const bool runs = words->check || words->dry_run || words->overfit > 0;
     const bool names_model = words->describe != NULL && (*words->describe != '\0' || words->config.path != NULL);
@@ -105,10 +105,10 @@ static void take_value(const char **value, char **argv, int argc, int *first)
         *value = argv[(*first)++];
 }
 
-int pipetrain_words_read(struct pipetrain_words *words_out, int argc, char **argv)
+int pipetrain_arguments_read(struct pipetrain_arguments *words_out, int argc, char **argv)
 {
     int first;
-    *words_out = (struct pipetrain_words){ .check = false };
+    *words_out = (struct pipetrain_arguments){ .check = false };
     int rc = program_options_read(&command_line, argc, argv, words_out, &first);
     if (rc != 0)
         return rc;

@@ -1,4 +1,5 @@
-/* The command line of pipetrain itself; evaluate, predict, --compare and --tune have their own. Called by the main thread. */
+/* The command line of pipetrain itself; evaluate, predict, --compare and --tune have their own. Called by the main
+ * thread. */
 #ifndef PIPETRAIN_PIPETRAIN_OPTIONS_H
 #define PIPETRAIN_PIPETRAIN_OPTIONS_H
 
@@ -9,8 +10,8 @@
 #include "tools/lib/config/program_option.h"
 
 /* Strings are those of argv. */
-struct pipetrain_words {
-    struct config_words config;
+struct pipetrain_arguments {
+    struct config_arguments config;
     const char *describe, *help, *doctor;       /* their values, "" for all of it; NULL: not given */
     uint64_t overfit;           /* samples; 0: not given */
     bool check, dry_run, net, quiet, version;
@@ -19,7 +20,7 @@ struct pipetrain_words {
 
 extern const struct program_option pipetrain_options[];
 
-/* Parse the command line. 0, or after a message -EINVAL or -ENOMEM; call config_words_release in both cases. */
-int pipetrain_words_read(struct pipetrain_words *words_out, int argc, char **argv);
+/* Parse the command line. 0, or after a message -EINVAL or -ENOMEM; call config_arguments_release in both cases. */
+int pipetrain_arguments_read(struct pipetrain_arguments *words_out, int argc, char **argv);
 
 #endif

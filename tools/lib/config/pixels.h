@@ -11,8 +11,8 @@
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/settings.h"
 
-/* Settings whose values are stored with weights, as "SECTION.KEY": how validation images are scaled, the label offset, how
- * records are read (only what is set), and the share of records that was held out for validation. */
+/* Settings whose values are stored with weights, as "SECTION.KEY": how validation images are scaled, the label offset,
+ * how records are read (only what is set), and the share of records that was held out for validation. */
 #define PIXELS_SCALING 4u
 #define PIXELS_LABEL_OFFSET PIXELS_SCALING
 #define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first one on records */

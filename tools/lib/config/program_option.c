@@ -125,7 +125,7 @@ static int store_text(const struct program_command *command, const struct progra
     return 0;
 }
 
-int program_list_add(struct word_list *list, const char *name, const char *word)
+int program_list_add(struct string_list *list, const char *name, const char *word)
 {
     const char **const words = reallocarray(list->words, list->count + 1, sizeof(*words));
     if (words == NULL) {

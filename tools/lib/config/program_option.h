@@ -10,7 +10,7 @@
 #define PROGRAM_OPTIONS_MAX 31      /* rows of a table */
 
 /* The values of an option that may be repeated, in their order. Zero it first; free `words` at the end. */
-struct word_list {
+struct string_list {
     const char **words;         /* of argv */
     size_t count;
 };
@@ -20,7 +20,7 @@ enum program_store {
     STORE_OTHER,            /* by the program's own function */
     STORE_FLAG,             /* bool: true */
     STORE_TEXT,             /* const char *, of argv; "" for an option without the value that it may lack */
-    STORE_LIST,             /* struct word_list: appended; all others are given once, or the last one wins */
+    STORE_LIST,             /* struct string_list: appended; all others are given once, or the last one wins */
     STORE_CHOICE,           /* an enum: the index of the value in `choices` */
     STORE_NUMBER,           /* uint64_t, least to most */
     STORE_BYTES,            /* uint64_t: "64MiB", at least `least` */
@@ -42,7 +42,8 @@ struct program_option {
     double least_seconds;
     const char *const *choices;         /* names; NULL after the last */
     const char *instead;    /* STORE_TEXT: what to do instead of giving it twice; NULL: nothing */
-    const char *refused;    /* why the option, which another program, command or version has, is refused; NULL: it is not */
+    const char *refused;    /* why the option, which another program, command or version has, is refused; NULL: it is
+                             * accepted */
     unsigned group;         /* bits for the program's own use */
 };
 
@@ -59,11 +60,11 @@ struct program_command {
 };
 
 /* Parse the options into *out, which has the defaults. The words that are no options are then at the end of argv, from
- * argv[*first_out] on. Only whole names of long options are accepted; an option that takes a text is given once, or twice
- * with the same text. Returns 0, or after a message -EINVAL or -ENOMEM; *out is partly filled then. */
+ * argv[*first_out] on. Only whole names of long options are accepted; an option that takes a text is given once, or
+ * twice with the same text. Returns 0, or after a message -EINVAL or -ENOMEM; *out is partly filled then. */
 int program_options_read(const struct program_command *command, int argc, char **argv, void *out, int *first_out);
 /* Append a value of the option --`name`, which has to outlive the list. 0, or -ENOMEM after a message. */
-int program_list_add(struct word_list *list, const char *name, const char *word);
+int program_list_add(struct string_list *list, const char *name, const char *word);
 /* Report "NAME: MESSAGE (PROGRAM --help shows the usage)"; returns -EINVAL. */
 int program_usage_error(const struct program_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

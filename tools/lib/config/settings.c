@@ -80,7 +80,7 @@ static void check_piecewise(struct settings *settings, struct problems *problems
         }
 }
 
-/* Does train.steps alone say how long the run is? Then its epochs depend on the data. */
+/* Does train.steps alone set the length of the run? Then its epochs depend on the data. */
 static bool is_by_steps(struct settings *settings)
 {
     return settings->train.steps > 0 && settings->train.schedule_epochs == 0 &&

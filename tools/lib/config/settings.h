@@ -226,8 +226,9 @@ struct settings {
 /* Set every field to its default. 0 or -ENOMEM. */
 int settings_init(struct settings *settings);
 void settings_release(struct settings *settings);
-/* Set the computed defaults (run.name, run.dir, the recipe of the model), use the files beside the run.conf of a run, and
- * check keys against each other. After the file and all --set options. 0, or with problems added: -EINVAL or -ENOMEM. */
+/* Set the computed defaults (run.name, run.dir, the recipe of the model), use the files beside the run.conf of a run,
+ * and check keys against each other. After the file and all --set options. 0, or with problems added: -EINVAL or
+ * -ENOMEM. */
 int settings_finish(struct settings *settings, struct problems *problems);
 /* The settings of a configuration file in the same place that sets only the model. As settings_init; call
  * settings_release in both cases. */

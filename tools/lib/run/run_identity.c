@@ -132,7 +132,7 @@ int run_identity_make(struct run_identity *identity_out, const struct settings *
     write_data(plan, datasets, out);
     const long decisive = ftell(out);
     write_weights(settings->model.weights, out);
-    write_options(&effective, EFFECT_TOLD, out);
+    write_options(&effective, EFFECT_REPORTED, out);
     write_backend(plan->devices.backend, out);
     const int rc = text_stream_end(out, &text);
     if (rc == 0)

@@ -125,7 +125,8 @@ static int make_argv(struct trial *trial)
 {
     static const char *const no_evaluation = "data.validation=", *const no_rollback = "train.on_nan=stop";
     const struct trial_spec *const spec = trial->spec;
-    char **const argv = calloc(2 * (spec->config.assignments.count + spec->own_count + OPTIONS_MAX + 2) + 5, sizeof(*argv));
+    const size_t assignments = spec->config.assignments.count + spec->own_count + OPTIONS_MAX + 2;
+    char **const argv = calloc(2 * assignments + 5, sizeof(*argv));
     size_t count = 0;
     trial->argv = argv;
     if (argv == NULL || make_words(trial) != 0)

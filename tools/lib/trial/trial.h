@@ -14,9 +14,9 @@
 #define TRIAL_PROBLEM_BYTES 4096u
 
 struct trial_spec {
-    /* Lent. The file is no pipe: every trial reads it again. Later assignments win: first those of the command line, then
-     * those of this trial, last the options that every trial sets (in_trials in option_table). */
-    struct config_words config;
+    /* Lent. The file is no pipe: every trial reads it again. Later assignments win: first those of the command line,
+     * then those of this trial, last the options that every trial sets (in_trials in option_table). */
+    struct config_arguments config;
     const char *const *own;     /* assignments as --set takes them */
     size_t own_count;
     bool skips_evaluation;      /* data.validation is empty, unless `own` sets it */

@@ -16,7 +16,7 @@
 const char *const trial_progress_names[] = { [TRIAL_PROGRESS_LINE] = "line", [TRIAL_PROGRESS_NONE] = "none", NULL };
 
 /* The words after the options. 0, or -EINVAL after a message. */
-static int check_words(const struct trial_command *command, const struct trial_words *words, const char *unexpected)
+static int check_words(const struct trial_command *command, const struct trial_arguments *words, const char *unexpected)
 {
     if (unexpected != NULL)
         log_message(LOG_ERROR, "unexpected argument '%s': %s%s", unexpected, program_folder(), command->example);
@@ -41,8 +41,8 @@ static void check_file(const char *path, struct problems *problems)
                                      "file");
 }
 
-static int read_configuration(const struct trial_command *command, struct trial_words *words, struct settings *settings,
-                              struct problems *problems)
+static int read_configuration(const struct trial_command *command, struct trial_arguments *words,
+                              struct settings *settings, struct problems *problems)
 {
     check_file(words->config.path, problems);
     if (problems->count > 0)
@@ -56,7 +56,7 @@ static int read_configuration(const struct trial_command *command, struct trial_
 }
 
 /* Messages are written by threads, so signals are blocked first. */
-static int run_trials(const struct trial_command *command, struct trial_words *words, bool has_rollback)
+static int run_trials(const struct trial_command *command, struct trial_arguments *words, bool has_rollback)
 {
     const struct trial_spec spec = { .config = words->config, .has_rollback = has_rollback };
     signals_block();
@@ -69,7 +69,7 @@ static int run_trials(const struct trial_command *command, struct trial_words *w
     return EXIT_CODE_MEMORY;
 }
 
-static int run_command(const struct trial_command *command, struct trial_words *words)
+static int run_command(const struct trial_command *command, struct trial_arguments *words)
 {
     struct settings settings;
     struct problems problems;
@@ -95,7 +95,7 @@ static int print_help(const struct trial_command *command)
     return EXIT_CODE_OK;
 }
 
-int trial_command_run(const struct trial_command *command, struct trial_words *words, int argc, char **argv)
+int trial_command_run(const struct trial_command *command, struct trial_arguments *words, int argc, char **argv)
 {
     int first;
     const int rc = program_options_read(command->line, argc, argv, words, &first);
@@ -104,6 +104,6 @@ int trial_command_run(const struct trial_command *command, struct trial_words *w
         code = print_help(command);
     else if (rc == 0 && check_words(command, words, first < argc ? argv[first] : NULL) == 0)
         code = run_command(command, words);
-    config_words_release(&words->config);
+    config_arguments_release(&words->config);
     return code;
 }

@@ -12,15 +12,15 @@
 #include "tools/lib/trial/trial.h"
 
 /* The words of both. The struct that a command's options fill begins with it. */
-struct trial_words {
-    struct config_words config;
+struct trial_arguments {
+    struct config_arguments config;
     bool wants_help, is_quiet;
     enum trial_progress { TRIAL_PROGRESS_LINE, TRIAL_PROGRESS_NONE } progress;
 };
 
 extern const char *const trial_progress_names[];
 
-#define TRIAL_FIELD(name) .offset = offsetof(struct trial_words, name)
+#define TRIAL_FIELD(name) .offset = offsetof(struct trial_arguments, name)
 #define TRIAL_EXCLUDED(command) .refused = "does not go with " command
 
 /* Rows at the end of the table of options of `command`, "--tune". */
@@ -47,12 +47,12 @@ struct trial_command {
     void (*print_usage)(FILE *out);
     /* The configuration was read, with the assignments of --set. Returns 0 or a negative errno; either may leave
      * problems. */
-    int (*prepare)(struct trial_words *words, struct settings *settings, struct problems *problems);
+    int (*prepare)(struct trial_arguments *words, struct settings *settings, struct problems *problems);
     /* Runs the trials, whose spec comes with everything the command line says. Returns the program's exit code. */
-    int (*run)(struct trial_words *words, const struct trial_spec *spec);
+    int (*run)(struct trial_arguments *words, const struct trial_spec *spec);
 };
 
 /* All of it. `words` has the defaults. Returns the program's exit code. */
-int trial_command_run(const struct trial_command *command, struct trial_words *words, int argc, char **argv);
+int trial_command_run(const struct trial_command *command, struct trial_arguments *words, int argc, char **argv);
 
 #endif

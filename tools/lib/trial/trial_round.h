@@ -14,8 +14,8 @@ struct variant {
     size_t own_count;
 };
 
-/* Run the variants, and log the speed of each: "LABEL, NAME: ..."; `label` may be "". Results are stored in the order of
- * the variants. The round ends with the first trial that fails: returns as trial_run, which prints nothing, with the
+/* Run the variants, and log the speed of each: "LABEL, NAME: ..."; `label` may be "". Results are stored in the order
+ * of the variants. The round ends with the first trial that fails: returns as trial_run, which prints nothing, with the
  * index of the last trial in *last_out. */
 int trial_round(const struct trial_spec *spec, const char *label, const struct variant *variants, uint32_t count,
                 struct trial_result *results_out, uint32_t *last_out);
@@ -25,7 +25,8 @@ double trial_input_wait(const struct trial_result *result);
 
 #define TRIAL_ROUNDS_MAX 20u
 
-/* Of a value over the rounds: its median and its range. Values that are not finite are left out; all NAN without any. */
+/* Of a value over the rounds: its median and its range. Values that are not finite are left out; all NAN without any.
+ * */
 struct spread { double median, least, most; };
 struct spread spread_of(const double *values, size_t count);
 

@@ -81,18 +81,19 @@ TEST(all_end_with_the_code_of_the_lowest_rank_that_has_one)
     assert_int_equal(report(parts, 4), EXIT_CODE_OUTPUT);
 }
 
-TEST(a_difference_names_key_ranks_hosts_and_both_values)
+TEST(a_difference_names_the_values_of_rank_0_and_of_the_first_rank_with_another)
 {
     struct rank_status parts[4];
     make_parts(parts, 4);
     for (int rank = 0; rank < 4; rank++)
         parts[rank].facts = "train.batch\t128\ntrain.epochs\t3\nmodel.skip\t\n";
-    parts[2].facts = parts[3].facts = "train.batch\t64\ntrain.epochs\t3\nmodel.skip\tfc*\n";
+    parts[2].facts = "train.batch\t64\ntrain.epochs\t3\nmodel.skip\tfc*\n";
+    parts[3].facts = "train.batch\t32\ntrain.epochs\t3\nmodel.skip\tfc*\n";
     assert_int_equal(report(parts, 4), EXIT_CODE_USAGE);
     assert_string_equal(said,
-                        "pipetrain: train.batch is 128 on rank 0 (node0), but 64 on ranks 2-3 (node1): all ranks need "
+                        "pipetrain: train.batch is 128 on rank 0 (node0), but 64 on rank 2 (node1): all ranks need "
                         "the same\n"
-                        "pipetrain: model.skip is not set on rank 0 (node0), but fc* on ranks 2-3 (node1): all ranks "
+                        "pipetrain: model.skip is not set on rank 0 (node0), but fc* on rank 2 (node1): all ranks "
                         "need the same\n");
 }
 

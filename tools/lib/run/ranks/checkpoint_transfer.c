@@ -1,4 +1,4 @@
-/* Decisions about checkpoints, and their parts, as transfer. */
+/* Decisions about checkpoints, and their parts, as messages. */
 #include "tools/lib/run/ranks/checkpoint_transfer.h"
 
 #include <assert.h>
@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* About the snapshots after the batch before `next`; NEVER_AGAIN: about these and all later ones. */
+/* On the snapshots after batch `next` - 1; NEVER_AGAIN: on these and all later ones. */
 struct decision { uint64_t next, is_saved; };
 #define NEVER_AGAIN UINT64_MAX
 
-/* A part begins with it; tensors follow. */
+/* The begin of a part; its tensors follow. */
 struct part_head { int64_t error; };    /* of a tensor in the part, 0: none */
 
 struct checkpoint_transfer {
     struct ranks *ranks;
     uint32_t towers;            /* of each rank */
-    bool is_over;               /* of main: nothing more is saved */
+    bool is_over;               /* nothing is saved any more; used by main */
     struct message *received;      /* rank 0: the current part; NULL: none */
     unsigned char *part;        /* other ranks: the next part, its head included */
     size_t used, room;          /* bytes of the part */
@@ -28,13 +28,14 @@ static size_t room_of(size_t total)
     return sizeof(struct part_head) + (total < CHECKPOINT_TRANSFER_PART_BYTES ? total : CHECKPOINT_TRANSFER_PART_BYTES);
 }
 
-/* The part, and its copy that is on its way. */
+/* The part, and a copy that is being sent. */
 size_t checkpoint_transfer_bytes(size_t total)
 {
     return sizeof(struct checkpoint_transfer) + 2 * (sizeof(struct message) + room_of(total));
 }
 
-int checkpoint_transfer_open(struct checkpoint_transfer **transfer_out, struct ranks *ranks, uint32_t towers, size_t total)
+int checkpoint_transfer_open(struct checkpoint_transfer **transfer_out, struct ranks *ranks, uint32_t towers,
+                             size_t total)
 {
     struct checkpoint_transfer *const transfer = calloc(1, sizeof(*transfer));
     if (transfer == NULL)
@@ -93,7 +94,7 @@ bool checkpoint_transfer_await(struct checkpoint_transfer *transfer, uint64_t ne
 
 /* ---- parts ---- */
 
-static int ask(struct checkpoint_transfer *transfer, uint32_t rank)
+static int request_part(struct checkpoint_transfer *transfer, uint32_t rank)
 {
     int rc = ranks_send(transfer->ranks, rank, MESSAGE_CHECKPOINT, NULL, 0);
     if (rc == 0)
@@ -112,9 +113,9 @@ static int take(void *arg, uint32_t tower, void *out, size_t bytes)
     int rc = 0;
     while (bytes > 0) {
         const uint32_t rank = tower / transfer->towers;
-        const int asked = transfer->received == NULL ? ask(transfer, rank) : 0;
-        if (asked != 0)
-            return asked;
+        const int requested = transfer->received == NULL ? request_part(transfer, rank) : 0;
+        if (requested != 0)
+            return requested;
         assert(transfer->received->from == rank);
         const size_t left = transfer->received->bytes - transfer->used, count = bytes < left ? bytes : left;
         memcpy(next, transfer->received->data + transfer->used, count);

@@ -18,12 +18,13 @@ struct core_user {
     uint64_t group;             /* the control group that limits its CPU time (limits.h); 0: none */
 };
 
-/* A rank among those that share some of its cores, and how many share its control group's time. */
+/* The number of this rank among the `ranks` that share some of its cores, and how many share the CPU time of its
+ * control group. */
 struct core_share { uint32_t rank, ranks, quota_ranks; };
 
 /* The share of user `index` of `count`. */
 struct core_share core_share_of(const struct core_user *users, uint32_t count, uint32_t index);
-/* All ranks together: set core_rank, core_ranks and quota_ranks of the settings. Waits for all ranks. 0, or an exit
+/* Called by all ranks; waits for them. Sets core_rank, core_ranks and quota_ranks of the settings. 0, or an exit
  * code after a message, or when a rank has failed. Does nothing where `ranks` is NULL. */
 int core_share_agree(struct ranks *ranks, struct settings *settings);
 

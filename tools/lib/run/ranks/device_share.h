@@ -1,5 +1,5 @@
-/* Which ranks of a host use the same GPUs, so that each counts on a share of their memory. A launcher may show each
- * rank another GPU as its only one, or the same to several of them. Used by main only. */
+/* Which ranks of a host use the same GPUs, so that each plans with a share of their memory. A launcher may make
+ * another GPU visible to each rank, or the same to several. Used by main only. */
 #ifndef PIPETRAIN_DEVICE_SHARE_H
 #define PIPETRAIN_DEVICE_SHARE_H
 
@@ -17,10 +17,10 @@ struct device_user {
     char bus[DEVICES_MAX][BUS_BYTES];
 };
 
-/* How many of these ranks, with itself, use the most shared GPU of user `index`; 1 where none is shared. */
+/* The number of ranks, including `index`, on the GPU of user `index` that most of them share; at least 1. */
 uint32_t device_share_of(const struct device_user *users, uint32_t count, uint32_t index);
-/* All ranks together: set `sharing` of the plan, which may be known to be more. Waits for all ranks. 0, or an exit
- * code after a message, or when a rank has failed. Does nothing where `ranks` is NULL. */
+/* Called by all ranks; waits for them. Raises `sharing` of the plan to that number. 0, or an exit code after a
+ * message, or when a rank has failed. Does nothing where `ranks` is NULL. */
 int device_share_agree(struct ranks *ranks, struct run_devices *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rank 0 compares what all ranks use. */
+/* Rank 0 gathers what all ranks use, and scatters their shares. */
 #include "tools/lib/run/ranks/rank_share.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ static void *user_at(const struct rank_share_rule *rule, void *users, uint32_t r
     return (char *)users + rank * rule->user_bytes;
 }
 
-/* Receive what has the size of `to`, else leave it as it is: another version sent it. */
+/* Receive into `to`. A message of another size is from another version of the program, and ignored. */
 static int receive(struct ranks *ranks, uint32_t from, void *to, size_t bytes)
 {
     struct message *message;
@@ -26,7 +26,8 @@ static int receive(struct ranks *ranks, uint32_t from, void *to, size_t bytes)
     return 0;
 }
 
-static int tell(struct ranks *ranks, const struct rank_share_rule *rule, const void *users, uint32_t rank, void *share)
+static int send_share(struct ranks *ranks, const struct rank_share_rule *rule, const void *users, uint32_t rank,
+                      void *share)
 {
     rule->share_of(users, ranks_size(ranks), rank, share);
     return ranks_send(ranks, rank, MESSAGE_COLLECTIVE, share, rule->share_bytes);
@@ -45,7 +46,7 @@ static int lead(struct ranks *ranks, const struct rank_share_rule *rule, const v
     if (rc == 0)
         memcpy(users, user, rule->user_bytes);
     for (uint32_t rank = 1; rank < count && rc == 0; rank++)
-        rc = tell(ranks, rule, users, rank, share_out);
+        rc = send_share(ranks, rule, users, rank, share_out);
     if (rc == 0)
         rule->share_of(users, count, 0, share_out);
     free(users);

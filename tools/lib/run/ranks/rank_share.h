@@ -1,4 +1,4 @@
-/* What several ranks of a host use together is shared: rank 0 hears what each of them uses, and tells each its
+/* Ranks of a host that use the same cores or GPUs share them: every rank sends rank 0 what it uses, and receives its
  * share. Used by main only. */
 #ifndef PIPETRAIN_RANK_SHARE_H
 #define PIPETRAIN_RANK_SHARE_H
@@ -9,15 +9,15 @@
 #include "sync/ranks/ranks.h"
 
 struct rank_share_rule {
-    const char *what;                   /* for messages, such as "the cores of all ranks" */
+    const char *what;                   /* for error messages, such as "the cores of all ranks" */
     size_t user_bytes, share_bytes;
-    void (*bound)(void *user);          /* make what a program of another version sent safe to read */
+    void (*bound)(void *user);          /* make it safe to read, whatever another version of the program has sent */
     void (*share_of)(const void *users, uint32_t count, uint32_t index, void *share_out);
 };
 
-/* All ranks together: the share of this one, which uses `user`. Waits for all ranks. 0, or an exit code after a
- * message, or when a rank has failed. A program of another version uses nothing here and leaves `share_out` as it
- * is, until it is refused. */
+/* The share of this rank, which uses `user`. Called by all ranks; waits for them. 0, or an exit code after a
+ * message, or when a rank has failed. A rank with another version of the program counts as using nothing, and its
+ * `share_out` stays unchanged; startup_check refuses it later. */
 int rank_share_agree(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out);
 
 #endif

@@ -1,5 +1,5 @@
-/* The towers of other ranks. Rank 0 allows some batches more than all ranks have reported: enough that no tower waits
- * for its permission, and few enough that the run ends soon after it was asked to. */
+/* The towers of other ranks. Rank 0 allows batches beyond those that all ranks have reported: enough that no tower
+ * waits for its permission, and so few that the run ends soon after it was asked to. */
 #include "tools/lib/run/ranks/remote_towers.h"
 
 #include <assert.h>
@@ -12,11 +12,11 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/signals.h"
 
-#define AHEAD_LEAST 2u                  /* batches that are allowed beyond those reported */
+#define AHEAD_LEAST 2u                  /* batches allowed beyond those reported */
 #define AHEAD_MOST 64u
-#define AHEAD_NS 150000000u             /* otherwise as many as take this long */
+#define AHEAD_NS 150000000u             /* as many batches as take this long, within these limits */
 
-/* A report on its way: what main needs of struct step_report. Times of the host are counted from remote_towers_go. */
+/* A struct step_report as it is sent: what main uses of it. Host times are relative to remote_towers_go. */
 struct remote_report {
     struct backend_result result;
     struct step_times times;
@@ -31,11 +31,11 @@ struct remote_towers {
     uint64_t begun_ns;                  /* remote_towers_go */
     struct step_report *reports;        /* [other tower of the run], of the latest batch */
     struct remote_report *packed;          /* [tower of this process] */
-    uint64_t followed_ns;               /* when the latest batch was reported */
+    uint64_t reported_ns;               /* when the latest batch was reported */
     double step_ns;                     /* a moving average; 0: not known yet */
     pthread_mutex_t lock;               /* of what follows */
-    uint64_t limit;                     /* batches below it are allowed */
-    uint64_t allowed;                   /* by main, of those that begin after an evaluation */
+    uint64_t limit;                     /* smaller batches may begin */
+    uint64_t allowed;                   /* of batches that follow an evaluation: the latest that main has allowed */
     bool has_end;
 };
 
@@ -49,14 +49,14 @@ static bool is_lead(const struct remote_towers *remote)
     return ranks_rank(remote->spec.ranks) == 0;
 }
 
-/* ---- what rank 0 says ---- */
+/* ---- decisions of rank 0 ---- */
 
-static void say(struct remote_towers *remote, enum message_kind kind, uint64_t number)
+static void send_decision(struct remote_towers *remote, enum message_kind kind, uint64_t number)
 {
     (void)ranks_send_all(remote->spec.ranks, kind, &number, sizeof(number));
 }
 
-/* The least of `limit` and the batch that follows an evaluation after which main has not decided yet. Lock held. */
+/* `limit`, or the first batch below it that follows an evaluation and that main has not allowed yet. Lock held. */
 static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t limit)
 {
     struct local_batch local;
@@ -67,8 +67,8 @@ static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t
     return limit;
 }
 
-/* Allow batches below `limit`, if that are at least `least` more; those up to an evaluation that main has to decide on
- * in any case. */
+/* Allow batches below `limit`, if these are at least `least` more than now. Those up to an evaluation after which
+ * main decides are allowed however few they are. */
 static void raise_limit(struct remote_towers *remote, uint64_t limit, uint64_t least)
 {
     pthread_mutex_lock(&remote->lock);
@@ -76,7 +76,7 @@ static void raise_limit(struct remote_towers *remote, uint64_t limit, uint64_t l
     const bool is_worth_it = bound >= remote->limit + (bound < limit ? 1 : least);
     if (!remote->has_end && is_worth_it) {
         remote->limit = bound;
-        say(remote, MESSAGE_LIMIT, bound);
+        send_decision(remote, MESSAGE_LIMIT, bound);
         gate_allow(remote->spec.gate, bound - 1);
     }
     pthread_mutex_unlock(&remote->lock);
@@ -95,7 +95,7 @@ void remote_towers_allow(struct remote_towers *remote, uint64_t number)
 void remote_towers_mark(struct remote_towers *remote)
 {
     pthread_mutex_lock(&remote->lock);
-    say(remote, MESSAGE_SNAPSHOT, remote->limit);
+    send_decision(remote, MESSAGE_SNAPSHOT, remote->limit);
     gate_mark_batch(remote->spec.gate, remote->limit);
     pthread_mutex_unlock(&remote->lock);
 }
@@ -105,7 +105,7 @@ static void end_run(struct remote_towers *remote)
     pthread_mutex_lock(&remote->lock);
     if (!remote->has_end) {
         remote->has_end = true;
-        say(remote, MESSAGE_END, remote->limit);
+        send_decision(remote, MESSAGE_END, remote->limit);
         gate_end_before(remote->spec.gate, remote->limit);
     }
     pthread_mutex_unlock(&remote->lock);
@@ -120,9 +120,9 @@ void remote_towers_request_stop(struct remote_towers *remote)
         (void)ranks_send(remote->spec.ranks, 0, MESSAGE_STOP, &number, sizeof(number));
 }
 
-/* ---- what the others hear; in the communication thread ---- */
+/* ---- decisions and signals that arrive; in the communication thread ---- */
 
-static void handle(void *arg, const struct message *message)
+static void obey(void *arg, const struct message *message)
 {
     struct remote_towers *const remote = arg;
     uint64_t number = 0;
@@ -137,7 +137,7 @@ static void handle(void *arg, const struct message *message)
     case MESSAGE_LIMIT: gate_allow(remote->spec.gate, number - 1); break;
     case MESSAGE_SNAPSHOT: gate_mark_batch(remote->spec.gate, number); break;
     case MESSAGE_END: gate_end_before(remote->spec.gate, number); break;
-    default: assert(!"no other message is handled");
+    default: assert(!"a message that has no handler");
     }
 }
 
@@ -182,7 +182,7 @@ static void unpack(const struct remote_towers *remote, const struct remote_repor
     report->broken = packed->broken >= 0 ? net->parameters[packed->broken].name : NULL;
 }
 
-/* The step of training; in an evaluation, the one before it. */
+/* For heartbeats: the latest step of training. */
 static void note_step(const struct remote_towers *remote, const struct local_batch *local)
 {
     if (local->phase == PHASE_TRAIN)
@@ -198,7 +198,7 @@ int remote_towers_send(struct remote_towers *remote, struct step_report *const *
     return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, towers * sizeof(*remote->packed));
 }
 
-/* The reports of one rank: those of this batch, as all ranks report all batches in order. */
+/* Receive the reports of one rank. They are of this batch, because each rank reports all batches in order. */
 static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t number)
 {
     const uint32_t towers = here_of(remote).count;
@@ -217,19 +217,19 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
     return 0;
 }
 
-/* How many batches beyond those reported? */
+/* How many batches to allow beyond those reported. */
 static uint64_t batches_ahead(const struct remote_towers *remote)
 {
     const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
     return ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
 }
 
-static void follow(struct remote_towers *remote, uint64_t next)
+static void allow_more(struct remote_towers *remote, uint64_t next)
 {
     const uint64_t now = clock_now_ns();
-    const double took = (double)(now - remote->followed_ns);
+    const double took = (double)(now - remote->reported_ns);
     remote->step_ns = remote->step_ns > 0 ? remote->step_ns + (took - remote->step_ns) / 8 : took;
-    remote->followed_ns = now;
+    remote->reported_ns = now;
     const uint64_t ahead = batches_ahead(remote);
     raise_limit(remote, next + ahead, (ahead + 1) / 2);
 }
@@ -245,13 +245,13 @@ int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct 
     for (uint32_t d = here; d < remote->spec.schedule->towers; d++)
         reports[d] = &remote->reports[d - here];
     note_step(remote, &remote->reports[0].local);
-    follow(remote, number + 1);
+    allow_more(remote, number + 1);
     return 0;
 }
 
-/* ---- damaged records, and what the loaders counted ---- */
+/* ---- problems and counts of the loaders ---- */
 
-static void pass_problem(void *arg, const struct found_problem *found)
+static void send_problem(void *arg, const struct found_problem *found)
 {
     struct remote_towers *const remote = arg;
     (void)ranks_send(remote->spec.ranks, 0, MESSAGE_DAMAGE, found, sizeof(*found));
@@ -259,7 +259,7 @@ static void pass_problem(void *arg, const struct found_problem *found)
 
 struct problem_relay remote_towers_relay(struct remote_towers *remote)
 {
-    return (struct problem_relay){ .pass = is_lead(remote) ? NULL : pass_problem, .arg = remote };
+    return (struct problem_relay){ .pass = is_lead(remote) ? NULL : send_problem, .arg = remote };
 }
 
 static void add_problems_of(struct remote_towers *remote, uint32_t rank, struct loader *loader)
@@ -278,7 +278,7 @@ void remote_towers_add_problems(struct remote_towers *remote, struct loader *loa
         add_problems_of(remote, rank, loader);
 }
 
-/* Its message about damage came before. False: a rank has failed. */
+/* Messages about problems of that rank arrived before this one. False: a rank has failed. */
 static bool add_counts_of(struct remote_towers *remote, uint32_t rank, struct loader_counts *sum)
 {
     struct message *message;
@@ -313,7 +313,7 @@ void remote_towers_end_loader(struct remote_towers *remote, struct loader *loade
 
 void remote_towers_go(struct remote_towers *remote)
 {
-    remote->begun_ns = remote->followed_ns = clock_now_ns();
+    remote->begun_ns = remote->reported_ns = clock_now_ns();
     if (is_lead(remote))
         raise_limit(remote, remote->spec.schedule->first + AHEAD_LEAST, 1);
 }
@@ -324,7 +324,7 @@ int remote_towers_open(struct remote_towers **remote_out, const struct remote_to
     if (remote == NULL)
         return -ENOMEM;
     remote->spec = *spec;
-    remote->limit = remote->allowed = spec->schedule->first;      /* an evaluation before it was decided on */
+    remote->limit = remote->allowed = spec->schedule->first;    /* main has decided on an evaluation before it */
     pthread_mutex_init(&remote->lock, NULL);
     remote->packed = calloc(here_of(remote).count, sizeof(*remote->packed));
     remote->reports = calloc(spec->schedule->towers, sizeof(*remote->reports));
@@ -332,7 +332,7 @@ int remote_towers_open(struct remote_towers **remote_out, const struct remote_to
         remote_towers_close(remote);
         return -ENOMEM;
     }
-    ranks_set_handler(spec->ranks, handle, remote);
+    ranks_set_handler(spec->ranks, obey, remote);
     *remote_out = remote;
     return 0;
 }

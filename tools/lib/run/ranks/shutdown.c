@@ -1,4 +1,4 @@
-/* The end of a run of several ranks. */
+/* Rank 0 gathers the exit codes, and sends its own to all. */
 #include "tools/lib/run/ranks/shutdown.h"
 
 #include <assert.h>
@@ -9,16 +9,17 @@
 
 #define FLUSH_MS 2000u          /* as long as output_end */
 
+/* From rank 0 to all others. */
 struct shutdown { int32_t code; struct run_back back; };
 
-/* Codes that say how the run as a whole ended. */
-static bool is_common(int code)
+/* Is it a code about the run as a whole, and not one process? */
+static bool is_of_the_run(int code)
 {
     return code == EXIT_CODE_OK || code == EXIT_CODE_STALL || code == EXIT_CODE_NONFINITE ||
            code == EXIT_CODE_UNLEARNT || code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
 }
 
-/* All others are here, but for those that are silent. */
+/* Wait for all other ranks, except those that are silent. */
 static void await_others(struct ranks *ranks)
 {
     for (uint32_t rank = 1; rank < ranks_size(ranks); rank++) {
@@ -28,7 +29,7 @@ static void await_others(struct ranks *ranks)
     }
 }
 
-/* After a failure of a rank there is no way back. */
+/* After a failure of a rank the run is not rolled back. */
 static int lead(struct ranks *ranks, int code, struct run_back *back)
 {
     struct shutdown shutdown;
@@ -57,7 +58,7 @@ static int follow(struct ranks *ranks, int code, bool has_failed, struct run_bac
     *back = shutdown.back;
     if (has_failed || code == shutdown.code)
         return code;
-    return is_common(shutdown.code) ? shutdown.code : ranks_failure_code(ranks);
+    return is_of_the_run(shutdown.code) ? shutdown.code : ranks_failure_code(ranks);
 }
 
 int shutdown_agree(struct ranks *ranks, int code, bool has_failed, struct run_back *back)

@@ -1,4 +1,4 @@
-/* Several processes would do the same work, or write the same files. Main thread only. */
+/* Ending all processes of a launcher because of one of them. */
 #include "tools/lib/run/ranks/startup_abort.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 #define FIRST_RANK_NS 300000000
 
-static void end_in_time(void)
+static void ignore_signals(void)
 {
     signals_block();
     signals_ignore();
@@ -27,7 +27,7 @@ static void drop_held(void)
     free(log_take_held(&dropped));
 }
 
-/* The launcher may end all processes as soon as one has ended, and by chance rank 0 is not the first to come here. */
+/* The launcher may end all processes as soon as one has ended, so let rank 0 print first. */
 static void let_rank_0_print(int64_t rank)
 {
     const struct timespec a_while = { .tv_nsec = FIRST_RANK_NS };
@@ -49,7 +49,7 @@ static void name_sender(int64_t rank)
 int startup_abort(const char *reason)
 {
     const int64_t rank = launcher_rank();
-    end_in_time();
+    ignore_signals();
     drop_held();
     abort_notice_prepare();
     let_rank_0_print(rank);
@@ -63,7 +63,7 @@ int startup_abort(const char *reason)
 
 int startup_abort_others(int code)
 {
-    end_in_time();
+    ignore_signals();
     abort_notice_send(code, launcher_processes());
     return code;
 }

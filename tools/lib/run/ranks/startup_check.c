@@ -1,4 +1,4 @@
-/* Rank 0 receives the parts of all, reports, and sends the code that all end with. */
+/* Rank 0 receives the status of every rank, reports, and sends the common exit code to all. */
 #include "tools/lib/run/ranks/startup_check.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "stage/stop.h"
 #include "tools/lib/run/ranks/startup_report.h"
 
-/* The message of a part: this, the messages and the facts, both terminated. */
-struct part_header {
+/* A status is sent as this header, the log messages and the facts, both terminated. */
+struct status_header {
     int32_t code;
     uint32_t dropped;
     uint64_t messages_bytes, facts_bytes;       /* with the terminator; no facts: 0 */
@@ -39,35 +39,35 @@ int startup_begin(uint32_t rank)
     return 0;
 }
 
-/* ---- parts as message ---- */
+/* ---- a status as a message ---- */
 
-static int send_part(struct ranks *ranks, const struct rank_status *part)
+static int send_status(struct ranks *ranks, const struct rank_status *status)
 {
-    const struct part_header header = {
-        .code = part->code,
-        .dropped = part->dropped,
-        .messages_bytes = strlen(part->messages) + 1,
-        .facts_bytes = part->facts != NULL ? strlen(part->facts) + 1 : 0,
+    const struct status_header header = {
+        .code = status->code,
+        .dropped = status->dropped,
+        .messages_bytes = strlen(status->messages) + 1,
+        .facts_bytes = status->facts != NULL ? strlen(status->facts) + 1 : 0,
     };
     const size_t bytes = sizeof(header) + header.messages_bytes + header.facts_bytes;
     char *const data = malloc(bytes);
     if (data == NULL)
         return -ENOMEM;
     memcpy(data, &header, sizeof(header));
-    memcpy(data + sizeof(header), part->messages, header.messages_bytes);
-    if (part->facts != NULL)
-        memcpy(data + sizeof(header) + header.messages_bytes, part->facts, header.facts_bytes);
+    memcpy(data + sizeof(header), status->messages, header.messages_bytes);
+    if (status->facts != NULL)
+        memcpy(data + sizeof(header) + header.messages_bytes, status->facts, header.facts_bytes);
     const int rc = ranks_send(ranks, 0, MESSAGE_COLLECTIVE, data, bytes);
     free(data);
     return rc;
 }
 
-/* Another version of this program may send other message, but the facts would not say so. */
-static struct rank_status read_part(const struct message *message, const char *name)
+/* A message of another form is from another version of this program, which no fact shows then. */
+static struct rank_status read_status(const struct message *message, const char *name)
 {
     const struct rank_status other = { .name = name, .code = EXIT_CODE_USAGE,
                                         .messages = "Ais another version of pipetrain than rank 0\n" };
-    struct part_header header;
+    struct status_header header;
     if (message->bytes < sizeof(header))
         return other;
     memcpy(&header, message->data, sizeof(header));
@@ -82,18 +82,19 @@ static struct rank_status read_part(const struct message *message, const char *n
 
 /* ---- rank 0 ---- */
 
-/* Report with the parts of all ranks, of which parts[0] is complete. 0 with the code of all, or a negative errno. */
-static int gather(struct ranks *ranks, struct rank_status *parts, struct message **messages, int *code_out)
+/* Receive and report the statuses of all ranks; statuses[0] is set already. 0 with the common code, or a negative
+ * errno. */
+static int gather(struct ranks *ranks, struct rank_status *statuses, struct message **messages, int *code_out)
 {
     const uint32_t count = ranks_size(ranks);
     for (uint32_t rank = 1; rank < count; rank++) {
         const int rc = ranks_receive(ranks, rank, MESSAGE_COLLECTIVE, &messages[rank]);
         if (rc != 0)
             return rc;
-        parts[rank] = read_part(messages[rank], ranks_name(ranks, rank));
+        statuses[rank] = read_status(messages[rank], ranks_name(ranks, rank));
     }
     const bool holds = log_release();
-    *code_out = startup_report(parts, count);
+    *code_out = startup_report(statuses, count);
     if (holds)
         log_hold();
     return ranks_send_all(ranks, MESSAGE_COLLECTIVE, code_out, sizeof(*code_out));
@@ -102,17 +103,17 @@ static int gather(struct ranks *ranks, struct rank_status *parts, struct message
 static int lead(struct ranks *ranks, const struct rank_status *own, int *code_out)
 {
     const uint32_t count = ranks_size(ranks);
-    struct rank_status *const parts = calloc(count, sizeof(*parts));
+    struct rank_status *const statuses = calloc(count, sizeof(*statuses));
     struct message **const messages = calloc(count, sizeof(*messages));
-    int rc = parts != NULL && messages != NULL ? 0 : -ENOMEM;
+    int rc = statuses != NULL && messages != NULL ? 0 : -ENOMEM;
     if (rc == 0) {
-        parts[0] = *own;
-        rc = gather(ranks, parts, messages, code_out);
+        statuses[0] = *own;
+        rc = gather(ranks, statuses, messages, code_out);
     }
     for (uint32_t rank = 1; messages != NULL && rank < count; rank++)
         free(messages[rank]);
     free(messages);
-    free(parts);
+    free(statuses);
     return rc;
 }
 
@@ -121,7 +122,7 @@ static int lead(struct ranks *ranks, const struct rank_status *own, int *code_ou
 static int follow(struct ranks *ranks, const struct rank_status *own, int *code_out)
 {
     struct message *message = NULL;
-    int rc = send_part(ranks, own);
+    int rc = send_status(ranks, own);
     if (rc == 0)
         rc = ranks_receive(ranks, 0, MESSAGE_COLLECTIVE, &message);
     if (rc == 0)

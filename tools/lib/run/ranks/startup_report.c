@@ -1,4 +1,4 @@
-/* The messages and facts of all ranks, merged: what several of them say is printed once, with their numbers. */
+/* The messages and facts of all ranks, merged, so that each is printed once. */
 #include "tools/lib/run/ranks/startup_report.h"
 
 #include <stdbool.h>
@@ -17,18 +17,18 @@
 #define HOSTS_SHOWN 3u
 #define RANKS_TEXT_BYTES 256u
 
-/* Text inside of a longer one. */
+/* A part of a longer text. */
 struct piece { const char *text; size_t bytes; };
 
-/* A message, or a value of a fact, and the ranks that have it. */
+/* A message and the ranks that have it, or a fact that differs and the first rank with another value than rank 0. */
 struct entry {
-    struct piece key, value;    /* of a message: its level and its text; of a fact that the ranks lack: bytes 0 */
-    struct piece ours;          /* of a fact: the value of rank 0 */
+    struct piece key, value;    /* of a message: its level and text; of a fact: that rank's value, or bytes 0 */
+    struct piece ours;          /* of a fact: rank 0's value, or bytes 0 */
     bool *ranks;                /* [count] */
 };
 
 struct entries {
-    const struct rank_status *parts;
+    const struct rank_status *statuses;
     uint32_t rank_count;
     size_t count, room;
     struct entry *entry;
@@ -85,7 +85,7 @@ static void release_entries(struct entries *entries)
     free(entries->entry);
 }
 
-/* ---- ranks in words ---- */
+/* ---- names of ranks ---- */
 
 /* The host in "rank 2 (node7)". */
 static struct piece host_of(const char *name)
@@ -124,7 +124,7 @@ static void add_hosts(struct text *text, const struct entries *entries, const st
     struct piece hosts[HOSTS_SHOWN];
     uint32_t shown = 0;
     for (uint32_t rank = 0; rank < entries->rank_count; rank++) {
-        const struct piece host = host_of(entries->parts[rank].name);
+        const struct piece host = host_of(entries->statuses[rank].name);
         uint32_t i = 0;
         while (i < shown && !are_equal(hosts[i], host))
             i++;
@@ -153,7 +153,7 @@ static const char *ranks_text(const struct entries *entries, const struct entry 
     uint32_t rank = 0;
     while (!entry->ranks[rank])
         rank++;
-    return entries->parts[rank].name;
+    return entries->statuses[rank].name;
 }
 
 /* ---- messages ---- */
@@ -161,7 +161,7 @@ static const char *ranks_text(const struct entries *entries, const struct entry 
 static void collect_messages(struct entries *entries)
 {
     for (uint32_t rank = 0; rank < entries->rank_count; rank++)
-        for (const char *at = entries->parts[rank].messages; *at != '\0';) {
+        for (const char *at = entries->statuses[rank].messages; *at != '\0';) {
             const size_t bytes = strcspn(at, "\n");
             const struct entry like = { .key = { at, 1 }, .value = { at + 1, bytes - 1 } };
             note_entry(entries, &like, rank);
@@ -190,8 +190,9 @@ static void print_messages(const struct entries *entries)
     if (others > PRINTED_MAX)
         log_message(LOG_ERROR, "%zu more messages of other ranks", others - PRINTED_MAX);
     for (uint32_t rank = 0; rank < entries->rank_count; rank++)
-        if (entries->parts[rank].dropped > 0)
-            log_message(LOG_ERROR, "%s: %u more messages", entries->parts[rank].name, entries->parts[rank].dropped);
+        if (entries->statuses[rank].dropped > 0)
+            log_message(LOG_ERROR, "%s: %u more messages", entries->statuses[rank].name,
+                        entries->statuses[rank].dropped);
 }
 
 /* ---- facts ---- */
@@ -218,27 +219,37 @@ static struct piece find_value(const char *facts, struct piece key)
     return (struct piece){ "", 0 };
 }
 
-/* Note where the facts of a rank differ for the keys of `keys`, which are those of rank 0 or its own. */
+static bool has_key(const struct entries *entries, struct piece key)
+{
+    for (size_t i = 0; i < entries->count; i++)
+        if (are_equal(entries->entry[i].key, key))
+            return true;
+    return false;
+}
+
+/* Note the differences between a rank and rank 0 in the keys of `keys`, the facts of one of the two. Only the first
+ * rank that differs is noted for a key. */
 static void compare_keys(struct entries *entries, uint32_t rank, const char *keys)
 {
-    const char *const ours = entries->parts[0].facts, *const theirs = entries->parts[rank].facts;
+    const char *const ours = entries->statuses[0].facts, *const theirs = entries->statuses[rank].facts;
     while (*keys != '\0') {
         struct entry like;
         keys = read_fact(keys, &like.key, &like.value);
         like.ours = find_value(ours, like.key);
         like.value = find_value(theirs, like.key);
-        if (!are_equal(like.ours, like.value))
+        if (!are_equal(like.ours, like.value) && !has_key(entries, like.key))
             note_entry(entries, &like, rank);
     }
 }
 
 static void collect_differences(struct entries *entries)
 {
-    const struct rank_status *const parts = entries->parts;
-    for (uint32_t rank = 1; rank < entries->rank_count && parts[0].facts != NULL; rank++)
-        if (parts[rank].code == 0 && parts[rank].facts != NULL && strcmp(parts[rank].facts, parts[0].facts) != 0) {
-            compare_keys(entries, rank, parts[0].facts);
-            compare_keys(entries, rank, parts[rank].facts);
+    const struct rank_status *const statuses = entries->statuses;
+    for (uint32_t rank = 1; rank < entries->rank_count && statuses[0].facts != NULL; rank++)
+        if (statuses[rank].code == 0 && statuses[rank].facts != NULL &&
+            strcmp(statuses[rank].facts, statuses[0].facts) != 0) {
+            compare_keys(entries, rank, statuses[0].facts);
+            compare_keys(entries, rank, statuses[rank].facts);
         }
 }
 
@@ -264,12 +275,12 @@ static void print_difference(const struct entries *entries, const struct entry *
     const char *const none = is_data ? "missing" : "not set";
     char line[RANKS_TEXT_BYTES];
     log_message(is_note ? LOG_RUN : LOG_ERROR, "%.*s is %s on %s, but %s on %s%s", (int)(entry->key.bytes - skipped),
-                entry->key.text + skipped, value_text(entry->ours, none).text, entries->parts[0].name,
+                entry->key.text + skipped, value_text(entry->ours, none).text, entries->statuses[0].name,
                 value_text(entry->value, none).text, ranks_text(entries, entry, line),
                 is_note ? "" : ": all ranks need the same");
 }
 
-/* A hash of all data differs wherever a part of the data does, and says less. */
+/* A hash of all data also differs where a part of the data does, but the part is more specific. */
 static bool is_implied(const struct entries *entries, struct piece key)
 {
     if (!begins_with(key, "data hash "))
@@ -280,7 +291,7 @@ static bool is_implied(const struct entries *entries, struct piece key)
     return false;
 }
 
-/* Returns the exit code that the differences need. */
+/* Returns the exit code for the differences; 0: only notes. */
 static int print_differences(const struct entries *entries)
 {
     int code = 0;
@@ -303,16 +314,16 @@ static int print_differences(const struct entries *entries)
 
 /* ---- all together ---- */
 
-int startup_report(const struct rank_status *parts, uint32_t count)
+int startup_report(const struct rank_status *statuses, uint32_t count)
 {
-    struct entries messages = { .parts = parts, .rank_count = count };
-    struct entries differences = { .parts = parts, .rank_count = count };
+    struct entries messages = { .statuses = statuses, .rank_count = count };
+    struct entries differences = { .statuses = statuses, .rank_count = count };
     int code = 0;
     for (uint32_t rank = count; rank-- > 0;)
-        code = parts[rank].code != 0 ? parts[rank].code : code;
+        code = statuses[rank].code != 0 ? statuses[rank].code : code;
     collect_messages(&messages);
     print_messages(&messages);
-    if (parts[0].code == 0)
+    if (statuses[0].code == 0)
         collect_differences(&differences);
     const int different = print_differences(&differences);
     if (code == 0)

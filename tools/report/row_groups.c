@@ -103,7 +103,7 @@ static int end_groups(struct row_groups *groups)
     struct row_group newest = groups->newest;
     if (newest.rows == 0)
         return 0;
-    newest.values[GROUP_MEAN] = json_deep_copy(newest.values[GROUP_MEAN]);
+    json_incref(newest.values[GROUP_MEAN]);
     const int rc = add_group(groups, &newest);
     struct row_group *const last = &groups->groups[groups->count - 1];
     if (rc != 0 || groups->count == 1 || last->rows >= groups->rows_each / 2)

@@ -127,7 +127,20 @@ TEST(what_is_no_number_in_one_row_does_not_count)
     }
 }
 
-int main(void)
+/* Groups of four: the least of a number that only the later rows have is not that of the mean or the most. */
+TEST(a_number_of_later_rows_is_merged_as_well)
 {
-    return tests_run(NULL, NULL);
+    static const char *const rows[] = { "{}", "{\"a\":{\"b\":1.5}}", "{\"a\":{\"b\":4.5}}", "{\"a\":{\"b\":3.0}}" };
+    groups = (struct row_groups){ .count = 0 };
+    for (size_t i = 0; i < 4 * ROW_GROUPS_MAX; i++)
+        assert_int_equal(row_groups_add(&groups, json_loads(rows[i % 4], 0, NULL), i), 0);
+    json_t *const merged = row_groups_end(&groups);
+    const json_t *const group = json_array_get(json_object_get(merged, "groups"), 0);
+    assert_int_equal(json_integer_value(json_object_get(group, "rows")), 4);
+    assert_true(number(json_object_get(group, "least"), "a", "b") == 1.5);
+    assert_true(number(json_object_get(group, "most"), "a", "b") == 4.5);
+    row_groups_release(&groups);
+    json_decref(merged);
 }
+
+TESTS_MAIN(NULL, NULL)

@@ -253,7 +253,7 @@ static int read_image(const struct image_set *images, const struct image_file *f
     return image_set_read_file(images, file, set->folders[file->input], out);
 }
 
-/* Say which folder the paths of a table are relative to, and which one may be meant. */
+/* A text: the folder that the paths of a table are relative to, and the one that may be meant. */
 static void describe_missed(const struct csv_set *set, size_t t, const char *folder, char *text, size_t text_size)
 {
     const bool is_current = strcmp(folder, ".") == 0;
@@ -572,8 +572,8 @@ static enum split split_of_path(struct csv_text path)
     return split;
 }
 
-/* Say that images are trained on whose folders are called test or validation, unless a column or option says splits. */
-static void say_split_folders(const struct csv_set *set)
+/* Report training images in folders called test or validation, unless a column or option gives the splits. */
+static void report_split_folders(const struct csv_set *set)
 {
     const struct csv_table *const train = &set->parts[0];
     const struct csv_row *first = NULL;
@@ -692,7 +692,7 @@ static int describe(struct csv_set *set, struct conversion *conversion)
         return refuse(set, &set->tables[0], "all rows have the same class");
     if (set->tables[0].columns.pixel_count > 0)
         return describe_pixels(set, conversion);
-    say_split_folders(set);
+    report_split_folders(set);
     rc = describe_files(set, conversion);
     return rc < 0 ? rc : check_repeats(set);
 }

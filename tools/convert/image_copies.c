@@ -175,7 +175,7 @@ static struct copies_found count_copies(const struct image_copies *copies, size_
     return found;
 }
 
-static void say_copies(const struct image_copies *copies, size_t source, const struct copies_found *found)
+static void report_copies(const struct image_copies *copies, size_t source, const struct copies_found *found)
 {
     const struct sample_source *const held = &copies->sources[source];
     char one[1024], other[1024], labels[64] = "";
@@ -226,7 +226,7 @@ static void look_at_labels(const uint32_t *labels, const struct set_images *imag
     }
 }
 
-static void say_labels(const struct sample_source *source, const struct labels_found *found)
+static void report_contradictions(const struct sample_source *source, const struct labels_found *found)
 {
     char first[1024], other[1024];
 
@@ -250,7 +250,7 @@ static int report_labels(const struct image_copies *copies, size_t source)
         free(images.items);
     }
     if (found.count > 0)
-        say_labels(&copies->sources[source], &found);
+        report_contradictions(&copies->sources[source], &found);
     return 0;
 }
 
@@ -265,7 +265,7 @@ static int report_trained(const struct image_copies *copies, size_t source)
     const struct copies_found found = count_copies(copies, source, &held);
     free(held.items);
     if (found.count > 0)
-        say_copies(copies, source, &found);
+        report_copies(copies, source, &found);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Images that are there again, byte for byte: those of the validation and test set that are in the training set, too,
- * as results on them say nothing of other images, and those of one set with different labels. */
+/* Equal images, byte for byte: validation and test images that are in the training set, too, whose results say nothing
+ * about other images; and images of one set that have different labels. */
 #ifndef PIPETRAIN_IMAGE_COPIES_H
 #define PIPETRAIN_IMAGE_COPIES_H
 
@@ -20,10 +20,10 @@ struct image_copies {
 /* For these sources, the training set first. 0 or -ENOMEM; image_copies_release in both cases. */
 int image_copies_init(struct image_copies *copies, const struct sample_source *sources, size_t count);
 void image_copies_release(struct image_copies *copies);
-/* Keep what tells the image of a sample from others. Any thread. */
+/* Note the hash and the label of a sample's image. Any thread. */
 void image_copies_note(const struct image_copies *copies, size_t source, uint64_t index,
                        const struct found_sample *sample);
-/* Say how many there are, in a line of each kind for each set that has some. After all were noted. 0 or -ENOMEM. */
+/* Print how many there are, in a line for each set and kind, after all images were noted. 0 or -ENOMEM. */
 int image_copies_report(const struct image_copies *copies);
 
 #endif

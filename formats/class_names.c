@@ -1,4 +1,4 @@
-/* Class names. Read while a data set is opened, looked up by decoders; pure functions, any thread. */
+/* Class names: lists are read while a data set is opened; decoders look names up. Pure functions, any thread. */
 #include "formats/class_names.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list being read: its lines, ended by zeros, without the empty ones. */
+/* The lines of a list, zero-terminated; empty lines are left out. */
 struct lines {
     char **at;
     uint32_t count;
@@ -25,11 +25,11 @@ static char *end_line(char *line, char *end)
     return last + 1;
 }
 
-/* Split the text, which has room for a zero after its end, into lines. */
+/* Split the text into lines. The text has room for a zero after its end. */
 static int cut_lines(struct lines *lines, char *text, size_t bytes)
 {
     char *const end = text + bytes;
-    size_t room = 2;            /* with one for a class 0 without a name */
+    size_t room = 2;            /* with room for an unnamed class 0 */
     for (size_t i = 0; i < bytes; i++)
         room += text[i] == '\n';
     lines->at = calloc(room, sizeof(*lines->at));
@@ -44,7 +44,7 @@ static int cut_lines(struct lines *lines, char *text, size_t bytes)
     return 0;
 }
 
-/* Read the number before a line's first colon. Returns the name after it, or NULL. */
+/* Read the number before the first colon of a line. Returns the name after the colon, or NULL. */
 static const char *read_index(const char *line, uint32_t *index_out)
 {
     uint32_t index = 0;
@@ -57,7 +57,7 @@ static const char *read_index(const char *line, uint32_t *index_out)
     return at + 1;
 }
 
-/* One more than the highest index; 0 if a line has none. */
+/* The highest index plus 1; 0 if a line has no index. */
 static uint32_t count_indexes(const struct lines *lines)
 {
     uint32_t count = 0;
@@ -71,7 +71,7 @@ static uint32_t count_indexes(const struct lines *lines)
     return count;
 }
 
-/* Names that are written with their numbers may have ends of lines, as \x0a and \x0d. */
+/* In lists with numbers, a name may have line ends, escaped as \x0a and \x0d. */
 static void unescape(char *name)
 {
     char *out = name;
@@ -83,7 +83,7 @@ static void unescape(char *name)
     *out = '\0';
 }
 
-/* "0: cat" is 0:cat where all lines have the blank. */
+/* If every name begins with a blank ("0: cat"), the blanks are no part of the names. */
 static void leave_out_blanks(struct class_names *names)
 {
     uint32_t i = 0;
@@ -138,7 +138,7 @@ static bool are_different(char **texts, uint32_t count)
     return different >= count;
 }
 
-/* Write the names of lines "NUMBER NAME" by their numbers. True if those are 0 to count - 1, or 1 to count. */
+/* Sort the names of lines "NUMBER NAME" by their numbers. True if the numbers are 0 to count - 1, or 1 to count. */
 static bool number_names(const struct lines *lines, char **by_number)
 {
     for (uint32_t i = 0, number; i < lines->count; i++) {
@@ -150,8 +150,8 @@ static bool number_names(const struct lines *lines, char **by_number)
     return by_number[0] == NULL || by_number[lines->count] == NULL;
 }
 
-/* Take lines "NUMBER NAME" for NUMBER:NAME where every class has one. The numbers belong to the names, as in "0
- * people", "1 people", where names would be equal without them. */
+/* Read lines "NUMBER NAME" as NUMBER:NAME if every class has such a line. If names would be equal without the numbers,
+ * as in "0 people", "1 people", the numbers are parts of the names. */
 static int leave_out_numbers(struct lines *lines)
 {
     static char nameless[] = "";
@@ -200,21 +200,21 @@ static void sort(struct class_names *names)
     qsort_r(names->by_name, names->count, sizeof(*names->by_name), class_compare, names);
 }
 
-/* Leave out the byte order mark that some editors write. */
+/* The length of the UTF-8 byte order mark that some editors write; 0 if there is none. */
 static size_t skip_mark(const char *text, size_t bytes)
 {
     return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* ---- files that are no list of names ---- */
+/* ---- files that are not lists of names ---- */
 
 static bool begins_with(const char *line, const char *text)
 {
     return strncmp(line, text, strlen(text)) == 0;
 }
 
-/* A line that no list of names has: of a TensorFlow label map, of YOLO's YAML file, or a comment. "#" alone may be a
- * class. */
+/* Does the line show that the file is no list of names? True for lines of TensorFlow label maps and of YOLO's YAML
+ * files, and for comments. "#" alone may be the name of a class. */
 static bool is_other_line(const char *line)
 {
     static const char *const comments[] = { "# ", "#\t", "##", "// ", "---" };
@@ -226,7 +226,8 @@ static bool is_other_line(const char *line)
     return is_map || is_count || begins_with(line, "names:");
 }
 
-/* JSON, lists of Python, XML, pages of errors, or a comment that is no class like its neighbours. */
+/* Is the file JSON, a Python list, XML or a web page, or does it begin with a comment? A first line with # is a name if
+ * the second line begins with #, too. */
 static bool is_other_beginning(const struct lines *lines)
 {
     const char *const first = lines->at[0], *const after = first + 1 + strspn(first + 1, " \t");
@@ -236,14 +237,14 @@ static bool is_other_beginning(const struct lines *lines)
            begins_with(first, "<html");
 }
 
-/* "- cat", "'cat'," or "\"cat\"" */
+/* A list item of YAML, JSON or Python: "- cat", "'cat'," or "\"cat\"". */
 static bool is_item(const char *line)
 {
     const size_t bytes = strlen(line), last = bytes - (bytes > 1 && line[bytes - 1] == ',');
     return begins_with(line, "- ") || (last > 1 && strchr("\"'", *line) != NULL && line[last - 1] == *line);
 }
 
-/* "0,cat", "0;cat" or "cat,0" */
+/* A row of a table: "0,cat", "0;cat" or "cat,0". */
 static bool is_row(const char *line)
 {
     const char *const comma = strrchr(line, ',');
@@ -252,14 +253,14 @@ static bool is_row(const char *line)
            (comma != NULL && comma[1] != '\0' && comma[1 + strspn(comma + 1, " 0123456789")] == '\0');
 }
 
-/* Has a tab between two columns. */
+/* Does the line have a tab between two columns? */
 static bool has_columns(const char *line)
 {
     const char *const tab = strchr(line + strspn(line, " \t"), '\t');
     return tab != NULL && tab[strspn(tab, " \t")] != '\0';
 }
 
-/* "id name", "0 cat", "1 dog", ... */
+/* Is it a header and numbered rows: "id name", "0 cat", "1 dog", ...? */
 static bool is_numbered_table(const struct lines *lines)
 {
     uint32_t i = 1, number, before = 0;
@@ -271,7 +272,7 @@ static bool is_numbered_table(const struct lines *lines)
     return i + 1 == lines->count;
 }
 
-/* Do all lines from this one on have the form? */
+/* Do all lines from line `from` on have the form? */
 static bool are_all(const struct lines *lines, uint32_t from, bool (*is_form)(const char *line))
 {
     while (from < lines->count && is_form(lines->at[from]))
@@ -279,7 +280,8 @@ static bool are_all(const struct lines *lines, uint32_t from, bool (*is_form)(co
     return from == lines->count;
 }
 
-/* The first line of a table may hold the names of its columns. One line with commas lists several classes, not one. */
+/* The first line of a table may have the names of the columns. A single line with commas is a list of several classes,
+ * not one name. */
 static bool is_other_format(const struct lines *lines)
 {
     for (uint32_t i = 0; i < lines->count; i++)
@@ -290,7 +292,7 @@ static bool is_other_format(const struct lines *lines)
            are_all(lines, header, is_row) || (lines->count == 1 && strchr(lines->at[0], ',') != NULL);
 }
 
-/* A tab in a name is possible only where the numbers of classes are written before them. */
+/* A name may have a tab only if class numbers are written before the names. */
 static bool is_table(const struct lines *lines)
 {
     uint32_t i = 0;
@@ -306,7 +308,7 @@ static int refuse_format(char *problem, size_t problem_size)
     return -EBADMSG;
 }
 
-/* Read the number up to `most` behind a name: "cat: 2", "cat=2" or "cat 2". Returns the length of the name, or 0. */
+/* Read the number, at most `most`, after a name: "cat: 2", "cat=2" or "cat 2". Returns the length of the name, or 0. */
 static size_t read_number_behind(const char *line, uint32_t most, uint32_t *number_out)
 {
     size_t begin = strlen(line);
@@ -321,8 +323,9 @@ static size_t read_number_behind(const char *line, uint32_t most, uint32_t *numb
     return begin;
 }
 
-/* Are there numbers behind unlike names, 0 to count - 1 or 1 to count in any order, that may be those of the classes?
- * "character 1", "character 2" are names. 0, -EBADMSG or -ENOMEM. */
+/* Refuse the list if the numbers after the names seem to be the numbers of the classes: 0 to count - 1 or 1 to count,
+ * in any order, after names that differ. "character 1", "character 2" are names with numbers. 0, -EBADMSG or
+ * -ENOMEM. */
 static int check_numbers_behind(const struct lines *lines, char *problem, size_t problem_size)
 {
     bool *const is_there = calloc((size_t)lines->count + 1, sizeof(*is_there));
@@ -418,7 +421,7 @@ int class_names_make(struct class_names *names_out, const char *const *list, uin
     return 0;
 }
 
-/* As strcmp, where one string has a length and no zero at its end. */
+/* As strcmp, but the first string has a length instead of a terminating zero. */
 static int name_compare(const uint8_t *name, size_t bytes, const char *other)
 {
     const size_t other_bytes = strlen(other);
@@ -427,7 +430,7 @@ static int name_compare(const uint8_t *name, size_t bytes, const char *other)
     return order != 0 ? order : (bytes > other_bytes) - (bytes < other_bytes);
 }
 
-/* The first place in by_name whose name is not smaller. */
+/* Binary search: the first place in by_name whose name is not less than `name`. */
 static uint32_t find_place(const struct class_names *names, const uint8_t *name, size_t bytes)
 {
     uint32_t low = 0, high = names->count;

@@ -1,4 +1,5 @@
-/* gzip and LZ4. Called by the converters; any thread. gzip is zlib's: ISA-L's output depends on the processor. */
+/* Compression with gzip and LZ4, called by the converters; any thread. gzip is written by zlib, because ISA-L's output
+ * depends on the processor. */
 #include "formats/compress.h"
 
 #include <assert.h>
@@ -7,10 +8,10 @@
 #include <zlib.h>
 
 #define BYTES_MAX ((size_t)1 << 31)
-/* 15 bits of window; +16 is gzip. */
+/* 15 bits of window; adding 16 selects gzip */
 #define WINDOW_BITS_GZIP (15 + 16)
 #define MEMORY_LEVEL 8
-/* A gzip header and trailer may be longer by this than those of zlib, which compressBound counts. */
+/* How much longer a gzip header and trailer may be than the zlib header and trailer that compressBound counts. */
 #define WRAPPER_BYTES 32u
 
 size_t gzip_write_bound(size_t bytes)

@@ -1,10 +1,10 @@
-/* CRC-32C by ISA-L, which picks the processor's fastest instructions. Called by everything
- * that reads or writes framed records, from any thread. */
+/* CRC-32C by ISA-L, which selects the processor's fastest instructions. Called wherever framed records are read or
+ * written, from any thread. */
 #include "formats/crc32c.h"
 
 #include <isa-l.h>
 
-/* crc32_iscsi takes an int: longer data goes in parts. */
+/* crc32_iscsi has an int length: longer data is processed in parts. */
 #define PART_BYTES ((size_t)1 << 30)
 #define POLYNOMIAL 0x82f63b78u
 
@@ -28,7 +28,7 @@ uint32_t crc32c(const void *data, size_t bytes)
     return crc32c_more(0, data, bytes);
 }
 
-/* The product of two polynomials modulo that of the CRC; the highest bit is x^0. */
+/* The product of two polynomials modulo the CRC's polynomial; the highest bit is x^0. */
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
@@ -39,7 +39,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-/* Every byte that follows multiplies the CRC of the front by x^8, and its own CRC is added. */
+/* CRC(whole) = CRC(front) * x^(8 bytes) xor CRC(last bytes): solved for the last one. */
 uint32_t crc32c_behind(uint32_t whole, uint32_t front, uint64_t bytes)
 {
     for (uint32_t power = 1u << (31 - 8); bytes > 0; bytes >>= 1) {

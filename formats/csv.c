@@ -1,4 +1,4 @@
-/* Tables of text, a field at a time. Called by the converter; the file is in memory. */
+/* Parsing tables of text, field by field. Called by the converter with the file in memory. */
 #include "formats/csv.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ static int csv_refuse(const char *problem, const char **problem_out)
     return -EBADMSG;
 }
 
-/* Counts a character outside of quotes. */
+/* Count a character in the first line, outside of quotes. */
 static size_t count_in_line(const char *text, size_t bytes, char wanted)
 {
     size_t count = 0;
@@ -59,7 +59,7 @@ static void skip_empty_lines(struct csv *csv)
     }
 }
 
-/* Excel begins a file with a line that has the separator: "sep=;". */
+/* Is the first line the one with which Excel sets the separator, "sep=;"? */
 static bool names_separator(const char *text, size_t bytes)
 {
     return bytes > 5 && memcmp(text, "sep=", 4) == 0 && (text[5] == '\n' || text[5] == '\r');
@@ -71,7 +71,7 @@ static size_t line_bytes(const char *text, size_t bytes)
     return end != NULL ? (size_t)(end - text) + 1 : bytes;
 }
 
-/* Is the first line a comment? A row of names may begin with #, too: it has the separators of the row below. */
+/* Is the first line a comment? A header may also begin with #; it has as many separators as the row below. */
 static bool begins_with_comment(const char *text, size_t bytes)
 {
     const size_t first = line_bytes(text, bytes);
@@ -133,7 +133,7 @@ static int next_plain(struct csv *csv, struct csv_field *field_out, const char *
     return end_field(csv, at, &field, field_out, problem_out);
 }
 
-/* Quotes inside are doubled; line ends inside belong to the field. */
+/* A doubled quote stands for one quote; line ends inside quotes belong to the field. */
 static int next_quoted(struct csv *csv, struct csv_field *field_out, const char **problem_out)
 {
     const size_t begin = csv->at + 1;

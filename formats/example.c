@@ -1,9 +1,9 @@
-/* tf.train.Example: walking a serialized one, the values of a feature, and writing. The walk is called once per record
- * by the decoders (any thread), so it copies nothing and allocates nothing: every message is a range of the payload,
- * and a range never reaches past the one it lies in. The converters write.
+/* tf.train.Example: walking a serialized Example, visiting the values of a feature, and writing. Decoders (any thread)
+ * walk every record, so the walk copies and allocates nothing: every message is a range of the payload, inside the
+ * range of the message that contains it. Converters write.
  *
- *   Example { 1: Features }   Features { 1: entry, repeated }   entry { 1: name, 2: Feature }
- *   Feature { one of 1: bytes list, 2: float list, 3: int64 list }   list { 1: value, repeated } */
+ *   Example { 1: Features } Features { 1: entry, repeated } entry { 1: name, 2: Feature }
+ *   Feature { one of 1: bytes list, 2: float list, 3: int64 list } list { 1: value, repeated } */
 #include "formats/example.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 /* ---- finding features ---- */
 
-/* A field of a known number must have the type the schema gives it. */
+/* Fields with numbers up to known_max are messages: another wire type is an error. */
 static inline bool take_message_field(struct range *range, uint32_t known_max, struct field *field_out)
 {
     const uint8_t *tag = range->at;
@@ -52,8 +52,8 @@ static bool add_packed_int64s(struct feature *feature, struct range *run)
     return true;
 }
 
-/* One occurrence of field 1 of a list. False when its type does not suit the list;
- * *bad_out is set when the error is inside the value. */
+/* Add a field 1 of a list to the feature. False if its wire type does not suit the kind of the list; *bad_out is set if
+ * the error is inside the value. */
 static inline bool add_value(struct feature *feature, struct field *field, const uint8_t **bad_out)
 {
     switch (feature->kind) {
@@ -99,7 +99,7 @@ static inline bool walk_list(struct range list, struct feature *feature, const u
     return true;
 }
 
-/* A Feature is a oneof: another kind replaces what was there, the same kind adds to it. */
+/* A Feature is a oneof: a list of another kind replaces the earlier lists, a list of the same kind is appended. */
 static inline bool walk_feature(struct range message, struct feature *feature, const uint8_t **bad_out)
 {
     while (message.at < message.end) {
@@ -123,7 +123,7 @@ struct entry {
     struct feature feature;
 };
 
-/* An absent name is the empty one; its pointer is still inside the payload. */
+/* Without a name field the name is empty; its pointer is still inside the payload. */
 static bool walk_entry(struct range message, struct entry *entry, const uint8_t **bad_out)
 {
     entry->name = (struct range){ message.at, message.at };
@@ -142,7 +142,7 @@ static bool walk_entry(struct range message, struct entry *entry, const uint8_t 
     return true;
 }
 
-/* If the range is exactly one length-delimited field with this tag, its body. */
+/* If the range is exactly one length-delimited field with this tag, return its body. */
 static inline bool only_field(struct range range, uint8_t tag, struct range *body_out)
 {
     uint64_t length;
@@ -156,9 +156,9 @@ static inline bool only_field(struct range range, uint8_t tag, struct range *bod
     return true;
 }
 
-/* An entry as writers lay it out: the name, then a value with one list of one packed run
- * or one bytes value, nothing else. False when it is anything but that, and then the entry
- * is unchanged: the walk has to look at it. */
+/* Fast path for entries as writers usually encode them: the name, then a value with one list, which has one bytes
+ * value, a packed run of floats or one int64 below 128. False, and the entry is unchanged, if it is encoded
+ * otherwise. */
 static inline bool read_plain_entry(struct range message, struct entry *entry)
 {
     struct range value, list, body;
@@ -235,13 +235,13 @@ struct find {
     struct feature *results;
 };
 
-/* Names of one length mostly differ in their first byte, which saves the call. */
+/* Comparing the first byte avoids most calls of memcmp, as names of equal length mostly differ in it. */
 static inline bool same_bytes(const char *name, const uint8_t *at, size_t bytes)
 {
     return bytes == 0 || ((uint8_t)*name == *at && memcmp(name, at, bytes) == 0);
 }
 
-/* The last of several entries of one name counts. */
+/* Of several entries with one name the last one is used. */
 static inline void take_entry(struct feature *result, const struct entry *entry)
 {
     const uint32_t before = result->entry_count;
@@ -284,7 +284,7 @@ int example_find(const uint8_t *payload, size_t bytes, const struct example_quer
 struct visit {
     int (*fn)(void *arg, const char *name, size_t name_bytes, const struct feature *feature);
     void *arg;
-    bool stopped;       /* by the visitor: distinguishes its -EBADMSG from a bad encoding */
+    bool stopped;       /* the visitor ended the visit: a -EBADMSG is its result, not an encoding error */
 };
 
 static int visit_entry(void *arg, const struct entry *entry)
@@ -316,7 +316,7 @@ int example_visit(const uint8_t *payload, size_t bytes,
 
 /* ---- the values of a feature ----
  *
- * These walk a feature again. The first walk has checked every byte, so nothing can be wrong any more. */
+ * These functions walk a feature again. The first walk has validated every byte, so errors are impossible. */
 
 static void visit_int64s(struct range run, const struct value_visitor *visitor)
 {
@@ -326,7 +326,7 @@ static void visit_int64s(struct range run, const struct value_visitor *visitor)
         visitor->int64(visitor->arg, (int64_t)value);
 }
 
-/* One field of a list: a value, or a packed run of them. */
+/* A field of a list is one value, or a packed run of values. */
 static void visit_value(enum feature_kind kind, const struct field *value, const struct value_visitor *visitor)
 {
     if (kind == FEATURE_BYTES)
@@ -349,7 +349,7 @@ static void visit_list(struct range list, enum feature_kind kind, const struct v
     }
 }
 
-/* Lists of this kind before feature->list were replaced by one of another kind. */
+/* Lists of this kind before feature->list are skipped: a list of another kind replaced them. */
 static void visit_lists(struct range message, const struct feature *feature, const struct value_visitor *visitor)
 {
     struct field list = { .number = 0 };
@@ -374,8 +374,7 @@ void feature_visit(const struct feature *feature, const struct value_visitor *vi
 
 /* ---- writing ----
  *
- * As protobuf does it: every level is a field with its length in front, so its size is computed from the level below
- * first. */
+ * In protobuf the length of a message precedes it, so sizes are computed first, from the innermost message outwards. */
 
 /* The size of a length-delimited field with `body` bytes in it. */
 static size_t field_size(size_t body)
@@ -402,7 +401,7 @@ static size_t value_size(const struct example_value *value)
     return value->kind == FEATURE_BYTES ? value->byte_count : varint_bytes((uint64_t)value->int64);
 }
 
-/* The list is one value of either kind: a packed run has the layout of a bytes value. */
+/* The list has one value. A packed run and a bytes value have the same layout. */
 static size_t list_size(const struct example_value *value)
 {
     return field_size(value_size(value));
@@ -456,9 +455,9 @@ size_t example_write(const struct example_value *values, size_t count, uint8_t *
 /* The state of rewriting a payload. */
 struct replacing {
     const struct example_value *values;
-    size_t count, next;         /* of values; the first one that is not written yet */
-    size_t bytes;               /* of the entries so far */
-    uint8_t *at;                /* where the next entry is written; NULL: only their size is counted */
+    size_t count, next;         /* number of values; the next one to be written */
+    size_t bytes;               /* size of the entries so far */
+    uint8_t *at;                /* where the next entry is written; NULL: only count the bytes */
 };
 
 static void add_new_entry(struct replacing *replacing)
@@ -503,7 +502,7 @@ static int visit_kept(void *arg, const char *name, size_t name_bytes, const stru
     return 0;
 }
 
-/* All entries, kept and new. */
+/* Count or write all entries, kept and new. Returns their size. */
 static size_t replace_entries(struct replacing *replacing, const uint8_t *payload, size_t bytes)
 {
     size_t bad_offset;

@@ -1,4 +1,4 @@
-/* Recognising web pages. Called where a file is not what it should be, for messages; pure. */
+/* Recognising web pages, for error messages about files that cannot be read. Pure functions. */
 #include "formats/html.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* Web pages instead of files: what a download contains if a site wants a login, a quota is exceeded or an address is
+/* Web pages in place of files: a download is one if the site requires a login, a quota is exceeded or the address is
  * wrong. */
 #ifndef PIPETRAIN_HTML_H
 #define PIPETRAIN_HTML_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether a file that begins with these bytes is HTML. */
+/* Is a file that begins with these bytes HTML? */
 bool html_begins(const void *head, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* The IDX files of MNIST. Called by the converter; the file is in memory, nothing is copied. */
+/* The IDX files of MNIST. Called by the converter with the file in memory; nothing is copied. */
 #include "formats/idx.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static const char *magic_problem(const uint8_t *file, size_t bytes)
     return NULL;
 }
 
-/* The product of the sizes, or a text when it does not fit. */
+/* Compute the product of the sizes. Returns NULL, or an error text if it overflows. */
 static const char *data_size(const struct idx *idx, size_t *bytes_out)
 {
     size_t bytes = 1;

@@ -1,4 +1,4 @@
-/* The headers of JPEG and PNG files. Called by the converters; the bytes are in memory. */
+/* The headers of JPEG and PNG files. Called by the converters with the bytes in memory. */
 #include "formats/image_header.h"
 
 #include <ctype.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 #include <zlib.h>
 
-#define SIDE_MAX 0x7fffffffu    /* PNG's own limit */
+#define SIDE_MAX 0x7fffffffu    /* the limit of the PNG format */
 #define UPRIGHT 1u
 
 #define MARK(text) text, sizeof(text) - 1
 
-/* Signatures of other kinds of files that people have among their images. */
+/* Signatures of other files that are often found among images. */
 static const struct {
     size_t offset;
     const char *magic;
@@ -80,7 +80,7 @@ static uint32_t get_be32(const uint8_t *at)
     return get_be16(at) << 16 | get_be16(at + 2);
 }
 
-/* Does the data begin with this, as far as there is data? */
+/* Does the data begin with `begin`? Data shorter than `begin` is compared as far as it goes. */
 static bool begins_with(const uint8_t *data, size_t bytes, const void *begin, size_t begin_bytes)
 {
     return memcmp(data, begin, bytes < begin_bytes ? bytes : begin_bytes) == 0;
@@ -94,7 +94,7 @@ static int image_refuse(const char *problem, const char **problem_out)
 
 static int read_png(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
-    /* the channels of each color type */
+    /* number of channels of each colour type */
     static const uint8_t channels[7] = { [0] = 1, [2] = 3, [3] = 3, [4] = 2, [6] = 4 };
     static const uint8_t header_chunk[8] = { 0, 0, 0, 13, 'I', 'H', 'D', 'R' };
 
@@ -111,25 +111,25 @@ static int read_png(const uint8_t *data, size_t bytes, struct image_header *head
     return 0;
 }
 
-/* Markers of frames: all of C0 ... CF but tables (C4, CC) and the reserved C8. */
+/* Is it a frame header's marker? These are C0 ... CF except DHT (C4), JPG (C8, reserved) and DAC (CC). */
 static bool is_frame(uint8_t marker)
 {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Markers that stand alone: TEM, RST0 ... RST7, a second SOI. */
+/* Does the marker have no segment? These are TEM, RST0 ... RST7 and a second SOI. */
 static bool is_alone(uint8_t marker)
 {
     return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 }
 
-/* `segment` is what follows the length of a frame header. */
+/* `segment` is the frame header after its length field. */
 static int read_frame(const uint8_t *segment, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
     if (bytes < 6)
         return image_refuse("is a JPEG whose frame header is damaged", problem_out);
     const uint32_t height = get_be16(segment + 1), width = get_be16(segment + 3), channels = segment[5];
-    /* A height of 0 means that it follows after the first scan (DNL), which no encoder writes. */
+    /* A height of 0 would mean that the height follows the first scan (DNL); no encoder writes this. */
     if (width == 0 || height == 0)
         return image_refuse("is a JPEG with an impossible size", problem_out);
     if (channels != 1 && channels != 3 && channels != 4)
@@ -138,7 +138,7 @@ static int read_frame(const uint8_t *segment, size_t bytes, struct image_header 
     return 0;
 }
 
-/* A number of the EXIF data, a TIFF file in either order of bytes. */
+/* Read a number of `count` bytes from EXIF data, which is a TIFF file in either byte order. */
 static uint32_t get_tiff(const uint8_t *at, size_t count, bool is_little)
 {
     uint32_t number = 0;
@@ -148,7 +148,7 @@ static uint32_t get_tiff(const uint8_t *at, size_t count, bool is_little)
     return number;
 }
 
-/* The orientation in a segment APP1; UPRIGHT if that is no valid EXIF. */
+/* The orientation in an APP1 segment; UPRIGHT if the segment is not valid EXIF. */
 static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
 {
     static const char exif[6] = "Exif\0";
@@ -173,7 +173,7 @@ static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
     return UPRIGHT;
 }
 
-/* Walks from marker to marker to the first frame. Bytes between segments are skipped, as decoders do. */
+/* Walk from marker to marker up to the first frame header. Bytes between segments are skipped, as decoders do. */
 static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
     uint32_t orientation = UPRIGHT;
@@ -238,7 +238,7 @@ int image_header_read(const uint8_t *data, size_t bytes, struct image_header *he
     return bytes < sizeof(jpeg_signature) ? -EAGAIN : read_jpeg(data, bytes, header_out, problem_out);
 }
 
-/* Walks the segments up to the first scan, whose data have no length; the end marker must be somewhere after it. */
+/* Walk the segments up to the first scan. Scan data has no length, so the end marker is searched for after it. */
 static bool jpeg_is_cut(const uint8_t *data, size_t bytes)
 {
     static const uint8_t scan[2] = { 0xff, 0xda }, end[2] = { 0xff, 0xd9 };

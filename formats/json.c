@@ -1,5 +1,5 @@
-/* The JSON writer of reports, manifests and the safetensors header. One thread at a time;
- * once the buffer has grown to the size of a line, writing more lines allocates nothing. */
+/* The JSON writer for reports, manifests and the safetensors header. Used by one thread at a time. Once the buffer has
+ * the size of a line, writing more lines allocates nothing. */
 #include "formats/json.h"
 
 #include <errno.h>
@@ -67,7 +67,8 @@ static const char *short_escape(char character)
     }
 }
 
-/* Writes the first character of `bytes` >= 1; a byte that is not UTF-8 becomes U+FFFD. Returns the bytes read. */
+/* Write the first character of `bytes` >= 1 bytes; a byte that is not UTF-8 becomes U+FFFD. Returns the number of bytes
+ * read. */
 static size_t put_character(struct json *json, const char *at, size_t bytes)
 {
     const size_t length = utf8_character_bytes(at, bytes);
@@ -96,7 +97,7 @@ static void put_quoted(struct json *json, const char *value)
     put_text(json, "\"");
 }
 
-/* Writes what comes before a value: the comma after the previous one, the line start, the key. */
+/* Write the text before a value: the comma after the previous value, the line break with indentation, and the key. */
 static void put_before_value(struct json *json, const char *key)
 {
     if (json->needs_comma)
@@ -134,7 +135,7 @@ static void close_group(struct json *json, const char *bracket)
     json->needs_comma = true;
 }
 
-/* printf writes the locale's decimal point; JSON has only the full stop. */
+/* printf writes the locale's decimal point; JSON requires a full stop. */
 static void replace_decimal_point(char *text)
 {
     const char *point = localeconv()->decimal_point;

@@ -1,5 +1,5 @@
-/* What describes a data set, read with jansson: dataset.json, the manifest of ours, and the files of TensorFlow
- * Datasets. Called while data sets are opened; pure functions, any thread. */
+/* Reading the descriptions of data sets with jansson: our manifest, dataset.json, and the files of TensorFlow Datasets.
+ * Called while data sets are opened; pure functions, any thread. */
 #include "formats/manifest.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No shard has more records, and sums of so many cannot overflow. */
+/* Larger record counts are refused, so sums over all shards cannot overflow. */
 #define RECORDS_MAX ((uint64_t)1 << 40)
 
 /* The feature in which pipetrain-convert stores the name of the class, beside the label. */
@@ -27,10 +27,10 @@ static bool is_count(const json_t *value)
     return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
-/* Makes room for one more element; lists double. */
+/* Make room for one more element. The capacity doubles when the list is full. */
 static int reserve(void **list, size_t count, size_t size)
 {
-    const bool is_full = (count & (count - 1)) == 0;    /* a list has room for a power of two */
+    const bool is_full = (count & (count - 1)) == 0;    /* the capacity is a power of two */
     void *const grown = is_full ? reallocarray(*list, count > 0 ? 2 * count : 1, size) : *list;
     if (grown == NULL)
         return -ENOMEM;
@@ -78,7 +78,7 @@ static int set_keys(struct manifest *manifest, const char *image_key, const char
     return manifest->image_key != NULL && manifest->label_key != NULL ? 0 : -ENOMEM;
 }
 
-/* 16 hexadecimal digits; anything else counts as no hash. */
+/* A hash is 16 hexadecimal digits; anything else is ignored. */
 static void read_hash(struct manifest_shard *shard, const char *text)
 {
     if (text == NULL || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
@@ -142,7 +142,7 @@ static int read_keys(struct manifest *manifest, const json_t *root)
     return image != NULL && label != NULL ? set_keys(manifest, image, label) : 0;
 }
 
-/* class_names is for people, so anything but a list of strings is ignored. */
+/* class_names is only displayed, so anything but a list of strings is ignored. */
 static int add_class_names(struct manifest *manifest, const json_t *names)
 {
     const size_t count = json_is_array(names) ? json_array_size(names) : 0;
@@ -161,7 +161,7 @@ static int add_class_names(struct manifest *manifest, const json_t *names)
     return 0;
 }
 
-/* The number of classes: as given, else the number of their names. */
+/* The number of classes from the file, or else the number of class names. */
 static uint64_t read_classes(const struct manifest *manifest, const json_t *classes)
 {
     return is_count(classes) ? (uint64_t)json_integer_value(classes) : manifest->class_count;
@@ -170,7 +170,7 @@ static uint64_t read_classes(const struct manifest *manifest, const json_t *clas
 static int load_json(json_t **root_out, const char *text, size_t bytes, char *problem_out, size_t problem_size)
 {
     json_error_t error;
-    errno = 0;      /* jansson reports a lack of memory in errno only, and not always */
+    errno = 0;      /* jansson reports a failed allocation only by errno, and not always */
     json_t *const root = json_loadb(text, bytes, 0, &error);
     if (root != NULL) {
         *root_out = root;
@@ -255,11 +255,11 @@ void manifest_release(struct manifest *manifest)
 /* ---- TensorFlow Datasets ---- */
 
 #define SHARDS_MAX ((size_t)1 << 20)
-#define NAME_BYTES 256u                         /* of a file, with its zero */
+#define NAME_BYTES 256u                         /* of a file name, with its terminating zero */
 
 struct info {
     struct manifest manifest;
-    const char *name, *format;  /* of the set; "tfrecord" */
+    const char *name, *format;  /* of the data set; "tfrecord" */
     char *problem;
     size_t problem_size;
 };
@@ -275,7 +275,7 @@ static const char *text_of(const json_t *object, const char *key, const char *ot
     return text != NULL && *text != '\0' ? text : otherwise;
 }
 
-/* A number, or one in a string, as 64-bit integers are in protobuf's JSON. */
+/* Read a number. 64-bit integers are strings in protobuf's JSON. */
 static bool read_count(const json_t *value, uint64_t *count_out)
 {
     const char *const text = json_string_value(value);
@@ -307,10 +307,10 @@ static bool name_add(struct name *name, const char *text, size_t bytes)
     return true;
 }
 
-/* The values of a template's variables. */
+/* The values of the variables in a file name template. */
 struct shard_words {
     const char *dataset, *split, *format;
-    char index[24], count[24], index_of_count[52];      /* digits of any size_t */
+    char index[24], count[24], index_of_count[52];      /* room for the digits of any size_t */
 };
 
 static void words_init(struct shard_words *words, const struct info *info, const char *split, size_t index,
@@ -324,7 +324,7 @@ static void words_init(struct shard_words *words, const struct info *info, const
     snprintf(words->index_of_count, sizeof(words->index_of_count), "%s-of-%s", words->index, words->count);
 }
 
-/* The value of a variable, NULL when it is unknown. */
+/* The value of a variable; NULL if the variable is unknown. */
 static const char *find_word(const struct shard_words *words, const char *variable, size_t bytes)
 {
     const struct { const char *name, *word; } known[] = {
@@ -337,7 +337,7 @@ static const char *find_word(const struct shard_words *words, const char *variab
     return NULL;
 }
 
-/* False where the template has an unknown variable, or the name is too long or not in the same folder. */
+/* Expand a file name template. False if it has an unknown variable, or if the name is too long or in another folder. */
 static bool expand(const char *template, const struct shard_words *words, struct name *name)
 {
     name->bytes = 0;
@@ -383,7 +383,7 @@ static int add_lengths(struct info *info, const json_t *split, const char *name,
     return rc;
 }
 
-/* Old data sets give the number of records of a split without its shards: then it has one shard. */
+/* Old data sets have the number of records of a split but no shard lengths: such a split is read if it is one shard. */
 static int add_whole(struct info *info, const json_t *split, const char *name)
 {
     uint64_t shards = 1, records;
@@ -409,7 +409,8 @@ static int tfds_add_split(struct info *info, const json_t *split)
     return json_array_size(lengths) > 0 ? add_lengths(info, split, name, lengths) : add_whole(info, split, name);
 }
 
-/* {"input": I, "output": O}, or {"tuple": {"items": [{"featureKey": I}, {"featureKey": O}]}}. */
+/* Read the supervised keys: {"input": I, "output": O}, or {"tuple": {"items": [{"featureKey": I}, {"featureKey":
+ * O}]}}. */
 static int tfds_read_keys(struct manifest *manifest, const json_t *keys)
 {
     const json_t *const items = json_object_get(json_object_get(keys, "tuple"), "items");
@@ -454,8 +455,8 @@ int dataset_info_read(struct manifest *manifest_out, const char *text, size_t by
     return 0;
 }
 
-/* A kind of feature: a member of the new form, {"classLabel": {"numClasses": "10"}}, or one of the content of the old
- * form, {"type": "...ClassLabel", "content": {"num_classes": 10}}. */
+/* How a kind of feature is recognised: by a member in the new form, {"classLabel": {"numClasses": "10"}}, or by the
+ * type in the content of the old form, {"type": "...ClassLabel", "content": {"num_classes": 10}}. */
 struct feature_kind {
     const char *member, *content;
 };

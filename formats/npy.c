@@ -20,7 +20,7 @@ static const struct { const char *name; enum npy_kind kind; uint32_t item_bytes;
     { "f2", NPY_FLOAT, 2 }, { "f4", NPY_FLOAT, 4 }, { "f8", NPY_FLOAT, 8 },
 };
 
-/* Types that are not supported, by the letter of their kind. */
+/* Unsupported types, by the letter of their kind. */
 static const struct { char letter; const char *problem; } refused_types[] = {
     { 'O', "has the dtype object, as images of several sizes have: save images of one size by numpy.stack, labels by "
            "array.astype('int64')" },
@@ -36,7 +36,7 @@ static void skip_blanks(struct place *place)
         place->at++;
 }
 
-/* Skip blanks and then `character`, if it comes next. */
+/* Skip blanks and, if it comes next, `character`. False if it does not come next. */
 static bool take(struct place *place, char character)
 {
     skip_blanks(place);
@@ -46,7 +46,7 @@ static bool take(struct place *place, char character)
     return true;
 }
 
-/* The same for a word such as True. */
+/* As take(), for a word such as True. */
 static bool take_word(struct place *place, const char *word)
 {
     const size_t bytes = strlen(word);
@@ -57,7 +57,7 @@ static bool take_word(struct place *place, const char *word)
     return true;
 }
 
-/* The same for a quoted text without escapes. */
+/* As take(), for a quoted text without escapes. */
 static bool take_text(struct place *place, const char **text_out, size_t *bytes_out)
 {
     skip_blanks(place);
@@ -100,7 +100,7 @@ static const char *read_order(struct place *place, bool *is_fortran_out)
     return *is_fortran_out || take_word(place, "False") ? NULL : "header is damaged: fortran_order";
 }
 
-/* The same for a number, with the L that Python 2 writes after long ones. */
+/* As take(), for a number, with the suffix L that Python 2 writes after long integers. */
 static bool take_size(struct place *place, uint64_t *size_out)
 {
     uint64_t size = 0;
@@ -134,7 +134,7 @@ static const char *read_shape(struct place *place, struct npy *npy)
     return NULL;
 }
 
-/* The three entries of the dictionary, in any order. */
+/* Read the three entries of the dictionary, in any order. Returns an error text or NULL. */
 static const char *read_entries(struct place *place, struct npy *npy)
 {
     bool is_fortran = false;
@@ -175,7 +175,7 @@ static const char *what_else(const uint8_t *file, size_t bytes)
     return kind != NULL ? kind : bytes == 0 ? "is empty: it is no .npy file" : "is no .npy file";
 }
 
-/* The begin and length of the dictionary, from the bytes before it. */
+/* Read the start and length of the dictionary from the bytes before it. */
 static const char *read_length(const uint8_t *file, size_t bytes, size_t *begin_out, size_t *length_out)
 {
     static const uint8_t magic[MAGIC_BYTES] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
@@ -222,7 +222,7 @@ int npy_parse(const uint8_t *file, size_t bytes, struct npy *npy_out, const char
     return 0;
 }
 
-/* The item's bits, low byte first. */
+/* The bits of a number; its first byte is the lowest. */
 static uint64_t item_bits(const struct npy *npy, const uint8_t *at)
 {
     uint64_t bits = 0;
@@ -231,14 +231,14 @@ static uint64_t item_bits(const struct npy *npy, const uint8_t *at)
     return bits;
 }
 
-/* The bits as a number with a sign in its highest one. */
+/* The bits as a two's complement number of item_bytes bytes. */
 static int64_t signed_bits(const struct npy *npy, uint64_t bits)
 {
     const uint32_t unused = 64 - 8 * npy->item_bytes;
     return (int64_t)(bits << unused) >> unused;
 }
 
-/* A float16: a sign, an exponent of 5 bits, a fraction of 10. */
+/* The value of a float16: a sign bit, 5 bits of exponent, 10 bits of fraction. */
 static double half_number(uint32_t bits)
 {
     const int exponent = (int)(bits >> 10 & 31);

@@ -14,21 +14,22 @@ enum npy_kind { NPY_BOOL, NPY_INT, NPY_UINT, NPY_FLOAT };
 
 struct npy {
     enum npy_kind kind;
-    uint32_t item_bytes;        /* 1, 2, 4 or 8 */
+    uint32_t item_bytes;        /* bytes of a number: 1, 2, 4 or 8 */
     uint32_t rank;
     uint64_t dims[NPY_RANK_MAX];
-    size_t header_bytes;        /* where the numbers begin */
-    uint64_t data_bytes;        /* of all numbers */
+    size_t header_bytes;        /* where the data begin */
+    uint64_t data_bytes;        /* size of all numbers */
 };
 
-/* Read the header from the first `bytes` bytes of a file: all of it, or at least NPY_HEADER_BYTES_MAX. 0, or
- * -EBADMSG with what is wrong. The caller checks that data_bytes follow. */
+/* Read the header from the first `bytes` bytes of a file; these have to be the whole file or at least
+ * NPY_HEADER_BYTES_MAX. 0, or -EBADMSG with the reason. The caller checks that the file has data_bytes after the
+ * header. */
 int npy_parse(const uint8_t *file, size_t bytes, struct npy *npy_out, const char **problem_out);
 /* The number at `at`, which needs no alignment. Integers over 2^53 are rounded. */
 double npy_number(const struct npy *npy, const uint8_t *at);
-/* The integer at `at`. False for a floating-point array, and for one that does not fit. */
+/* Read the integer at `at`. False for a floating-point array, and if the integer does not fit into value_out. */
 bool npy_integer(const struct npy *npy, const uint8_t *at, int64_t *value_out);
-/* "float32", "uint8", ... */
+/* The name of the dtype: "float32", "uint8", ... */
 const char *npy_type_name(const struct npy *npy);
 
 #endif

@@ -38,7 +38,7 @@ int proto_reserve(struct proto *proto, size_t bytes)
     return 0;
 }
 
-/* Returns the place for `bytes` more, or NULL when out of memory. */
+/* Make room for `bytes` more. Returns where they begin, or NULL when out of memory. */
 static uint8_t *grow(struct proto *proto, size_t bytes)
 {
     if (proto->failed == 0 && bytes > proto->room - proto->count) {
@@ -87,7 +87,7 @@ void proto_open_message(struct proto *proto, uint32_t field)
     proto->opened[proto->depth++] = proto->count;
 }
 
-/* The length goes in front of the body, and is known only now: the body moves up. */
+/* The length precedes the body but is known only now, so the body is moved to make room for it. */
 void proto_close_message(struct proto *proto)
 {
     assert(proto->depth > 0);

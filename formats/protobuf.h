@@ -1,6 +1,6 @@
-/* Protobuf's wire format (doc/formats.md): a message is a sequence of fields, each with its number, its type and its
- * value. Reading is inline, since every byte of every record's messages goes through it; messages of known size are
- * written with the functions for varints, others with struct proto, which grows. */
+/* Protobuf's wire format (doc/formats.md): a message is a sequence of fields, each with a number, a type and a value.
+ * Reading functions are inline, since all messages of every record are read with them. Messages of known size are
+ * written with the varint functions, others with struct proto, whose buffer grows. */
 #ifndef PIPETRAIN_PROTOBUF_H
 #define PIPETRAIN_PROTOBUF_H
 
@@ -12,7 +12,7 @@ enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32
 
 #define WIRE_FIELD_NUMBER_MAX 0x1fffffffu
 
-/* The part of a message that is still to be read. A function that fails leaves `at` where the encoding is wrong. */
+/* The unread part of a message. A function that fails leaves `at` where the encoding is wrong. */
 struct range {
     const uint8_t *at, *end;
 };
@@ -20,8 +20,8 @@ struct range {
 struct field {
     uint32_t number;
     enum wire_type type;
-    uint64_t varint;        /* WIRE_VARINT */
-    struct range body;      /* the bytes of the other types */
+    uint64_t varint;        /* value of a WIRE_VARINT */
+    struct range body;      /* value of the other types */
 };
 
 static inline size_t range_bytes(const struct range *range)
@@ -29,7 +29,8 @@ static inline size_t range_bytes(const struct range *range)
     return (size_t)(range->end - range->at);
 }
 
-/* A varint of up to 10 bytes. Moves range->at only on success. Bits above the 64th are dropped, as protobuf does. */
+/* Read a varint of up to 10 bytes. range->at advances only on success. Bits above the 64th are dropped, as protobuf
+ * does. */
 static inline bool take_long_varint(struct range *range, uint64_t *value_out)
 {
     uint64_t value = 0;
@@ -82,7 +83,7 @@ static inline bool take_body(struct range *range, struct field *field)
     return false;
 }
 
-/* The next field of a message. On failure range->at stays at the field's tag. */
+/* Read the next field of a message. On failure range->at stays at the field's tag. */
 static inline bool take_field(struct range *range, struct field *field_out)
 {
     struct range rest = *range;
@@ -111,7 +112,7 @@ static inline size_t varint_bytes(uint64_t value)
     return bytes;
 }
 
-/* Writes varint_bytes(value) bytes. Returns their end. */
+/* Write a varint of varint_bytes(value) bytes. Returns the end of those bytes. */
 static inline uint8_t *varint_write(uint8_t *out, uint64_t value)
 {
     for (; value >= 0x80; value >>= 7)
@@ -120,37 +121,37 @@ static inline uint8_t *varint_write(uint8_t *out, uint64_t value)
     return out;
 }
 
-#define PROTO_DEPTH_MAX 12u             /* of nested messages */
+#define PROTO_DEPTH_MAX 12u             /* of messages inside messages */
 
-/* Messages being written: fields in the order they are put, messages nested. A field is written even if its value is
- * the default (0): callers leave those out. One thread at a time. */
+/* A message being written: fields in the order of the calls, and nested messages. Fields with the default value (0) are
+ * written too: callers skip them. Used by one thread at a time. */
 struct proto {
-    uint8_t *bytes;                     /* owned; NULL until something is written */
+    uint8_t *bytes;                     /* owned; NULL until the first write */
     size_t count, room;
-    size_t opened[PROTO_DEPTH_MAX];     /* where the bodies of the open messages begin */
+    size_t opened[PROTO_DEPTH_MAX];     /* start of the body of each open message */
     uint32_t depth;
-    int failed;                         /* 0, or -ENOMEM: then nothing is written until proto_reset */
+    int failed;                         /* 0 or -ENOMEM; after a failure nothing is written until proto_reset */
 };
 
 void proto_init(struct proto *proto);
 void proto_release(struct proto *proto);
-/* Empties the buffer and keeps its memory. */
+/* Discard the content and keep the memory. */
 void proto_reset(struct proto *proto);
-/* Makes room for `bytes` in all, up to which writing allocates nothing. 0 or -ENOMEM. */
+/* Reserve `bytes` for the whole content, so that writing up to this size allocates nothing. 0 or -ENOMEM. */
 int proto_reserve(struct proto *proto, size_t bytes);
 
-/* A field that is a message: everything put until its close is in it. */
+/* Begin a field that is a message: all fields until proto_close_message are inside it. */
 void proto_open_message(struct proto *proto, uint32_t field);
 void proto_close_message(struct proto *proto);
 void proto_varint(struct proto *proto, uint32_t field, uint64_t value);
 void proto_double(struct proto *proto, uint32_t field, double value);
 void proto_float(struct proto *proto, uint32_t field, float value);
 void proto_bytes(struct proto *proto, uint32_t field, const void *bytes, size_t count);
-/* A repeated field of doubles, packed. */
+/* A packed field of doubles. */
 void proto_doubles(struct proto *proto, uint32_t field, const double *values, size_t count);
-/* A string without its terminator. */
+/* A string field, written without the terminating zero. */
 void proto_string(struct proto *proto, uint32_t field, const char *text);
-/* Bytes that are not a field, verbatim. */
+/* Append bytes verbatim, without tag and length. */
 void proto_raw(struct proto *proto, const void *bytes, size_t count);
 
 #endif

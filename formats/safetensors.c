@@ -1,5 +1,5 @@
 /* The header of a safetensors file: written with formats/json.h when weights are saved, and read with jansson. Every
- * number that was read is checked before it is used. */
+ * number in a header is checked before it is used. */
 #include "formats/safetensors.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #define METADATA "__metadata__"
 #define COUNT_END (INT64_C(1) << 48)
 
-/* Bits of one number; 0: the format has no such type. */
+/* Bits per number; 0 if the format has no such type. */
 static uint32_t bits_of(const char *dtype)
 {
     static const struct { const char *name; uint32_t bits; } types[] = {
@@ -39,7 +39,7 @@ static bool name_is_plain(const char *name)
     return *name != '\0';
 }
 
-/* Whether shape, type and size of an entry agree. */
+/* Do shape, type and size of an entry agree? */
 static bool entry_is_sound(const struct safetensors_entry *entry)
 {
     uint64_t bytes = bits_of(entry->dtype) / 8;
@@ -209,7 +209,7 @@ static int by_place(const void *left, const void *right)
     return begins != 0 ? begins : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The tensors must follow one another and fill the file. */
+/* Check that the tensors follow one another without gaps and fill the file. */
 static int check_cover(struct safetensors_index *index, uint64_t data_bytes, char *problem_out, size_t problem_size)
 {
     uint64_t end = 0;
@@ -235,7 +235,7 @@ static int read_header(struct safetensors_index *index, uint64_t data_bytes, cha
     return rc == 0 ? check_cover(index, data_bytes, problem_out, problem_size) : rc;
 }
 
-/* Whether a number outside of strings has a sign: jansson reads -0 as 0. */
+/* Does the header have a number with a minus sign? jansson reads -0 as 0, so the sign has to be found in the text. */
 static bool has_signed_number(const char *header, size_t bytes)
 {
     bool is_text = false, has_sign = false;
@@ -255,7 +255,7 @@ int safetensors_index_read(struct safetensors_index *index_out, const char *head
 {
     json_error_t error;
     const bool may_be = bytes > 0 && header[0] == '{';
-    errno = 0;      /* jansson reports a lack of memory in errno only, and not always */
+    errno = 0;      /* jansson reports a failed allocation only by errno, and not always */
     json_t *const root = may_be ? json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (root == NULL && errno == ENOMEM)
         return -ENOMEM;

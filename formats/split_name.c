@@ -1,10 +1,10 @@
-/* Names as words, and which words say a split. Pure. */
+/* Splitting names into words, and the words that name a split. Pure functions. */
 #include "formats/split_name.h"
 
 #include <string.h>
 #include <strings.h>
 
-#define WORD_BYTES_MAX 32u      /* longer words say nothing */
+#define WORD_BYTES_MAX 32u      /* longer words are not recognised */
 
 struct word { const char *text; size_t bytes; };
 
@@ -20,7 +20,7 @@ static const struct { const char *word; enum split split; } split_words[] = {
     { "unlabeled", SPLIT_UNLABELLED },  { "unlabelled", SPLIT_UNLABELLED }, { "inference", SPLIT_UNLABELLED },
 };
 
-/* Words that a name of a split may have besides, also written together with it: "test_images", "trainset". */
+/* Words that may occur with the name of a split, also as one word: "test_images", "trainset". */
 static const char *const neutral_words[] = {
     "set", "sets", "data", "dataset", "split", "images", "image", "imgs", "img", "samples", "folder", "dir", "files",
     "v", "x", "y", "tar", "gz", "tgz", "bz", "xz", "zst", "lz", "zip", "z", "csv", "tsv", "txt", "npy", "npz",
@@ -48,13 +48,13 @@ static enum split split_of_single(struct word word)
     return SPLIT_UNSAID;
 }
 
-/* May a word that says a split be written together with this one? */
+/* May this word and the name of a split be written as one word? */
 static bool is_attached(struct word word)
 {
     return (word.bytes > 2 && is_neutral(word)) || is_word(word, "x") || is_word(word, "y");
 }
 
-/* "testset", "trainimages"; "imgtrain", "xtrain", "ytest". */
+/* The split in a compound of two words: "testset", "trainimages"; "imgtrain", "xtrain", "ytest". */
 static enum split split_of_compound(struct word word)
 {
     for (size_t cut = 1; cut < word.bytes; cut++) {
@@ -86,20 +86,21 @@ static bool is_upper(char c)
     return c >= 'A' && c <= 'Z';
 }
 
-/* Letters of other scripts belong to words, so that no word is found within one. */
+/* All bytes of non-ASCII characters count as letters, so that the name of a split is not found inside a foreign
+ * word. */
 static bool is_letter(char c)
 {
     return is_lower(c) || is_upper(c) || (unsigned char)c >= 0x80;
 }
 
-/* Does a word end before text[i]? "testSet", "RGBTrain". */
+/* Does a new word begin at text[i], as in "testSet" and "RGBTrain"? */
 static bool changes_case(const char *text, size_t i, size_t bytes)
 {
     return is_upper(text[i]) &&
            (is_lower(text[i - 1]) || (is_upper(text[i - 1]) && i + 1 < bytes && is_lower(text[i + 1])));
 }
 
-/* Cut the next word off; its length is 0 at the end. */
+/* Split off the next word; its length is 0 at the end of the text. */
 static struct word next_word(const char **text, const char *end)
 {
     while (*text < end && !is_letter(**text))
@@ -113,7 +114,7 @@ static struct word next_word(const char **text, const char *end)
     return word;
 }
 
-/* "hold-out", "held_out" */
+/* Are the two words a spelling of hold-out ("hold-out", "held_out")? */
 static bool is_hold_out(struct word word, struct word next)
 {
     return (is_word(word, "hold") || is_word(word, "held")) && is_word(next, "out");
@@ -129,7 +130,8 @@ static void add_rest(struct split_name *name, struct word word)
     name->rest[used] = '\0';
 }
 
-/* A set for several uses: "train_val" is to train on, "train_test_split" holds all and is none. */
+/* Combine the names of two splits: "train_val" is for training; a name with both train and test, as "train_test_split",
+ * is no split. */
 static enum split add_split(enum split before, enum split split, bool *is_several)
 {
     if ((before == SPLIT_TRAIN && split == SPLIT_TEST) || (before == SPLIT_TEST && split == SPLIT_TRAIN))

@@ -1,5 +1,5 @@
-/* What a name says about the split of a data set: of a folder, an archive, a shard, a table, a value of a column. Names
- * are read as words, so "train2017", "seg_train", "Test Data" and "x_testset" say a split, and "trainers", "valley" and
+/* The split that a name indicates: the name of a folder, an archive, a shard or a table, or a value in a column. Names
+ * are read as words: "train2017", "seg_train", "Test Data" and "x_testset" indicate a split, "trainers", "valley" and
  * "testament" do not. */
 #ifndef PIPETRAIN_SPLIT_NAME_H
 #define PIPETRAIN_SPLIT_NAME_H
@@ -10,14 +10,14 @@
 enum split { SPLIT_UNSAID, SPLIT_TRAIN, SPLIT_VALIDATION, SPLIT_TEST, SPLIT_UNLABELLED };
 
 struct split_name {
-    enum split split;           /* of the last word that says one, but "train_val" trains and "train_test" is none */
-    bool is_whole;              /* the name says nothing else: "Test Data", but not "test strip" */
-    bool is_bare;               /* it is a single word without digits: "train", "testing" */
-    char rest[64];              /* the other words, in lower case: "seg"; cut if they are longer */
+    enum split split;           /* the last split named; "train_val" is SPLIT_TRAIN, "train_test" SPLIT_UNSAID */
+    bool is_whole;              /* the name has only the split and neutral words: "Test Data", but not "test strip" */
+    bool is_bare;               /* the name is a single word without digits: "train", "testing" */
+    char rest[64];              /* the other words, in lower case, truncated to fit: "seg" */
 };
 
 struct split_name split_name_read(const char *name, size_t bytes);
-/* "train", "validation", "test" or "unlabelled". */
+/* "train", "validation", "test", "unlabelled", or "" for SPLIT_UNSAID. */
 const char *split_text(enum split split);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reading a TensorProto. Called by decoders for every record of a set that has them; pure functions. */
+/* Reading a TensorProto. Called by decoders for every record of a data set whose images are TensorProtos; pure
+ * functions. */
 #include "formats/tensor_proto.h"
 
 #include "formats/protobuf.h"

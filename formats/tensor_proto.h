@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* tensorflow.DataType: those that images are stored as. */
+/* The values of tensorflow.DataType that are used for images. */
 enum tensor_type {
     TENSOR_FLOAT = 1, TENSOR_DOUBLE = 2, TENSOR_INT32 = 3, TENSOR_UINT8 = 4, TENSOR_INT16 = 5, TENSOR_STRING = 7,
     TENSOR_INT64 = 9, TENSOR_BOOL = 10, TENSOR_UINT16 = 17, TENSOR_HALF = 19, TENSOR_UINT32 = 22
@@ -16,14 +16,14 @@ enum tensor_type {
 #define TENSOR_RANK_MAX 8u
 
 struct tensor_proto {
-    uint32_t type;                      /* enum tensor_type, or another of TensorFlow's */
+    uint32_t type;                      /* enum tensor_type, or another value of tensorflow.DataType */
     uint32_t rank;
     int64_t sizes[TENSOR_RANK_MAX];
-    const uint8_t *content;             /* the values, little-endian, row-major; in the message */
-    size_t content_bytes;               /* 0 if the tensor is empty or stores its values in another field */
+    const uint8_t *content;             /* the values, little-endian, row-major; points into the message */
+    size_t content_bytes;               /* 0 if the tensor is empty or its values are in another field */
 };
 
-/* Whether all of the bytes are one TensorProto: with a type, a shape, and no unknown fields. */
+/* Parse a TensorProto. False unless all bytes are one message with a type and a shape and without unknown fields. */
 bool tensor_proto_read(const uint8_t *bytes, size_t byte_count, struct tensor_proto *tensor_out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Events: the fields of TensorFlow's Event, Summary and HParamsPluginData messages that are needed here. Called by the
- * observers of a run. */
+/* Encoding TensorBoard's events: the fields of the Event, Summary and HParamsPluginData messages that are used here.
+ * Called by the observers of a run. */
 #include "formats/tfevent.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 enum { END_STATUS = 1, END_TIME = 2 };
 enum { END_STATUS_SUCCESS = 1 };
 
-enum { WORTH_NUMBER = 2, WORTH_WORDS = 3, WORTH_FLAG = 4 };     /* of google.protobuf.Value */
+enum { WORTH_NUMBER = 2, WORTH_WORDS = 3, WORTH_FLAG = 4 };     /* fields of google.protobuf.Value */
 
 void tfevent_init(struct tfevent *event)
 {
@@ -104,7 +104,7 @@ void tfevent_histogram(struct tfevent *event, const char *tag, const struct tfev
     proto_close_message(proto);
 }
 
-/* The beginning of a tensor with one dimension, which stays open. */
+/* Begin a one-dimensional tensor with `size` elements and leave its message open. */
 static void open_tensor(struct proto *proto, uint64_t type, uint64_t size)
 {
     proto_open_message(proto, VALUE_TENSOR);
@@ -133,7 +133,7 @@ void tfevent_text(struct tfevent *event, const char *tag, const char *text)
     proto_close_message(proto);
 }
 
-/* A value whose content, a message of this number, stays open. */
+/* Begin a value of the hparams plugin and leave its content, the message with this field number, open. */
 static void open_session(struct tfevent *event, const char *tag, uint32_t content)
 {
     struct proto *const proto = &event->proto;
@@ -149,7 +149,7 @@ static void open_session(struct tfevent *event, const char *tag, uint32_t conten
 
 static void close_session(struct tfevent *event)
 {
-    for (int i = 0; i < 5; i++)         /* content's message, content, plugin, metadata, value */
+    for (int i = 0; i < 5; i++)         /* five messages: the one in content, content, plugin, metadata, value */
         proto_close_message(&event->proto);
 }
 
@@ -158,7 +158,7 @@ void tfevent_open_session(struct tfevent *event)
     open_session(event, "_hparams_/session_start_info", CONTENT_SESSION_BEGIN);
 }
 
-/* An entry, whose value stays open. */
+/* Begin a hyperparameter and leave the message of its value open. */
 static void open_entry(struct proto *proto, const char *name)
 {
     proto_open_message(proto, BEGIN_PARAMETER);

@@ -1,5 +1,5 @@
-/* The frame around each record. Called by the shard index, the readers and decoders of the
- * loader, and the converters; pure functions, any thread. */
+/* The frame of a TFRecord. Called by the shard index, the readers and decoders of the loader, and the converters; pure
+ * functions, any thread. */
 #include "formats/tfrecord.h"
 
 #include <string.h>

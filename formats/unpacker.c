@@ -1,4 +1,4 @@
-/* Decompressing shards: deflate by ISA-L, LZ4 by liblz4. Called wherever compressed shards are read; an unpacker is
+/* Decompressing shards: deflate by ISA-L, LZ4 by liblz4. Called wherever compressed shards are read. Each unpacker is
  * used by one thread at a time. */
 #include "formats/unpacker.h"
 
@@ -14,13 +14,13 @@ static bool is_gzip(const uint8_t *magic)
     return memcmp(magic, "\x1f\x8b\x08", 3) == 0;
 }
 
-/* Deflate in a window of 32 KiB, which every writer of TFRecords uses, and no dictionary. */
+/* Only deflate with a window of 32 KiB, which every writer of TFRecords uses, and without a preset dictionary. */
 static bool is_zlib(const uint8_t *magic)
 {
     return magic[0] == 0x78 && (magic[0] * 256u + magic[1]) % 31 == 0 && (magic[1] & 0x20) == 0;
 }
 
-/* A frame, or one to be skipped. */
+/* An LZ4 frame or a skippable frame. */
 static bool is_lz4(const uint8_t *magic)
 {
     return memcmp(magic, "\x04\x22\x4d\x18", 4) == 0 ||
@@ -66,7 +66,7 @@ const char *container_name(enum container container)
 
 /* ---- gzip and zlib ----
  *
- * Headers and trailers are read here, since ISA-L loses its place in a header that comes in two pieces. */
+ * Headers and trailers are parsed here, since ISA-L loses its position in a header that arrives in two pieces. */
 
 #define GZIP_HEADER_BYTES 10u
 #define GZIP_TRAILER_BYTES 8u
@@ -94,8 +94,8 @@ static uint32_t be32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* The function of each part returns true when the part is complete; false when it needs more input or room, or has set
- * `problem`. */
+/* The function of a part returns true when the part is complete. It returns false when it needs more input or output
+ * space, or when it has set `problem`. */
 
 static bool go_to(struct inflater *inflater, enum inflater_part part)
 {
@@ -117,7 +117,7 @@ static uint8_t take_byte(struct inflater *inflater, struct unpack_piece *piece)
     return *piece->in++;
 }
 
-/* Whether all bytes of a field have been read. */
+/* Collect the bytes of a field. True when all of them have been read. */
 static bool have_field(struct inflater *inflater, struct unpack_piece *piece, uint32_t bytes)
 {
     while (inflater->field_bytes < bytes && piece->in_bytes > 0)
@@ -173,7 +173,7 @@ static bool skip_extra(struct inflater *inflater, struct unpack_piece *piece)
     return inflater->skip_bytes == 0 && go_to(inflater, INFLATER_NAME);
 }
 
-/* A zero-terminated text, where the flag says that there is one. */
+/* Skip a zero-terminated text, if the flag says that the header has it. */
 static bool skip_text(struct inflater *inflater, struct unpack_piece *piece, uint32_t flag, enum inflater_part next)
 {
     if ((inflater->flags & flag) == 0)
@@ -210,7 +210,7 @@ static uint32_t trailer_bytes(const struct inflater *inflater)
     return inflater->is_gzip ? GZIP_TRAILER_BYTES : ZLIB_TRAILER_BYTES;
 }
 
-/* ISA-L has read up to 8 bytes ahead: the beginning of the trailer, and of what follows it. */
+/* ISA-L has read up to 8 bytes too many: they are the beginning of the trailer and, after it, of the next unit. */
 static bool end_body(struct inflater *inflater)
 {
     uint32_t ahead = (uint32_t)inflater->state.read_in_length / 8;
@@ -270,7 +270,7 @@ static bool (*const parts[INFLATER_PART_COUNT])(struct inflater *inflater, struc
     [INFLATER_TRAILER] = check_trailer,
 };
 
-/* Clears all of it: ISA-L keeps tables of the previous unit, and the output of damaged data would depend on them. */
+/* Clear the whole state: ISA-L keeps tables of the previous unit, on which the output of damaged data would depend. */
 static void inflater_begin(struct inflater *inflater, bool is_gzip)
 {
     memset(inflater, 0, sizeof(*inflater));
@@ -292,14 +292,14 @@ static enum unpack inflater_step(struct inflater *inflater, struct unpack_piece 
 
 #define LZ4_HEADER_BYTES_MIN 7u
 #define LZ4_SIZED_HEADER_BYTES 15u
-/* Codes of block sizes in a frame's header: 64 KiB, each four times the one before. */
+/* Codes of block sizes in a frame's header: code 4 is 64 KiB, and each further code is four times as large. */
 #define LZ4_CODE_MIN 4u
 #define LZ4_CODE_MAX 7u
 #define LZ4_BLOCK_MIN ((size_t)64 << 10)
-/* In addition to two blocks: their checksum, and history where they depend on each other. */
+/* Memory beyond two blocks: a block checksum and, for dependent blocks, the history. */
 #define LZ4_HISTORY_BYTES ((size_t)160 << 10)
 
-/* Headers of frames of 0 bytes for each block size, with dependent blocks, which need the most memory. */
+/* Headers of empty frames, one for each block size, with dependent blocks, which need the most memory. */
 static const uint8_t lz4_headers[][LZ4_SIZED_HEADER_BYTES] = {
     { 0x04, 0x22, 0x4d, 0x18, 0x48, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0x67 },
     { 0x04, 0x22, 0x4d, 0x18, 0x48, 0x50, 0, 0, 0, 0, 0, 0, 0, 0, 0x9a },
@@ -332,7 +332,8 @@ size_t unpacker_lz4_block_bytes(const uint8_t *head, size_t bytes)
     return block_bytes_of(code >= LZ4_CODE_MIN ? code : LZ4_CODE_MAX);
 }
 
-/* Let liblz4 read a header, which allocates, and sets the expected size of the content to 0. */
+/* Let liblz4 parse a header of an empty frame: it allocates the memory for this block size and sets the expected
+ * content size to 0. */
 static void show_header(struct unpacker *unpacker, uint32_t code)
 {
     uint8_t none;
@@ -365,8 +366,8 @@ static void begin_zlib(struct unpacker *unpacker)
     inflater_begin(&unpacker->inflater, false);
 }
 
-/* A reset alone would keep the size of a frame that was not read to its end, and check the next frame against it if
- * that has no size of its own. */
+/* LZ4F_resetDecompressionContext alone would keep the content size of a frame that was not read to its end. The next
+ * frame would be checked against that size if it has none itself. */
 static void begin_lz4(struct unpacker *unpacker)
 {
     show_header(unpacker, LZ4_CODE_MIN);
@@ -380,7 +381,7 @@ static enum unpack step_inflater(struct unpacker *unpacker, struct unpack_piece 
     return result;
 }
 
-/* Block by block, as long as there is input and room. */
+/* Decompress block by block, while there is input and output space. */
 static enum unpack step_lz4(struct unpacker *unpacker, struct unpack_piece *piece)
 {
     size_t taken, given;

@@ -1,6 +1,6 @@
-/* Compressed files of records: recognising them, and decompressing them piece by piece with memory that does not
- * depend on their content. A compressed file is one or more units, one after another, each independent of the
- * others: gzip members, zlib streams, LZ4 frames (skippable ones too, which hold nothing). */
+/* Compressed files of records: recognising and decompressing them, piece by piece, in memory that does not depend on
+ * their content. A compressed file is one or more independent units, one after another: gzip members, zlib streams or
+ * LZ4 frames (also skippable frames, which have no data). */
 #ifndef PIPETRAIN_UNPACKER_H
 #define PIPETRAIN_UNPACKER_H
 
@@ -12,19 +12,19 @@
 
 enum container { CONTAINER_PLAIN, CONTAINER_GZIP, CONTAINER_ZLIB, CONTAINER_LZ4, CONTAINER_COUNT };
 
-/* Bytes that container_find and container_may_begin look at. */
+/* Bytes that container_find and container_may_begin read. */
 #define CONTAINER_HEAD_BYTES 12u
 #define CONTAINER_MAGIC_BYTES 4u
 
-/* The container of a file that begins with these bytes. A valid header of a TFRecord is checked first, as the
- * lengths of some records look like other signatures; anything not recognised is plain. */
+/* The container of a file that begins with these bytes. A valid TFRecord header is checked first, because the lengths
+ * of some records look like the signatures of other containers. Anything not recognised is CONTAINER_PLAIN. */
 enum container container_find(const uint8_t *head, size_t bytes);
-/* Whether a unit of the container may begin with these bytes. */
+/* May a unit of the container begin with these bytes? */
 bool container_may_begin(enum container container, const uint8_t magic[CONTAINER_MAGIC_BYTES]);
-/* "gzip", ... */
+/* The name of a container: "gzip", ... */
 const char *container_name(enum container container);
 
-/* Input still to be read and room still to be filled: a step moves both on. */
+/* The unread input and the free output space; a step advances both. */
 struct unpack_piece {
     const uint8_t *in;
     size_t in_bytes;
@@ -33,7 +33,7 @@ struct unpack_piece {
 };
 
 enum unpack {
-    UNPACK_WAITS,               /* needs more input or more room */
+    UNPACK_WAITS,               /* needs more input or more output space */
     UNPACK_ENDED,               /* the unit is complete, and its checksum and size are right */
     UNPACK_DAMAGED
 };
@@ -50,28 +50,28 @@ enum inflater_part {
     INFLATER_PART_COUNT
 };
 
-/* One gzip member (RFC 1952) or zlib stream (RFC 1950) in the middle of decompression: everything between two
- * pieces, the window too, without pointers. A copy continues where the original was. 88 KB. */
+/* The complete state, without pointers, of decompressing one gzip member (RFC 1952) or zlib stream (RFC 1950), with the
+ * window. A copy of it continues where the original was. 88 KB. */
 struct inflater {
     struct inflate_state state;
     bool is_gzip;
     enum inflater_part part;
-    uint8_t flags;              /* of a gzip header */
-    uint8_t field[10];          /* of fixed length, the bytes read so far */
+    uint8_t flags;              /* from a gzip header */
+    uint8_t field[10];          /* the bytes read so far of a field of fixed length */
     uint32_t field_bytes;
-    uint32_t skip_bytes;        /* left of the extra field */
+    uint32_t skip_bytes;        /* remaining bytes of the extra field */
     uint32_t header_crc;
-    uint32_t given_bytes;       /* modulo 2^32, as a gzip trailer counts */
-    uint32_t unread_bytes;      /* at the end: how many of the last bytes read belong to the next unit */
-    const char *problem;        /* set when it is damaged */
+    uint32_t given_bytes;       /* bytes of output modulo 2^32, as in a gzip trailer */
+    uint32_t unread_bytes;      /* at the end: how many of the bytes read last belong to the next unit */
+    const char *problem;        /* set if the data is damaged */
 };
 
 struct unpacker {
-    enum container container;   /* of the unit */
-    struct inflater inflater;   /* of gzip and zlib */
+    enum container container;   /* of the current unit */
+    struct inflater inflater;   /* for gzip and zlib */
     LZ4F_dctx *lz4;
-    size_t lz4_wanted;          /* bytes of the next block: no more are offered to liblz4, so that a damaged block
-                                 * does not cost the good ones before it */
+    size_t lz4_wanted;          /* size of the next block: liblz4 gets no more bytes at once, so that the blocks before
+                                 * a damaged one are decompressed */
     const char *problem;        /* set when a unit is damaged */
 };
 
@@ -79,21 +79,21 @@ struct unpacker {
 int unpacker_init(struct unpacker *unpacker);
 /* Accepts a struct of zeros. */
 void unpacker_release(struct unpacker *unpacker);
-/* The block size of a file of LZ4 frames, from its first bytes. */
+/* The block size in the header of a file of LZ4 frames. */
 size_t unpacker_lz4_block_bytes(const uint8_t *head, size_t bytes);
-/* Allocate what LZ4 frames with blocks of this size need, so that no step allocates. */
+/* Allocate the memory for LZ4 frames with blocks of this size, so that steps do not allocate. */
 void unpacker_reserve_lz4(struct unpacker *unpacker, size_t block_bytes);
-/* Host memory of an unpacker with that reservation; block_bytes 0: without one. */
+/* Host memory of an unpacker that has reserved this block size; 0: without a reservation. */
 size_t unpacker_bytes(size_t block_bytes);
 
-/* Begin a unit, whatever came before. */
+/* Begin a new unit, in any state of the unpacker. */
 void unpacker_begin(struct unpacker *unpacker, enum container container);
-/* Decompress as far as input and room go; there must be room. */
+/* Decompress until input or output space is used up; there must be output space. */
 enum unpack unpacker_step(struct unpacker *unpacker, struct unpack_piece *piece);
-/* After a unit has ended: how many of the last bytes read belong to the next one. */
+/* After the end of a unit: how many of the bytes read last belong to the next unit. */
 size_t unpacker_unread(const struct unpacker *unpacker);
-/* The state from which a unit can be continued, to be copied; NULL for LZ4, which has none. And continuing from such a
- * copy. */
+/* The state from which a unit can be continued, to be copied (NULL for LZ4, which has no such state), and continuing
+ * from a copy of it. */
 const struct inflater *unpacker_save(const struct unpacker *unpacker);
 void unpacker_restore(struct unpacker *unpacker, enum container container, const struct inflater *saved);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "compute/net.h"
+#include "compute/team.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/stop.h"
@@ -332,6 +333,7 @@ static int begin(struct trained *trained)
     signals_set_callback(pipeline_request_stop, trained->pipeline, false);
     if (pipeline_allocate(trained->pipeline) != 0)
         return (int)stop_code(trained->stop);
+    team_size(1);               /* oneDNN, which stores them, would start another team beside the tower's */
     const int code = run_weights_write(trained->weights, trained->pipeline, &trained->plan);
     (void)malloc_trim(0);       /* room for the largest parameter, which nobody else needs */
     return code;

@@ -20,7 +20,8 @@ struct arena {
     uint32_t parameter_count;           /* of the net */
     struct arena_range *ranges;         /* by parameter index */
     size_t count;                       /* floats of the whole arena */
-    size_t updated;                     /* of these, the floats before the frozen parameters; all of the statistics */
+    size_t updated;                     /* floats before the frozen parameters, which updates change; all floats in the
+                                         * arena of statistics */
 };
 
 struct arenas { struct arena trained, statistics; };
@@ -33,8 +34,8 @@ const struct arena *arenas_of(const struct arenas *arenas, const struct net *net
 /* The length of the prefix of the gradient arena that is final once backward is done with all layers from the last to
  * `layer`. */
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer);
-/* Set is_end_out[layer] for every trained layer: whether it is the layer whose backward completes one of the `count`
- * ascending prefixes `ends`. */
+/* Set is_end_out[layer] of every trained layer to whether its backward completes one of the prefixes of the gradient
+ * arena that end at ends[0 .. count), ascending. */
 void arena_segment_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
                         bool *is_end_out);
 

@@ -22,8 +22,8 @@
 
 enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
 
-/* How the CPU computes 3 x 3 convolutions in fp32: by Winograd's algorithm, which multiplies less and rounds more
- * (doc/numerics.md), where a rule says that it is faster (auto), never (direct), or wherever it is implemented. */
+/* Where the CPU uses Winograd's algorithm for 3 x 3 convolutions in fp32: where a rule predicts that it is faster
+ * (auto), nowhere (direct), or wherever it is implemented. It multiplies less and rounds more (doc/numerics.md). */
 enum convolution { CONVOLUTION_AUTO, CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD };
 
 /* The precision of activations and of the inputs of matrix products. Weights, statistics, sums, loss and reductions are
@@ -69,7 +69,8 @@ struct mix;
 struct backend_input {
     const uint8_t *pixels;      /* count x NHWC */
     const int32_t *labels;      /* count, BATCH_NO_LABEL (-1) = no sample */
-    const struct mix *mixes;    /* count: how samples 2k and 2k + 1 are mixed (compute/mixing.h); NULL: not at all */
+    const struct mix *mixes;    /* count: how samples 2k and 2k + 1 are mixed (compute/mixing.h); NULL: no sample is
+                                 * mixed */
     uint64_t first_position;    /* position of sample 0 in its epoch: dropout is a function of (seed, layer, epoch,
                                  * position, element) */
     uint32_t epoch;
@@ -90,7 +91,7 @@ struct backend_result {
 struct step_counts {
     uint32_t kernels;           /* launches of pipetrain's kernels */
     uint32_t convolutions, products;    /* library calls, each of which launches one or a few kernels */
-    uint32_t copies;            /* on the device, and of the result */
+    uint32_t copies;            /* copies on the device, and of the result to the host */
     bool is_recorded;           /* all of this is launched as a few CUDA graphs */
     size_t value_bytes;         /* of values, gradients and what layers keep between forward and backward */
 };
@@ -103,8 +104,8 @@ struct backend_needs {
     size_t room;                /* host address space that libraries use temporarily */
 };
 
-/* The number of samples that fit into `there` bytes when `count` samples need `needs`: values grow with the samples,
- * the rest does not. */
+/* The number of samples that fit into `there` bytes, given that `count` samples need `needs`: only the values grow with
+ * the number of samples. */
 uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size_t there);
 
 /* The memory of the arenas; gradients is NULL when there are only plans for evaluation. */
@@ -124,19 +125,20 @@ const char *instructions_name(enum instructions set);       /* "AVX-512" */
 
 struct backend_ops {
     const char *name;           /* "reference", "onednn", "cuda" */
-    const struct library *libraries;    /* that it uses, NULL: none */
-    bool host_memory;           /* device memory is host memory, else that of a CUDA device */
+    const struct library *libraries;    /* libraries that the backend uses; NULL: none */
+    bool host_memory;           /* device memory is host memory; false: memory of a CUDA device */
     const char *device;         /* kind of devices: "cpu", "cuda", "null" */
     bool computes;              /* it trains; false: it only counts samples */
     bool keeps_plans;           /* it uses spec.plan_cache */
-    enum instructions (*instructions)(void);    /* the newest set its library uses on this CPU, NULL: unknown */
+    enum instructions (*instructions)(void);    /* the newest instruction set that its library uses on this CPU; NULL:
+                                                 * unknown */
     bool has_teams;             /* computes with an OpenMP team of spec.threads threads */
-    /* Does it support the layout, precision and convolution of the spec? 0, or with the reason -EINVAL (another setting
-     * is needed) or -ENODEV (another device is needed). Reads nothing else of the spec. */
+    /* Does the backend support the layout, precision and convolution of the spec? 0, or, with the reason in *reason,
+     * -EINVAL (another setting is needed) or -ENODEV (another device is needed). Reads nothing else of the spec. */
     int (*supports)(const struct backend_spec *spec, struct unsupported_reason *reason);
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
     /* Count the operations of a step of `count` samples of the spec's net in its precision, without a device. 0,
-     * -EOVERFLOW (logged: too many samples) or -ENOMEM. NULL: it queues nothing. */
+     * -EOVERFLOW (logged: too many samples) or -ENOMEM. NULL: the backend queues nothing. */
     int (*count_step)(const struct backend_spec *spec, uint32_t count, struct step_counts *counts_out);
     void (*close)(struct backend *backend);
     /* Set stored_counts[i] to the number of floats of parameter i in an arena. */
@@ -150,7 +152,7 @@ struct backend_ops {
     void (*needs)(const struct backend *backend, struct backend_needs *needs_out);
     /* Set the memory of the arenas (device memory), lent until close. */
     int (*bind)(struct backend *backend, const struct backend_memory *memory);
-    /* Allocate what `needs` said and prepare the first step. Call again after further plans. */
+    /* Allocate the memory that `needs` reported and prepare the first step. Call again after further plans. */
     int (*allocate)(struct backend *backend);
     /* Convert a parameter between its plain row-major form (host memory, parameter->count floats) and its stored range
      * in any arena (device memory). After bind. Both block; unpack allocates nothing, so that a run can always be
@@ -162,7 +164,7 @@ struct backend_ops {
     int (*plain)(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
     /* State that the backend carries from step to step in addition to the arenas (fp16: the loss scale): `carried`
      * returns it, *bytes_out bytes of device memory, which may be 0; `carry` sets it from host memory and blocks. Both
-     * NULL: none. */
+     * NULL: there is no such state. */
     const void *(*carried)(const struct backend *backend, size_t *bytes_out);
     int (*carry)(struct backend *backend, const void *carried);
 
@@ -172,9 +174,9 @@ struct backend_ops {
     /* Convert uint8 pixels to the net's input by its transform, and copy the labels, which are needed until the loss.
      * Afterwards the slot is not read any more. */
     int (*input)(struct plan *plan, const struct backend_input *input);
-    /* All layers; the loss layer computes the result and, in training, the gradient of the logits. */
+    /* Run all layers; the loss layer computes the result and, in training, the gradient of the logits. */
     int (*forward)(struct plan *plan);
-    /* Layers from the last to the first; calls layer_done(arg, layer) after each layer that has parameters. */
+    /* Run the layers from the last to the first; call layer_done(arg, layer) after each layer that has parameters. */
     int (*backward)(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
     /* Queue a copy of the result of the last forward to *result_out (pinned host memory). */
     int (*result)(struct plan *plan, struct backend_result *result_out);
@@ -186,12 +188,11 @@ struct backend_ops {
      * parameters is an end. NULL: it makes no difference. */
     int (*segment)(struct backend *backend, const bool *ends);
     /* With fp16, whose gradients may overflow, and with spec.skips_nonfinite: check every range of the reduced
-     * gradients before the single update of the whole arena. When a number was not finite that update only lowers
-     * the loss scale (fp16). NULL: there is no such precision, and device memory is host memory, where the tower
-     * checks. */
+     * gradients before the single update of the whole arena. If a number was not finite, that update only lowers the
+     * loss scale (fp16). NULL: the backend has no fp16 and computes in host memory, where the tower checks. */
     int (*check)(struct backend *backend, const float *gradients, size_t count);
-    /* Between checks and update: copy `kept` to floats[0 .. count) (device memory) when a gradient was not finite. NULL
-     * when check is. */
+    /* Between checks and update: copy `kept` to floats[0 .. count) (device memory) if a gradient was not finite. NULL
+     * if `check` is NULL. */
     int (*restore_if_nonfinite)(struct backend *backend, float *floats, const float *kept, size_t count);
 
     /* The operations below are queued on the compute stream; ranges are device memory. */
@@ -201,7 +202,7 @@ struct backend_ops {
     /* Update the ranges by the optimizer's rule. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                   const struct optimizer_range *ranges, uint32_t range_count);
-    /* Clamp gradients to [-limit, limit], times the loss scale where there is one. */
+    /* Clamp gradients to [-limit * scale, limit * scale]; scale is the loss scale, or 1 where there is none. */
     int (*clip_value)(struct backend *backend, float *gradients, size_t count, float limit);
     /* floats[i] *= factor, in any of the tower's arenas. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
@@ -211,13 +212,14 @@ struct backend_ops {
     /* floats[i] += share * (more[i] - keep * floats[i]): with share 1 and keep 0 a sum, with keep 1 a step of a moving
      * average. */
     int (*axpby)(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep);
-    /* Like axpby with keep 1 from `floats` to `average`, but nothing is done when the update before it was skipped
-     * on the device. NULL: no update is skipped there, use axpby. */
+    /* Like axpby with keep 1 from `floats` to `average`, but does nothing if the device skipped the preceding update.
+     * NULL: the device skips no updates; use axpby. */
     int (*ema_update)(struct backend *backend, float *average, const float *floats, size_t count, float share);
     /* Set *first_out (pinned host memory) to the index of the first of floats[0 .. count) that is not finite, or to
      * `count` or more when all are finite. NULL: the backend does not compute. */
     int (*find_nonfinite)(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
-    /* A reduction wrote weights [offset, offset + count): refresh the backend's copies of them. NULL: it has none. */
+    /* A reduction wrote weights [offset, offset + count): refresh the backend's copies of them. NULL: there are no
+     * copies. */
     int (*weights_changed)(struct backend *backend, size_t offset, size_t count);
 };
 

@@ -22,7 +22,7 @@ static bool has_layer(const struct net *net, enum layer_kind kind)
     return false;
 }
 
-/* cuDNN consists of several libraries, which are found one by one. */
+/* cuDNN consists of several libraries, which the loader finds one by one, so their versions may differ. */
 static int check_versions(const char *name)
 {
     if (cudnnGraphVersionCheck() == CUDNN_STATUS_SUCCESS && cudnnOpsVersionCheck() == CUDNN_STATUS_SUCCESS &&
@@ -40,7 +40,7 @@ static int open_cudnn(struct backend *backend)
     return rc == 0 ? CUDNN_CALL(backend->name, cudnnSetStream(backend->cudnn, backend->stream)) : rc;
 }
 
-/* Then the loss scale only records skipped steps. */
+/* Is the factor of the loss scale always 1? The loss scale then only records skipped steps. */
 static bool scale_is_fixed(const struct backend *backend)
 {
     return backend->spec.precision != PRECISION_FP16;
@@ -318,7 +318,7 @@ static int cuda_backend_find_nonfinite(struct backend *backend, const float *flo
                                                   COPY_FROM_DEVICE);
 }
 
-/* 16-bit types: updates the shadow. */
+/* With 16-bit types: updates the shadow. */
 static int cuda_backend_weights_changed(struct backend *backend, size_t offset, size_t count)
 {
     if (backend->shadow == NULL)

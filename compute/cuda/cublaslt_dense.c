@@ -34,8 +34,8 @@ struct dense_plan {
     struct dense_shape shape;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, d;
-    cublasLtEpilogue_t epilogue;        /* what the product computes */
-    bool fused;                         /* no more is wanted; else finish_run does the rest */
+    cublasLtEpilogue_t epilogue;        /* operations fused into the product */
+    bool fused;                         /* the product computes the whole result; false: finish_run computes the rest */
     cublasLtMatmulAlgo_t algorithm;
     int32_t algorithm_id;
     size_t product_workspace, workspace;
@@ -178,8 +178,8 @@ static int set_bias(struct dense_plan *const plan, const void *const bias)
     return SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 }
 
-/* The heuristics use the bias' address for its alignment only. Its type must be set: the default is that of the
- * result. */
+/* The heuristics use only the alignment of the bias' address. The type of the bias must be set, because its default is
+ * the type of the result. */
 static int set_epilogue(struct dense_plan *const plan, cublasLtEpilogue_t wanted)
 {
     const bool has_bias = epilogue_has_bias(wanted);
@@ -210,8 +210,8 @@ static int set_alignments(const struct dense_plan *const plan, cublasLtMatmulPre
     return rc;
 }
 
-/* Allows split-K only with a separate reduction in fp32: not in the output, where the order is not fixed, and not in
- * 16 bits. */
+/* Allows split-K only with a separate reduction in fp32. A reduction inside the output has no fixed order, and one in
+ * 16 bits rounds the partial sums. */
 static int set_preferences(const struct dense_plan *const plan, cublasLtMatmulPreference_t preference,
                            size_t workspace_max)
 {
@@ -374,7 +374,7 @@ static int product_run(struct dense_plan *const plan, cudaStream_t stream, const
                    d, plan->d, &plan->algorithm, operands->workspace, plan->product_workspace, stream);
 }
 
-/* Does what the epilogue did not. */
+/* Runs kernels of ours for the bias, the ReLU or the bias gradient that the epilogue did not compute. */
 static int finish_run(const struct dense_plan *const plan, cudaStream_t stream,
                       const struct dense_operands *const operands)
 {

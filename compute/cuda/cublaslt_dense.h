@@ -61,9 +61,9 @@ struct dense_plan;
 int dense_library_open(struct dense_library **library_out, const char *name);
 void dense_library_close(struct dense_library *library);
 
-/* Takes the first algorithm of the heuristics that is as exact as the precision demands and reproducible. The
- * product uses at most workspace_max bytes besides its operands. When cuBLASLt has no such algorithm with the
- * epilogue, the product is planned without it and our kernels follow; then 16-bit outputs are rounded once more. The
+/* Chooses the heuristics' first algorithm that is reproducible and as exact as the precision demands. The product uses
+ * at most workspace_max bytes in addition to its operands. If cuBLASLt has no such algorithm with the epilogue, the
+ * product is planned without the epilogue and kernels of ours follow; 16-bit outputs are then rounded twice. The
  * library is lent. 0 or a negative errno (logged). */
 int dense_plan_open(struct dense_plan **plan_out, struct dense_library *library, const struct dense_shape *shape,
                     size_t workspace_max);
@@ -72,8 +72,8 @@ size_t dense_plan_workspace(const struct dense_plan *plan);
 /* For people: "algorithm 66, 4.0 MiB workspace, bias and relu fused". */
 void dense_plan_describe(const struct dense_plan *plan, char *text, size_t text_size);
 /* Queues the product on `stream`. Forward reads in, weight, bias and writes out; the data gradient reads out, weight
- * and writes in; the weight gradient reads out, in and writes weight_gradient, bias_gradient. The others are NULL.
- * All are 16-byte aligned. Allocates nothing; may be captured after it has run once, because the library loads a
+ * and writes in; the weight gradient reads out, in and writes weight_gradient, bias_gradient. The other pointers are
+ * NULL. All are 16-byte aligned. Allocates nothing; may be captured after it has run once, because the library loads a
  * kernel at first use. */
 struct dense_operands {
     void *in, *out;

@@ -1,5 +1,5 @@
-/* The work of a training step on a GPU, counted from the fused network without a device: for every function of a
- * layer that queues work, a function here counts it. test_cuda_launches compares both for every model. */
+/* Counts the operations of a training step on a GPU from the fused network, without a device: for every function of a
+ * layer that queues work there is a function here that counts it. test_cuda_launches compares both for every model. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static void count_dropout(const struct counter *counter, uint32_t head)
                                value_buffer(counter, plan_output(base, head));
 }
 
-/* Statistics of chunks, unless all columns are known; of all rows; the normalised values. */
+/* The kernels: statistics of chunks, unless those of all columns are known; statistics of all rows; normalisation. */
 static void count_norm(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
@@ -76,7 +76,7 @@ static void count_forward(const struct counter *counter, uint32_t head)
 
 /* ---- backward ---- */
 
-/* The ReLU's mask and the bias gradient: its chunks and their sum. */
+/* With a bias there are two kernels: the ReLU's mask with the bias gradient of chunks, and the sum of the chunks. */
 static void count_bias(const struct counter *counter, uint32_t head)
 {
     if (layer_has(layer_of(counter, head), PARAMETER_BIAS))
@@ -85,7 +85,7 @@ static void count_bias(const struct counter *counter, uint32_t head)
         counter->counts->kernels += has(counter, head, LAYER_RELU);
 }
 
-/* 16-bit weight gradients are widened; images with uneven padding are padded first. */
+/* Also counts the conversion of 16-bit weight gradients to fp32 and the padding of images with uneven padding. */
 static void count_weights(const struct counter *counter, uint32_t head)
 {
     const struct layer *const layer = layer_of(counter, head);
@@ -114,7 +114,8 @@ static void count_parameters(const struct counter *counter, uint32_t head)
     }
 }
 
-/* An input that the result grew out of has its gradient in place. */
+/* If the result shares the buffer of its first input (value_use.grows), the gradient of that input is already in
+ * place. */
 static void count_concat(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
@@ -131,7 +132,7 @@ static void count_inputs(const struct counter *counter, uint32_t head)
     case LAYER_DENSE: counts->products++; return;
     case LAYER_CONCAT: count_concat(counter, head); return;
     case LAYER_LOCAL_RESPONSE_NORM: counts->kernels += 2; return;
-    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: return;         /* written in forward */
+    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: return;         /* forward has computed the gradient */
     case LAYER_DROPOUT:
         counts->kernels++;
         count_pass(counter, head, 0);

@@ -1,6 +1,6 @@
 /* The layer table of the CUDA backend, and the layers that are kernels of ours: ReLU, dropout, additions, pools, and
- * those that move channels or look at neighbouring ones. ReLU and dropout work in place where no other layer reads the
- * value; dropout zeroes values only where the gradient it passes back is 0, too. */
+ * layers that rearrange channels or combine neighbouring ones. ReLU and dropout work in place where no other layer
+ * reads the value; dropout zeroes values only where the gradient it passes back is 0, too. */
 #include "compute/cuda/cuda_plan.h"
 
 #include <errno.h>
@@ -246,7 +246,7 @@ static const struct layer_ops pad_channels_ops = {
     .backward_inputs = pad_channels_backward,
 };
 
-/* ---- concat: the result may grow out of the first input in place ---- */
+/* ---- concat: the result may share the buffer of the first input ---- */
 
 static void concat_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
@@ -257,7 +257,7 @@ static void concat_use(const struct plan *plan, uint32_t head, struct value_use 
     };
 }
 
-/* The first input that is copied. */
+/* The index of the first input to copy: 1 if the result shares the buffer of input 0, else 0. */
 static uint32_t first_copied(const struct plan *plan, uint32_t head)
 {
     return value_memory_grows(&plan->base.values, head) ? 1 : 0;
@@ -281,7 +281,7 @@ static int concat_forward(struct plan *plan, uint32_t head)
     return LAYER_KERNEL(plan, kernel_concat, &concat, out_value(plan, head));
 }
 
-/* Backward, an input's gradient is a pad_channels backward: the other channels are its padding. */
+/* The gradient of an input is that of pad_channels, with the channels of other inputs in place of the padding. */
 static struct pad_shape concat_shape_of(const struct plan *plan, uint32_t head, uint32_t k, uint32_t before)
 {
     const uint32_t in = plan_input(&plan->base, head, k), out = plan_output(&plan->base, head);

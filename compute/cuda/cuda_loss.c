@@ -63,7 +63,7 @@ static float value_to_float(enum value_type type, const void *values, size_t ind
     return number;
 }
 
-/* Converts values [begin, begin + count) of the padded rows; the bounce buffer starts with the first of them. */
+/* Converts values [begin, begin + count) of the padded rows; the bounce buffer starts with value `begin`. */
 static void convert_logits(const struct plan *plan, size_t stored, size_t begin, size_t count, float *logits_out)
 {
     const struct backend *const backend = plan->base.backend;

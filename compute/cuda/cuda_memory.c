@@ -1,6 +1,6 @@
-/* The memory of plans: how much they need, its allocation, and one run of each plan in it, so that libraries load
- * what they load at first use before the first step. All plans share one pool of values and one workspace, as only
- * one runs at a time. */
+/* The memory of plans: how much they need, its allocation, and one run of each plan in it, so that libraries load their
+ * kernels before the first step. All plans share one pool of values and one workspace, because only one plan runs at a
+ * time. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -71,7 +71,8 @@ static uint32_t largest_count(const struct backend *backend)
     return count;
 }
 
-/* Towers that share the device may not have allocated theirs yet: each is offered an equal share. */
+/* Other towers on the device may not have allocated their memory yet, so the hint assumes an equal share for each
+ * tower. */
 static void report_shortage(const struct backend *backend, const struct backend_needs *needs, size_t available)
 {
     const struct backend_needs most = {
@@ -108,8 +109,8 @@ static int check_memory(const struct backend *backend, const struct backend_need
 
 /* ---- allocating ---- */
 
-/* Frees before it allocates: the contents are not needed, and both may not fit. The caller has waited for the steps
- * that used the memory. */
+/* Frees the old memory before it allocates the new, because the contents are not needed and both might not fit. The
+ * caller has waited for the steps that used the memory. */
 static int resize(struct backend *backend, size_t bytes, void **memory, size_t *bytes_of)
 {
     struct device *const device = backend->spec.device;
@@ -170,7 +171,7 @@ static int grow_memory(struct backend *backend)
 
 /* ---- the first run ---- */
 
-/* Stands in for a slot and for the statistics during the run. */
+/* Temporary memory that replaces a slot and the statistics in the first run. */
 struct warm_run {
     uint8_t *pixels;
     int32_t *label;
@@ -204,7 +205,7 @@ static int clear_gradients(struct backend *backend)
                                                     backend->arenas->trained.count * sizeof(float), backend->stream));
 }
 
-/* The first sample is converted; the others are zero, as is all memory. */
+/* Only the first sample is converted from pixels; the values of the others are zero, as all memory is. */
 static int queue_run(struct plan *plan, const struct warm_run *warm_run)
 {
     struct backend *const backend = plan->base.backend;
@@ -221,7 +222,7 @@ static int queue_run(struct plan *plan, const struct warm_run *warm_run)
     return rc;
 }
 
-/* Changes nothing that outlives it. */
+/* Runs the plan once, on temporary pixels, labels and statistics; clears the gradients afterwards. */
 static int run_once(struct plan *plan)
 {
     struct backend *const backend = plan->base.backend;
@@ -257,9 +258,9 @@ int cuda_memory_allocate(struct backend *backend)
 
 #define SAMPLE_WORDS 32768u
 
-/* A GPU is faster with zeros, which need less power, and not every engine gains the same. So plans are timed on words
- * that are small numbers of either sign with random digits in every type: 0.5 to 1 as fp16, 3e-5 to 8e-3 as bf16 and
- * fp32. */
+/* GPUs compute faster with zeros, which need less power, and engines differ in how much faster. So plans are timed on
+ * 16-bit words that are small numbers of either sign with random digits in every type: 0.5 to 1 as fp16, 3e-5 to 8e-3
+ * as bf16 and fp32. */
 static void draw_numbers(uint16_t words[SAMPLE_WORDS])
 {
     const struct random_key key = random_key(0, RANDOM_DRAW, 0);
@@ -271,7 +272,7 @@ static void draw_numbers(uint16_t words[SAMPLE_WORDS])
     }
 }
 
-/* The numbers, again and again. */
+/* Fills the scratch memory with copies of the numbers. */
 static int fill_scratch(struct backend *backend, char *scratch, size_t bytes)
 {
     const size_t drawn = SAMPLE_WORDS * sizeof(uint16_t);
@@ -302,7 +303,8 @@ static int allocate_scratch(struct plan *plan, size_t scratch)
     return rc;
 }
 
-/* If it does not fit, the heuristics choose: the plan may need less. */
+/* If the scratch memory does not fit, nothing is measured and the heuristics choose, because the plan itself may need
+ * less memory. */
 static int open_scratch(struct plan *plan)
 {
     const struct backend *const backend = plan->base.backend;
@@ -318,7 +320,8 @@ static int open_scratch(struct plan *plan)
     return 0;
 }
 
-/* The shapes before have left their results where this one has its inputs. */
+/* Fills the scratch memory for every shape, because results of earlier shapes are stored where this one has its
+ * inputs. */
 int cuda_measuring_begin(struct plan *plan, const struct conv_shape *shape)
 {
     struct backend *const backend = plan->base.backend;

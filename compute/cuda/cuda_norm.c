@@ -1,18 +1,18 @@
-/* Batch normalisation by kernels of ours: alone, with a ReLU, or with an addition and a ReLU. Its statistics are
- * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are not
- * computed again: in a densely connected block only the new channels are. The ReLU's mask is recomputed in backward,
- * but after an addition forward stores it as bits. */
+/* Batch normalisation by kernels of ours: alone, with a ReLU, or with an addition and a ReLU. Its statistics are kept
+ * from forward until backward. Statistics that an earlier normalisation of the same values has computed are reused: in
+ * a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in backward, but
+ * after an addition forward stores it as bits. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 
 struct norm {
-    uint32_t statistics;        /* buffers */
+    uint32_t statistics;        /* buffer */
     /* Training: */
     uint32_t before;            /* an earlier normalisation of the same value or its first channels, or NET_INPUT */
-    uint32_t known;             /* columns whose statistics it has computed */
-    uint32_t chunks;            /* partial statistics; BUFFER_NONE: all columns are known */
-    uint32_t gradient_chunks, means;
-    uint32_t mask;              /* the ReLU's mask after an addition; BUFFER_NONE: none */
+    uint32_t known;             /* columns whose statistics `before` has computed */
+    uint32_t chunks;            /* buffer: partial statistics; BUFFER_NONE: all columns are known */
+    uint32_t gradient_chunks, means;    /* buffers */
+    uint32_t mask;              /* buffer: the ReLU's mask after an addition; BUFFER_NONE: none */
 };
 
 static void norm_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
@@ -31,7 +31,7 @@ static uint32_t columns_of(const struct plan *plan, uint32_t head)
     return value_stored(plan, plan_output(&plan->base, head));
 }
 
-/* Whole groups of eight: a group with new channels is measured again. */
+/* Rounded down to groups of eight columns: the statistics of a group that contains new channels are computed again. */
 static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before)
 {
     const uint32_t known = plan_layer(plan, before)->in.channels;
@@ -129,7 +129,7 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
                         parameter_gradient(plan, head, PARAMETER_BETA));
 }
 
-/* After an addition the gradient is masked already, and the other input gets the same. */
+/* After an addition the gradient is masked already, and the gradient of the other input is equal to it. */
 static int norm_backward_inputs(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];

@@ -52,7 +52,7 @@ float *parameter_statistic(const struct plan *plan, uint32_t layer, enum paramet
     return parameter_in(plan, plan->base.backend->memory.statistics, layer, kind);
 }
 
-/* ---- for plan_base ---- */
+/* ---- functions for plan_base ---- */
 
 /* 0 when there are too many numbers: cuDNN's engines and our kernels count the numbers of all samples in 31 bits. */
 static size_t value_size(const struct plan *plan, uint32_t value)

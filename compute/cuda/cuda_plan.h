@@ -1,10 +1,10 @@
 /* Shared by the files of the CUDA backend, private to them: the backend object, plans, and the layout of values.
  *
  * Values are stored as [sample][height][width][stored channels] of the precision's value type. Padding channels are
- * zero: every kernel and library call writes all stored channels, from weights and biases whose padding is zero. The
- * exception are values that are stored in the first channels of a wider one (compute/plan/values.h): they have its
- * rows, and in backward the next channels in place of their padding. Readers get zeros out of those, because the
- * parameters and the gradients of their results are zero there. */
+ * zero: every kernel and library call writes all stored channels, from weights and biases whose padding is zero. Values
+ * that are stored in the first channels of a wider value (compute/plan/values.h) are the exception: their pixels are as
+ * far apart as its pixels, and in backward its next channels are in place of their padding. Readers multiply those
+ * channels by zeros, because the parameters and the gradients of their results are zero there. */
 #ifndef PIPETRAIN_CUDA_PLAN_H
 #define PIPETRAIN_CUDA_PLAN_H
 
@@ -16,7 +16,7 @@
 #include "compute/cuda/cudnn_conv.h"
 #include "compute/cuda/kernels.h"
 
-/* A convolution of the backend's plans. Layers run plans that share this one. */
+/* A convolution that the backend's plans contain. The plans of layers share the engine of `plan`. */
 struct conv_entry {
     struct conv_shape shape;
     struct conv_plan *plan;
@@ -36,7 +36,7 @@ struct backend {
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent, NULLs until bind */
     void *shadow;                       /* 16-bit types: a copy of all weights in that type */
-    struct loss_scale *scale;           /* fp16, or steps may be skipped: device memory; else NULL */
+    struct loss_scale *scale;           /* device memory; NULL unless the type is fp16 or steps may be skipped */
     void *workspace;                    /* memory of library calls: only one runs at a time */
     size_t pool_bytes, workspace_bytes, shadow_bytes;
     struct conv_entry *convs;           /* equal convolutions are planned once */
@@ -57,7 +57,7 @@ struct plan {
     struct plan *next;
     uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values, struct
                                          * backend_result */
-    size_t workspace_bytes;             /* needed */
+    size_t workspace_bytes;             /* bytes that this plan needs */
     bool has_loss;                      /* a loss is planned: further ones add to its result */
     bool is_ready;                      /* has run once since its memory was allocated */
     struct conv_planner planner;        /* used while the plan is made */
@@ -86,7 +86,7 @@ static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {
     return channels_stored(plan_shape(&plan->base, value).channels);
 }
-/* Numbers from pixel to pixel. */
+/* The distance between adjacent pixels, in numbers. */
 static inline uint32_t value_stride(const struct plan *plan, uint32_t value)
 {
     return value_stored(plan, plan->base.values.values[value].widest);
@@ -96,7 +96,7 @@ static inline size_t value_pixels(const struct plan *plan, uint32_t value)
     const struct shape shape = plan_shape(&plan->base, value);
     return (size_t)shape.height * shape.width;
 }
-/* With padding: numbers of one sample and of all samples; and pixels of all samples. */
+/* The numbers, with padding, of one sample and of all samples; and the pixels of all samples. */
 static inline size_t value_count(const struct plan *plan, uint32_t value)
 {
     return value_pixels(plan, value) * value_stored(plan, value);
@@ -110,11 +110,11 @@ static inline size_t value_rows(const struct plan *plan, uint32_t value)
     return plan->base.count * value_pixels(plan, value);
 }
 
-/* Copies or adds the gradient at `from` to where that of input k goes. */
+/* Copies or adds the gradient at `from` to the gradient of input k. */
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from);
 
-/* Address of a parameter of a layer, NULL when it has none of the kind: as fp32; as products read it (16-bit types:
- * in the shadow); its gradient; and a statistic. */
+/* Addresses of a layer's parameter, NULL when the layer has none of the kind: the fp32 weights; the weights in the
+ * value type (with 16-bit types in the shadow); the gradient; a running statistic. */
 const float *parameter_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 const void *parameter_value(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 float *parameter_gradient(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
@@ -155,11 +155,11 @@ int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *in
 int cuda_store_write(struct backend *backend, void *to, const void *from, size_t bytes);
 /* Waits for all queued work. 0, -ECANCELED or a negative errno. */
 int cuda_store_wait(struct backend *backend);
-/* Bytes of the pinned memory for such copies. */
+/* Bytes of the pinned memory that blocking copies go through. */
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
-/* Allocates, at the first call, memory for measuring convolutions while a plan is made, if the spec asks for that and
- * the device has it, and fills it with numbers for one of this shape. 0 or a negative errno. */
+/* Prepares the measurement of convolutions of this shape while a plan is made, if the spec asks for it: allocates the
+ * memory at the first call, if the device has enough, and fills it with numbers. 0 or a negative errno. */
 int cuda_measuring_begin(struct plan *plan, const struct conv_shape *shape);
 void cuda_measuring_end(struct plan *plan);
 
@@ -167,8 +167,8 @@ void cuda_measuring_end(struct plan *plan);
 int cuda_segments_open(struct plan *plan);
 void cuda_segments_close(struct plan *plan);
 
-/* Convolutions and dense layers (cuda_weighted.c), and a line about one. cuda_conv2d_scratch: bytes that measuring
- * convolutions reads and writes. */
+/* Convolutions and dense layers (cuda_weighted.c), and a text about one of them. cuda_conv2d_scratch: bytes that
+ * measuring convolutions reads and writes. */
 extern const struct layer_ops cuda_weighted_ops;
 void cuda_weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 size_t cuda_conv2d_scratch(const struct plan *plan);
@@ -178,7 +178,7 @@ extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
 
 /* This backend's part of plan_base (cuda_plan.c). */
 extern const struct plan_ops cuda_plan_ops;
-/* All layers by kind (cuda_layers.c), and a line for people about one of a plan. */
+/* All layers by kind (cuda_layers.c), and a text for people about one layer of a plan. */
 extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];
 void cuda_layer_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 

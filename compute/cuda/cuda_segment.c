@@ -32,8 +32,8 @@ static int recording_check(cudaError_t status, const char *call, struct recordin
 
 #define RECORDING_CALL(call, error) recording_check(HEARTBEAT_CALL(#call, call), #call, error)
 
-/* From begin to end the stream records what is queued instead of running it. Thread-local: calls of other threads
- * are not affected. */
+/* Between begin and end of the capture the stream records work instead of running it. The capture mode is thread-local,
+ * so calls of other threads are not affected. */
 static int capture(cudaStream_t stream, int (*queue)(void *arg), void *arg, cudaGraph_t *graph_out,
                    struct recording_error *error)
 {
@@ -60,8 +60,8 @@ static void recording_close(cudaGraphExec_t recording)
         cudaGraphExecDestroy(recording);
 }
 
-/* Records what queue(arg) queues on `stream`, without running it. 0, or a negative errno with the cause in *error; when
- * queue failed, what it returned. */
+/* Records the work that queue(arg) queues on `stream`, without running it. 0, or a negative errno with the cause in
+ * *error; if queue failed, its return value. */
 static int recording_open(cudaGraphExec_t *recording_out, cudaStream_t stream, int (*queue)(void *arg), void *arg,
                           struct recording_error *error)
 {
@@ -189,10 +189,10 @@ void cuda_segments_close(struct plan *plan)
 
 /* ---- recording ---- */
 
-/* Multiply-accumulates of a forward pass. Smaller steps take longer to queue call by call than to compute. */
+/* Steps with fewer multiply-accumulates in forward take longer to queue call by call than to compute. */
 #define SMALL_STEP_MACS 1e11
-/* Three steps are queued ahead and a stream holds about a thousand calls; further calls block in the driver. A layer
- * takes three or four. */
+/* A stream holds about a thousand calls; further calls block in the driver. Three steps are queued ahead, with three or
+ * four calls per layer. */
 #define MANY_LAYERS 80u
 
 bool cuda_plan_is_recorded(const struct plan *plan)

@@ -1,9 +1,9 @@
-/* The layout of parameters in the arenas of the CUDA backend, and copies in and out. Blocks; not used in the steady
- * state.
+/* The layout of parameters in the arenas of the CUDA backend, and copies in and out. Copies block; a training step
+ * makes none.
  *
- * A weight is stored as [outputs][pixels][channels], outputs and channels padded: pixels are those of the kernel of
- * a convolution (K,R,S,C), or those of the image that a dense layer reads, whose channels are innermost. The plain
- * form is [outputs][channels][pixels]. A parameter with one number per channel is one output of one pixel. */
+ * A weight is stored as [outputs][pixels][channels], outputs and channels padded: pixels are those of the kernel of a
+ * convolution (K,R,S,C), or those of the image that a dense layer reads, whose channels are innermost. The plain form
+ * is [outputs][channels][pixels]. A parameter with one number per channel is one output of one pixel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,8 @@ static size_t chunk_of(size_t left)
     return left < BOUNCE_BYTES ? left : BOUNCE_BYTES;
 }
 
-/* Through pinned memory: a copy of pageable memory would wait inside the driver, where a cancel does not end it. */
+/* Copies through pinned memory, because a copy from pageable memory would wait in the driver, where a cancellation
+ * cannot end it. */
 int cuda_store_write(struct backend *backend, void *to, const void *from, size_t bytes)
 {
     const struct device_ops *const ops = backend->spec.device->ops;

@@ -17,7 +17,7 @@ struct weighted {
     struct dense_plan *products[PRODUCT_PASS_COUNT];    /* dense; NULL: not needed */
     uint32_t partials;          /* buffer; BUFFER_NONE: no bias, or the product computes its gradient */
     uint32_t weight_gradient;   /* buffer; BUFFER_NONE: the arena's range itself */
-    uint32_t weight, bias;      /* buffers: folded; BUFFER_NONE: the layer's own */
+    uint32_t weight, bias;      /* buffers of the folded weights and bias; BUFFER_NONE: the layer's own are used */
 };
 
 static const char *const pass_names[PRODUCT_PASS_COUNT] = {
@@ -40,7 +40,8 @@ static bool pass_is_needed(const struct plan *plan, uint32_t index, enum product
            (pass == DGRAD && plan_has_inputs(&plan->base, index));
 }
 
-/* Of a dense layer, the product computes the bias gradient, unless the ReLU's mask must be applied first. */
+/* Does a kernel of ours sum the bias gradient? The product of a dense layer does it, unless the ReLU's mask must be
+ * applied first. */
 static bool sums_bias(const struct plan *plan, uint32_t index)
 {
     return has_bias(plan, index) && (is_conv(plan, index) || plan_has_relu(plan, index));
@@ -119,8 +120,8 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     return rc;
 }
 
-/* A layer's own plan for the shape, because a plan caches the layer's pointers. It shares the engine of an equal
- * convolution of the backend, which is planned when it is the first of its shape. */
+/* Opens a plan of the layer's own, because a plan caches the layer's pointers. It shares the engine of the backend's
+ * convolution of this shape, which is planned first if there is none yet. */
 static int open_conv(struct plan *plan, const struct conv_shape *shape, struct conv_plan **conv_out)
 {
     struct conv_plan *conv = find_conv(plan->base.backend, shape);
@@ -327,7 +328,7 @@ static int weighted_forward(struct plan *plan, uint32_t index)
         .bias = parameter_value(plan, index, PARAMETER_BIAS) });
 }
 
-/* Masks the gradient by the ReLU and sums the bias gradient, as far as the group has them. */
+/* Masks the gradient by the ReLU and sums the bias gradient, if the group has them. */
 static int begin_backward(struct plan *plan, uint32_t index)
 {
     const struct weighted *const state = plan->base.states[index];

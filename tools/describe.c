@@ -1,4 +1,4 @@
-/* Tables about models. */
+/* The output of --describe: the list of models, and the layers, counts and recipe of one model. */
 #include "tools/describe.h"
 
 #include <errno.h>
@@ -24,9 +24,9 @@ static int wider(int width, const char *text)
     return length > width ? length : width;
 }
 
-/* ---- the list ---- */
+/* ---- the list of models ---- */
 
-/* A name, and beside it a text that is wrapped in its column. */
+/* Print a name and, beside it, a text that is wrapped in its own column. */
 static void print_beside(const char *name, int width, const char *text, FILE *out)
 {
     const size_t room = COLUMNS - (size_t)width - 2;
@@ -47,7 +47,7 @@ static bool is_alike(const struct model *a, const struct model *b)
            a->input.width == b->input.width && a->classes == b->classes;
 }
 
-/* Is it the first model with these images and classes? */
+/* Is it the first model in the table with this image size and number of classes? */
 static bool is_first(const struct model *model)
 {
     for (const struct model *before = model_table; before != model; before++)
@@ -87,9 +87,9 @@ void describe_models(FILE *out)
     fprintf(out, "\ndata.classes sets another number of classes; --describe=MODEL shows the layers\n");
 }
 
-/* ---- one of them ---- */
+/* ---- one model ---- */
 
-/* Trained parameters. */
+/* The number of trained parameters of a layer. */
 static uint64_t layer_parameters(const struct net *net, uint32_t layer)
 {
     uint64_t count = 0;
@@ -116,7 +116,7 @@ static void describe_window(const struct layer *layer, char *text, size_t text_s
         snprintf(rest, room, " pad %u,%u,%u,%u", sides[0], sides[1], sides[2], sides[3]);
 }
 
-/* Its kind and attributes. */
+/* The kind of the layer and its attributes. */
 static void describe_what(const struct layer *layer, char *text, size_t text_size)
 {
     const int used = snprintf(text, text_size, "%s", layer_kind_name(layer->kind));
@@ -138,7 +138,7 @@ static void describe_shape(struct shape shape, char *text, size_t text_size)
         snprintf(text, text_size, "%ux%ux%u", shape.channels, shape.height, shape.width);
 }
 
-/* One row of the table, and the widths of its columns. A 0 is left empty. */
+/* A row of the table, and the widths of the columns. A number that is 0 is printed as an empty cell. */
 struct row {
     const char *name;
     char what[64], shape[40], parameters[32], macs[32];
@@ -171,7 +171,7 @@ static void widen(struct widths *widths, const struct row *row)
     widths->macs = wider(widths->macs, row->macs);
 }
 
-/* Columns are as wide as their contents; names get what is left of the line. */
+/* Columns are as wide as their contents; the column of names gets the rest of the line. */
 static struct widths find_widths(const struct net *net)
 {
     struct widths widths = { 0 };
@@ -207,7 +207,7 @@ static const char *input_name(const struct net *net, uint32_t input)
     return input == NET_INPUT ? "the image" : net->layers[input].name;
 }
 
-/* Its inputs, on lines of their own, unless the only one is the layer before. */
+/* The inputs of the layer, on lines of their own, unless its only input is the layer before it. */
 static void print_inputs(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
@@ -232,7 +232,7 @@ static void print_layers(const struct net *net, FILE *out)
     }
 }
 
-/* doc/models.md, "Counts". */
+/* The counts are defined in doc/models.md, "Counts". */
 static void print_counts(const struct net *net, FILE *out)
 {
     const size_t trained = net->trainable_count, statistics = net->statistic_count;
@@ -253,7 +253,7 @@ static void print_recipe(const struct net *net, FILE *out)
     print_beside("recipe", 11, text, out);
 }
 
-/* The CPU's fastest backend, as in a run. */
+/* The fastest backend for this CPU, chosen as in a run. */
 static const struct backend_ops *find_backend(struct backend_spec *spec)
 {
     const struct backend_ops *const fast = backend_find("onednn");
@@ -266,7 +266,7 @@ static const struct backend_ops *find_backend(struct backend_spec *spec)
     return ops;
 }
 
-/* Bytes for activations and gradients: planned, not allocated. */
+/* The bytes of activations and gradients, from a plan: nothing is allocated. */
 static int find_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
                        size_t *bytes_out)
 {
@@ -301,7 +301,7 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
     return rc;
 }
 
-/* The memory and calls of a step. */
+/* The device of a training step, the bytes of its activations and gradients, and (on a GPU) its calls. */
 struct step { const char *place; size_t value_bytes; struct step_counts counts; };
 
 static int find_step_on_cpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
@@ -311,7 +311,7 @@ static int find_step_on_cpu(const struct net *net, struct backend_spec *spec, st
     return find_values(net, ops, spec, &step_out->value_bytes);
 }
 
-/* By counting: no GPU is needed. */
+/* The calls are counted without queuing them, so no GPU is needed. */
 static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
 {
     const struct backend_ops *const ops = backend_find("cuda");
@@ -358,7 +358,7 @@ int describe_net(const struct net *net, struct settings *settings, FILE *out)
     return 0;
 }
 
-/* The rows of a section. Comments in the file, without which they can be copied into a configuration. */
+/* Print the rows of a section as comments, which can be copied into a configuration file without the comment marks. */
 static void print_recipe_section(const struct recipe_value *recipe, enum section section, FILE *out)
 {
     bool is_first_of_section = true;

@@ -1,4 +1,5 @@
-/* pipetrain: train a classifier from TFRecord shards. Command line -> settings -> run. */
+/* pipetrain: train a classifier from TFRecord shards. The main function: read the command line and the settings,
+ * then run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -46,9 +47,9 @@ struct arguments {
     char **argv;
     struct pipetrain_arguments words;
     enum run_kind kind;
-    bool is_wrong;                      /* a message has said why */
+    bool is_wrong;                      /* an error in the command line, already reported */
     struct launcher launcher;
-    char launcher_problem[LAUNCHER_REASON_BYTES];       /* why this process cannot run under it; else "" */
+    char launcher_problem[LAUNCHER_REASON_BYTES];       /* why this process cannot run under the launcher; else "" */
 };
 
 static void print_usage(FILE *out)
@@ -69,7 +70,7 @@ static void print_usage(FILE *out)
                  "  predict                   classify images with a trained network\n");
 }
 
-/* Of one key or section; "": of everything. */
+/* Print the help of one key or section; for "", the help of the whole program. */
 static int help(const char *name)
 {
     if (*name == '\0') {
@@ -90,7 +91,7 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-/* The checks between keys. Without a configuration file only the model is complete. */
+/* The checks of keys against each other. Without a configuration file only the settings of the model are completed. */
 static int finish_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
     const char *const model = arguments->words.describe;
@@ -102,7 +103,7 @@ static int finish_settings(struct settings *settings, const struct arguments *ar
     return run_data_finish_settings(settings, problems);
 }
 
-/* --overfit needs real labels and a network that is trained. */
+/* --overfit can only be used with real labels and a network that is trained. */
 static int finish_overfit(struct settings *settings, int64_t samples, struct problems *problems)
 {
     int rc = overfit_apply(settings, samples);
@@ -120,8 +121,9 @@ static int finish_overfit(struct settings *settings, int64_t samples, struct pro
     return rc;
 }
 
-/* File, then --set, then checks between keys; all problems are collected before any is printed. Without a file there
- * are only the defaults and --set. -ENOMEM: out of memory, the problems may be incomplete. */
+/* Apply the file, then --set, then the checks of keys against each other; all problems are collected before any is
+ * printed. Without a file, --set changes the defaults. -ENOMEM: out of memory, the list of problems may be
+ * incomplete. */
 static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
     const int64_t samples = (int64_t)arguments->words.overfit;
@@ -140,7 +142,7 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     return problems_end(&problems, is_right ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_USAGE));
 }
 
-/* The layers of the model, and the preprocessing of its images. */
+/* Print the layers of the model and the preprocessing of its images. */
 static int describe_layers(struct settings *settings, const struct net *net)
 {
     const int rc = describe_net(net, settings, stdout);
@@ -182,7 +184,7 @@ static int describe(const struct arguments *arguments)
     return code;
 }
 
-/* Only the machine is checked where no configuration is given. */
+/* Without a configuration only the machine is checked. */
 static int doctor(const struct arguments *arguments)
 {
     const struct config_arguments *const config = &arguments->words.config;
@@ -209,7 +211,7 @@ static int doctor(const struct arguments *arguments)
     return code;
 }
 
-/* Only errors and the result are printed, and no progress; 0 or an exit code. */
+/* --quiet: print only errors and the result, and no progress. 0 or an exit code. */
 static int be_quiet(struct settings *settings)
 {
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -224,7 +226,7 @@ static int be_quiet(struct settings *settings)
     return EXIT_CODE_OK;
 }
 
-/* Output and signals have threads of their own. */
+/* Start the thread that writes the output and the thread that handles signals. */
 static int start_threads(void)
 {
     int rc = output_start();
@@ -235,7 +237,7 @@ static int start_threads(void)
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
 }
 
-/* What this process needs to run alone. It may be restarted here. */
+/* Prepare this process for a run, without the other ranks yet. May restart the program (team_wait_shorten). */
 static int prepare(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
     if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->words.config.path) &&
@@ -245,7 +247,8 @@ static int prepare(struct settings *settings, const struct arguments *arguments,
     return code == EXIT_CODE_OK ? start_threads() : code;
 }
 
-/* Join the other processes that the launcher started. All of them get here, and end together if one cannot start. */
+/* Connect to the other processes that the launcher started. Every process calls this, also after an error (`code`),
+ * so that all end together if one of them cannot start. */
 static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, struct settings *settings,
                       enum run_kind kind, int code)
 {
@@ -254,7 +257,7 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     if (launcher->mpi == MPI_LIBRARY_NONE)
         return code;
     if (launcher_load(launcher, &module, reason) != 0)
-        return startup_abort(reason);         /* others may have the module */
+        return startup_abort(reason);         /* other processes may have found the module */
     const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
     if (opened != 0 && !ranks_failed(*ranks_out)) {
         startup_end(*ranks_out);
@@ -265,9 +268,9 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     return agreed != 0 ? agreed : core_share_agree(*ranks_out, settings);
 }
 
-/* Some launchers send SIGTERM as soon as one of the processes has ended, whose exit code is then theirs: the one that
- * failed by itself ends first. Threads of the MPI library may hang, or use memory that is no longer there, after a rank
- * has failed. */
+/* Some launchers send SIGTERM to all processes as soon as one has ended, and exit with the code of that process. So
+ * a process that ends only because another rank failed waits, and the failed rank ends first. After a rank has
+ * failed, threads of the MPI library may hang or use memory that is already freed: the process ends with _exit. */
 #define LEAVE_LATER_NS 300000000
 
 static void leave_ranks(struct ranks *ranks, int code)
@@ -281,13 +284,13 @@ static void leave_ranks(struct ranks *ranks, int code)
         if (code == EXIT_CODE_RANK)
             nanosleep(&(struct timespec){ .tv_nsec = LEAVE_LATER_NS }, NULL);
         ranks_close(ranks);
-        /* 0: a rank stopped answering after its last message. */
+        /* `code` is 0 if a rank stopped answering after its last message. */
         _exit(code != 0 ? code : ranks_failure_code(ranks));
     }
     ranks_close(ranks);
 }
 
-/* The settings of a command line that can be run. 0, or an exit code after messages. */
+/* Read the settings, if the command line is correct. 0, or an exit code after messages. */
 static int configure(struct settings *settings, const struct arguments *arguments)
 {
     if (arguments->is_wrong)
@@ -313,7 +316,7 @@ static int execute(struct settings *settings, const struct arguments *arguments,
         code = run_execute(settings, arguments->kind, process_start_ns, ranks);
     }
     if (settings->result_out != NULL)
-        (void)fclose(settings->result_out);     /* the report has written all of it, or reported a failure */
+        (void)fclose(settings->result_out);     /* the report has written all results, or has reported a failure */
     leave_ranks(ranks, code);
     return code;
 }
@@ -323,7 +326,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     const struct launcher *const launcher = &arguments->launcher;
     struct settings settings;
     if (arguments->kind == RUN_CHECK)
-        output_end_with_reader();       /* --check | head: nothing is lost but text */
+        output_end_with_reader();       /* as in `pipetrain --check | head`: only text is lost when the reader ends */
     if (arguments->launcher_problem[0] != '\0')
         return startup_abort(arguments->launcher_problem);
     if (settings_init(&settings) != 0)
@@ -332,7 +335,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     settings.ranks = launcher->size;
     settings.local_rank = launcher->local_rank;
     settings.local_ranks = launcher->local_size;
-    settings.core_rank = launcher->local_rank;  /* until all ranks know more */
+    settings.core_rank = launcher->local_rank;  /* until all ranks have agreed on the cores */
     settings.core_ranks = settings.quota_ranks = launcher->local_size;
     const int code = execute(&settings, arguments, process_start_ns);
     settings_release(&settings);
@@ -347,7 +350,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
         return run(arguments, process_start_ns);
     startup_end(NULL);
     output_end_with_reader();
-    (void)output_start();       /* without it writing is direct */
+    (void)output_start();       /* on an error, output is written directly */
     if (words->help != NULL)
         return help(words->help);
     if (words->version) {
@@ -357,7 +360,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
     return words->doctor != NULL ? doctor(arguments) : describe(arguments);
 }
 
-/* A command is the first argument, or an option anywhere on the command line. */
+/* A command is selected by the first argument, or by an option anywhere on the command line. */
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv, uint64_t process_start_ns);
@@ -366,7 +369,7 @@ static const struct command {
     { "--tune-write", tune_command }, { "--compare", compare_command },
 };
 
-/* Whether the word is the option, alone or as OPTION=VALUE. */
+/* Is this argument the option, alone or as OPTION=VALUE? */
 static bool is_option(const char *word, const char *option)
 {
     const size_t bytes = strlen(option);
@@ -391,13 +394,14 @@ static const struct command *find_command(int argc, char **argv)
     return NULL;
 }
 
-/* Of several processes one prints, and signals wait, so that all of them end with the code on which they agree. */
+/* If the process is one of several, only one of them prints, and signals are blocked until all agree on an exit
+ * code. */
 static int find_launcher(struct arguments *arguments)
 {
     struct launcher *const launcher = &arguments->launcher;
     *launcher = (struct launcher){ .size = 1, .local_size = 1 };
     if (launcher_find(launcher, arguments->launcher_problem) != 0)
-        return EXIT_CODE_OK;            /* the command may not need it */
+        return EXIT_CODE_OK;            /* a command like --help needs no launcher */
     arguments->launcher_problem[0] = '\0';
     if (launcher->mpi == MPI_LIBRARY_NONE)
         return EXIT_CODE_OK;

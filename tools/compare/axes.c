@@ -1,4 +1,4 @@
-/* Parsing of axes, and the values of a variant. */
+/* Parses the axes of --compare, and assembles the values of a variant. */
 #include "tools/compare/axes.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static int find_row(const char *name, struct settings *settings, struct problems
     return -EINVAL;
 }
 
-/* The axis of the row, added if there is none. 0, -ENOMEM, or -EINVAL with a problem when there are too many. */
+/* Find the axis of the option, or add one. 0, -ENOMEM, or -EINVAL with a problem when there are too many axes. */
 static int find_axis(struct axes *axes, const struct option_row *row, struct problems *problems,
                      struct axis **axis_out)
 {
@@ -54,7 +54,7 @@ static int find_axis(struct axes *axes, const struct option_row *row, struct pro
     return 0;
 }
 
-/* Copy up to the next comma that is not escaped. Returns where the value ends in `text`, NULL without memory. */
+/* Copy up to the next comma that is not escaped. Returns where the value ends in `text`, NULL if out of memory. */
 static const char *copy_value(const char *text, char **value_out)
 {
     char *const value = malloc(strlen(text) + 1);

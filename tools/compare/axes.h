@@ -1,6 +1,6 @@
-/* The keys that are compared, with their values. The variants are all combinations, in which the last key changes
- * fastest. Where a key of [sync] is compared, the first variant is one tower alone with the first value of every key:
- * the baseline of the others. Main thread only. */
+/* The keys that --compare varies, with their values. The variants are all combinations; the last key changes
+ * fastest. If a key of [sync] is compared, one tower alone with the first value of every key is added as the first
+ * variant: the baseline. Main thread only. */
 #ifndef PIPETRAIN_AXES_H
 #define PIPETRAIN_AXES_H
 
@@ -16,8 +16,10 @@
 struct axis {
     const struct option_row *option;
     char *key;                  /* "devices.towers" */
-    const char *name;           /* the same, or "towers" if no other section has a key of this name */
-    char **values;              /* as written, with \, replaced by a comma */
+    /* the key without its section for messages ("towers"), if it is unique among all sections; else the same as
+     * `key` */
+    const char *name;
+    char **values;              /* as written, except that \, is replaced by a comma */
     size_t count;
 };
 
@@ -34,7 +36,8 @@ struct axes {                   /* initialised with zeros */
 int axes_add(struct axes *axes, const char *text, struct settings *settings, struct problems *problems);
 /* The axis of a key ("devices.towers"), NULL if it is not compared. */
 const struct axis *axes_find(const struct axes *axes, const char *key);
-/* Add the variant of one tower, if a key of [sync] is compared, devices.towers is not, and `settings` has several. */
+/* If a key of [sync] is compared, devices.towers is not, and `settings` has several towers, add the variant with one
+ * tower. */
 void axes_add_one_tower(struct axes *axes, const struct settings *settings);
 /* Accepts a struct of zeros. */
 void axes_release(struct axes *axes);
@@ -42,7 +45,7 @@ void axes_release(struct axes *axes);
 /* The number of variants; UINT64_MAX if it overflows; 1 without an axis. */
 uint64_t axes_variants(const struct axes *axes);
 const char *axes_value(const struct axes *axes, uint64_t variant, size_t axis);
-/* "towers=2 source=real", truncated to name_size. */
+/* The values of a variant as text: "towers=2 source=real", truncated to name_size. */
 void axes_name(const struct axes *axes, uint64_t variant, char *name_out, size_t name_size);
 
 #endif

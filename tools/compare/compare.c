@@ -1,4 +1,4 @@
-/* --compare: options -> variants -> rounds of trials -> report. */
+/* --compare: options give variants, which run in rounds of trials, which are reported. */
 #include "tools/compare/compare.h"
 
 #include <errno.h>
@@ -23,7 +23,8 @@ enum compare_format { COMPARE_TABLE, COMPARE_CSV, COMPARE_JSON };
 static const char *const format_names[] = { [COMPARE_TABLE] = "table", [COMPARE_CSV] = "csv", [COMPARE_JSON] = "json",
                                             NULL };
 
-/* What a variant sets: its value of each axis, and what makes it comparable. */
+/* The assignments of a variant: its value on each axis, and settings that make variants comparable. It owns the
+ * texts. */
 struct variant_words {
     char name[NAME_BYTES], threads[64];
     char *owned[AXES_MAX];
@@ -32,14 +33,14 @@ struct variant_words {
 
 struct compare {
     struct trial_arguments words;           /* the first member: see trial_command.h */
-    struct string_list texts;             /* of --compare */
+    struct string_list texts;             /* arguments of --compare */
     struct axes axes;
     uint64_t rounds;
-    double seconds;                     /* of training, each time; 0 = the steps decide */
-    uint64_t steps;                     /* 0 = the time decides */
+    double seconds;                     /* training time of each trial; 0: trials are limited by `steps` */
+    uint64_t steps;                     /* steps of each trial; 0: trials are limited by `seconds` */
     enum compare_format format;
-    uint32_t threads_per_tower;         /* the same in all variants; 0: each variant its own */
-    struct trial_spec spec;             /* of every trial */
+    uint32_t threads_per_tower;         /* used in all variants; 0: each variant has its own number */
+    struct trial_spec spec;             /* used for every trial */
     struct variant *variants;
     struct variant_words *variant_words;
     struct comparison comparison;
@@ -85,7 +86,7 @@ static void print_usage(FILE *out)
           "      --steps=200 --format=csv > compared.csv\n", out);
 }
 
-/* --compare. */
+/* Stores the argument of --compare. */
 static int store_texts(void *out, const struct program_option *option, const char *value)
 {
     struct compare *const compare = out;
@@ -109,8 +110,8 @@ static void check_variants(const struct axes *axes, struct problems *problems)
                                             "differ: towers=1,1)");
 }
 
-/* Where numbers of towers are compared, each tower has the threads that the largest number leaves to it: more towers
- * are more cores. 0: each variant has its own number. */
+/* If different numbers of towers are compared, each tower has as many threads as with the largest number: then a
+ * variant with more towers uses more cores. 0: each variant has its own number of threads. */
 static uint32_t find_common_threads(const struct axes *axes, const struct settings *settings)
 {
     const struct axis *const towers = axes_find(axes, "devices.towers");
@@ -154,7 +155,7 @@ static int interrupted(const struct trial_result *result)
     return result->exit_code;
 }
 
-/* 0 or -ENOMEM; variants_release after either. */
+/* 0 or -ENOMEM; call variants_release in both cases. */
 static int variant_init(struct variant *variant, struct variant_words *words, const struct compare *compare,
                         uint32_t index)
 {
@@ -198,7 +199,8 @@ static void variants_release(struct compare *compare)
     free(compare->variants);
 }
 
-/* All variants, before the first one trains. A problem that consecutive variants share is printed once. */
+/* Check the settings of all variants before the first one trains. A problem that consecutive variants share is
+ * printed once. */
 static int check_all(const struct compare *compare)
 {
     struct trial_result result, previous = { .problem = "" };

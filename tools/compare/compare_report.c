@@ -1,4 +1,4 @@
-/* A comparison as a table, as CSV and as JSON. */
+/* Prints a comparison as a table, as CSV or as JSON. */
 #include "tools/compare/compare_report.h"
 
 #include <errno.h>
@@ -14,31 +14,32 @@
 #include "tools/lib/text/wrapped.h"
 #include "tools/lib/version.h"
 
-#define NAMES_WIDTH 20          /* of the values before the numbers; wider ones get a line of their own */
+/* width of the values of a variant before the numbers; wider ones are printed on a line of their own */
+#define NAMES_WIDTH 20
 #define CELL_BYTES 32
 #define OTHERS_NOTED 0.1        /* share of the cores' time used by other programs that is worth a note */
 #define RATE (-1)               /* digits of a rate (number_rate_digits) */
 #define NAME_BYTES 1024
 
-/* A column: its title, its width with the blanks before it, and its content: `value`, or if that is NULL the median of
- * `compared`. */
+/* A column of the table. Its content is the result of `value` or, if that is NULL, the median of the metric
+ * `compared`. The width includes the blanks before the column. */
 struct column {
     const char *name;
     int width;
     double (*value)(const struct comparison *comparison, uint32_t variant);
-    int digits;                 /* after the point, or RATE */
+    int digits;                 /* after the decimal point, or RATE */
     const char *unit;
-    const char *compared;       /* its name */
+    const char *compared;       /* name of a metric (compared_name) */
 };
 
-/* Half the range, in percent of the median. */
+/* Half the range of the speed over the rounds, in percent of the median. */
 static double speed_range(const struct comparison *comparison, uint32_t variant)
 {
     const struct spread spread = comparison_spread(comparison, variant, COMPARED_SPEED);
     return comparison->rounds > 1 ? 50 * (spread.most - spread.least) / spread.median : NAN;
 }
 
-/* The validation loss if all variants have one. */
+/* The validation loss if all variants have one; else the training loss. */
 static double shown_loss(const struct comparison *comparison, uint32_t variant)
 {
     const char *const loss = comparison_has_validation(comparison) ? "validation_loss" : "loss";
@@ -68,7 +69,7 @@ static const struct column time_columns[] = {
     { NULL, 0, NULL, 0, NULL, NULL },
 };
 
-/* Shares in percent. */
+/* The number to print: shares are converted to percent. */
 static double column_value(const struct comparison *comparison, uint32_t variant, const struct column *column)
 {
     if (column->value != NULL)
@@ -160,7 +161,7 @@ static void print_length(const struct comparison *comparison, FILE *out)
                   comparison->results->device, comparison->config_path);
 }
 
-/* Threads per tower of CPU towers; one number if all variants have the same. */
+/* Print the number of threads of each CPU tower: one number if it is equal in all variants. */
 static void print_threads(const struct comparison *comparison, FILE *out)
 {
     const uint64_t first = comparison->results->threads_per_tower;
@@ -239,7 +240,7 @@ static void write_number(double value, FILE *out)
     fprintf(out, ",%s", text);
 }
 
-/* Speeds are followed by their range. */
+/* In CSV and JSON, speeds are followed by their range. */
 static bool has_range(const char *name)
 {
     return strcmp(name, COMPARED_SPEED) == 0 || strcmp(name, COMPARED_SPEED_UP) == 0;

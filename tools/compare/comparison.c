@@ -1,4 +1,4 @@
-/* Medians and ratios. */
+/* Medians, speed-ups and efficiencies of the variants. */
 #include "tools/compare/comparison.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@ static bool is_learned(const struct metric *metric)
     return (metric->places & IN_LEARNED) != 0;
 }
 
-/* What is learned comes last. */
+/* Metrics of learning (loss, accuracy) come last. */
 const char *compared_name(size_t index)
 {
     for (int learned = 0; learned < 2; learned++)
@@ -25,7 +25,7 @@ const char *compared_name(size_t index)
     return NULL;
 }
 
-/* The metric that a speed-up is computed from is the speed. */
+/* For the speed-up, the metric from which it is computed: the speed. */
 static const struct metric *find_metric(const char *name)
 {
     const struct metric *metric = metric_table;

@@ -10,25 +10,26 @@
 #include "tools/lib/trial/trial_round.h"
 
 struct comparison {
-    const struct axes *axes;    /* lent */
+    const struct axes *axes;    /* borrowed */
     const char *config_path;
-    double seconds;             /* 0 = the steps decide */
-    uint64_t steps;             /* 0 = the time decides */
+    double seconds;             /* 0: trials are limited by `steps` */
+    uint64_t steps;             /* 0: trials are limited by `seconds` */
     uint32_t variants, rounds;
     struct trial_result *results;       /* [round][variant] */
 };
 
-/* The names of what is compared, in the order of CSV and JSON; NULL after the last. They are those of metric_table, and
- * COMPARED_SPEED_UP. */
+/* The names of the compared metrics, in the order of CSV and JSON; NULL after the last. They are those of
+ * metric_table, and COMPARED_SPEED_UP. */
 const char *compared_name(size_t index);
 #define COMPARED_SPEED "images_per_second"
-#define COMPARED_SPEED_UP "speed_up"    /* the speed, divided by the first variant's in the same round */
+#define COMPARED_SPEED_UP "speed_up"    /* the speed divided by that of the first variant in the same round */
 
-/* What is learned is NAN for synthetic input, and unless all trials trained on the same number of samples. */
+/* The value of a metric in one trial. Metrics of learning (loss, accuracy) are NAN for synthetic input, and unless
+ * all trials trained on the same number of samples. */
 double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, const char *name);
 struct spread comparison_spread(const struct comparison *comparison, uint32_t variant, const char *name);
 const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant, uint32_t round);
-/* Speed-up / (towers / the first variant's towers); NAN if it has as many towers as the first variant. */
+/* The parallel efficiency: speed-up / (towers / towers of the first variant); NAN if both have as many towers. */
 double comparison_efficiency(const struct comparison *comparison, uint32_t variant);
 /* Do all variants have a validation loss? */
 bool comparison_has_validation(const struct comparison *comparison);

@@ -1,4 +1,4 @@
-/* Puts the data into the template. The build makes page_html.inc of page.html, a string for each line. */
+/* Inserts the data into the template. The build makes page_html.inc from page.html: one string for each line. */
 #include "tools/report/page.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static const char *const template_lines[] = {
 #include "tools/report/page_html.inc"
 };
 
-/* Where on the page a value of summary.json is shown. */
+/* The section of the page that shows a value of summary.json. */
 enum part { PART_HEADLINES, PART_RESULT, PART_ORDER, PART_PLAN, PART_ENVIRONMENT };
 
 static const char *const part_names[] = {
@@ -23,8 +23,8 @@ static const char *const part_names[] = {
     [PART_ENVIRONMENT] = "environment",
 };
 
-/* The values that the page shows beside metrics, in the order of each part: `form` is how the page's script writes a
- * value of this kind, `path` its keys in summary.json. */
+/* The values of summary.json that the page shows besides metrics, in the order of each part. `form`: the name of the
+ * format in the page's script; `path`: the keys of the value in summary.json. */
 static const struct { enum part part; const char *name, *form, *path; } shown_values[] = {
     { PART_RESULT, "ended", "text", "ended" },
     { PART_RESULT, "because", "text", "reason" },
@@ -82,7 +82,7 @@ static const struct { enum part part; const char *name, *form, *path; } shown_va
     { PART_ENVIRONMENT, "devices", "devices", "devices" },
 };
 
-/* `help`: NULL: none. */
+/* `help` may be NULL. */
 static int add_value(json_t *list, enum part part, const char *name, const char *form, const char *path,
                      const char *help)
 {
@@ -90,7 +90,7 @@ static int add_value(json_t *list, enum part part, const char *name, const char 
                                                  "form", form, "path", path, "help", help));
 }
 
-/* NULL: out of memory. */
+/* The values that the page shows, as JSON. NULL: out of memory. */
 static json_t *values_json(void)
 {
     json_t *const list = json_array();
@@ -116,7 +116,7 @@ static int add_series(json_t *list, const char *rows, const char *path, const ch
     return json_array_append_new(list, json_pack("[s, s, s, s?]", rows, path, kind, name));
 }
 
-/* The strongest curve comes first. */
+/* The curves of a chart as JSON; the most prominent one is first. */
 static json_t *series_json(enum metric_chart_number number)
 {
     const bool has_validation = metric_charts[number].has_validation;
@@ -137,7 +137,7 @@ static json_t *series_json(enum metric_chart_number number)
     return NULL;
 }
 
-/* NULL: out of memory. */
+/* All charts as JSON. NULL: out of memory. */
 static json_t *charts_json(void)
 {
     json_t *const list = json_array();
@@ -156,7 +156,8 @@ static json_t *charts_json(void)
     return NULL;
 }
 
-/* '<' occurs in strings only. Escaped, nothing in them can end the script element that holds the JSON. */
+/* '<' occurs only inside of strings, where it is escaped: so no string can end the script element that contains the
+ * JSON. */
 static int write_escaped(const char *text, size_t bytes, void *out)
 {
     while (bytes > 0) {
@@ -172,15 +173,16 @@ static int write_escaped(const char *text, size_t bytes, void *out)
     return 0;
 }
 
-/* Does the value of an option that nobody sets, "" or 0, mean that something else decides? A weight decay of 0 is one that
- * is used. */
+/* Does the default value of this option, "" or 0, mean that the program chooses a value? The weight decay is an
+ * exception: its 0 is used as it is. */
 static bool means_unset(const struct option_row *option)
 {
     return (*option->initial == '\0' || strcmp(option->initial, "0") == 0) && option->initial_note != NULL &&
            !(option->section == SECTION_TRAIN && strcmp(option->key, "weight_decay") == 0);
 }
 
-/* Of every such option its value in run.conf, and who decides. NULL: out of memory. */
+/* The options for which means_unset is true, as JSON: the default value, and a text that tells how the value is
+ * chosen. NULL: out of memory. */
 static json_t *unset_values(void)
 {
     json_t *const unset = json_object();

@@ -1,4 +1,4 @@
-/* The report page: page.html with the runs as JSON in it. */
+/* Writes the report page: page.html with the runs as JSON in it. */
 #ifndef PIPETRAIN_PAGE_H
 #define PIPETRAIN_PAGE_H
 
@@ -6,12 +6,13 @@
 
 #include <jansson.h>
 
-/* Every page begins so, also those of earlier versions: such a file may be replaced by another page. */
+/* The first line of every page, also of pages from earlier versions: a file that begins so may be replaced by a new
+ * page. */
 #define PAGE_BEGINS "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"generator\" " \
                     "content=\"pipetrain-report"
 
-/* Write the page of `runs`, an array of the objects that report_input_read makes. 0 or -ENOMEM; errors of writing are
- * the stream's. */
+/* Write the page of `runs`, an array of the objects that report_input_read makes. 0 or -ENOMEM; write errors are
+ * left to the caller, in the state of the stream. */
 int page_write(FILE *out, json_t *runs);
 
 #endif

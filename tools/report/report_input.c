@@ -20,7 +20,7 @@
 #include "tools/lib/signals.h"
 #include "tools/report/row_groups.h"
 
-#define FILE_BYTES_MAX (64u << 20)      /* of a file that is read as a whole */
+#define FILE_BYTES_MAX (64u << 20)      /* for files that are read as a whole */
 #define LINE_BYTES_MAX (1u << 20)
 #define NAME_ROOM 32u                   /* for a slash and the name of a file */
 #define DAMAGED_LINES_SHOWN 3u          /* damaged lines of a file that are reported one by one */
@@ -31,7 +31,7 @@ static const char *const row_kinds[ROW_KINDS] = { [ROW_TRAIN] = "train", [ROW_VA
 
 struct input {
     const char *path;
-    json_t *run;                /* what is read; the members below are borrowed from it */
+    json_t *run;                /* the object that is being made; the members below are borrowed from it */
     json_t *problems, *damage;
     uint64_t damage_count;
     bool has_summary;
@@ -40,7 +40,7 @@ struct input {
 
 /* ---- JSON ---- */
 
-/* 0, -EBADMSG with the reason in *problem, or -ENOMEM. jansson reports the latter only through errno. */
+/* 0, -EBADMSG with the reason in *problem, or -ENOMEM. jansson reports a lack of memory only through errno. */
 static int parse(const char *text, size_t bytes, json_t **value_out, json_error_t *problem)
 {
     errno = 0;
@@ -48,7 +48,7 @@ static int parse(const char *text, size_t bytes, json_t **value_out, json_error_
     return *value_out != NULL ? 0 : errno == ENOMEM ? -ENOMEM : -EBADMSG;
 }
 
-/* Any bytes as a JSON string; what is not UTF-8 becomes U+FFFD. NULL: out of memory. */
+/* Any bytes as a JSON string; bytes that are not UTF-8 are replaced by U+FFFD. NULL: out of memory. */
 static json_t *string_of(const char *bytes)
 {
     static const char replacement[] = "\xef\xbf\xbd";
@@ -68,7 +68,7 @@ static json_t *string_of(const char *bytes)
     return string;
 }
 
-/* Report it on stderr, and keep it for the page. */
+/* Print a problem on stderr, and add it to the list for the page. */
 __attribute__((format(printf, 2, 3)))
 static void add_problem(struct input *input, const char *format, ...)
 {
@@ -81,21 +81,21 @@ static void add_problem(struct input *input, const char *format, ...)
     (void)json_array_append_new(input->problems, string_of(text));
 }
 
-/* ---- files of lines ---- */
+/* ---- files of JSON lines ---- */
 
 struct line {
-    char *text;                 /* LINE_BYTES_MAX + 1 bytes; terminated, without the line's end */
+    char *text;                 /* LINE_BYTES_MAX + 1 bytes; NUL-terminated, without the newline */
     size_t bytes;
     uint64_t number;            /* from 1 */
-    bool is_cut;                /* longer than LINE_BYTES_MAX */
-    bool is_ended;              /* only the last line of a file may have no end */
+    bool is_cut;                /* the line is longer than LINE_BYTES_MAX and was truncated */
+    bool is_ended;              /* the line ends with a newline, which only the last line of a file may lack */
 };
 
-/* A file of JSON lines that is read. */
+/* A file of JSON lines. */
 struct lines {
     struct input *input;
     const char *name;
-    const char *consequence;    /* of a missing file; NULL: it may be missing */
+    const char *consequence;    /* effect of a missing file, for the message; NULL: no message, the file is optional */
     const char *invalid;        /* the message for JSON that `add` rejects */
     int (*add)(struct input *input, json_t *value, uint64_t line);      /* 0, -EBADMSG or -ENOMEM */
     uint64_t damaged;
@@ -108,7 +108,7 @@ static void report_line(struct lines *lines, const struct line *line, const char
                     lines->name, line->number, problem);
 }
 
-/* The last line of a run that continues may be half written. */
+/* Parse and add a line. While a run continues, its last line may be written only in part, and is skipped. */
 static int add_line(struct lines *lines, const struct line *line)
 {
     json_error_t problem = { .text = "" };
@@ -131,7 +131,7 @@ static int add_line(struct lines *lines, const struct line *line)
     return rc == -EBADMSG ? 0 : rc;
 }
 
-/* False at the end of the file. */
+/* Read the next line. False at the end of the file. */
 static bool next_line(FILE *file, struct line *line)
 {
     int byte = getc_unlocked(file);
@@ -178,7 +178,8 @@ static int read_all_lines(struct lines *lines, const char *path)
     return rc;
 }
 
-/* 0 also where the file is missing or damaged; -ENOMEM or -ECANCELED. */
+/* Read all lines of a file. -ENOMEM or -ECANCELED; 0 also if the file is missing or damaged, which has been
+ * reported. */
 static int read_lines(struct lines *lines)
 {
     struct input *const input = lines->input;
@@ -195,7 +196,7 @@ static int read_lines(struct lines *lines)
     return 0;
 }
 
-/* Rows of other kinds are not drawn. */
+/* Add a row of metrics.jsonl, unless it is of a kind that the page does not draw. */
 static int add_row(struct input *input, json_t *row, uint64_t line)
 {
     const char *const kind = json_string_value(json_object_get(row, "kind"));
@@ -219,9 +220,9 @@ static int add_damage(struct input *input, json_t *record, uint64_t line)
     return json_array_append(input->damage, record) == 0 ? 0 : -ENOMEM;
 }
 
-/* ---- files that are read as a whole ---- */
+/* ---- files that are read at once ---- */
 
-/* 0, or a negative errno with the reason in problem->text. */
+/* Read a JSON object from a file. 0, or a negative errno with the reason in problem->text. */
 static int load_object(const char *path, json_t **object_out, json_error_t *problem)
 {
     char *text = NULL;
@@ -244,7 +245,7 @@ static int load_object(const char *path, json_t **object_out, json_error_t *prob
     return -EBADMSG;
 }
 
-/* Sets `key` to the object in a file of this name, or to null. -ENOENT where it is missing, -ENOMEM, else 0. */
+/* Set `key` to the object in the file KEY.json, or to null. -ENOENT if the file is missing, -ENOMEM, else 0. */
 static int read_object(struct input *input, const char *key, const char *consequence)
 {
     char path[PATH_MAX];
@@ -260,7 +261,7 @@ static int read_object(struct input *input, const char *key, const char *consequ
     return failed != 0 ? -ENOMEM : rc == -ENOENT ? rc : 0;
 }
 
-/* Sets "conf". 0 or -ENOMEM. */
+/* Set "conf" to the text of run.conf. 0 or -ENOMEM. */
 static int read_settings(struct input *input)
 {
     char path[PATH_MAX], *text = NULL;
@@ -297,7 +298,7 @@ static int read_files(struct input *input)
     return rc;
 }
 
-/* Puts what was read into input->run. 0 or -ENOMEM. */
+/* Move the data that were read into input->run. 0 or -ENOMEM. */
 static int finish(struct input *input)
 {
     int failed = json_object_set_new(input->run, "has_summary", json_boolean(input->has_summary));
@@ -325,7 +326,7 @@ static int read_run(json_t **run_out, const char *path)
     return rc;
 }
 
-/* 0, -ENOENT where the directory has no file of a run, or another negative errno. */
+/* 0, -ENOENT if the directory contains no file of a run, or another negative errno. */
 static int find_files(const char *path)
 {
     static const char *const names[] = { "summary.json", "metrics.jsonl" };

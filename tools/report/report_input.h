@@ -1,5 +1,5 @@
-/* Reads the directory of a run as JSON for the report page. The files may be damaged, incomplete, or written by a run
- * that is still going on. */
+/* Reads the directory of a run as JSON for the report page. The files may be damaged, incomplete, or of a run that
+ * still continues. */
 #ifndef PIPETRAIN_REPORT_INPUT_H
 #define PIPETRAIN_REPORT_INPUT_H
 

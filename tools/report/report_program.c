@@ -1,4 +1,4 @@
-/* pipetrain-report: runs as one page for browsers. This file is the program: command line, files, exit code. */
+/* pipetrain-report: writes a page for browsers that shows runs. The main function: command line, files, exit code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,10 +28,10 @@
 
 struct request {
     bool wants_help, wants_version;
-    char **runs;                /* directories, of argv, without slashes at their ends */
+    char **runs;                /* directories of runs, without trailing slashes; the strings are those of argv */
     size_t run_count;
     const char *output;         /* the file to write; "-": stdout */
-    bool may_replace;           /* whatever file is there */
+    bool may_replace;           /* overwrite any existing file */
 };
 
 #define FIELD(name) .offset = offsetof(struct request, name)
@@ -116,7 +116,7 @@ static bool is_report_page(const char *path)
     return rc == 0 && bytes >= strlen(PAGE_BEGINS) && memcmp(found, PAGE_BEGINS, strlen(PAGE_BEGINS)) == 0;
 }
 
-/* Returns an exit code, after a message where it is not EXIT_CODE_OK. */
+/* Write the page to the output. Returns an exit code, after a message if it is not EXIT_CODE_OK. */
 static int write_output(const struct request *request, const char *text, size_t bytes)
 {
     if (signals_exit_code() != 0)
@@ -163,7 +163,7 @@ static int read_runs(const struct request *request, json_t *runs, bool *is_damag
     return EXIT_CODE_OK;
 }
 
-/* EXIT_CODE_DATA also where the page was written, but parts of a run could not be read. */
+/* Write the page of all runs. EXIT_CODE_DATA also if the page was written, but parts of a run could not be read. */
 static int show_runs(const struct request *request)
 {
     bool is_damaged = false;
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
     output_fill_closed();
     signals_note(SA_RESTART);
     output_end_with_reader();
-    signal(SIGXFSZ, SIG_IGN);   /* exceeding the file size limit is an error of the write */
+    signal(SIGXFSZ, SIG_IGN);   /* a write over the file size limit then fails with EFBIG */
     if (read_command_line(&request, argc, argv) < 0)
         return EXIT_CODE_USAGE;
     if (request.wants_help)

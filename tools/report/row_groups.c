@@ -1,4 +1,4 @@
-/* Merges neighbouring rows. Called by report_input.c for every row of a file. */
+/* Merges adjacent rows. Called by report_input.c for every row of a file. */
 #include "tools/report/row_groups.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@ static double merged_number(enum group_value which, double number, double next, 
                                 : number * (1 - share) + next * share;
 }
 
-/* `share`: of the rows that both stand for, those of `next`. Where only one of them has a number, it stays; of other
- * values the later one does. */
+/* Merge the values of `next` into `values`. `share`: the rows merged in `next`, as a share of the rows of both. A
+ * number that only one of them has is kept; of other values, that of `next` is kept. */
 static int merge_values(json_t *values, json_t *next, enum group_value which, double share)
 {
     const char *key;
@@ -37,7 +37,7 @@ static void group_release(struct row_group *group)
         json_decref(group->values[which]);
 }
 
-/* Releases `next`. */
+/* Merge `next` into the group before it, and release it. */
 static int group_merge(struct row_group *group, struct row_group *next)
 {
     const double share = (double)next->rows / (double)(group->rows + next->rows);
@@ -68,7 +68,7 @@ static int merge_pairs(struct row_groups *groups)
     return rc;
 }
 
-/* Takes over the values of `row`. */
+/* Append the newest row as a group; its values are moved. */
 static int add_group(struct row_groups *groups, struct row_group *row)
 {
     struct row_group *const last = groups->count > 0 ? &groups->groups[groups->count - 1] : NULL;
@@ -97,7 +97,8 @@ static json_t *group_json(const struct row_group *group)
                      "least", group->values[GROUP_LEAST], "most", group->values[GROUP_MOST]);
 }
 
-/* Adds the newest row to the groups. A last group of less than half the rows of the others joins the one before it. */
+/* Move the newest row into the groups. If the last group has less than half as many rows as the others, merge it
+ * with the one before it. */
 static int end_groups(struct row_groups *groups)
 {
     struct row_group newest = groups->newest;

@@ -21,13 +21,13 @@
 #define BACKUPS_MAX 1000
 #define CHANGES_MAX 16u
 
-/* A part of the text; no NUL at its end. */
+/* A part of the text, without a terminating NUL. */
 struct words { const char *begin; size_t bytes; };
 
 struct line {
     struct words all;           /* without the newline */
-    struct words section;       /* the line is in, or begins */
-    bool is_section;            /* it is "[section]" */
+    struct words section;       /* the section that contains the line or, if is_section, begins with it */
+    bool is_section;            /* the line is a section header, "[section]" */
 };
 
 static struct words trim(struct words words)
@@ -46,7 +46,8 @@ static bool is_word(struct words words, const char *text)
     return words.bytes == strlen(text) && memcmp(words.begin, text, words.bytes) == 0;
 }
 
-/* The line at `text`, after a line in `section`. Returns the start of the next line, NULL at the end of the text. */
+/* Parse the line at `text`; `section` is the section of the line before it. Returns the start of the next line, NULL
+ * at the end of the text. */
 static const char *next_line(const char *text, struct words section, struct line *line_out)
 {
     if (*text == '\0')
@@ -69,7 +70,8 @@ static bool sets(const struct line *line, const struct config_change *change)
            is_word(trim((struct words){ line->all.begin, (size_t)(equals - line->all.begin) }), change->key);
 }
 
-/* The line with another value. The old value is a number or a word, so it contains no comment mark, even if quoted. */
+/* Write the line with another value. The old value is a number or a word, so it contains no comment mark, even if
+ * quoted. */
 static void write_changed(FILE *out, const struct line *line, const struct config_change *change)
 {
     const char *const end = line->all.begin + line->all.bytes;
@@ -94,7 +96,7 @@ struct edit {
     bool is_done[CHANGES_MAX];
 };
 
-/* Change the lines that exist. */
+/* Write the text with the changed values of keys that it sets. */
 static void change_lines(struct edit *edit, const char *text, FILE *out)
 {
     struct line line = { 0 };
@@ -121,8 +123,8 @@ static bool has_content(struct words words)
     return trimmed.bytes > 0 && *trimmed.begin != '#' && *trimmed.begin != ';';
 }
 
-/* The end of the section's last line that is neither blank nor a comment, because comments after it may belong to the
- * next section. NULL without such a section. */
+/* The end of the section's last line that is neither blank nor a comment: comments after it may belong to the next
+ * section. NULL if there is no such section. */
 static const char *section_end(const char *text, const char *name)
 {
     const char *end = NULL;
@@ -136,7 +138,7 @@ static const char *section_end(const char *text, const char *name)
     return end;
 }
 
-/* Returns the text with one more line, NULL without memory. Frees `text`. */
+/* Returns the text with one more line, NULL if out of memory. Frees `text`. */
 static char *add_line(char *text, const struct config_change *change)
 {
     char *made = NULL;
@@ -174,7 +176,7 @@ char *config_edit_text(const char *text, const struct config_change *changes, si
     return made;
 }
 
-/* The old text in a new file. */
+/* Write the old text to a new file. */
 static int back_up(const char *path, const char *text, mode_t mode, char backup_out[CONFIG_BACKUP_SIZE])
 {
     int fd = -1;
@@ -217,8 +219,8 @@ static int replace_file(const char *path, const char *text, mode_t mode)
     return rc;
 }
 
-/* The file is replaced by another one, which its folder's permissions allow: without this check a read-only file would
- * be changed. For root, access() does not look at the permissions. */
+/* The file is replaced by a new one, for which write permission of its folder is enough: without this check, a
+ * read-only file would be changed. For root, access() does not look at the permissions. */
 bool config_edit_is_read_only(const char *path)
 {
     struct stat status;

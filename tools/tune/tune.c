@@ -1,5 +1,5 @@
-/* --tune: a run as configured, a search that follows the verdicts of short trials, rounds of the best settings, and two
- * runs that measure towers and input pipeline alone. */
+/* --tune: a run as configured, a search that follows the verdicts of short trials, rounds of the fastest settings,
+ * and two runs that measure the towers alone and the input pipeline alone. */
 #include "tools/tune/tune.h"
 
 #include <errno.h>
@@ -22,20 +22,21 @@
 #include "tools/tune/tune_report.h"
 
 #define DEFAULT_SECONDS 60
-#define FIRST_SECONDS 3.0       /* of training as configured, at most, */
-#define FIRST_SHARE 0.1         /* and as a share of all time */
-#define RETRY_SHARE 0.2         /* the same if the first time had too few steps */
-#define STEPS_LEAST 30.0        /* of a trial, 10 of which warm up */
-#define STEPS_WANTED 400.0      /* of all trials together */
-#define TRIAL_SECONDS 1.0       /* of training in a trial of the search, at least, */
-#define TRIAL_SHARE (1.0 / 60)  /* and as a share of all time */
-#define SEARCH_SHARE 0.45       /* of the time that is left after the first run */
-#define PLANNED 0.95            /* of the time that is left: some starts take longer */
-#define TRIALS_FOR_REASON 8     /* trials that fit into the time before two are spent on the reason */
+#define FIRST_SECONDS 3.0       /* the first run trains at most so long, */
+#define FIRST_SHARE 0.1         /* and at most for this share of all time */
+/* the second run, if the first had too few steps, takes at most this share of all time */
+#define RETRY_SHARE 0.2
+#define STEPS_LEAST 30.0        /* steps of a trial, 10 of which warm up */
+#define STEPS_WANTED 400.0      /* steps of all trials together */
+#define TRIAL_SECONDS 1.0       /* a trial of the search trains at least so long, */
+#define TRIAL_SHARE (1.0 / 60)  /* and for at least this share of all time */
+#define SEARCH_SHARE 0.45       /* share of the time left after the first run */
+#define PLANNED 0.95            /* share of the time left: some trials start slowly */
+#define TRIALS_FOR_REASON 8     /* trials that have to fit into the time before two are spent on finding the reason */
 #define FINALISTS_FIRST 5u      /* settings in the first round, */
-#define FINALISTS_LAST 3u       /* and in the others, with the configuration as it is */
+#define FINALISTS_LAST 3u       /* and in the later rounds; both include the configuration as it is */
 #define LAST_ROUNDS 3u
-#define LONGER 4                /* times as long as a trial of the search, at most */
+#define LONGER 4                /* trials of the last rounds are at most so many times as long as those of the search */
 #define ASSIGNMENT_BYTES 64
 
 struct tune {
@@ -43,14 +44,15 @@ struct tune {
     double total_seconds;
     bool writes;                        /* --tune-write */
     bool is_cached;                     /* input.source = cached in the configuration */
-    struct trial_spec spec;             /* of every trial */
+    struct trial_spec spec;             /* used for every trial */
     struct tune_result result;
-    struct trial_result now;            /* as configured */
+    struct trial_result now;            /* the result of the run as configured */
     uint64_t begun_ns;
     uint32_t trials;                    /* done so far */
-    double start_seconds;               /* mean time of a trial besides its training */
-    double step_seconds;                /* as configured */
-    double other_load;                  /* sum over `other_load_count` trials */
+    double start_seconds;               /* mean time that a trial takes in addition to its training */
+    double step_seconds;                /* time of a step as configured */
+    /* sum of the shares of the cores' time that other programs used in `other_load_count` trials */
+    double other_load;
     uint32_t other_load_count;
     int exit_code;
 };
@@ -119,7 +121,7 @@ static double round_up(double seconds, double multiple)
     return ceil(seconds / multiple) * multiple;
 }
 
-/* Of a trial of the search, with its start. */
+/* Seconds that a trial of the search takes, with its start. */
 static double trial_cost(const struct tune *tune)
 {
     return tune->start_seconds + tune->result.trial_seconds;
@@ -127,7 +129,7 @@ static double trial_cost(const struct tune *tune)
 
 /* ---- rounds ---- */
 
-/* "read_threads 4, prefetch_depth 16": what differs from the configuration. */
+/* The values of a candidate that differ from the configuration: "read_threads 4, prefetch_depth 16". */
 struct setting_text { char text[256]; };
 static struct setting_text setting_words(const struct tune *tune, uint32_t i)
 {
@@ -141,7 +143,7 @@ static struct setting_text setting_words(const struct tune *tune, uint32_t i)
     return words;
 }
 
-/* What a candidate sets, with room for two more assignments. */
+/* The assignments for a trial of a candidate, with room for two more. */
 struct assignments {
     struct setting_text name;
     char texts[TUNE_CHANGES_MAX][ASSIGNMENT_BYTES];
@@ -175,7 +177,7 @@ static void note_costs(struct tune *tune, const struct trial_result *results, ui
     }
 }
 
-/* A round of trials of `seconds` each. As trial_round. */
+/* Run a round of trials that train `seconds` each. Returns the same as trial_round. */
 static int run_round(struct tune *tune, const char *label, const struct variant *variants, uint32_t count,
                      double seconds, struct trial_result *results, uint32_t *last_out)
 {
@@ -196,7 +198,7 @@ static int run_one(struct tune *tune, const struct variant *variant, double seco
     return run_round(tune, "", variant, 1, seconds, result, &last);
 }
 
-/* Prints why the trial failed; silent for 0 and after an interruption. Returns rc. */
+/* Print why the trial failed, except after an interruption. Returns rc. */
 static int check_trial(const struct trial_result *result, int rc)
 {
     if (rc != 0 && rc != -ECANCELED)
@@ -250,7 +252,7 @@ static void start_result(struct tune *tune)
     result->candidates[result->count++] = candidate_of(&setting, now);
 }
 
-/* A run as configured. -ERANGE: it has too few steps for a speed after warm-up. */
+/* Run as configured. -ERANGE: after warm-up, there were too few steps to measure the speed. */
 static int run_now(struct tune *tune, double seconds)
 {
     const struct variant as_configured = { .name = "as configured" };
@@ -258,7 +260,7 @@ static int run_now(struct tune *tune, double seconds)
     return rc == 0 && !isfinite(tune->now.values.images_per_second) ? -ERANGE : rc;
 }
 
-/* If steps are too slow for the first time, a second run may be longer. */
+/* If the first run had too few steps, a longer second one is tried. */
 static int measure_now(struct tune *tune)
 {
     const double first = fmin(FIRST_SECONDS, FIRST_SHARE * tune->total_seconds);
@@ -289,7 +291,7 @@ static bool is_known(const struct tune_result *result, const struct tune_setting
     return false;
 }
 
-/* The setting next to `from` that promises most and was not tried; NULL: there is none. */
+/* The setting with the largest expected gain over `from` that was not tried yet; NULL if there is none. */
 static const struct tune_setting *next_setting(const struct tune_result *result, uint32_t from,
                                                const struct trial_result *measured,
                                                struct tune_proposal proposals[TUNE_PROPOSALS_MAX])
@@ -301,7 +303,7 @@ static const struct tune_setting *next_setting(const struct tune_result *result,
     return NULL;
 }
 
-/* Did the program refuse the setting? It needs more memory than there is; other settings may not. */
+/* Did the program reject the setting? It needs more memory than is available; other settings may need less. */
 static bool is_refused(int rc, const struct trial_result *result)
 {
     return rc == -ECHILD && (result->exit_code == EXIT_CODE_USAGE || result->exit_code == EXIT_CODE_MEMORY);
@@ -328,7 +330,7 @@ static int try_setting(struct tune *tune, const struct tune_setting *setting, st
     return 0;
 }
 
-/* From the fastest setting so far to the next, until none promises more or the time is over. */
+/* Try settings, each derived from the fastest one so far, until no gain is expected or the time is over. */
 static int search(struct tune *tune, double end_seconds)
 {
     struct tune_result *const result = &tune->result;
@@ -376,7 +378,7 @@ static int run_finalists(struct tune *tune, const uint32_t *finalists, uint32_t 
     return 0;
 }
 
-/* After a first round the slower ones drop out, and the others run longer. */
+/* The slower settings are dropped after the first round, and later rounds run longer. */
 static int compare(struct tune *tune, double end_seconds)
 {
     struct tune_result *const result = &tune->result;
@@ -402,7 +404,8 @@ static int compare(struct tune *tune, double end_seconds)
     return rc;
 }
 
-/* The best setting with input that is already in memory, and without computing. */
+/* Measure the best setting with input that is already in memory (towers alone), and with devices that do not compute
+ * (input alone). */
 static int measure_alone(struct tune *tune)
 {
     struct tune_result *const result = &tune->result;
@@ -435,7 +438,7 @@ static int search_and_compare(struct tune *tune)
     struct tune_result *const result = &tune->result;
     const double left = seconds_left(tune), cost = trial_cost(tune);
     const double for_reason = left >= TRIALS_FOR_REASON * cost ? 2 * cost : 0;
-    if (left < 5 * cost) {      /* another setting, and two rounds of two */
+    if (left < 5 * cost) {      /* time for trying another setting, and for two rounds of two settings */
         result->enough_seconds = round_up(tune->total_seconds - left + 1.2 * TRIALS_FOR_REASON * cost, 10);
         log_message(LOG_RUN, "--tune=%.0f is too short to try another setting: --tune=%.0f would do",
                     tune->total_seconds, result->enough_seconds);
@@ -471,14 +474,15 @@ static void write_changes(struct tune *tune)
     tune->exit_code = EXIT_CODE_OUTPUT;
 }
 
-/* Does a key decide what is measured? A trial sets others itself, or they name and report a run. */
+/* Does this key influence the measured speed? The others are set by every trial itself, or only name and report a
+ * run. */
 static bool is_measured(const struct option_row *option)
 {
     return option->section != SECTION_REPORT && option->section != SECTION_CHECKPOINT && option->in_trials == NULL &&
            option != option_find(SECTION_RUN, "name");
 }
 
-/* The assignments of the command line that the file does not have, in words: "" for none. */
+/* List the assignments of the command line that differ from the file, as text: "" if there are none. */
 static void find_foreign(const struct settings *file, const struct settings *all, char *words, size_t words_size)
 {
     *words = '\0';
@@ -492,7 +496,8 @@ static void find_foreign(const struct settings *file, const struct settings *all
     }
 }
 
-/* Values that were measured with other settings than the file's would be wrong there. 0 or an exit code. */
+/* Refuse --tune-write if --set changed other keys: values measured with those may be wrong for the file. 0 or an
+ * exit code. */
 static int check_writing(const struct config_arguments *config)
 {
     const struct config_arguments only_file = { .path = config->path };

@@ -1,4 +1,4 @@
-/* The table, the reason, the lines to set. */
+/* The table of settings, the reason for the result, and the lines to set in the configuration. */
 #include "tools/tune/tune_report.h"
 
 #include <inttypes.h>
@@ -105,7 +105,7 @@ static void print_smaller_images(const struct tune_result *result, FILE *out)
         wrapped_print(out, "fix       more cores");
 }
 
-/* Something is missing with the best setting, too. */
+/* The speed is still limited with the best setting: print what limits it, and what would help. */
 static void print_missing(const struct tune_result *result, FILE *out)
 {
     const char *const label = tune_kind_of(result) == TUNE_CHANGED ? "still    " : "reason   ";
@@ -168,7 +168,7 @@ static void print_reason(const struct tune_result *result, FILE *out)
         print_missing(result, out);
 }
 
-/* What was measured is what they left. */
+/* The measured speed is that of the cores which other programs left idle. */
 static void print_other_load(const struct tune_result *result, FILE *out)
 {
     if (result->other_load > OTHERS_NOTED)

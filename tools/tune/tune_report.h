@@ -1,4 +1,4 @@
-/* The result of --tune for people, in 80 columns. */
+/* Prints the result of --tune as text, in 80 columns. */
 #ifndef PIPETRAIN_TUNE_REPORT_H
 #define PIPETRAIN_TUNE_REPORT_H
 
@@ -6,7 +6,7 @@
 
 #include "tools/tune/tune_result.h"
 
-/* What was measured, the table of settings, the reason in words, the lines to set. */
+/* Print the speeds of towers and input alone, the table of settings, the reason in words, and the lines to set. */
 void tune_report(const struct tune_result *result, FILE *out);
 
 #endif

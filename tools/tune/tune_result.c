@@ -1,4 +1,4 @@
-/* Proposals from a trial's verdict; a choice from rounds. */
+/* Settings proposed from the verdict of a trial, and the choice of the best one from the rounds. */
 #include "tools/tune/tune_result.h"
 
 #include <inttypes.h>
@@ -10,12 +10,14 @@
 #define READERS_MAX 16u
 #define PREFETCH_MAX 32u
 #define STAGING_MAX 8u
-#define ENOUGH 0.95             /* of the towers' speed, within what can be measured */
-#define FED 0.01                /* share of waiting below which nothing has to be done */
-#define HOPELESS 0.9            /* of the speed as configured: not worth a round */
-#define WAITING 0.5             /* share of reading that is worth avoiding */
-#define ALL_BUSY 0.9            /* share of the cores' time */
-/* Expected gains, as shares of the gain without any waiting: of what the verdict names, at least, and of others. */
+#define ENOUGH 0.95             /* at this share of the towers' speed, the input is fast enough: the rest is noise */
+#define FED 0.01                /* towers that wait for a smaller share of their time do not need faster input */
+#define HOPELESS 0.9            /* settings below this share of the speed as configured get no round */
+/* readers wait for files if they are busy for more than this share and compute for less */
+#define WAITING 0.5
+#define ALL_BUSY 0.9            /* all cores are busy from this share of their time on */
+/* Expected gains, as shares of the gain if towers never waited: at least NAMED for the limit that the verdict names;
+ * MAIN and MINOR for other limits. */
 #define NAMED 0.6
 #define MAIN 0.5
 #define MINOR 0.2
@@ -66,9 +68,9 @@ struct search {
     const struct tune_setting *from;
     const struct trial_result *measured;
     double wait;                        /* share of the towers' time */
-    double fed_gain;                    /* images/s more if towers never waited */
+    double fed_gain;                    /* gain in speed if towers never waited: 0.5 = 50 % */
     double idle_cores;
-    struct tune_proposal *proposals;    /* by falling gain */
+    struct tune_proposal *proposals;    /* sorted, the largest gain first */
     uint32_t count;
 };
 
@@ -83,7 +85,7 @@ static void propose(struct search *search, struct tune_setting setting, double g
     search->count++;
 }
 
-/* The gain that the verdict promises if it names this limit, else that share of the gain without waiting. */
+/* The gain that the verdict predicts if it names this limit; else `share` of the gain if towers never waited. */
 static double expected(const struct search *search, const char *limit, double share)
 {
     const double promised = search->measured->limit_gain;
@@ -92,14 +94,14 @@ static double expected(const struct search *search, const char *limit, double sh
     return isfinite(promised) ? fmax(promised, NAMED * search->fed_gain) : search->fed_gain;
 }
 
-/* As many threads as would keep the towers busy, at least one more. */
+/* The number of threads that would keep the towers busy: at least one more than now. */
 static uint32_t threads_wanted(const struct search *search, uint32_t threads, double busy, uint32_t most)
 {
     const double wanted = ceil(threads * (isfinite(busy) ? busy : 1) / fmax(1 - search->wait, 0.01));
     return (uint32_t)fmax(fmin(fmax(wanted, threads + 1), most), threads);
 }
 
-/* Threads that wait for files cost nothing: a power of two is a reserve. */
+/* Threads that wait for files need no core, so their number is rounded up to a power of two as a reserve. */
 static void propose_readers(struct search *search)
 {
     struct tune_setting setting = *search->from;
@@ -125,7 +127,8 @@ static void propose_cached(struct search *search)
         propose(search, setting, 0.9 * expected(search, "reading", MINOR));
 }
 
-/* Decoders compute, so that more than cores are useless, and busy cores have to be taken from towers. */
+/* Decoders compute, so more decoders than cores are useless; if all cores are busy, more decoders take time from the
+ * towers, and fewer may be faster. */
 static void propose_decoders(struct search *search)
 {
     struct tune_setting setting = *search->from;
@@ -160,7 +163,7 @@ static void propose_depth(struct search *search)
     propose(search, setting, expected(search, "copying", MINOR / 2));
 }
 
-/* Fewer, so that the input pipeline gets cores and no thread of a tower shares its core; more on idle cores. */
+/* Fewer threads, so that the input pipeline gets cores of its own; or more threads, on idle cores. */
 static void propose_tower_threads(struct search *search)
 {
     const struct tune_space *const space = search->space;
@@ -236,7 +239,7 @@ uint32_t tune_finalists(const struct tune_result *result, uint32_t most, uint32_
     return count;
 }
 
-/* Round by round, so that a machine that becomes slower between rounds changes nothing. */
+/* Speeds are compared within each round, so a machine that becomes slower between rounds does not change the gain. */
 static double gain_over(const struct tune_candidate *candidate, const struct tune_candidate *now)
 {
     double gains[TUNE_ROUNDS_MAX];
@@ -261,7 +264,7 @@ static bool is_sure(const struct tune_candidate *candidate, const struct tune_ca
     return candidate->rounds > 1 ? won + (is_much && candidate->rounds > 2) >= candidate->rounds : is_much;
 }
 
-/* The fastest; of those that are as fast, the one with the fewest threads. */
+/* Chooses the fastest setting; of equally fast ones, that with the fewest threads. */
 void tune_choose(struct tune_result *result)
 {
     const struct tune_candidate *const now = &result->candidates[0];

@@ -1,4 +1,4 @@
-/* CPUs: who uses them, how many there are for the threads of a run, and which instructions oneDNN uses. */
+/* CPUs: how busy they are, how many the threads of a run can use, and which instructions oneDNN uses. */
 #include "tools/doctor/topics.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #define TOPIC_CPU "cpu"
 #define LIST_BYTES 64
 #define FLAGS_BYTES 8192
-#define BUSY_MOST 0.2           /* of the CPUs' time; an idle machine has some services */
+#define BUSY_MOST 0.2           /* share of the CPUs' time; an idle machine uses some for services */
 #define STOLEN_MOST 0.02
 
 /* ---- load ---- */
@@ -68,7 +68,7 @@ static void add_usable(struct findings *findings, const struct machine *machine)
                        "more, start it without taskset, or give the container or the job more CPUs");
 }
 
-/* CPUs from which a run derives the number of its threads. */
+/* The number of CPUs from which a run derives the number of its threads. */
 static uint32_t granted_count(const struct machine *machine)
 {
     return cgroup_cores(cgroup_cpu(machine->root).cpus, usable_count(machine));
@@ -92,7 +92,7 @@ static void add_quota(struct findings *findings, const struct machine *machine)
                        "(cpu.max, docker --cpus)", granted_count(machine), usable_count(machine));
 }
 
-/* Physical cores of the process' CPUs; 0: unknown. */
+/* The number of physical cores to which the process' CPUs belong; 0: unknown. */
 static uint32_t count_cores(const struct machine *machine)
 {
     uint32_t cores = 0;
@@ -202,7 +202,7 @@ void topic_cores(struct findings *findings, const struct machine *machine)
 /* ---- instructions ---- */
 
 static const struct {
-    const char *flags[4];               /* of /proc/cpuinfo; all are needed */
+    const char *flags[4];               /* names in /proc/cpuinfo; the set needs all of them */
 } sets[] = {
     [INSTRUCTIONS_BASE] = { { NULL } },
     [INSTRUCTIONS_SSE41] = { { "sse4_1", NULL } },
@@ -230,7 +230,7 @@ static bool has_set(const char *flags, enum instructions set)
     return true;
 }
 
-/* The newest set that the CPU has together with all older ones. */
+/* The newest instruction set that the CPU supports together with all older ones. */
 static enum instructions newest_of(const char *flags)
 {
     enum instructions newest = INSTRUCTIONS_BASE;

@@ -19,16 +19,16 @@
 #define TOPIC "data"
 #define READ_BYTES ((uint64_t)64 << 20)
 #define READ_NS UINT64_C(1000000000)
-#define COUNT_NS UINT64_C(1000000000)   /* for counting pages in the page cache */
-#define FILES_READ 8u                   /* evenly spread over all files */
+#define COUNT_NS UINT64_C(1000000000)   /* time limit for counting pages in the page cache */
+#define FILES_READ 8u                   /* read from so many files at most, evenly spread over all */
 #define PROBLEM_BYTES 4096u
-#define WINDOW_BYTES ((uint64_t)1 << 30)        /* mapped at a time */
-#define BLOCK_BYTES ((size_t)2 << 20)           /* of a read */
+#define WINDOW_BYTES ((uint64_t)1 << 30)        /* bytes of a file that are mapped at a time */
+#define BLOCK_BYTES ((size_t)2 << 20)           /* bytes of one read */
 #define ALIGNMENT 4096u
 
 /* ---- page cache and disk ---- */
 
-/* To anybody else, mincore reports every page as present. */
+/* For a file of another user that this user may not write, mincore reports every page as present. */
 static bool may_count(int fd, const char *path)
 {
     struct stat status;
@@ -98,13 +98,14 @@ int disk_read(const char *path, uint64_t file_bytes, uint64_t bytes_most, uint64
     return rc;
 }
 
-/* ---- the files of a set ---- */
+/* ---- the files of a data set ---- */
 
 struct files {
     uint64_t count, bytes;
-    uint64_t counted, cached;           /* bytes examined, and of them in the page cache */
-    bool is_withheld;                   /* the kernel reports nothing about files of another user */
-    long system;                        /* statfs.f_type of the first one */
+    uint64_t counted, cached;           /* bytes that were examined, and those of them that are in the page cache */
+    /* there are files of another user, for which the kernel does not report what is in the page cache */
+    bool is_withheld;
+    long system;                        /* statfs.f_type of the first file */
     struct disk_read read;
     int read_rc;
 };
@@ -170,7 +171,7 @@ static void read_files(struct files *files, const struct shard_list *list)
     }
 }
 
-/* For the page cache, which counts towards the limits of control groups as well. 0: unknown. */
+/* Memory that the page cache can use: it counts towards the limits of control groups as well. 0: unknown. */
 static uint64_t available_memory(const struct machine *machine)
 {
     const uint64_t left = cgroup_memory_left(machine->root);

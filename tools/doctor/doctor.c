@@ -1,4 +1,4 @@
-/* All topics, one after the other. */
+/* Examines all topics, one after the other. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "stage/stop.h"
 #include "tools/doctor/topics.h"
 
-#define LOAD_NS 300000000L      /* that the load of the CPUs is measured for */
+#define LOAD_NS 300000000L      /* time over which the load of the CPUs is measured */
 #define REASON_BYTES 256
 
 int doctor_form_find(const char *name, enum doctor_form *form_out)
@@ -33,7 +33,7 @@ static void machine_init(struct machine *machine, const struct settings *setting
     }
 }
 
-/* The devices of the run. That they cannot be used is a finding. */
+/* Plan the devices of the run. A failure is added as a finding. */
 static void plan_devices(struct findings *findings, struct machine *machine, struct run_devices *plan)
 {
     struct problems problems;

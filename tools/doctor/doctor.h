@@ -8,11 +8,11 @@
 
 enum doctor_form { DOCTOR_TABLE, DOCTOR_JSON };
 
-/* The form of --doctor=NAME; "json" is the only name. Returns 0, or -EINVAL after a message. */
+/* Parses NAME of --doctor=NAME; "json" is the only name. Returns 0, or -EINVAL after a message. */
 int doctor_form_find(const char *name, enum doctor_form *form_out);
-/* Print the findings on stdout. `settings`, finished, are those of the run to check, NULL: only the machine. Trains and
- * writes nothing; takes a few seconds. Call it before any thread uses a device. Returns the exit code: EXIT_CODE_OK,
- * also with warnings, or EXIT_CODE_MEMORY. */
+/* Print the findings on stdout. `settings`: the complete settings of the run to check; NULL: only the machine is
+ * checked. Trains nothing and writes no files; takes a few seconds. To be called before any thread uses a device.
+ * Returns the exit code: EXIT_CODE_OK, also with warnings, or EXIT_CODE_MEMORY. */
 int doctor_run(const struct settings *settings, enum doctor_form form);
 
 #endif

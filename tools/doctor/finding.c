@@ -1,4 +1,4 @@
-/* A list of findings, as a table and as JSON. */
+/* A list of findings, printed as a table or as JSON. */
 #include "tools/doctor/finding.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "stage/log.h"
 #include "tools/lib/text/wrapped.h"
 
-#define TEXT_BYTES 4096u        /* of a finding or an advice, which may contain paths */
+#define TEXT_BYTES 4096u        /* of a finding or of its advice, which may contain paths */
 
 static const char *const words[JUDGEMENT_COUNT] = {
     [JUDGEMENT_FINE] = "fine", [JUDGEMENT_NOTE] = "note", [JUDGEMENT_WARN] = "warn" };
@@ -25,7 +25,7 @@ void findings_release(struct findings *findings)
     *findings = (struct findings){ 0 };
 }
 
-/* Names of files and devices are escaped as in messages. NULL without memory. */
+/* The formatted text, in which names of files and devices are escaped as in messages. NULL if out of memory. */
 static char *__attribute__((format(printf, 1, 0))) text_of(const char *format, va_list arguments)
 {
     char raw[TEXT_BYTES];

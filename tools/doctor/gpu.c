@@ -1,4 +1,5 @@
-/* The GPUs that a run can use: what limits each, and how fast copies to them and between them are. */
+/* The GPUs that a run can use: what limits the speed of each, and the measured speed of copies to them and between
+ * them. */
 #include "tools/doctor/gpu.h"
 
 #include <dirent.h>
@@ -15,14 +16,14 @@
 #define COPIES 4u
 #define ROW_BYTES 1024
 #define NVIDIA "0x10de"
-#define CLASS_DISPLAY "0x03"    /* VGA and 3D controllers */
-#define USED_MOST 0.1           /* of the memory, by others; drivers keep a little for themselves */
-#define COPY_LEAST 0.5          /* of the link's bandwidth: good ones reach 0.8 and more */
-#define SLOWEST 0.5             /* of the fastest pair: slower pairs are connected in another way */
+#define CLASS_DISPLAY "0x03"    /* PCI class of VGA and 3D controllers */
+#define USED_MOST 0.1           /* share of the memory used by other processes; drivers keep a little for themselves */
+#define COPY_LEAST 0.5          /* share of the link's bandwidth: good copies reach 0.8 and more */
+#define SLOWEST 0.5             /* share of the speed of the fastest pair: slower pairs are connected in another way */
 
 /* ---- measured copies ---- */
 
-/* An open device with a buffer on it and one in pinned host memory. */
+/* An open device, with a buffer in its memory and a buffer in pinned host memory. */
 struct endpoint {
     char name[24];
     struct device *device;
@@ -67,7 +68,8 @@ static void close_endpoint(struct endpoint *endpoint)
     ops->close(endpoint->device);
 }
 
-/* Bytes per second of copies to `to`; the first copy, which may initialise something, is not timed. 0: failed. */
+/* Bytes per second of copies to `to`. The first copy is not timed, because it may initialise something. 0: a copy
+ * failed. */
 static double measure_copies(struct endpoint *to, const void *from, enum copy_direction direction)
 {
     const struct device_ops *const ops = to->device->ops;
@@ -95,7 +97,7 @@ static void measure_pair(struct endpoint *endpoints, uint32_t from, uint32_t to,
     speeds->between[from][to] = measure_copies(&endpoints[to], endpoints[from].memory, COPY_ON_DEVICE);
 }
 
-/* Devices 0 to count - 1. What fails prints a message and stays 0. */
+/* Measure the devices 0 to count - 1. If a device or a copy fails, a message is printed and the speed stays 0. */
 static void measure_all(const struct device_ops *ops, uint32_t count, struct gpu_copies *speeds_out)
 {
     struct endpoint endpoints[GPUS_MEASURED_MAX];
@@ -117,7 +119,7 @@ static void measure_all(const struct device_ops *ops, uint32_t count, struct gpu
 
 struct link { uint32_t generation, generation_most, lanes, lanes_most; };
 
-/* Of a speed as the kernel writes it: "16.0 GT/s PCIe". 0: unknown. */
+/* The PCIe generation of a speed as the kernel writes it, such as "16.0 GT/s PCIe". 0: unknown. */
 static uint32_t generation_of(const char *speed)
 {
     static const double transfers[] = { 0, 2.5, 5, 8, 16, 32, 64 };
@@ -148,7 +150,7 @@ static uint32_t read_lanes(const struct machine *machine, const char *bus, const
     return machine_number(machine, &lanes, "sys/bus/pci/devices/%s/%s", bus, name) && lanes <= 32 ? (uint32_t)lanes : 0;
 }
 
-/* NVML takes the slot's limits into account, the kernel reports those of the device. */
+/* The link as NVML reports it, else as the kernel does: only NVML takes the limits of the slot into account. */
 static struct link find_link(const struct machine *machine, const struct gpu *gpu)
 {
     const struct gpu_state *const state = &gpu->after;
@@ -162,7 +164,7 @@ static struct link find_link(const struct machine *machine, const struct gpu *gp
                           read_lanes(machine, bus, "current_link_width"), read_lanes(machine, bus, "max_link_width") };
 }
 
-/* The generation decreases while a device is idle; the lanes do not. */
+/* Add the finding about the link. Its generation is lowered while a device is idle, but its lanes are not. */
 static void add_link(struct findings *findings, const struct gpu *gpu, const struct link *link)
 {
     if (link->generation == 0 || link->lanes == 0)
@@ -308,9 +310,9 @@ void gpu_add_peers(struct findings *findings, const struct gpu_copies *speeds)
         add_row(findings, speeds, from);
 }
 
-/* ---- all of them ---- */
+/* ---- all GPUs ---- */
 
-/* NVIDIA GPUs on the PCI bus, with or without a driver. */
+/* The number of NVIDIA GPUs on the PCI bus, with or without a driver. */
 static uint32_t count_on_bus(const struct machine *machine)
 {
     char path[512], text[32];
@@ -336,7 +338,7 @@ static void add_driver(struct findings *findings, const struct nvml *nvml, const
         findings_add(findings, TOPIC, "nvml", "memory in use, clocks and temperatures are unknown: %s", why);
 }
 
-/* No GPU can be used, though the machine may have some. */
+/* Add the finding that no GPU can be used, although the machine may have some. */
 static void add_unusable(struct findings *findings, const struct machine *machine, const struct nvml *nvml,
                         const char *why)
 {

@@ -7,26 +7,28 @@
 #include "tools/doctor/machine.h"
 #include "tools/doctor/nvml.h"
 
-#define GPUS_MEASURED_MAX 16u           /* more have too many pairs */
+#define GPUS_MEASURED_MAX 16u           /* more GPUs have too many pairs to measure */
 
 struct gpu {
     uint32_t index;
     struct device_description description;
-    struct gpu_state before, after;     /* before this process used it, and after copies; zeros without NVML */
-    double copy_bytes_per_second;       /* from pinned host memory; 0: not measured */
+    /* read before this process used the GPU, and after the copies; zeros without NVML */
+    struct gpu_state before, after;
+    double copy_bytes_per_second;       /* speed of copies from pinned host memory; 0: not measured */
 };
 
-/* Measured copies. 0: not measured. */
+/* Measured speeds of copies. 0: not measured. */
 struct gpu_copies {
     uint32_t count;
-    double to[GPUS_MEASURED_MAX];       /* bytes per second from pinned host memory */
-    double between[GPUS_MEASURED_MAX][GPUS_MEASURED_MAX];       /* [from][to] */
-    bool reaches[GPUS_MEASURED_MAX][GPUS_MEASURED_MAX];         /* [to][from]: with peer access, not through the host */
+    double to[GPUS_MEASURED_MAX];       /* to each GPU from pinned host memory, in bytes per second */
+    double between[GPUS_MEASURED_MAX][GPUS_MEASURED_MAX];       /* [from][to], in bytes per second */
+    /* [to][from]: `to` has peer access to `from`, so copies do not go through the host */
+    bool reaches[GPUS_MEASURED_MAX][GPUS_MEASURED_MAX];
 };
 
-/* What was found begins with the GPU's number. */
+/* Adds the findings about a GPU. Their texts begin with the GPU's number. */
 void gpu_add(struct findings *findings, const struct machine *machine, const struct gpu *gpu);
-/* One finding for each GPU, with the speeds to every other one; none if there is only one GPU. */
+/* Adds a finding for each GPU, with the speeds of copies to every other one; none if there is only one GPU. */
 void gpu_add_peers(struct findings *findings, const struct gpu_copies *copies);
 
 #endif

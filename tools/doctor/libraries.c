@@ -1,4 +1,4 @@
-/* The libraries that the program runs with, and conflicts between them. */
+/* The libraries that the program has loaded, and conflicts between them. */
 #include "tools/doctor/topics.h"
 
 #include <link.h>
@@ -16,8 +16,9 @@
 /* A search for loaded files whose names begin with `file`. */
 struct library_search {
     const char *file;
-    char path[PATH_BYTES];      /* of the first; "" if there is none */
-    uint32_t folders;           /* that contain such files */
+    char path[PATH_BYTES];      /* of the first such file; "" if there is none */
+    /* 0: no such file; else 1, plus the number of such files in other folders than the first */
+    uint32_t folders;
 };
 
 static int match_object(struct dl_phdr_info *object, size_t size, void *arg)
@@ -62,7 +63,7 @@ static void add_rows(struct findings *findings, const struct library *rows)
         add_library(findings, rows);
 }
 
-/* cuDNN consists of several files that have to be of the same version. */
+/* cuDNN consists of several files, all of which have to be of the same version. */
 static void judge_cudnn(struct findings *findings)
 {
     const struct library_search parts = find_file("libcudnn");
@@ -74,7 +75,7 @@ static void judge_cudnn(struct findings *findings)
                        "folder with libcudnn*.so in LD_LIBRARY_PATH");
 }
 
-/* Each has its own threads, which compete for the same cores. */
+/* Every OpenMP library has its own threads, and they compete for the same cores. */
 static void judge_openmp(struct findings *findings)
 {
     static const char *const names[] = { "libgomp", "libiomp5", "libomp" };

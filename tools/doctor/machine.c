@@ -1,4 +1,4 @@
-/* Lines, numbers and lists in files of /proc and /sys. */
+/* Reads lines, numbers and lists from files of /proc and /sys. */
 #include "tools/doctor/machine.h"
 
 #include <limits.h>
@@ -63,7 +63,7 @@ bool machine_number(const struct machine *machine, uint64_t *number_out, const c
     return is_read && decimal_u64_start(line, number_out) != NULL;
 }
 
-/* Where the value of "KEY: VALUE" begins, NULL if the line has another key. */
+/* Where the value in the line "KEY: VALUE" begins; NULL if the line has another key. */
 static const char *find_value(const char *line, const char *key)
 {
     const size_t key_bytes = strlen(key);

@@ -1,4 +1,4 @@
-/* Memory that a run can use. */
+/* Findings about the memory that a run can use. */
 #include "tools/doctor/topics.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "tools/lib/text/number.h"
 
 #define TOPIC "memory"
-#define SHARED_LEAST ((uint64_t)1 << 30)        /* what NCCL's documentation recommends for containers */
+#define SHARED_LEAST ((uint64_t)1 << 30)        /* the size that NCCL's documentation recommends for containers */
 
 static uint64_t meminfo(const struct machine *machine, const char *key)
 {

@@ -104,7 +104,7 @@ uint32_t nvml_count(const struct nvml *nvml)
     return nvml->call.nvmlDeviceGetCount_v2(&count) == 0 ? count : 0;
 }
 
-/* The result of a function that returns one number; 0 if it fails. */
+/* The number that the function returns; 0 if it fails. */
 static uint32_t number_of(int (*function)(nvml_device device, unsigned *number), nvml_device device)
 {
     unsigned number;

@@ -1,4 +1,4 @@
-/* The functions of NVML that are called, with types and numbers of the NVML API Reference Guide. All return 0 on
+/* The functions of NVML that are called, with types and constants from the NVML API Reference Guide. All return 0 on
  * success. */
 #ifndef PIPETRAIN_NVML_API_H
 #define PIPETRAIN_NVML_API_H
@@ -7,7 +7,7 @@
 
 typedef struct nvmlDevice_st *nvml_device;
 
-struct nvml_memory { unsigned long long total, free, used; };           /* nvmlMemory_t, bytes */
+struct nvml_memory { unsigned long long total, free, used; };           /* nvmlMemory_t; numbers of bytes */
 enum { NVML_DRIVER_NOT_LOADED = 9, NVML_VERSION_MISMATCH = 18 };        /* of nvmlReturn_t */
 enum { NVML_CLOCK_SM = 1 };                                             /* of nvmlClockType_t */
 enum { NVML_TEMPERATURE_GPU = 0 };                                      /* of nvmlTemperatureSensors_t */

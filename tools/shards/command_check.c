@@ -16,7 +16,7 @@
 #include "tools/shards/shards_command.h"
 
 struct check {
-    struct json *json;          /* NULL: text */
+    struct json *json;          /* NULL: the output is text */
     struct shard_counts counts;
     bool compares_hashes;
     uint64_t shards, records, bytes, damages, damaged_shards;
@@ -70,7 +70,7 @@ static void add_damages(const struct check *check, const struct scan_shard *shar
         json_close_array(check->json);
 }
 
-/* Whether an undamaged shard has a hash other than its manifest lists. */
+/* Whether an undamaged shard has another hash than the one in its manifest. */
 static bool has_other_hash(const struct check *check, const struct scan_shard *shard,
                               const struct manifest_shard *listed, char *text, size_t text_size)
 {
@@ -81,12 +81,12 @@ static bool has_other_hash(const struct check *check, const struct scan_shard *s
     return true;
 }
 
-/* Find a problem of the shard as a whole; false if there is none. */
+/* Find a problem that concerns the shard as a whole; false if there is none. */
 static bool find_problem(struct check *check, const struct scan_shard *shard, char *text, size_t text_size)
 {
     const struct manifest_shard *listed = NULL;
     const struct shard_index found = { .stamp.bytes = shard->bytes, .record_count = shard->records };
-    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* without memory, nothing is compared */
+    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* if out of memory, nothing is compared */
     if (shard->error == -ENOENT && listed != NULL) {
         snprintf(text, text_size, "is missing: %s says %" PRIu64 " records", listed->listed_in, listed->records);
         return true;
@@ -180,11 +180,11 @@ static int check_shards(struct check *check, const struct shards_request *reques
     return rc;
 }
 
-/* An exit code. */
+/* Report the result of the check. Returns an exit code. */
 static int end_check(struct check *check, int rc)
 {
     if (rc == -ECANCELED)
-        return EXIT_CODE_STOPPED;       /* main knows by which signal */
+        return EXIT_CODE_STOPPED;       /* the main function derives the exit code from the signal */
     if (rc < 0) {
         log_message(LOG_ERROR, "not all shards were checked: %s", exit_cause(rc));
         return (int)exit_code_of(rc, EXIT_CODE_MEMORY);
@@ -236,7 +236,8 @@ static int add_missing(struct check *check, const char *folder, struct shard_lis
     return rc;
 }
 
-/* For all folders of the command line; a glob or a file selects shards on purpose. */
+/* Append the missing shards of all folders of the command line. Globs and files select shards on purpose, so nothing
+ * can be missing there. */
 static int add_all_missing(struct check *check, const struct shards_request *request, struct shard_list *list)
 {
     struct stat status;
@@ -255,7 +256,8 @@ static int add_all_missing(struct check *check, const struct shards_request *req
     return rc;
 }
 
-/* Report files of other sets among the shards. Two numberings in one folder are damage. */
+/* Report files among the shards that belong to other data sets. Shards numbered "of N" with different N in one
+ * folder count as damage. */
 static int check_others(struct check *check, const struct shard_list *list)
 {
     char problem[2048];

@@ -80,7 +80,7 @@ static int read_record(struct target *target, struct shard_source *source)
     return target_fail(target, "%s", told.text);
 }
 
-/* 0, or a negative errno after a message. */
+/* Load the record. 0, or a negative errno after a message. */
 static int load_record(struct target *target, const struct shards_request *request)
 {
     struct shard_source *source;
@@ -116,7 +116,7 @@ static int find_image(const struct target *target, const struct shards_request *
     return 0;
 }
 
-/* 0, or a negative errno after a message. */
+/* Decode raw pixels. 0, or a negative errno after a message. */
 static int decode_raw(const struct target *target, const struct found_sample *sample, uint8_t *pixels_out)
 {
     const struct image_shape shape = { sample->height, sample->width, sample->channels };
@@ -133,7 +133,7 @@ static bool ends_with(const char *path, const char *end)
     return bytes > end_bytes && strcasecmp(path + bytes - end_bytes, end) == 0;
 }
 
-/* The suffix of the output must match the format of the file. */
+/* Check that the suffix of the output matches the format of the image. */
 static int check_name(const struct target *target, const struct shards_request *request,
                       const struct found_sample *sample)
 {
@@ -205,7 +205,7 @@ static int write_pixels(const struct shards_request *request, const struct found
     return result_file_write(request->output, request->may_replace, parts, 2);
 }
 
-/* An exit code. */
+/* Write the bytes of the image as they are stored. Returns an exit code. */
 static int write_raw(const struct target *target, const struct shards_request *request,
                      const struct found_sample *sample)
 {

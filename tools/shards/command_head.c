@@ -14,10 +14,10 @@
 #include "tools/shards/shard_walk.h"
 #include "tools/shards/shards_command.h"
 
-/* ---- a feature as a line ---- */
+/* ---- printing a feature as a line ---- */
 
-#define VALUES_SHOWN 8u         /* numbers, or bytes of a value that is neither text nor image */
-#define NAME_COLUMNS 24u        /* of a feature; longer names take more */
+#define VALUES_SHOWN 8u         /* numbers of a list, or bytes of a value that is neither text nor image */
+#define NAME_COLUMNS 24u        /* for the name of a feature; longer names take more */
 #define TEXT_SHOWN 72u          /* bytes of a text */
 #define TEXT_MAX 4096u          /* longer values are not printed as text */
 
@@ -25,7 +25,7 @@ static const char *const kind_texts[] = {
     [FEATURE_MISSING] = "nothing", [FEATURE_BYTES] = "bytes", [FEATURE_FLOATS] = "float", [FEATURE_INT64S] = "int64",
 };
 
-/* The line that is being printed. */
+/* The line of a feature: where it is printed, and how many values have been printed. */
 struct values {
     FILE *out;
     uint64_t shown;
@@ -124,7 +124,7 @@ struct head {
     const char *path;
     struct shard_walk walk;
     struct chunk chunk;
-    uint64_t left;              /* records still to print */
+    uint64_t left;              /* number of records that are still to be printed */
     bool is_damaged;
 };
 
@@ -167,7 +167,7 @@ static void show_chunk(struct head *head)
     }
 }
 
-/* 0 after the last requested record, -ENODATA at the end of the shard, -ENOMEM or -ECANCELED. */
+/* Print the records. 0 after the last requested record, -ENODATA at the end of the shard, -ENOMEM or -ECANCELED. */
 static int show_records(struct head *head)
 {
     int rc = 0;
@@ -181,7 +181,7 @@ static int show_records(struct head *head)
     return rc;
 }
 
-/* An exit code. */
+/* Print the first records of a shard. Returns an exit code. */
 static int show(const struct shards_request *request, const char *path)
 {
     struct head head = { .path = path, .left = request->records };

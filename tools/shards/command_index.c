@@ -64,7 +64,7 @@ static int compare_index(const struct shard_index *index, const char *path)
     return agrees ? EXIT_CODE_OK : EXIT_CODE_DATA;
 }
 
-/* The length of the path of the shard that a word means, which is the shard or, with --check, its index. */
+/* The length of the path of the shard in an argument: with --check the argument may also be the path of its index. */
 static int shard_bytes(const struct shards_request *request, const char *word)
 {
     const size_t bytes = strlen(word), suffix = strlen(DALI_INDEX_SUFFIX);
@@ -72,7 +72,7 @@ static int shard_bytes(const struct shards_request *request, const char *word)
     return (int)(is_index && request->compares ? bytes - suffix : bytes);
 }
 
-/* A path that is cut here is too long to open. */
+/* A path that is truncated here is too long to be opened anyway. */
 static int process_shard(const struct shards_request *request, const char *word)
 {
     char shard[PATH_MAX + 1], beside[PATH_MAX + sizeof(DALI_INDEX_SUFFIX)];
@@ -94,7 +94,7 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Process all shards. The first exit code that is not EXIT_CODE_OK. */
+/* Process all shards. Returns the first exit code that is not EXIT_CODE_OK, if any. */
 static int process_shards(const struct shards_request *request, char *const *paths, uint32_t count)
 {
     int code = EXIT_CODE_OK;

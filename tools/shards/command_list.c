@@ -1,4 +1,5 @@
-/* pipetrain-shards list: the contents of shards, from their indexes. Called by the main thread. */
+/* pipetrain-shards list: print the number and the size of the records of shards, from their indexes. Called by the
+ * main thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,12 +13,12 @@
 #include "tools/shards/shards_command.h"
 
 struct listing {
-    struct json *json;          /* NULL: text */
+    struct json *json;          /* NULL: the output is text */
     const struct shards_request *request;
     uint64_t shards, records, bytes, damages;
 };
 
-/* "plain", "gzip", ..., from the first bytes of the file. */
+/* The container of the shard ("plain", "gzip", ...), from the first bytes of the file. */
 static const char *container_of(const struct shard_source *source)
 {
     uint8_t head[CONTAINER_HEAD_BYTES];
@@ -63,7 +64,7 @@ static void add_shard(struct listing *listing, const struct shard_source *source
     listing->damages += index->damage_count;
 }
 
-/* 0, or a negative errno after a message. */
+/* Print the contents of a shard. 0, or a negative errno after a message. */
 static int list_shard(struct listing *listing, const char *path)
 {
     struct shard_source *source;
@@ -80,7 +81,7 @@ static int list_shard(struct listing *listing, const char *path)
     return rc;
 }
 
-/* List all shards that can be read. An exit code. */
+/* List all shards that can be read. Returns an exit code. */
 static int list_shards(struct listing *listing, const struct shard_list *list)
 {
     int code = EXIT_CODE_OK;

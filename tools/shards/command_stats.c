@@ -1,4 +1,5 @@
-/* pipetrain-shards stats: labels, payloads and images of all records. Called by the main thread. */
+/* pipetrain-shards stats: print statistics of the labels, payloads and images of all records. Called by the main
+ * thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,23 +18,23 @@
 #include "tools/shards/shards_command.h"
 #include "tools/shards/shards_statistics.h"
 
-/* The other sizes of images are summed up. */
+/* Only so many sizes of images are printed one by one; the rest are printed as one sum. */
 #define SIZES_SHOWN 10u
 
 /* The statistics of one thread of the scan. */
 struct gatherer {
     struct shards_statistics statistics;
     struct class_text_counts texts;
-    struct class_census census;         /* if no list names the labels */
+    struct class_census census;         /* used only if no list names the labels */
     bool is_short_of_memory;
 };
 
 struct gathering {
     struct sample_names names;
     struct gatherer *gatherers;         /* one for each thread */
-    struct set_names known;             /* the names of the labels */
-    struct class_texts texts;           /* the same, to compare records with */
-    uint64_t shards, damages;           /* damages: also names that differ */
+    struct set_names known;             /* names of the labels, from a list of the data set */
+    struct class_texts texts;           /* the same names, for comparing records with them */
+    uint64_t shards, damages;           /* damages: also contradictions between names of labels */
 };
 
 static bool visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,
@@ -61,7 +62,7 @@ static bool visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk
     return true;
 }
 
-/* Report what is missing in the statistics. */
+/* Count the shard, and report its damaged records, which are missing in the statistics. */
 static void report_shard(void *arg, struct scan *scan, const struct scan_shard *shard)
 {
     struct gathering *const gathering = arg;
@@ -148,7 +149,7 @@ static void print_offset(int64_t least, int64_t most, uint64_t classes)
         printf("%s; %s\n", LABEL_MINUS_ONE, LABEL_COUNTED_FROM_MINUS_ONE);
 }
 
-/* NULL: none is known. */
+/* The name of the label; NULL if it is unknown. */
 static const char *label_name(const struct set_names *known, int64_t label)
 {
     const uint64_t class = (uint64_t)label;
@@ -183,7 +184,7 @@ static void print_labels(const struct gathering *gathering, const struct shards_
     print_offset(least, most, classes);
 }
 
-/* Counts and names of the labels. */
+/* Write the counts and the names of the labels. */
 static void json_labels(struct json *json, const struct value_counts *labels, const struct set_names *known)
 {
     char key[24];
@@ -271,7 +272,8 @@ static int print(const struct gathering *gathering, const struct shards_request 
     return 0;
 }
 
-/* Shards whose folders name the labels differently are counted without names. */
+/* Find the names of the labels. If the folders of the shards name labels differently, that is reported as damage,
+ * and labels have no names. */
 static int find_names(struct gathering *gathering, const struct shards_request *request, const struct shard_list *list)
 {
     char problem[1024];
@@ -297,7 +299,7 @@ static void name_record(const struct shard_list *list, uint64_t number, char *te
     snprintf(text, text_size, "%s: record %" PRIu32, path, (uint32_t)number);
 }
 
-/* Say where records of one label name different classes. 0 or -ENOMEM. */
+/* Report records with the same label that name different classes. 0 or -ENOMEM. */
 static int report_census(struct gathering *gathering, const struct shards_request *request,
                          const struct shard_list *list)
 {
@@ -318,7 +320,7 @@ static int report_census(struct gathering *gathering, const struct shards_reques
     return rc;
 }
 
-/* Say where records name another class than the list does. */
+/* Report records that name another class than the list of names does. */
 static void report_texts(struct gathering *gathering, const struct shards_request *request,
                          const struct shard_list *list)
 {

@@ -1,4 +1,4 @@
-/* Write and compare an index of DALI. Called by the main thread; pure functions. */
+/* Writes and compares indexes of DALI. Called by the main thread; pure functions. */
 #include "tools/shards/dali_index.h"
 
 #include <inttypes.h>
@@ -9,13 +9,13 @@
 #include "formats/tfrecord.h"
 #include "stage/text/text_stream.h"
 
-/* The text that is not parsed yet. */
+/* The part of the text that is not parsed yet. */
 struct lines {
     const char *at, *end;
-    uint64_t number;            /* of the line, from 1 */
+    uint64_t number;            /* number of the next line, from 1 */
 };
 
-/* The position of a record, or that of a line. */
+/* The offset and size of a record: in the shard, or according to a line of the index. */
 struct extent { uint64_t offset, bytes; };
 
 char *dali_index_text(const struct shard_index *index, size_t *bytes_out)
@@ -31,7 +31,7 @@ char *dali_index_text(const struct shard_index *index, size_t *bytes_out)
     return text;
 }
 
-/* A decimal number of at most INT64_MAX. */
+/* Parse a decimal number of at most INT64_MAX. */
 static bool parse_number(struct lines *lines, uint64_t *value_out)
 {
     const char *const first = lines->at;
@@ -72,7 +72,7 @@ static uint64_t end_of(const struct extent *extent)
     return __builtin_add_overflow(extent->offset, extent->bytes, &end) ? UINT64_MAX : end;
 }
 
-/* What is wrong with a line. */
+/* Describe what is wrong with a line. */
 static void describe_line(uint64_t number, const struct extent *line, const struct extent *before,
                           const struct extent *record, char *problem, size_t problem_size)
 {

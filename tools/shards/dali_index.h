@@ -10,9 +10,10 @@
 
 #define DALI_INDEX_SUFFIX ".idx"
 
-/* The text of the index of a shard, which the caller frees; NULL without memory. */
+/* Returns the text of the index of a shard, which the caller frees; NULL if out of memory. */
 char *dali_index_text(const struct shard_index *index, size_t *bytes_out);
-/* Whether a text is the index of the shard. If not, *problem_out says what is wrong, to follow "PATH: ". */
+/* Whether a text is the index of the shard. If not, *problem_out describes the difference, to be printed after
+ * "PATH: ". */
 bool dali_index_agrees(const char *text, size_t bytes, const struct shard_index *index, char *problem_out,
                        size_t problem_size);
 

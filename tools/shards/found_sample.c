@@ -22,7 +22,7 @@ struct search {
     size_t *bad_offset;
 };
 
-/* Find the configured feature, or else the first of the usual names; *name_out is NULL if there is none. 0 or
+/* Find the configured feature, or else the first one that has a usual name; *name_out is NULL if there is none. 0 or
  * -EBADMSG. */
 static int find(const struct search *search, enum sample_key which, const char *configured,
                 struct feature *feature_out, const char **name_out)
@@ -56,7 +56,7 @@ static int read_size(const struct search *search, enum sample_key key, struct im
     return 0;
 }
 
-/* Find the shape in the features of the record, or else by the number of pixels. False if there is none. */
+/* Find the shape in the features of the record, or else derive it from the number of pixels. False if it is unknown. */
 static bool find_shape(const struct stored_image *counted, const struct image_shape *any,
                        struct image_shape *shape_out, enum pixel_layout *layout_out)
 {
@@ -98,7 +98,8 @@ static void set_rows(struct found_sample *sample, const struct image_shape *shap
     set_shape(sample, shape);
 }
 
-/* Choose how to read pixels of this shape from this image alone. An image of 0 and 1 only may be a black one. */
+/* Derive from this image alone how pixels of this shape are to be read. An image with only 0 and 1 may be a black
+ * one of bytes. */
 static void choose_reading(struct found_sample *sample, const struct stored_image *image,
                            const struct image_shape *shape, struct pixel_choice *choice,
                            struct pixel_survey *survey)
@@ -113,14 +114,15 @@ static void choose_reading(struct found_sample *sample, const struct stored_imag
     pixel_survey_release(survey);
 }
 
-/* The shape of images of any size with the channels that the record gives, else 3. */
+/* A shape of unknown height and width, with the number of channels in the record, else 3. */
 static struct image_shape any_size(const struct stored_image *image)
 {
     const bool is_said = image->channels.said > 0 && image->channels.said <= UINT32_MAX;
     return (struct image_shape){ 0, 0, is_said ? (uint32_t)image->channels.said : 3 };
 }
 
-/* Find how the numbers of an image are stored. Bytes without a shape, and tensors that are no image, stay unknown. */
+/* Find how the numbers of an image are stored. Bytes without a shape, and tensors that are not images, remain
+ * FOUND_UNKNOWN. */
 static void read_numbers(struct found_sample *sample, struct stored_image *image, enum pixel_layout layout)
 {
     struct image_shape shape;
@@ -133,7 +135,7 @@ static void read_numbers(struct found_sample *sample, struct stored_image *image
         return;
     sample->bytes = image->bytes;
     sample->byte_count = image->byte_count;
-    any = any_size(image);      /* a tensor has its own */
+    any = any_size(image);      /* a tensor has its own number of channels */
     struct pixel_choice choice = { NULL, stored.layout, PIXEL_LAYOUT_HWC, PIXEL_CLEAR_IMAGE };
     struct stored_image counted = *image;
     stored_pixels_begin_survey(&stored, &survey);
@@ -220,7 +222,7 @@ bool found_image_is_raw(enum found_image image)
     return image == FOUND_ROWS || image == FOUND_PLANES || image == FOUND_FLOATS || image == FOUND_INTEGERS;
 }
 
-/* The image for decoding, and its decoder. */
+/* The decoder for the image; *image_out describes the image to it. */
 static const struct image_ops *find_decoder(const struct found_sample *sample, struct stored_image *image_out)
 {
     *image_out = (struct stored_image){

@@ -1,5 +1,5 @@
-/* The image and the label in a record, as they are stored: found by the names that data sets in use give them, or by
- * names that are configured. */
+/* The image and the label of a record, as they are stored. Their features are found by configured names, or by the
+ * names that are usual in data sets. */
 #ifndef PIPETRAIN_FOUND_SAMPLE_H
 #define PIPETRAIN_FOUND_SAMPLE_H
 
@@ -11,11 +11,12 @@
 
 #include "loader/images/pixel_survey.h"
 
-/* NULL: the usual names. is_in_rows: bytes with features for their size are rows of pixels, whatever their values. */
+/* Names of the features; NULL: any usual name. is_in_rows: bytes with features for their size are pixels in rows (H,
+ * W, C), whatever their values are. */
 struct sample_names { const char *image, *label; bool is_in_rows; };
 
-/* Rows (H, W, C) and planes (C, H, W) are bytes of 0 to 255; floats and integers are any other numbers, in either
- * layout, as bytes or as a list. */
+/* FOUND_ROWS (H, W, C) and FOUND_PLANES (C, H, W) are bytes from 0 to 255. FOUND_FLOATS and FOUND_INTEGERS are any
+ * other numbers, in either layout, stored as bytes or as a list. */
 enum found_image {
     FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_FLOATS, FOUND_INTEGERS, FOUND_UNKNOWN
 };
@@ -23,38 +24,41 @@ enum found_image {
 
 struct found_sample {
     enum found_image image;
-    const char *key;            /* feature of the image, if there is one */
-    const uint8_t *bytes;       /* of the image, in the payload */
+    const char *key;            /* name of the image's feature, if it exists */
+    const uint8_t *bytes;       /* the bytes of the image, which are in the payload */
     size_t byte_count;
-    struct feature list;        /* of floats or integers, instead of bytes */
+    /* the numbers of the image, if they are a list of floats or integers instead of bytes */
+    struct feature list;
     uint32_t height, width, channels;   /* 0: unknown */
-    bool is_turned;             /* a JPEG that its EXIF orientation rotates */
-    bool is_unsized;            /* FOUND_UNKNOWN, and maybe pixels: no feature says height or width */
-    struct pixel_reading reading;       /* of pixels; derived from this image alone */
-    char flaw[224];             /* why its numbers are not pixels, or "" */
-    bool has_label;             /* an integer */
+    bool is_turned;             /* the image is a JPEG that its EXIF orientation rotates */
+    bool is_unsized;            /* image is FOUND_UNKNOWN but may be pixels: no feature has the height or the width */
+    struct pixel_reading reading;       /* for pixels: how to read them, derived from this image alone */
+    char flaw[224];             /* for numbers: why they are not pixels; else "" */
+    bool has_label;             /* there is an integer label */
     int64_t label;
 };
 
-/* 0, or -EBADMSG with *bad_offset_out if the payload is not a tf.train.Example. */
+/* Identify the image and the label of a payload. 0, or -EBADMSG with *bad_offset_out if it is not a
+ * tf.train.Example. */
 int found_sample_read(const struct sample_names *names, const uint8_t *payload, size_t bytes,
                       struct found_sample *sample_out, size_t *bad_offset_out);
-/* Whether it is pixels, as bytes or as numbers. */
+/* Whether the image is raw pixels, stored as bytes or as other numbers. */
 bool found_image_is_raw(enum found_image image);
 
-/* Decoders of one thread, each opened for its first image. Starts as zeros. */
-#define FOUND_CODECS 5u         /* encoded; raw bytes and numbers in two layouts each */
+/* Decoders of one thread, each opened for the first image that needs it. Initialised with zeros. */
+#define FOUND_CODECS 5u         /* for encoded images, and for raw bytes and other numbers in two layouts each */
 struct found_decoder {
-    struct { const struct image_ops *ops; void *codec; } codecs[FOUND_CODECS];  /* ops is NULL: not open */
+    /* ops is NULL until the decoder is open */
+    struct { const struct image_ops *ops; void *codec; } codecs[FOUND_CODECS];
 };
 
-/* Decode an image of a known kind to `shape`, for which there is room. As image_ops.decode; -ENOMEM also if a decoder
- * cannot be opened. */
+/* Decode an image that is not FOUND_UNKNOWN to `shape`; pixels_out must have room for it. Returns the same as
+ * image_ops.decode; -ENOMEM also if a decoder cannot be opened. */
 int found_decoder_decode(struct found_decoder *decoder, const struct found_sample *sample,
                          const struct image_shape *shape, uint8_t *pixels_out, char *problem_out, size_t problem_size);
 void found_decoder_release(struct found_decoder *decoder);
 
-/* "JPEG", "raw pixels", ... */
+/* A name for messages: "JPEG", "raw pixels", ... */
 const char *found_image_text(enum found_image image);
 
 #endif

@@ -34,7 +34,7 @@ static bool set_problem(struct record_problem *problem, const char *text)
     return false;
 }
 
-/* Raw pixels are decoded in their own shape, and a list without known size as one row. */
+/* The shape to decode to: for raw pixels their own, and for a list of unknown size a single row. */
 static struct image_shape shape_of(const struct found_sample *sample)
 {
     if (!found_image_is_raw(sample->image))
@@ -44,7 +44,7 @@ static struct image_shape shape_of(const struct found_sample *sample)
     return (struct image_shape){ sample->height, sample->width, sample->channels };
 }
 
-/* Whether the image decodes without flaws, or there is not enough memory to decide; else problem->text says why. */
+/* Whether the image is decoded without flaws, or memory was too small to check it; else problem->text says why not. */
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
     const struct image_shape shape = shape_of(sample);
@@ -83,7 +83,8 @@ static void name_image(const struct chunk_record *record, struct record_problem 
 
 #define NO_PIXELS UINT64_MAX
 
-/* The number of bytes of the first image in a chunk, or NO_PIXELS if any image is not pixels without a size. */
+/* The number of bytes of the first image in a chunk; NO_PIXELS if any image has another format, or features for its
+ * size. */
 static uint64_t pixel_bytes_of_chunk(const struct image_check *check, const struct chunk *chunk)
 {
     struct chunk_record record = { 0 };
@@ -100,7 +101,8 @@ static uint64_t pixel_bytes_of_chunk(const struct image_check *check, const stru
     return bytes;
 }
 
-/* The same for the first chunk of a shard. Every thread that looks finds the same. */
+/* The result of pixel_bytes_of_chunk for the first chunk of a shard. It is computed once; threads that compute it at
+ * the same time get the same result. */
 static uint64_t find_pixel_bytes(const struct image_check *check, uint32_t shard)
 {
     struct shard_walk walk = { .source = NULL };

@@ -1,5 +1,5 @@
-/* Scan shards in parallel. The open shards are in a queue: a thread takes one, reads its next chunk, puts the shard
- * back for the other threads, and verifies the chunk. */
+/* Scans shards in parallel. The open shards are in a queue: a thread takes a shard, reads its next chunk, puts the
+ * shard back for other threads, and verifies the chunk. */
 #include "tools/shards/scan.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 /* A shard and the state of its reading. */
 struct reading {
     struct scan_shard shard;
-    struct shard_walk walk;     /* this and the next: used by the thread that took the shard */
-    XXH3_state_t *hash;         /* of the records read so far; NULL without hashes */
-    atomic_size_t unfinished;   /* chunks that are not verified yet, plus 1 until all are read */
-    uint64_t file_bytes, counted;       /* size at the start; bytes already counted as progress */
-    size_t room;                /* of shard.damages; under scan.lock */
-    bool is_done;               /* under scan.lock */
+    struct shard_walk walk;     /* walk and hash: used only by the thread that took the shard */
+    XXH3_state_t *hash;         /* state after the records read so far; NULL without hashes */
+    atomic_size_t unfinished;   /* number of chunks that are not verified yet, plus 1 until the shard is read */
+    uint64_t file_bytes, counted;       /* size of the file at the start; bytes already counted as progress */
+    size_t room;                /* allocated elements of shard.damages; protected by scan.lock */
+    bool is_done;               /* protected by scan.lock */
 };
 
 struct scan_thread {
@@ -35,13 +35,13 @@ struct scan {
     struct scan_options options;
     struct reading *readings;
     struct scan_thread *threads;
-    struct queue *queue;        /* of readings; at most one per thread is open */
+    struct queue *queue;        /* of struct reading; at most one open shard per thread */
     atomic_uint_fast32_t begun, unread;
-    uint32_t returned;          /* by scan_next; main thread only */
-    struct progress bytes_read; /* of the files */
+    uint32_t returned;          /* number of shards returned by scan_next; main thread only */
+    struct progress bytes_read; /* bytes of the files */
     pthread_mutex_t lock;
-    pthread_cond_t progress;    /* a reading is done, or a thread has ended */
-    uint32_t working;           /* this and the next: under the lock */
+    pthread_cond_t progress;    /* signalled when a reading is done, or a thread has ended */
+    uint32_t working;           /* working and result: protected by the lock */
     int result;
 };
 
@@ -100,7 +100,7 @@ static void finish(struct scan *scan, struct reading *reading)
     pthread_mutex_unlock(&scan->lock);
 }
 
-/* Count one of `unfinished` as done. */
+/* Decrement `unfinished`; at 0, the shard is done. */
 static void release_share(struct scan *scan, struct reading *reading)
 {
     if (atomic_fetch_sub(&reading->unfinished, 1) == 1)
@@ -124,7 +124,7 @@ static void note_progress(struct scan *scan, struct reading *reading, uint64_t b
     reading->counted = now;
 }
 
-/* Records are hashed in order, hence by the thread that reads them. */
+/* Hash the records of a chunk. Their order matters, so this is done by the thread that reads them. */
 static void hash_records(struct reading *reading, const struct chunk *chunk)
 {
     struct chunk_record record = { 0 };
@@ -135,7 +135,7 @@ static void hash_records(struct reading *reading, const struct chunk *chunk)
     }
 }
 
-/* The shard is read up to its end or its last readable byte. */
+/* The shard has been read up to its end, or up to its last readable byte. */
 static void end_reading(struct scan *scan, struct reading *reading)
 {
     reading->shard.hash = reading->hash != NULL ? XXH3_64bits_digest(reading->hash) : 0;
@@ -293,7 +293,7 @@ static int start(struct scan *scan)
     return rc;
 }
 
-/* Ends the threads. Also after start has failed. */
+/* End the threads. Also to be called if the start has failed. */
 static void scan_close(struct scan *scan)
 {
     if (scan->queue != NULL)
@@ -316,7 +316,7 @@ static void scan_close(struct scan *scan)
     free(scan->threads);
 }
 
-/* Wait for the next shard. NULL after the last one, or if the scan ended early. */
+/* Wait for the result of the next shard. NULL after the last one, or if the scan ended early. */
 static const struct scan_shard *scan_next(struct scan *scan)
 {
     if (scan->returned == scan->options.count)

@@ -11,7 +11,7 @@
 #include "formats/tfrecord.h"
 #include "loader/shards/shard_kind.h"
 
-/* Large enough to make the cost of a read call small, and small enough for the cache of a core. */
+/* A chunk of this size amortises the cost of a read call, and fits into the cache of a core. */
 #define CHUNK_BYTES ((size_t)512 << 10)
 #define BREAK_TEXT_BYTES 256u
 
@@ -44,7 +44,7 @@ static int fill(const struct shard_walk *walk, struct chunk *chunk, size_t bytes
     return 0;
 }
 
-/* Bytes of the chunk from `at` on, up to a break of the compressed stream. */
+/* The number of bytes of the chunk from `at` on, up to a break in the compressed stream. */
 static uint64_t available(const struct shard_walk *walk, const struct chunk *chunk, size_t at)
 {
     char text[BREAK_TEXT_BYTES];
@@ -53,7 +53,8 @@ static uint64_t available(const struct shard_walk *walk, const struct chunk *chu
     return broken - offset < chunk->filled - at ? broken - offset : chunk->filled - at;
 }
 
-/* Fill the first `bytes` of the frame after the whole records. A negative errno, TFRECORD_CUT or TFRECORD_OK. */
+/* Read until the chunk has the first `bytes` of the frame that follows its whole records. A negative errno,
+ * TFRECORD_CUT or TFRECORD_OK. */
 static int fill_frame(const struct shard_walk *walk, struct chunk *chunk, size_t bytes,
                       struct tfrecord_problem *problem)
 {
@@ -63,8 +64,8 @@ static int fill_frame(const struct shard_walk *walk, struct chunk *chunk, size_t
     return rc < 0 ? rc : problem->available_bytes < bytes ? TFRECORD_CUT : TFRECORD_OK;
 }
 
-/* Read the frame after the whole records into the chunk; *bytes_out is its length. A negative errno or an enum
- * tfrecord_check. */
+/* Read the frame that follows the chunk's whole records into the chunk; *bytes_out is its length. A negative errno
+ * or an enum tfrecord_check. */
 static int read_frame(const struct shard_walk *walk, struct chunk *chunk, size_t *bytes_out,
                       struct tfrecord_problem *problem)
 {
@@ -102,8 +103,8 @@ static bool find_damage_end(struct shard_walk *walk, uint64_t *bytes_out, int *r
     return false;
 }
 
-/* If a compressed stream breaks before `end`, report that as the cause: damaged compressed data give wrong bytes before
- * the break is detected. */
+/* If the compressed stream breaks before `end`, report that as the cause: damaged compressed data yield wrong bytes
+ * before the break is detected. */
 static bool report_break(const struct shard_walk *walk, struct chunk *chunk, uint64_t end)
 {
     char text[BREAK_TEXT_BYTES];
@@ -114,7 +115,7 @@ static bool report_break(const struct shard_walk *walk, struct chunk *chunk, uin
     return true;
 }
 
-/* Report the damaged bytes, unless they are the single byte that stands for a break. */
+/* Report the number of damaged bytes, unless there is only the single byte that represents a break of the stream. */
 static void report_stretch(const struct shard_walk *walk, struct chunk *chunk, uint64_t bytes)
 {
     char text[80];
@@ -218,7 +219,7 @@ bool chunk_next(const struct chunk *chunk, struct chunk_record *record)
     return true;
 }
 
-/* Read the record again into `spare` and compare. */
+/* Read the record again into `spare`, and describe how the two reads compare. */
 static const char *second_text(const struct chunk_record *record, struct shard_source *source, uint8_t *spare)
 {
     const size_t bytes = record->payload_bytes + TFRECORD_FRAME_BYTES;

@@ -1,4 +1,4 @@
-/* pipetrain-shards: inspect and check shards. This file has the main function: command line, signals, exit code. */
+/* pipetrain-shards: inspect and check shards. The main function: command line, signals, exit code. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "tools/lib/version.h"
 #include "tools/shards/shards_command.h"
 
-/* An exit code. */
+/* Returns an exit code. */
 static int run_command(const struct shards_request *request)
 {
     struct shard_list list = { 0 };
@@ -30,10 +30,10 @@ static int run(struct shards_request *request)
     return signals_exit_code();
 }
 
-/* Print the help or the version, without waiting for a slow reader. */
+/* Print the help or the version. A signal ends the program even while a write blocks. */
 static int print_text(const struct shards_request *request)
 {
-    (void)output_start();       /* on an error, output is unbuffered */
+    (void)output_start();       /* on an error, output is written directly */
     if (request->wants_help)
         shards_command_help(request->command);
     else
@@ -46,9 +46,9 @@ int main(int argc, char **argv)
     struct shards_request request;
     log_name(SHARDS_PROGRAM);
     output_fill_closed();
-    signals_note(0);            /* interrupts blocking writes as well */
+    signals_note(0);            /* a signal then also interrupts a blocking write */
     output_end_with_reader();
-    signal(SIGXFSZ, SIG_IGN);   /* the write fails with EFBIG instead */
+    signal(SIGXFSZ, SIG_IGN);   /* a write over the file size limit then fails with EFBIG */
     if (shards_command_parse(&request, argc, argv) < 0)
         return EXIT_CODE_USAGE;
     return request.wants_help || request.wants_version ? print_text(&request) : run(&request);

@@ -1,4 +1,5 @@
-/* The command line of pipetrain-shards, and the shards that it names. Called by the main thread before any other. */
+/* Parses the command line of pipetrain-shards, and finds the shards that it names. Called by the main thread before
+ * other threads start. */
 #include "tools/shards/shards_command.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static const struct shards_command *const commands[] = { &command_list, &command
 
 #define FIELD(name) .offset = offsetof(struct shards_request, name)
 
-/* The rows of the commands list the letters of their options. */
+/* The options of all commands. Each command lists the letters of its options. */
 static const struct program_option options[] = {
     { .letter = 'j', .name = "jobs", .value = "N", .store = STORE_NUMBER, .least = 1, .most = JOBS_MAX, FIELD(jobs),
       .help = "threads (default: one per processor)" },
@@ -63,7 +64,7 @@ static bool is_general(const struct program_option *option)
     return option->letter == 'h' || option->letter == 0;
 }
 
-/* Whether the command takes the option. */
+/* Does the command have this option? */
 static int check_option(void *out, const struct program_option *option)
 {
     const struct shards_request *const request = out;
@@ -114,7 +115,7 @@ static int unknown_command(const char *name)
     return usage_error("unknown command '%s'", name);
 }
 
-/* The command is the first argument; it determines which options are allowed. */
+/* The first argument is the command, which determines the options that are allowed. */
 static int find_first_command(struct shards_request *request, int argc, char **argv)
 {
     const bool is_there = argc > 1 && argv[1][0] != '-';
@@ -174,7 +175,7 @@ void shards_command_help(const struct shards_command *command)
         print_all();
 }
 
-/* ---- the shards that are named ---- */
+/* ---- the shards of the arguments ---- */
 
 int shards_source_open(struct shard_source **source_out, const char *path)
 {
@@ -254,7 +255,7 @@ static int compare_paths(const void *a, const void *b)
     return order != 0 ? order : (*left > *right) - (*left < *right);
 }
 
-/* Remove duplicate paths, keeping the first of each and the order. */
+/* Remove duplicate paths: the first of each is kept, and the order stays the same. */
 static int remove_duplicates(struct shard_list *list)
 {
     char ***const sorted = malloc(((size_t)list->count + 1) * sizeof(*sorted));
@@ -279,7 +280,7 @@ static int remove_duplicates(struct shard_list *list)
     return 0;
 }
 
-/* Files that are named one by one may be in such a folder as well. */
+/* Refuse a data set whose conversion is not finished. Also checks the folders of files that are named one by one. */
 static int check_begun(const struct shard_list *list)
 {
     const char *const begun = begun_set_find(list);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* ---- counts by key, in a hash table with open addressing ---- */
+/* ---- counts in a hash table with open addressing ---- */
 
 #define ROOM_MIN ((size_t)64)
 
@@ -16,7 +16,7 @@ static size_t hash_of(const struct value_counts *counts, int64_t first, int64_t 
     return (size_t)(hash * 0x9e3779b97f4a7c15u >> 16) & (counts->room - 1);
 }
 
-/* The entry of the key, or the free entry for it. */
+/* The entry of the key or, if there is none, the free entry where it is to be added. */
 static struct value_count *find_entry(const struct value_counts *counts, int64_t first, int64_t second)
 {
     size_t slot = hash_of(counts, first, second);

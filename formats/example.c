@@ -2,8 +2,8 @@
  * walk every record, so the walk copies and allocates nothing: every message is a range of the payload, inside the
  * range of the message that contains it. Converters write.
  *
- *   Example { 1: Features } Features { 1: entry, repeated } entry { 1: name, 2: Feature }
- *   Feature { one of 1: bytes list, 2: float list, 3: int64 list } list { 1: value, repeated } */
+ *   Example { 1: Features }   Features { 1: entry, repeated }   entry { 1: name, 2: Feature }
+ *   Feature { one of 1: bytes list, 2: float list, 3: int64 list }   list { 1: value, repeated } */
 #include "formats/example.h"
 
 #include <assert.h>

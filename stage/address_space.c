@@ -1,4 +1,4 @@
-/* Checks a mapping that is never touched. */
+/* Checks by mapping memory without touching it. */
 #include "stage/address_space.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 int check_address_space(size_t bytes)
 {
-    /* One check at a time, so that two do not count each other's mapping. */
+    /* One check at a time, since concurrent checks would count each other's mappings. */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     void *const memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

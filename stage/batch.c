@@ -1,4 +1,4 @@
-/* The layout of a batch's block. Called by main before the ring and the slots are opened. */
+/* The layout of a batch's memory block. Called by main before the ring and the slots are opened. */
 #include "stage/batch.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* The clock of all durations, CLOCK_MONOTONIC in nanoseconds; the processor time of a thread; and waits that are
- * timed. */
+/* The clock of all durations, CLOCK_MONOTONIC in nanoseconds; the CPU time of a thread; and waits whose duration is
+ * measured. */
 #ifndef PIPETRAIN_CLOCK_H
 #define PIPETRAIN_CLOCK_H
 
@@ -19,13 +19,13 @@ static inline uint64_t clock_now_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* A time or a duration in nanoseconds, as waits of the system take it. */
+/* A time or duration in nanoseconds as a struct timespec, for system calls. */
 static inline struct timespec clock_timespec(uint64_t ns)
 {
     return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
 }
 
-/* Initialise a condition whose timed waits end at a time of this clock, which nobody sets. */
+/* Initialise a condition whose timed waits use CLOCK_MONOTONIC, which setting the system time does not change. */
 static inline void clock_init_condition(pthread_cond_t *changed)
 {
     pthread_condattr_t clock;
@@ -35,14 +35,14 @@ static inline void clock_init_condition(pthread_cond_t *changed)
     pthread_condattr_destroy(&clock);
 }
 
-/* Processor time of the calling thread since its start. */
+/* CPU time of the calling thread since its start. */
 static inline uint64_t clock_thread_ns(void)
 {
     return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Wait for a signal of `changed` and add the time it took to *waited_ns, which the lock protects. Called with the
- * lock held, in a while loop on the condition. */
+/* Wait for a signal of `changed` and add the duration to *waited_ns, which `lock` protects. Called with the lock held,
+ * in a while loop on the condition. */
 static inline void wait_timed(pthread_cond_t *changed, pthread_mutex_t *lock, uint64_t *waited_ns)
 {
     const uint64_t begun_ns = clock_now_ns();

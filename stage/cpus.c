@@ -1,4 +1,4 @@
-/* CPUs of the machine. */
+/* Lists of CPUs, and binding threads to CPUs. */
 #include "stage/cpus.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 /* ---- lists ---- */
 
-/* "7" or "4-7" at *text, which moves past it. */
+/* Parse "7" or "4-7" at *text and move *text past it. */
 static bool parse_range(const char **text, uint64_t *first_out, uint64_t *last_out)
 {
     const char *end = decimal_u64_start(*text, first_out);

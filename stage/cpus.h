@@ -1,4 +1,4 @@
-/* CPUs of the machine: lists of them as the kernel writes them ("0-3,8,10-11"), and binding the calling thread. */
+/* CPUs of the machine: CPU lists in the kernel's format ("0-3,8,10-11"), and binding the calling thread. */
 #ifndef PIPETRAIN_CPUS_H
 #define PIPETRAIN_CPUS_H
 
@@ -6,19 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The CPUs of a list, which may end with a newline. False when it is no list, or names CPUs from CPU_SETSIZE on. */
+/* Parse a list, which may end with a newline. False if it is not a list or has CPUs from CPU_SETSIZE on. */
 bool cpu_list_parse(const char *list, cpu_set_t *cpus_out);
-/* The list of a set, "" for an empty one. A list longer than text_size, which is 4 at least, is cut and ends in
- * dots. */
+/* Write the list of a set, "" for an empty set. A list longer than text_size, which is at least 4, is truncated and
+ * ends in dots. */
 void cpu_list_write(const cpu_set_t *cpus, char *text, size_t text_size);
 
-/* Bind the calling thread to those of `cpus` that it may use already: what a launcher or taskset gave stays the
- * limit. Writes what it could use to *before_out and returns true; or changes nothing and returns false, when there
- * are none. */
+/* Bind the calling thread to those of `cpus` that its affinity, set by a launcher or taskset, already allows. Returns
+ * true and the previous affinity in *before_out; or false, without any change, if none of `cpus` is allowed. */
 bool cpus_bind(const cpu_set_t *cpus, cpu_set_t *before_out);
-/* The same with the CPUs of a NUMA node; false also for a negative or unknown node. */
+/* As cpus_bind, with the CPUs of a NUMA node; false also for a negative or unknown node. */
 bool cpus_bind_to_node(int node, cpu_set_t *before_out);
-/* Undo a binding of the calling thread. */
+/* Restore the affinity that the calling thread had before a binding. */
 void cpus_restore(const cpu_set_t *before);
 
 #endif

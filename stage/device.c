@@ -1,4 +1,4 @@
-/* The table of device tables: the one place that knows which kinds there are. */
+/* The table of device kinds: the one place that lists them all. */
 #include "stage/device.h"
 
 #include <stdarg.h>

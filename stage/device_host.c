@@ -1,6 +1,5 @@
-/* Devices in the host's memory: "cpu" and "null", which differ only in that copies on the null device move nothing.
- * What a run on the null device measures is the loader and the feeding of towers. Streams and events are in
- * host_stream.c. */
+/* Devices in host memory: "cpu" and "null". They differ only in that copies on the null device do nothing, so a run on
+ * it measures the loader and the feeding of towers. Streams and events are in host_stream.c. */
 #include "stage/host_stream.h"
 
 #include <assert.h>
@@ -15,7 +14,7 @@
 #define HOST_ALIGN 64u
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Any number of devices: each is a share of the host. */
+/* Any number of devices can be opened: each is a share of the host. */
 static uint32_t host_count(char *why, size_t why_size)
 {
     snprintf(why, why_size, "%s", "");
@@ -65,7 +64,7 @@ static void host_close(struct device *base)
     free(device);
 }
 
-/* The processor's name from the kernel, or else the machine type. */
+/* Find the processor's name as the kernel reports it, or else the machine type. */
 static void find_processor(char *name, size_t name_size)
 {
     struct utsname machine;
@@ -94,7 +93,7 @@ static int host_describe(uint32_t index, struct device_description *description_
     return 0;
 }
 
-/* The kernel's estimate of what is available without swapping, or else what is free. */
+/* The kernel's estimate of memory available without swapping, or else the free memory. */
 static size_t available_bytes(void)
 {
     size_t bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -119,7 +118,7 @@ static int host_memory(struct device *device, size_t *free_out, size_t *total_ou
     return 0;
 }
 
-/* All CPUs are next to the host's memory. */
+/* All CPUs are equally near to host memory. */
 static void host_bind(struct device *device)
 {
     (void)device;
@@ -134,7 +133,7 @@ static int host_alloc(struct device *device, size_t bytes, void **memory_out)
     if (error)
         return -error;
     if (is_big)
-        madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);  /* a hint: may be refused */
+        madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);  /* only a hint: the kernel may refuse it */
     memset(memory, 0, bytes);
     *memory_out = memory;
     return 0;
@@ -158,14 +157,14 @@ static int null_open(struct device **device_out, const struct device_spec *spec)
     return host_open(device_out, &device_null_ops);
 }
 
-/* A copy of nothing, in its turn in the stream: order and events are those of a real copy. */
+/* Queue a copy of 0 bytes, so that order and events are as with a real copy. */
 static int null_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
 {
     (void)bytes;
     return host_copy(stream, to, from, 0, direction);
 }
 
-/* The rows that both devices share. */
+/* The operations that both devices share. */
 #define HOST_OPS \
     .host_memory = true, \
     .count = host_count, \

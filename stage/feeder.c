@@ -1,5 +1,5 @@
-/* The feeder thread of one tower copies batches to the device, in the order of their numbers. It waits for one thing
- * at a time (a batch, a slot, a copy), while copies run on its copy stream and the tower computes. */
+/* The feeder thread of one tower copies batches to the device in the order of their numbers. It blocks on one wait at a
+ * time (for a batch, a slot or a copy), while copies run on its copy stream and the tower computes. */
 #include "stage/feeder.h"
 
 #include <errno.h>
@@ -17,15 +17,15 @@ struct feeder {
     struct thread *thread;
     struct stream *copy;
     struct event *begun, *ended;        /* before and after the current copy */
-    struct event *previous_ended;       /* after the previous copy; NULL without a track for copies */
-    uint64_t previous_ended_ns;         /* its time, 0: there was no copy */
-    void *block;                /* synthetic input: pinned, where values are generated */
-    uint64_t number;            /* synthetic input: of the next batch */
-    uint32_t filled;            /* synthetic input: slots that have their values */
+    struct event *previous_ended;       /* recorded after the previous copy; NULL without a trace track for copies */
+    uint64_t previous_ended_ns;         /* when the previous copy ended; 0: there was none */
+    void *block;                /* synthetic input: pinned memory in which values are generated */
+    uint64_t number;            /* synthetic input: number of the next batch */
+    uint32_t filled;            /* synthetic input: number of slots that have their values */
     struct feeder_counts counts;        /* written by the thread, read after the join */
 };
 
-/* Report a device error. A wait that ended because the run was stopped is none. */
+/* Report a device error. A cancelled wait (-ECANCELED) is not an error: the run was stopped. */
 static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
 {
     if (error == -ECANCELED)
@@ -34,7 +34,7 @@ static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
                      feeder->spec.name, (unsigned long long)number, strerror(-error));
 }
 
-/* Queue the copy of the block into the slot, after the slot's last reader. */
+/* Queue the copy of the block into the slot, to run after the slot's last reader. */
 static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
@@ -83,8 +83,8 @@ static void record_copy(struct feeder *feeder, const struct local_batch *local, 
     feeder->previous_ended = ended;
 }
 
-/* The watchdog guards only the copy itself: until the slot is free, the copy waits for steps, which may wait for other
- * towers' input. */
+/* The watchdog guards only the copy itself. Before it, the copy waits for a free slot, that is for steps, and steps may
+ * wait for the input of other towers. */
 static int await_copy(struct feeder *feeder, struct slot *slot)
 {
     int rc = event_wait(feeder->begun);
@@ -109,8 +109,8 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, const struct loca
     return rc;
 }
 
-/* Copy one batch of the ring into the slot. The tower gets the slot as soon as the copy is queued; the loader gets the
- * batch back when the copy has finished. */
+/* Copy one batch of the ring into the slot. The tower receives the slot as soon as the copy is queued; the loader
+ * receives the batch back when the copy has finished. */
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
     const uint32_t count = batch->local.count;
@@ -131,7 +131,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     return rc ? feeder_fail(feeder, batch->local.number, rc) : 0;
 }
 
-/* Returns 0 while there may be more. */
+/* Returns 0 while there may be more batches. */
 static int feed_from_ring(struct feeder *feeder)
 {
     struct trace_track *const track = feeder->spec.track;
@@ -150,7 +150,7 @@ static int feed_from_ring(struct feeder *feeder)
     trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->local), taken_ns, 0);
     if (!rc) {
         rc = feed_batch(feeder, batch, slot);
-        if (rc)         /* the copy may still read the batch: nobody may fill it again */
+        if (rc)         /* the copy may still read the batch, so nobody may fill it again */
             ring_cancel(feeder->spec.ring);
     }
     ring_give_back(feeder->spec.ring, batch);
@@ -158,11 +158,12 @@ static int feed_from_ring(struct feeder *feeder)
     return rc;
 }
 
-/* The values of batches `place` modulo the number of slots: a function of (seed, tower, place, element). */
+/* Generate the values of the batches whose number modulo the number of slots is `place`: a function of (seed, tower,
+ * place, element). */
 static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
 {
     const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);
-    const size_t pixel_bytes = spec->layout->labels_offset;     /* a multiple of a random block */
+    const size_t pixel_bytes = spec->layout->labels_offset;     /* a multiple of the 16 bytes of a random block */
     uint8_t *pixels = block;
     for (size_t i = 0; i * 16 < pixel_bytes; i++) {
         uint32_t word[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), place, 0 };
@@ -177,8 +178,8 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
     }
 }
 
-/* A slot is filled the first time and keeps its values. They depend on the batch number, so a resumed run sees the same
- * values. */
+/* Fill a slot when it is first used; later batches reuse its values. Values depend on the batch number modulo the
+ * slots, so a resumed run has the same values. */
 static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct local_batch *local)
 {
     const uint32_t depth = slots_depth(feeder->spec.slots);
@@ -196,7 +197,7 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
     return rc;
 }
 
-/* Returns 0 while there may be more. */
+/* Returns 0 while there may be more batches. */
 static int feed_synthetic(struct feeder *feeder)
 {
     const uint64_t number = feeder->number;
@@ -246,7 +247,7 @@ static void feeder_close(struct feeder *feeder)
     free(feeder);
 }
 
-/* Open everything the thread needs. */
+/* Open everything that the thread needs. */
 static int feeder_prepare(struct feeder *feeder)
 {
     struct device *const device = feeder->spec.device;
@@ -282,7 +283,7 @@ int feeder_start(struct feeder **feeder_out, const struct feeder_spec *spec)
     return 0;
 }
 
-/* The ring and the slots count the waits; the feeder is the only one that waits there. */
+/* Read the counts of waits from the ring and the slots, where no other thread waits in the feeder's place. */
 static void feeder_count(const struct feeder *feeder, struct feeder_counts *counts_out)
 {
     struct slots_counts slots;

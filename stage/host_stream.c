@@ -1,6 +1,6 @@
-/* Streams and events in the host's memory. A copy or communication stream is a thread with a queue of
- * commands; the compute stream is inline: the tower's thread runs each command itself. An event counts its records:
- * a wait notes the number of the latest record and lasts until that one has passed. */
+/* Streams and events in host memory. A copy or communication stream is a thread with a queue of commands; the compute
+ * stream is inline: the tower's thread executes each command itself. An event counts its records: a wait takes the
+ * number of the latest record and lasts until that record has passed. */
 #include "stage/host_stream.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 #include "stage/clock.h"
 #include "stage/thread.h"
 
-/* Events. */
+/* ---- events ---- */
 
 int host_event_open(struct device *base, enum event_kind kind, struct event **event_out)
 {
@@ -63,7 +63,7 @@ static uint64_t event_recorded(struct host_event *event)
     return recorded;
 }
 
-/* Wait, on behalf of `waiter`, until record `number` has passed. */
+/* Wait on behalf of the device `waiter` until record `number` has passed. */
 static int event_await(struct host_event *event, uint64_t number, struct device *waiter)
 {
     pthread_mutex_lock(&event->lock);
@@ -88,7 +88,7 @@ bool host_event_passed(struct event *base)
     return passed;
 }
 
-/* The time when the latest record passed. False while it has not. */
+/* When the latest record passed. False if it has not passed yet. */
 static bool event_time(struct event *base, uint64_t *time_ns_out)
 {
     struct host_event *event = (struct host_event *)base;
@@ -111,10 +111,10 @@ int host_event_elapsed(struct event *from, struct event *to, uint64_t *elapsed_n
     return 0;
 }
 
-/* Streams. */
+/* ---- streams ---- */
 
-/* The next command, waiting for it. False when there will be none: the stream is closed
- * and drained, or the device was cancelled. */
+/* Take the next command, waiting for it. False at the end: the stream is closed and drained, or the device was
+ * cancelled. */
 static bool command_take(struct host_stream *stream, struct command *command_out)
 {
     pthread_mutex_lock(&stream->lock);
@@ -136,13 +136,13 @@ static void stream_loop(void *arg)
     struct host_stream *stream = arg;
     struct command command;
     while (command_take(stream, &command)) {
-        /* A stream that cannot keep its order must not continue, nor may others wait for it. */
+        /* After a failed command the order is lost: the stream must stop, and no other thread may wait for it. */
         if (command.run(stream, &command) < 0)
             host_cancel(stream->base.device);
     }
 }
 
-/* Run the command in its turn: now on an inline stream, else after what is queued, waiting for room. */
+/* Execute the command in order: at once on an inline stream; otherwise it is queued, after a wait for room. */
 static int command_put(struct stream *base, const struct command *command)
 {
     struct host_stream *stream = (struct host_stream *)base;
@@ -211,7 +211,7 @@ void host_stream_close(struct stream *base)
     free(stream);
 }
 
-/* Commands. */
+/* ---- commands ---- */
 
 static int run_record(struct host_stream *stream, const struct command *command)
 {
@@ -229,7 +229,7 @@ static void stream_set_awaited(struct host_stream *stream, struct host_event *ev
 
 static int run_wait(struct host_stream *stream, const struct command *command)
 {
-    /* The event may be another device's, which does not know of this stream. */
+    /* The event may belong to another device, whose cancel would not find this stream among its own. */
     stream_set_awaited(stream, command->event);
     const int rc = event_await(command->event, command->number, stream->base.device);
     stream_set_awaited(stream, NULL);
@@ -278,7 +278,7 @@ int host_call(struct stream *stream, void (*call)(void *arg), void *arg)
     return command_put(stream, &(struct command){ .run = run_call, .call = call, .arg = arg });
 }
 
-/* Cancelling. */
+/* ---- cancelling ---- */
 
 static void event_wake(struct host_event *event)
 {
@@ -297,7 +297,7 @@ static void stream_wake(struct host_stream *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* A command that runs ends by itself, and is waited for in host_stream_close. */
+/* A running command ends by itself; host_stream_close waits for it. */
 void host_stream_drain(struct stream *stream)
 {
     struct event *event;

@@ -1,9 +1,9 @@
-/* Streams and events of devices in the host's memory. Private to host_stream.c and device_host.c; everybody else goes
- * through struct device_ops.
+/* Streams and events of devices in host memory. Private to host_stream.c and device_host.c; all other code uses struct
+ * device_ops.
  *
- * Every stream and every event has its own lock. Cancelling is the one place that holds
- * several, always device, then stream, then event: what it wakes must not be closed
- * meanwhile by a thread that has already noticed the end. */
+ * Every stream and every event has its own lock. Only cancelling holds several locks, always in the order device,
+ * stream, event: the objects that it wakes must not be closed meanwhile by a thread that has already noticed the
+ * end. */
 #ifndef PIPETRAIN_HOST_STREAM_H
 #define PIPETRAIN_HOST_STREAM_H
 
@@ -18,43 +18,44 @@
 struct host_event {
     struct event base;
     enum event_kind kind;
-    LIST_ENTRY(host_event) link;        /* under the device's lock */
-    pthread_mutex_t lock;               /* of what follows */
+    LIST_ENTRY(host_event) link;        /* protected by the device's lock */
+    pthread_mutex_t lock;               /* protects the following fields */
     pthread_cond_t has_passed;
-    uint64_t recorded, passed;          /* records queued and passed so far */
-    uint64_t time_ns;                   /* when the last one passed */
+    uint64_t recorded, passed;          /* number of records queued, and passed, so far */
+    uint64_t time_ns;                   /* when the latest record passed */
 };
 
 struct host_stream;
 
-/* An entry of a stream's queue: what to run, and its arguments. */
+/* An entry of a stream's queue: a function and its arguments. */
 struct command {
     int (*run)(struct host_stream *stream, const struct command *command);
-    struct host_event *event;           /* record, wait */
-    uint64_t number;                    /* of the record */
-    void *to;                           /* copy */
+    struct host_event *event;           /* argument of record and wait */
+    uint64_t number;                    /* number of the record */
+    void *to;                           /* arguments of copy: to, from, bytes */
     const void *from;
     size_t bytes;
-    void (*call)(void *arg);            /* call */
+    void (*call)(void *arg);            /* arguments of call: call, arg */
     void *arg;
 };
 
 struct host_stream {
     struct stream base;
-    LIST_ENTRY(host_stream) link;       /* under the device's lock */
+    LIST_ENTRY(host_stream) link;       /* protected by the device's lock */
     struct thread *thread;              /* NULL: inline */
-    pthread_mutex_t lock;               /* of what follows */
+    pthread_mutex_t lock;               /* protects the following fields */
     pthread_cond_t has_command, has_room;
-    struct host_event *awaited;         /* the event that the stream waits for now */
+    struct host_event *awaited;         /* the event for which the stream waits now */
     bool closing;
-    uint32_t first, depth;              /* commands[(first + i) % STREAM_COMMANDS], i < depth */
+    uint32_t first, depth;              /* the queue: commands[(first + i) % STREAM_COMMANDS], i < depth */
     struct command commands[STREAM_COMMANDS];
 };
 
 struct host_device {
     struct device base;
-    atomic_bool cancelled;              /* read under any lock, set before those are taken to wake */
-    pthread_mutex_t lock;               /* of the lists */
+    atomic_bool cancelled;              /* read under any lock; set before cancelling acquires the locks to wake
+                                         * waiters */
+    pthread_mutex_t lock;               /* protects the lists */
     LIST_HEAD(, host_stream) streams;
     LIST_HEAD(, host_event) events;
 };
@@ -69,7 +70,7 @@ static inline bool host_is_cancelled(struct device *device)
     return atomic_load(&host_device_of(device)->cancelled);
 }
 
-/* Rows of struct device_ops. */
+/* Functions of struct device_ops. */
 int host_stream_open(struct device *device, enum stream_role role, const char *name, struct stream **stream_out);
 void host_stream_close(struct stream *stream);
 void host_stream_drain(struct stream *stream);

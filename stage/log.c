@@ -1,4 +1,4 @@
-/* Messages for people on stderr. Called from any thread; a message is formatted on the caller's stack and written
+/* Messages for the user on stderr. Called from any thread; a message is formatted on the caller's stack and written
  * with one call, so lines of two threads never mix. */
 #include "stage/log.h"
 
@@ -15,42 +15,42 @@
 #include "stage/text/utf8.h"
 
 #define LOG_TEXT_BYTES 4096
-#define PLAIN_BYTES (4 * LOG_TEXT_BYTES + sizeof(cut_mark))     /* every byte escaped, and the mark */
+#define PLAIN_BYTES (4 * LOG_TEXT_BYTES + sizeof(cut_mark))     /* every byte escaped, and cut_mark */
 
 static const char cut_mark[] = "...";
 
-#define ERASE "\r\033[K"         /* the line of the cursor */
+#define ERASE "\r\033[K"         /* erases the current line of a terminal */
 
 static const char *program = "pipetrain";
 static const char *_Atomic sender;      /* NULL: none */
 static atomic_bool only_errors;
 static _Thread_local bool thread_is_muted;
-static atomic_bool is_live;     /* log_live's line is open */
+static atomic_bool is_live;     /* a line of log_live is displayed */
 
-/* Messages that are held, as log_take_held returns them. */
+/* Held messages, in the format of log_take_held. */
 static struct {
-    pthread_mutex_t lock;               /* guards what follows */
+    pthread_mutex_t lock;               /* protects the following fields */
     bool is_on;
     uint32_t dropped;
     size_t bytes;
     char text[LOG_HELD_BYTES];
 } held = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Bytes of the character at the start of `text` that may be shown as it is; 0 where its first byte must be escaped: not
- * UTF-8, or a control character (utf8_is_control). */
+/* Bytes of the character at the start of `text` if it may be printed unchanged; 0 if its first byte must be escaped,
+ * because it is not UTF-8 or begins a control character (utf8_is_control). */
 static size_t plain_bytes(const char *text, size_t bytes)
 {
     const size_t character = utf8_character_bytes(text, bytes);
     return character > 0 && utf8_is_control(text, character) ? 0 : character;
 }
 
-/* As plain_bytes, for text in quotes. */
+/* As plain_bytes, for text inside quotes. */
 static size_t quotable_bytes(const char *text, size_t bytes)
 {
     return text[0] == '"' || text[0] == '\'' || text[0] == '\\' ? 0 : plain_bytes(text, bytes);
 }
 
-/* Copy text, cut to what fits; where `plain` returns 0 the byte becomes \xHH. Returns the length of the copy. */
+/* Copy text, truncated to fit; a byte for which `plain` returns 0 becomes \xHH. Returns the length of the copy. */
 static size_t escape_bytes(const char *text, size_t bytes, char *out, size_t out_size,
                            size_t (*plain)(const char *text, size_t bytes))
 {
@@ -82,7 +82,7 @@ size_t log_plain(const char *text, char *out, size_t out_size)
     return escape_bytes(text, strlen(text), out, out_size, plain_bytes);
 }
 
-/* Write what must come before a line: the erasure of a live one. Returns its length. */
+/* Write the sequence that erases a live line, if one is displayed. Returns its length. */
 static size_t begin_line(char *line)
 {
     if (!atomic_exchange(&is_live, false))
@@ -111,10 +111,10 @@ void log_live(const char *text)
         atomic_store(&is_live, true);
 }
 
-/* Print a text that is plain already, of at most PLAIN_BYTES. */
+/* Print an escaped text of at most PLAIN_BYTES. */
 static void write_line(enum log_level level, const char *text, size_t bytes)
 {
-    /* Room for the erasure, the prefixes, the text and the newline. */
+    /* Room for the erasing sequence, the prefixes, the text and the newline. */
     char line[sizeof(ERASE) + LOG_NAME_MAX + sizeof(": ") + LOG_SENDER_MAX + sizeof(": ") + PLAIN_BYTES + 1];
     const char *const from = sender;
     size_t length = begin_line(line);
@@ -128,7 +128,7 @@ static void write_line(enum log_level level, const char *text, size_t bytes)
     output_write(OUTPUT_MESSAGES, line, length);
 }
 
-/* ---- messages that are held ---- */
+/* ---- held messages ---- */
 
 void log_hold(void)
 {
@@ -137,7 +137,7 @@ void log_hold(void)
     pthread_mutex_unlock(&held.lock);
 }
 
-/* Is it held, or dropped? */
+/* Hold the message, or drop it if there is no room. False if messages are not held now. */
 static bool hold(enum log_level level, const char *text, size_t bytes)
 {
     pthread_mutex_lock(&held.lock);
@@ -177,7 +177,7 @@ bool log_release(void)
     held.bytes = 0;
     held.is_on = false;
     pthread_mutex_unlock(&held.lock);
-    for (const char *at = held.text; at < end;) {       /* nobody writes there until log_hold */
+    for (const char *at = held.text; at < end;) {       /* held.text is constant until log_hold */
         const char *const newline = memchr(at, '\n', (size_t)(end - at));
         const enum log_level level = (enum log_level)(*at - 'A');
         if (level != LOG_RUN || !only_errors)
@@ -210,7 +210,7 @@ void log_sender(const char *name)
     sender = name;
 }
 
-/* Drop what a cut has left of the last character. */
+/* Remove an incomplete character at the end of a truncated text. */
 static void drop_half_character(char *text)
 {
     const size_t bytes = strlen(text);

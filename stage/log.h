@@ -1,4 +1,4 @@
-/* Messages for people, on stderr: each is one line and written with one call. Results go to stdout instead. */
+/* Messages for the user on stderr: each is one line and is written with one call. Results go to stdout. */
 #ifndef PIPETRAIN_LOG_H
 #define PIPETRAIN_LOG_H
 
@@ -8,48 +8,50 @@
 
 enum log_level { LOG_ERROR, LOG_PROBLEM, LOG_RUN };
 
-/* Set the program's name in messages, at most LOG_NAME_MAX bytes (kept, not copied); by default "pipetrain". Before any
- * thread is started. */
+/* Set the program's name in messages, at most LOG_NAME_MAX bytes (kept, not copied); the default is "pipetrain". To be
+ * called before threads are started. */
 #define LOG_NAME_MAX 32
 void log_name(const char *name);
-/* Print "pipetrain: ..." for LOG_ERROR; the plain text for LOG_PROBLEM, an error that names its file or place
- * itself, and for LOG_RUN, what is worth printing a few times in a run. Any thread. */
+/* Print a message: for LOG_ERROR with the prefix "pipetrain: "; without it for LOG_PROBLEM, an error whose text begins
+ * with its file or place, and for LOG_RUN, information that is printed a few times per run. Any thread. */
 void log_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Print a line verbatim: trusted text of at most LOG_LINE_MAX bytes, without its newline. */
+/* Print a line of trusted text unchanged; it has at most LOG_LINE_MAX bytes and no newline. */
 #define LOG_LINE_MAX 1023u
 void log_line(const char *text);
-/* On a terminal: show a line that the next one replaces and any message removes. NULL: remove it now. Any thread,
+/* On a terminal, show a live line: the next one replaces it, and any message erases it. NULL: erase it now. Any thread,
  * one at a time. */
 void log_live(const char *text);
 
-/* Print no LOG_RUN messages from now on, nor those that are held. */
+/* From now on print no LOG_RUN messages, including held ones. */
 void log_only_errors(void);
-/* Print no messages of the calling thread: of work that is done again later, with its messages. */
+/* Suppress the messages of the calling thread, for work that is repeated later and prints them then. */
 void log_mute(bool is_muted);
-/* Name the sender at the start of all messages from now on, as in "rank 2 (node7): ..."; kept, not copied, and cut
- * after LOG_SENDER_MAX bytes. */
+/* From now on begin all messages with the sender, as in "rank 2 (node7): ..."; the text is kept, not copied, and
+ * truncated to LOG_SENDER_MAX bytes. */
 #define LOG_SENDER_MAX 127u
 void log_sender(const char *sender);
 
-/* ---- messages that are held ----
- * Of several processes that have the same messages, one can print them for all. */
+/* ---- held messages ----
+ *
+ * If several processes have equal messages, one of them can print the messages for all. */
 
-/* Keep messages instead of printing them, from now until log_release. Not while that runs. */
+/* From now until log_release, keep messages instead of printing them. Not to be called while log_release runs. */
 void log_hold(void);
-/* Take the held messages: lines of a letter for the level, 'A' + enum log_level, and the text, without the program's
- * name and the sender. Beyond LOG_HELD_BYTES messages are dropped; *dropped_out is their number. NULL: out of memory,
- * nothing is taken. Free it. */
+/* Take the held messages as lines: a letter for the level, 'A' + enum log_level, and the text, without the program's
+ * name and the sender. Messages beyond LOG_HELD_BYTES are dropped; *dropped_out is their number. NULL when out of
+ * memory: then the messages stay held. The caller frees the result. */
 #define LOG_HELD_BYTES ((size_t)64 << 10)
 char *log_take_held(uint32_t *dropped_out);
-/* Print what is held, and all messages from now on directly. Were messages held? Any thread. */
+/* Print the held messages; from now on messages are printed at once. Returns whether messages were being held. Any
+ * thread. */
 bool log_release(void);
 
-/* Copy `bytes` of untrusted text to out (capacity out_size, always terminated); quotes, backslashes and what log_plain
- * escapes become \xHH. */
+/* Copy `bytes` bytes of untrusted text to out (capacity out_size, always terminated). Quotes, backslashes and all that
+ * log_plain escapes become \xHH. */
 void log_escape(const char *text, size_t bytes, char *out, size_t out_size);
-/* Copy text as messages show it: control characters (utf8_is_control) and bytes that are not UTF-8 become \xHH;
- * letters of every language stay. Returns the length. */
+/* Copy text as it is printed in messages: control characters (utf8_is_control) and bytes that are not UTF-8 become
+ * \xHH; letters of all languages are unchanged. Returns the length. */
 size_t log_plain(const char *text, char *out, size_t out_size);
 
 #endif

@@ -1,13 +1,14 @@
-/* Sums in an order that is a function of the number of terms alone: neighbours are added in pairs, then neighbouring
- * sums, again and again; of an odd number the last one is left for the next round. Whoever adds whole subtrees first
- * gets the same bits. Used for slices and towers: stage/schedule.h, compute/tower.h, sync/. */
+/* Pairwise summation, in an order that depends only on the number of terms: neighbours are added in pairs, then
+ * neighbouring sums, and so on; the last one of an odd number is carried to the next round. Adding whole subtrees first
+ * gives the same bits. Used for slices and towers: stage/schedule.h, compute/tower.h, sync/. */
 #ifndef PIPETRAIN_PAIRWISE_H
 #define PIPETRAIN_PAIRWISE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number of terms to the left of the last addition, of `count` >= 2: the largest power of two below count. */
+/* The number of terms in the left operand of the last addition of `count` >= 2 terms: the largest power of two below
+ * count. */
 static inline uint32_t pairwise_left(uint32_t count)
 {
     uint32_t left = 1;
@@ -16,10 +17,10 @@ static inline uint32_t pairwise_left(uint32_t count)
     return left;
 }
 
-/* A sum of numbers that come one by one. Begins as all 0. */
+/* A running pairwise sum. Starts as all zeros. */
 struct pairwise_sum {
     uint32_t count;
-    double sums[32];            /* [n]: of 2^n terms, if bit n of count is set */
+    double sums[32];            /* [n]: the sum of 2^n terms, if bit n of count is set */
 };
 
 static inline void pairwise_add(struct pairwise_sum *sum, double term)

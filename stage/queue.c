@@ -1,4 +1,4 @@
-/* A bounded queue of pointers: one lock, one condition for each side. */
+/* A bounded queue of pointers: one lock, and one condition for each side. */
 #include "stage/queue.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 
 #include "stage/clock.h"
 
-/* Items lie in items[(first + i) % capacity], i < depth. All fields under the lock. */
+/* Items are items[(first + i) % capacity], i < depth. The lock protects all fields. */
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t has_item, has_room;
@@ -105,7 +105,7 @@ int queue_try_get(struct queue *queue, void **item_out)
     return queue_get_or(queue, item_out, false);
 }
 
-/* Set one of the two ends and wake everybody to see it. */
+/* Set one of the two end flags and wake all waiting threads. */
 static void queue_end(struct queue *queue, bool *end)
 {
     pthread_mutex_lock(&queue->lock);

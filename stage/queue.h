@@ -1,4 +1,4 @@
-/* A bounded queue of pointers, many putters and many getters, first in first out. */
+/* A bounded queue of pointers, first in first out, for many putting and many getting threads. */
 #ifndef PIPETRAIN_QUEUE_H
 #define PIPETRAIN_QUEUE_H
 
@@ -9,14 +9,14 @@ struct queue;
 
 struct queue_counts {
     uint64_t put, got;          /* items so far */
-    uint64_t put_waited_ns;     /* summed over putters: waiting for room */
-    uint64_t get_waited_ns;     /* summed over getters: waiting for an item */
+    uint64_t put_waited_ns;     /* time spent waiting for room, summed over putting threads */
+    uint64_t get_waited_ns;     /* time spent waiting for an item, summed over getting threads */
     size_t depth_max;
 };
 
-/* A queue of `capacity` >= 1 items. Allocates all it will ever need. 0 or -ENOMEM. */
+/* Open a queue of `capacity` >= 1 items. Later calls allocate nothing. 0 or -ENOMEM. */
 int queue_open(struct queue **queue_out, size_t capacity);
-/* No thread is inside. What is still queued is not released. Accepts NULL. */
+/* No thread may be using the queue. Queued items are not released. Accepts NULL. */
 void queue_close(struct queue *queue);
 
 /* Put an item, waiting for room. 0, or -ECANCELED after queue_finish or
@@ -28,9 +28,9 @@ int queue_get(struct queue *queue, void **item_out);
 /* As queue_get without waiting: -EAGAIN when the queue is empty. */
 int queue_try_get(struct queue *queue, void **item_out);
 
-/* No more items come: getters drain what is there, then get -ENODATA. */
+/* No more items will be put: getting threads drain the queue, then get -ENODATA. */
 void queue_finish(struct queue *queue);
-/* The run is over: every wait ends now. Fits stop_on_failure. */
+/* The run is over: end every wait now. A closer for stop_on_failure. */
 void queue_cancel(void *queue);
 /* A snapshot. Any thread. */
 void queue_count(struct queue *queue, struct queue_counts *counts_out);

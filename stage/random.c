@@ -1,10 +1,10 @@
-/* Counted randomness, called from any thread: pure functions only. */
+/* Counter-based random numbers. Pure functions; any thread. */
 #include "stage/random.h"
 
 #include <math.h>
 
-/* A bijection of 64 bits in which every input bit reaches every output bit: two rounds
- * of xor-shift and odd multiplication. */
+/* A bijection of 64-bit words in which every input bit affects every output bit: two rounds of xor-shift and
+ * multiplication by an odd number. */
 static uint64_t mix_bits(uint64_t bits)
 {
     bits ^= bits >> 30;
@@ -16,7 +16,7 @@ static uint64_t mix_bits(uint64_t bits)
 
 struct random_key random_key(uint64_t seed, enum random_use use, uint32_t index)
 {
-    /* With one seed, (use, index) -> key is a bijection: two uses never share a key. */
+    /* For a given seed, (use, index) -> key is a bijection, so two uses never share a key. */
     const uint64_t what = (uint64_t)use << 32 | index;
     const uint64_t bits = mix_bits(mix_bits(seed + 0x9E3779B97F4A7C15u) ^ what);
     return (struct random_key){ { (uint32_t)bits, (uint32_t)(bits >> 32) } };
@@ -49,7 +49,7 @@ float random_normal(struct random_key key, uint64_t index)
 {
     uint32_t word[4];
     block_at(key, index, word);
-    /* In (0, 1], so that the logarithm is finite; 32 bits each, so that the tail goes to 6.6. */
+    /* In (0, 1], so that the logarithm is finite. 32 bits limit the normal numbers to 6.6 standard deviations. */
     const double radius = sqrt(-2.0 * log(((double)word[0] + 1.0) * 0x1p-32));
     const double angle = 6.283185307179586 * (double)word[1] * 0x1p-32;
     return (float)(radius * cos(angle));

@@ -1,16 +1,15 @@
-/* Counted randomness: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel
- * random numbers: as easy as 1, 2, 3"). The value at a counter is a pure function
- * of (key, counter); there is no generator state anywhere. */
+/* Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as
+ * 1, 2, 3"). The value at a counter is a pure function of (key, counter); there is no generator state. */
 #ifndef PIPETRAIN_RANDOM_H
 #define PIPETRAIN_RANDOM_H
 
 #include <stdint.h>
 
-/* What a stream of numbers is for; part of the key, so uses never overlap. */
+/* The use of a sequence of random numbers; part of the key, so sequences of different uses are independent. */
 enum random_use {
     RANDOM_ORDER = 1,   /* sample order */
     RANDOM_WEIGHTS,     /* initial weights; index = parameter */
-    RANDOM_DROPOUT,     /* index = layer */
+    RANDOM_DROPOUT,     /* dropout; index = layer */
     RANDOM_SYNTHETIC,   /* synthetic input; index = tower */
     RANDOM_DRAW,        /* generated data sets */
     RANDOM_SHUFFLE,     /* record order in converted shards */
@@ -20,15 +19,15 @@ enum random_use {
 
 struct random_key { uint32_t word[2]; };
 
-/* The key of (seed, use, index): a 64-bit mix, so nearby seeds share nothing. */
+/* The key of (seed, use, index): a 64-bit mix, so the keys of similar seeds are unrelated. */
 struct random_key random_key(uint64_t seed, enum random_use use, uint32_t index);
 
-/* Four 32-bit words at counter {c0, c1, c2, c3}. */
+/* Four 32-bit words at the counter {c0, c1, c2, c3}. */
 void random_block(struct random_key key, const uint32_t counter[4], uint32_t out[4]);
 
-/* A 64-bit word at counter `index`. */
+/* A 64-bit word at the counter `index`. */
 uint64_t random_u64(struct random_key key, uint64_t index);
-/* Standard normal by Box-Muller, at counter `index`. */
+/* A standard normal number at the counter `index`, by Box-Muller. */
 float random_normal(struct random_key key, uint64_t index);
 
 /* One of the ten rounds, for random_mix. */
@@ -42,8 +41,8 @@ static inline void random_round(uint32_t key0, uint32_t key1, uint32_t word[4])
     word[3] = (uint32_t)product0;
 }
 
-/* The same as random_block, in place and inline, without loops or branches: a loop over
- * counters that calls it is one a compiler can vectorise. */
+/* random_block in place and inline, without loops or branches, so that compilers can vectorise a loop over counters
+ * that calls it. */
 static inline void random_mix(struct random_key key, uint32_t word[4])
 {
     const uint32_t step0 = 0x9E3779B9u, step1 = 0xBB67AE85u;

@@ -1,5 +1,5 @@
-/* The ring of batches of one tower. Readers claim batches, decoders fill them, the
- * feeder takes them in the order of their numbers and gives them back. */
+/* The ring of batches of one tower. Readers claim batches, decoders fill them, the feeder takes them in the order of
+ * their numbers and gives them back. */
 #include "stage/ring.h"
 
 #include <assert.h>
@@ -13,28 +13,28 @@
 
 enum place_state { BATCH_FREE, BATCH_FILLING, BATCH_FULL, BATCH_TAKEN };
 
-/* The place of batches number, number + depth, ... one after another: `number` is the one that it holds or waits
- * for, and moves on when the batch is given back. All but `missing` is under the ring's lock. */
+/* A place of the ring, used for batches number, number + depth, ...: `number` is its current or next batch, and
+ * increases when the batch is given back. The ring's lock protects all fields but `missing`. */
 struct place {
-    struct batch batch;         /* first, so that a batch is its place */
+    struct batch batch;         /* first, so that a pointer to the batch is one to its place */
     uint64_t number;
     enum place_state state;
-    _Atomic uint32_t missing;   /* places of samples not yet written, while filling */
+    _Atomic uint32_t missing;   /* while filling: samples not yet written */
 };
 
 struct ring {
     pthread_mutex_t lock;
-    pthread_cond_t has_full;    /* the batch the feeder waits for is full */
-    pthread_cond_t has_room;    /* a place moved on to its next number */
+    pthread_cond_t has_full;    /* the batch for which the feeder waits is full */
+    pthread_cond_t has_room;    /* a place is free for its next number */
     uint32_t depth;
     uint32_t capacity;          /* samples of a batch */
-    uint64_t next;              /* the batch that is taken next */
-    uint64_t end;               /* the one after the last */
-    uint64_t full;              /* batches full and not taken */
-    uint64_t lent;              /* batches taken and not given back */
+    uint64_t next;              /* number of the next batch to be taken */
+    uint64_t end;               /* number of the last batch plus 1 */
+    uint64_t full;              /* number of batches that are full and not taken */
+    uint64_t lent;              /* number of batches that are taken and not given back */
     bool cancelled;
     struct ring_counts counts;
-    uint64_t *ids;              /* of all batches */
+    uint64_t *ids;              /* the record ids of all batches */
     struct place places[];
 };
 
@@ -86,7 +86,7 @@ void ring_close(struct ring *ring)
     free(ring);
 }
 
-/* Called with the lock held, when every sample of the batch is written. */
+/* Called with the lock held when all samples of the batch are written. */
 static void place_publish(struct ring *ring, struct place *place)
 {
     place->state = BATCH_FULL;
@@ -96,7 +96,7 @@ static void place_publish(struct ring *ring, struct place *place)
         pthread_cond_signal(&ring->has_full);
 }
 
-/* Called with the lock held, by the first claim of the batch. */
+/* Called with the lock held by the first claim of the batch. */
 static void place_begin(struct ring *ring, struct place *place, const struct local_batch *local)
 {
     assert(local->count <= ring->capacity);
@@ -131,8 +131,8 @@ int ring_claim(struct ring *ring, const struct local_batch *local, struct batch 
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count)
 {
     struct place *place = (struct place *)batch;
-    /* Release: this caller's samples are written before the count goes down. Acquire: when the last caller
-     * publishes, it sees everybody's samples. */
+    /* Release: this caller's samples are written before the count decreases. Acquire: the last caller, which publishes
+     * the batch, sees the samples of all callers. */
     const uint32_t missing = atomic_fetch_sub_explicit(&place->missing, count, memory_order_acq_rel);
     assert(missing >= count);
     if (missing != count || count == 0)
@@ -186,12 +186,12 @@ void ring_give_back(struct ring *ring, struct batch *batch)
     place->state = BATCH_FREE;
     place->number += ring->depth;
     ring->lent--;
-    /* Readers wait for different numbers, so the one that can continue is not known. */
+    /* Readers wait for different numbers, so all are woken. */
     pthread_cond_broadcast(&ring->has_room);
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Each place begins with the first number from `first` on that is its own. */
+/* Set the number of each place to the first one from `first` on that belongs to it. */
 void ring_range(struct ring *ring, uint64_t first, uint64_t end)
 {
     pthread_mutex_lock(&ring->lock);

@@ -1,5 +1,5 @@
-/* Which samples every batch of a run holds. Pure functions, called from any thread: by
- * readers to hand out work, by trainers to know what is coming. */
+/* Which samples belong to every batch of a run. Pure functions, called from any thread: by readers to divide the
+ * reading, by trainers to know the next batches. */
 #include "stage/schedule.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ bool schedule_slices_fit(uint32_t slices, uint32_t towers)
     return towers == 1 || (slices % towers == 0 && each > 0 && (each & (each - 1)) == 0);
 }
 
-/* The last pair may lack its second sample. */
+/* The last pair may consist of one sample. */
 struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, uint32_t part)
 {
     const uint64_t unit = pairs ? 2 : 1, units = divide_up(samples, unit);
@@ -58,7 +58,7 @@ uint64_t schedule_batch_count(const struct schedule *schedule)
     return steps + epochs * schedule_batches_per_evaluation(schedule);
 }
 
-/* Without slices the larger shares are those of the first towers. */
+/* Without slices the first towers have the larger shares. */
 static struct batch_part tower_part(const struct schedule *schedule, uint32_t samples, uint32_t tower)
 {
     const uint32_t towers = schedule->towers;
@@ -76,21 +76,21 @@ uint32_t schedule_local_max(const struct schedule *schedule)
     return tower_part(schedule, schedule->batch, 0).count;
 }
 
-/* Batches of an epoch that is not cut short. */
+/* Batches of a complete epoch. */
 static uint64_t batches_per_epoch(const struct schedule *schedule)
 {
     return schedule_steps_per_epoch(schedule) + schedule_batches_per_evaluation(schedule);
 }
 
-/* Steps of `epoch`: the last one of the run may be cut short. */
+/* Steps of `epoch`: the last epoch of the run may be incomplete. */
 static uint64_t steps_of(const struct schedule *schedule, uint64_t epoch)
 {
     const uint64_t per_epoch = schedule_steps_per_epoch(schedule);
     return smaller(per_epoch, schedule_step_count(schedule) - epoch * per_epoch);
 }
 
-/* Fill in everything but its samples: which batch of which phase `number` is. Returns the
- * batch in the phase. */
+/* Set all fields except those about samples: find the phase of batch `number`. Returns the index of the batch in the
+ * phase. */
 static uint64_t local_batch_locate(const struct schedule *schedule, uint64_t number, struct local_batch *local)
 {
     const uint64_t epoch = number / batches_per_epoch(schedule);

@@ -1,5 +1,5 @@
-/* The staging slots of one tower, between its feeder and its thread: a cycle of `depth` slots, of which the first
- * `published - given_back` hold batches. */
+/* The staging slots of one tower, between its feeder and its thread: a cycle of `depth` slots, `published - given_back`
+ * of which hold batches. */
 #include "stage/slots.h"
 
 #include <assert.h>
@@ -11,16 +11,16 @@
 #include "stage/clock.h"
 #include "stage/trace/range.h"
 
-/* Slot number n, counted over the run, is slots[n % depth]. given_back <= taken <=
- * published <= given_back + depth. All but the constant fields under the lock. */
+/* Slot number n, counted over the run, is slots[n % depth]. given_back <= taken <= published <= given_back + depth. The
+ * lock protects all fields that are not constant. */
 struct slots {
     pthread_mutex_t lock;
     pthread_cond_t has_batch, has_room;
     struct device *device;              /* constant */
     uint32_t depth;                     /* constant */
     uint64_t given_back;
-    bool finished;                      /* the feeder publishes no more */
-    bool ended;                         /* the tower takes no more */
+    bool finished;                      /* the feeder publishes no more slots */
+    bool ended;                         /* the tower takes no more slots */
     bool cancelled;
     struct slots_counts counts;
     struct slot slots[];

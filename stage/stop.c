@@ -1,5 +1,5 @@
-/* How a run ends. stop_fail is called from whichever thread has the first error; the others notice because their
- * queues, rings, slots and devices are cancelled. */
+/* How a run ends. stop_fail is called by the thread with the first error; the other threads notice the end because
+ * their queues, rings, slots and devices are cancelled. */
 #include "stage/stop.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@ struct closer {
     void *arg;
 };
 
-/* Once `failed` is set, code and message are constant, and no closer is added. */
+/* Once `failed` is set, code and message are constant, and closers are no longer added. */
 struct stop {
     pthread_mutex_t lock;
     pthread_cond_t closed;      /* closers have run */
-    bool is_closing;            /* a thread runs closers, without the lock */
-    bool is_held, is_late;      /* closers do not run now; they should have */
+    bool is_closing;            /* a thread is running the closers, without holding the lock */
+    bool is_held, is_late;      /* closers are not run now; a failure came while they were held */
     atomic_bool failed;
     enum exit_code code;
     char message[STOP_MESSAGE_BYTES];
@@ -32,7 +32,7 @@ struct stop {
     size_t closer_count;
 };
 
-/* Errors that mean that a resource ran out, with a text where strerror's is not enough. */
+/* Errors that mean that a resource is exhausted, with a text if strerror's is not clear enough. */
 static const struct {
     int rc;
     const char *text;
@@ -46,7 +46,7 @@ static const struct {
 };
 #define SHORTAGES (sizeof(shortages) / sizeof(shortages[0]))
 
-/* Index in shortages, or SHORTAGES. */
+/* The index in shortages; SHORTAGES if not found. */
 static size_t find_shortage(int rc)
 {
     size_t i = 0;
@@ -137,7 +137,8 @@ void stop_forget(struct stop *stop)
     pthread_mutex_unlock(&stop->lock);
 }
 
-/* Keep code and message of the first failure, whose closers then have to run. False: another one was first. */
+/* Store code and message of the first failure, and mark its closers as running or, while they are held, as late. False:
+ * not the first failure. */
 static bool keep_failure(struct stop *stop, enum exit_code code, const char *message)
 {
     pthread_mutex_lock(&stop->lock);
@@ -153,7 +154,8 @@ static bool keep_failure(struct stop *stop, enum exit_code code, const char *mes
     return is_first;
 }
 
-/* Unless they are held. While `is_closing` is set the closers are constant, and their arguments are not released. */
+/* Run the closers, unless they are held. While `is_closing` is set, the list of closers is constant and their arguments
+ * are not released. */
 static void run_closers(struct stop *stop)
 {
     pthread_mutex_lock(&stop->lock);

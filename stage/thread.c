@@ -1,5 +1,5 @@
-/* Named threads. Signals are blocked around the creation, so that a thread never sees
- * one, not even in its first instruction. */
+/* Named threads. Signals are blocked around the creation, so that a thread never receives one, not even in its first
+ * instruction. */
 #include "stage/thread.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define THREAD_NAME_BYTES 16    /* what Linux shows, with the terminator */
-#define TIMER_SLACK_NS 1000u    /* Linux adds 50000 by default: more than the sleeps of threads that poll a GPU */
+#define THREAD_NAME_BYTES 16    /* the limit of Linux, with the terminator */
+#define TIMER_SLACK_NS 1000u    /* Linux's default of 50000 is longer than the sleeps of threads that poll a GPU */
 
 struct thread {
     pthread_t id;
@@ -30,8 +30,8 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* All signals but those of a fault in the thread itself: blocked, those would end the process without the report of a
- * sanitizer or a core dump. */
+/* All signals except those of faults in the thread itself. If a fault's signal is blocked, the process ends without a
+ * sanitizer's report or a core dump. */
 static void blocked_signals(sigset_t *signals)
 {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
@@ -81,5 +81,5 @@ void thread_bind(const uint32_t *cpus, uint32_t count)
 
 void thread_lower_priority(void)
 {
-    (void)!nice(THREAD_NICENESS);       /* the result may be -1 without an error */
+    (void)!nice(THREAD_NICENESS);       /* -1 is a possible result without an error */
 }

@@ -1,4 +1,5 @@
-/* Polling heartbeats. The thread locks only its own mutex, and only to sleep and to note that it has failed the run. */
+/* Polling heartbeats. The watchdog's thread locks only its own mutex, and only to sleep and to record that it has
+ * failed the run. */
 #include "stage/watchdog.h"
 
 #include <errno.h>
@@ -15,11 +16,11 @@
 #include "stage/text/output.h"
 #include "stage/thread.h"
 
-#define LOOKS_LEAST 4u          /* within a deadline */
-#define PERIOD_MS 1000u         /* from look to look, at most */
-#define GRACE_MS 20000u         /* at most, for the process to end after a failure */
+#define LOOKS_LEAST 4u          /* fewest polls within a deadline */
+#define PERIOD_MS 1000u         /* longest time between polls */
+#define GRACE_MS 20000u         /* longest time for the process to end after a failure */
 #define LAST_WORDS_MS 1000u
-#define TEXT_BYTES 1024         /* of a message */
+#define TEXT_BYTES 1024         /* size of a message */
 
 _Thread_local struct heartbeat *heartbeat_own;
 atomic_bool heartbeat_abandoned_work;
@@ -31,11 +32,11 @@ struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat)
     return before;
 }
 
-/* The watchdog's record of one heartbeat. */
+/* The watchdog's state for one heartbeat. */
 struct watch {
-    uint64_t beats;             /* at the last look */
-    uint32_t looks;             /* since then the thread has been in the same mark */
-    uint32_t longest;           /* mark so far, in looks, rounded up; 0: none lasted from one look to the next */
+    uint64_t beats;             /* at the last poll */
+    uint32_t looks;             /* polls since then, all of them in the same mark */
+    uint32_t longest;           /* longest mark so far, in polls, rounded up; 0: no mark was seen by two polls */
 };
 
 struct watchdog {
@@ -43,17 +44,18 @@ struct watchdog {
     struct stop *stop;
     uint32_t deadline_ms, period_ms, looks_due, grace_looks;
     uint32_t count;
-    struct heartbeat *heartbeats;       /* count, and one of the end of the process */
-    struct watch *watches;              /* as many; the thread's own */
-    uint32_t looks_failed;              /* since the run has failed; the thread's own */
-    pthread_mutex_t lock;               /* of what follows */
+    struct heartbeat *heartbeats;       /* `count`, and one more for the exit of the process */
+    struct watch *watches;              /* one for each heartbeat; used only by the thread */
+    uint32_t looks_failed;              /* polls since the run has failed; used only by the thread */
+    pthread_mutex_t lock;               /* protects the following fields */
     pthread_cond_t changed;
-    bool closing, stays;                /* watchdog_close was called; the end of the process may hang */
-    bool is_failing, is_exiting;        /* the thread is in stop_fail; it only waits for the end of the process */
-    enum exit_code code;                /* of the process, where that is ended */
+    bool closing, stays;                /* watchdog_close was called; the thread stays because the exit of the process
+                                         * may hang */
+    bool is_failing, is_exiting;        /* the thread is in stop_fail; it only waits for the process to exit */
+    enum exit_code code;                /* exit code if the watchdog ends the process */
 };
 
-/* A snapshot of a heartbeat. */
+/* A copy of a heartbeat's fields. */
 struct snapshot {
     const char *guarded, *call, *phase;
     uint64_t beats, number, least_ms;
@@ -83,7 +85,7 @@ static void poll_heartbeats(struct watchdog *watchdog)
     }
 }
 
-/* The looks after which the thread hangs, where `due` are those of any thread. */
+/* The number of polls after which thread `i` counts as hanging; `due` is the number for any thread. */
 static uint64_t looks_due(const struct watchdog *watchdog, uint32_t i, uint32_t due)
 {
     const struct heartbeat *const heartbeat = &watchdog->heartbeats[i];
@@ -98,7 +100,7 @@ static bool is_stuck(const struct watchdog *watchdog, uint32_t i, uint32_t due)
     return watchdog->watches[i].looks >= looks_due(watchdog, i, due);
 }
 
-/* The thread that has hung longest, counted in looks; the first of several; NULL: no thread hangs. */
+/* The heartbeat of the thread that has hung for most polls, the first one of several; NULL: no thread hangs. */
 static const struct heartbeat *find_stuck(const struct watchdog *watchdog, uint32_t due)
 {
     uint32_t found = UINT32_MAX;
@@ -109,15 +111,15 @@ static const struct heartbeat *find_stuck(const struct watchdog *watchdog, uint3
     return found < UINT32_MAX ? &watchdog->heartbeats[found] : NULL;
 }
 
-/* Messages. */
+/* ---- messages ---- */
 
-/* A function without its arguments. */
+/* The length of a function's name, without its arguments. */
 static int name_length(const char *call)
 {
     return (int)strcspn(call, "(");
 }
 
-/* "in step 345: waiting for its results (cudaEventQuery)" */
+/* Write where the thread hangs: "in step 345: waiting for its results (cudaEventQuery)". */
 static void describe(const struct heartbeat *heartbeat, char *text, size_t text_size)
 {
     const struct snapshot snapshot = heartbeat_read(heartbeat);
@@ -134,7 +136,7 @@ static void describe(const struct heartbeat *heartbeat, char *text, size_t text_
                  snapshot.call);
 }
 
-/* Names other threads that hang as well: they may wait for the first one. */
+/* Add the names of other threads that hang as well: they may be waiting for the first one. */
 static void add_others(const struct watchdog *watchdog, const struct heartbeat *first, char *text, size_t text_size)
 {
     char other[TEXT_BYTES / 4];
@@ -149,9 +151,9 @@ static void add_others(const struct watchdog *watchdog, const struct heartbeat *
     }
 }
 
-/* Failing the run. */
+/* ---- failing the run ---- */
 
-/* False when the run is being closed: whatever hung has returned. */
+/* False if the run is being closed: then the call that hung has returned. */
 static bool begin_failing(struct watchdog *watchdog)
 {
     pthread_mutex_lock(&watchdog->lock);
@@ -164,7 +166,7 @@ static void end_failing(struct watchdog *watchdog)
 {
     pthread_mutex_lock(&watchdog->lock);
     watchdog->is_failing = false;
-    watchdog->stays = stop_code(watchdog->stop) == EXIT_CODE_STALL;    /* else another failure was first */
+    watchdog->stays = stop_code(watchdog->stop) == EXIT_CODE_STALL;    /* otherwise another failure was first */
     pthread_cond_broadcast(&watchdog->changed);
     pthread_mutex_unlock(&watchdog->lock);
 }
@@ -185,7 +187,7 @@ static void fail_run(struct watchdog *watchdog, const struct heartbeat *stuck)
     end_failing(watchdog);
 }
 
-/* Not exit(): its clean-up may need what the hanging thread holds. */
+/* Not exit(): its clean-up may need a lock of the hanging thread. */
 static _Noreturn void end_process(const struct heartbeat *stuck, enum exit_code code)
 {
     char text[TEXT_BYTES / 4];
@@ -196,7 +198,7 @@ static _Noreturn void end_process(const struct heartbeat *stuck, enum exit_code 
     _exit(code);
 }
 
-/* Called after the run has failed: whatever is not stuck ends by itself. */
+/* Called after the run has failed: ends the process if a thread still hangs; others end by themselves. */
 static void end_failed_run(struct watchdog *watchdog, enum exit_code code)
 {
     const uint32_t due = watchdog->grace_looks;
@@ -216,9 +218,9 @@ static void judge(struct watchdog *watchdog)
         fail_run(watchdog, stuck);
 }
 
-/* The thread. */
+/* ---- the thread ---- */
 
-/* Sleep until the next look. Lock held. False when there is none. */
+/* Sleep until the next poll. Called with the lock held. False if the watchdog is being closed. */
 static bool await_look(struct watchdog *watchdog)
 {
     const uint64_t due_ns = clock_now_ns() + (uint64_t)watchdog->period_ms * 1000000u;
@@ -237,7 +239,7 @@ static bool sleep_until_look(struct watchdog *watchdog)
     return is_open;
 }
 
-/* The run is closed, its `stop` may be closed too, and the process is about to exit. */
+/* The run is closed, `stop` may be closed too, and the process is about to exit. */
 static _Noreturn void await_exit(struct watchdog *watchdog)
 {
     pthread_mutex_lock(&watchdog->lock);
@@ -263,7 +265,7 @@ static void watchdog_loop(void *arg)
         await_exit(watchdog);
 }
 
-/* Opening and closing. */
+/* ---- opening and closing ---- */
 
 static void watchdog_release(struct watchdog *watchdog)
 {
@@ -274,7 +276,8 @@ static void watchdog_release(struct watchdog *watchdog)
     free(watchdog);
 }
 
-/* At least LOOKS_LEAST, so that one or two looks after a pause do not count. */
+/* The polls in a time. At least LOOKS_LEAST, so that one or two polls after a pause of the process are too few to count
+ * as a hang. */
 static uint32_t looks_in(uint32_t ms, uint32_t period_ms)
 {
     const uint32_t looks = (ms + period_ms - 1) / period_ms;
@@ -315,7 +318,7 @@ int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t de
     return 0;
 }
 
-/* The libraries' clean-up at exit may hang, too: a mark that never ends stands for the exit of the process. */
+/* The libraries' clean-up at exit may hang, too. A mark without an end guards the exit of the process. */
 static void guard_exit(struct watchdog *watchdog)
 {
     heartbeat_adopt(&watchdog->heartbeats[watchdog->count]);

@@ -1,11 +1,11 @@
 /* A thread that ends a run when a device hangs. About once a second it polls the heartbeats (heartbeat.h) of all
- * threads of the run that drive devices. If one stays in the same call or wait for longer than the deadline (computing
- * on a CPU also for longer than `factor` times the longest mark so far, and than that mark needs), the run fails with
- * EXIT_CODE_STALL and one message that names the thread, the step and the call. If a call still hangs after the same
- * time again (at most 20 s), so that the process cannot exit, the watchdog ends the process. It also does so when a run
- * that failed for another reason cannot exit; the exit code is that of the first failure.
+ * threads of the run that drive devices. The run fails with EXIT_CODE_STALL, and one message that names the thread, the
+ * step and the call, if a thread stays in one call or wait for longer than the deadline. Work on a CPU must also exceed
+ * `factor` times the longest mark so far, and the mark's least_ms. If a call still hangs after another deadline (at
+ * most 20 s), so that the process cannot exit, the watchdog ends the process. It also does so when a run that failed
+ * for another reason cannot exit; the exit code is that of the first failure.
  *
- * Time is counted in polls, not by a clock: a process that was paused, or a machine that slept, is not late. */
+ * Time is counted in polls, not by a clock: a pause of the process or a suspended machine does not count. */
 #ifndef PIPETRAIN_WATCHDOG_H
 #define PIPETRAIN_WATCHDOG_H
 
@@ -14,17 +14,17 @@
 
 struct watchdog;
 
-/* For `count` threads. `stop` is lent until the watchdog is closed. 0, -ENOMEM, or -EAGAIN when the thread cannot be
- * started. */
+/* Open a watchdog for `count` threads. `stop` must stay open until the watchdog is closed. 0, -ENOMEM, or -EAGAIN if
+ * the thread cannot be started. */
 int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t deadline_ms, uint32_t count);
-/* No thread uses its heartbeats any more, except threads that hang. A watchdog that has failed the run is not
- * released: it stays to end the process if libraries hang in their clean-up at exit. So does that of a run that
- * failed for another reason and abandoned work (heartbeat_abandoned_work). Accepts NULL. */
+/* Threads no longer use their heartbeats, except threads that hang. A watchdog that has failed the run is not released:
+ * its thread stays, to end the process if libraries hang in their clean-up at exit. The same applies if a run failed
+ * for another reason and abandoned work (heartbeat_abandoned_work). Accepts NULL. */
 void watchdog_close(struct watchdog *watchdog);
 
 /* Heartbeat `index`, for one thread at a time. */
 struct heartbeat *watchdog_heartbeat(struct watchdog *watchdog, uint32_t index);
-/* Name a heartbeat, before a thread adopts it: "tower 1 (cuda0)". Returns it. */
+/* Name a heartbeat ("tower 1 (cuda0)") before a thread adopts it. Returns the heartbeat. */
 struct heartbeat *watchdog_name(struct watchdog *watchdog, uint32_t index, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

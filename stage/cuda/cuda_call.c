@@ -1,4 +1,4 @@
-/* Errors of the CUDA runtime. Called from any thread. */
+/* Logging errors of the CUDA runtime. Called from any thread. */
 #include "stage/cuda/cuda_call.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "stage/log.h"
 
-/* After one of these, every call that uses the context returns it again. */
+/* Does the error persist? After a sticky error every call that uses the context returns it again. */
 static bool is_sticky(cudaError_t status)
 {
     static const cudaError_t sticky[] = {
@@ -50,7 +50,7 @@ int cuda_check(cudaError_t status, const char *name, const char *call)
     static atomic_flag has_stuck = ATOMIC_FLAG_INIT;
     if (status == cudaSuccess)
         return 0;
-    /* Clear the thread's last error. */
+    /* Reset the error that the runtime keeps for this thread. */
     cudaGetLastError();
     if (!is_sticky(status) || !atomic_flag_test_and_set(&has_stuck))
         log_message(LOG_ERROR, "%s: %.*s: %s (%s)", name, (int)strcspn(call, "("), call, cudaGetErrorString(status),

@@ -1,9 +1,9 @@
-/* A GPU through the CUDA runtime. Used by the tower's thread, its feeder and the threads that open and close; every row
- * of the table makes the device current for its thread first.
+/* A GPU through the CUDA runtime. Used by the tower's thread, its feeder and the threads that open and close the
+ * device; every operation first makes the device current for its thread.
  *
- * Nothing here waits inside the driver, where a wait could not be ended: waits poll, first in quick succession, then
- * with short sleeps, until the device is cancelled. Work that is queued on a stream cannot be taken back: a stream
- * that does not finish after a cancel is left as it is. */
+ * Nothing here blocks inside the driver, since such a wait cannot be cancelled. Waits poll instead: continuously at
+ * first, then with short sleeps, until the device is cancelled. Work queued on a stream cannot be cancelled: a stream
+ * that does not finish after a cancel is abandoned. */
 #include "stage/cuda/device_cuda.h"
 
 #include <assert.h>
@@ -23,20 +23,20 @@
 #include "stage/heartbeat.h"
 #include "stage/log.h"
 
-#define SPIN_NS 20000u                  /* a wait spins for so long before it sleeps */
+#define SPIN_NS 20000u                  /* how long a wait polls continuously before it sleeps */
 #define NAP_NS 20000
-#define DRAIN_NS 1000000000u            /* how long a stream may take to finish after a cancel */
+#define DRAIN_NS 1000000000u            /* time for a stream to finish after a cancel */
 
 struct cuda_device {
     struct device base;
     char name[16];
     int ordinal;
-    int node;                           /* NUMA node next to the device, -1 = not known */
-    int low, high;                      /* priorities of streams */
-    cudaStream_t setup;                 /* new memory is zeroed on it */
+    int node;                           /* nearest NUMA node, -1: unknown */
+    int low, high;                      /* lowest and highest stream priority */
+    cudaStream_t setup;                 /* stream that zeroes new memory */
     atomic_bool cancelled;
     atomic_bool is_stuck;               /* the work of a stream was abandoned */
-    atomic_uint opened;                 /* streams and events that are open */
+    atomic_uint opened;                 /* number of open streams and events */
 };
 
 static inline struct cuda_device *cuda_device_of(struct device *device)
@@ -54,7 +54,7 @@ const char *cuda_name(struct device *device)
     return cuda_device_of(device)->name;
 }
 
-/* Nobody else changes the current device on the program's threads, so it is known without a call of CUDA. */
+/* Only this function changes the current device on the program's threads, so it can be cached. */
 int cuda_enter(struct device *device)
 {
     static _Thread_local int current = -1;
@@ -67,7 +67,7 @@ int cuda_enter(struct device *device)
     return rc;
 }
 
-/* ---- which devices there are ---- */
+/* ---- finding devices ---- */
 
 static int version_of(cudaError_t (*ask)(int *version_out))
 {
@@ -75,7 +75,7 @@ static int version_of(cudaError_t (*ask)(int *version_out))
     return ask(&version) == cudaSuccess ? version : 0;
 }
 
-/* "12.4", from 1000 * major + 10 * minor, which is 0 where there is none. */
+/* Write a version, 1000 * major + 10 * minor, as "12.4"; 0 is an unknown version. */
 static void put_version(int version, char *text, size_t text_size)
 {
     if (version > 0)
@@ -130,7 +130,7 @@ static void explain(cudaError_t status, char *why, size_t why_size)
         snprintf(why, why_size, "%s (%s)", cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-/* Whether the program has kernels for all of them, as machine code or PTX. */
+/* Does the program have kernels for all devices, as machine code or PTX? */
 static bool are_new_enough(int count, char *why, size_t why_size)
 {
     for (int i = 0; i < count; i++) {
@@ -158,11 +158,11 @@ static uint32_t cuda_count(char *why, size_t why_size)
         return (uint32_t)count;
     }
     explain(status, why, why_size);
-    cudaGetLastError();                 /* the runtime keeps errors as the thread's last one */
+    cudaGetLastError();                 /* reset the error that the runtime keeps for this thread */
     return 0;
 }
 
-/* Files called nvidia0, nvidia1, and so on. */
+/* Count the files called nvidia0, nvidia1, and so on. */
 static uint32_t device_files(const char *folder)
 {
     uint32_t count = 0;
@@ -203,7 +203,7 @@ static bool cuda_reaches(uint32_t index, uint32_t other)
 struct cuda_stream {
     struct stream base;
     char name[16];
-    bool is_abandoned;                  /* its work did not finish after a cancel, which is logged */
+    bool is_abandoned;                  /* its work did not finish after a cancel; logged once */
     cudaStream_t stream;
 };
 
@@ -242,7 +242,7 @@ static void poll_pause(uint64_t begun_ns)
         nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 }
 
-/* cudaErrorNotReady is no error, but the runtime keeps it as the thread's last one. */
+/* cudaErrorNotReady is not an error, but the runtime keeps it as the thread's last one, so reset it. */
 static cudaError_t clear_not_ready(cudaError_t status)
 {
     if (status == cudaErrorNotReady)
@@ -258,7 +258,7 @@ static int cuda_stream_open(struct device *base, enum stream_role role, const ch
         return -ENOMEM;
     stream->base.device = base;
     snprintf(stream->name, sizeof(stream->name), "%s", name);
-    /* Communication goes first: other devices wait for it. */
+    /* Communication has the higher priority, as other devices wait for it. */
     const int priority = role == STREAM_COMMUNICATION ? device->high : device->low;
     int rc = cuda_enter(base);
     if (!rc)
@@ -278,8 +278,8 @@ static cudaError_t query_stream(const struct cuda_stream *stream)
     return clear_not_ready(HEARTBEAT_CALL("cudaStreamQuery", cudaStreamQuery(stream->stream)));
 }
 
-/* Wait until the queued work has finished, also by an error; after a cancel no longer than DRAIN_NS, and only for
- * the first stream of a device: what blocks one blocks the others. False when the work did not finish. */
+/* Wait until the queued work has finished or failed. After a cancel, wait at most DRAIN_NS, and only for the first
+ * stream of a device: whatever blocks that stream blocks the others too. False if the work did not finish. */
 static bool work_ends(struct cuda_stream *stream)
 {
     const uint64_t begun_ns = clock_now_ns();
@@ -331,7 +331,7 @@ static void cuda_stream_close(struct stream *base)
     free(stream);
 }
 
-/* Called before anything is queued. */
+/* Called before an operation is queued. */
 static int stream_enter(struct stream *stream)
 {
     return is_cancelled(stream->device) ? -ECANCELED : cuda_enter(stream->device);
@@ -415,7 +415,7 @@ static cudaError_t query_event(const struct event *base)
     return clear_not_ready(HEARTBEAT_CALL("cudaEventQuery", cudaEventQuery(event->event)));
 }
 
-/* Ask until the event has passed or the device is cancelled. */
+/* Poll until the event has passed or the device is cancelled. */
 static cudaError_t await_event(const struct event *base)
 {
     const uint64_t begun_ns = clock_now_ns();
@@ -436,7 +436,7 @@ static int cuda_event_wait(struct event *base)
     return status == cudaErrorNotReady ? -ECANCELED : cuda_check(status, cuda_name(base->device), "cudaEventQuery");
 }
 
-/* After an error there is nothing to wait for; the next call reports it. */
+/* After an error an event counts as passed, as there is nothing to wait for; the next call reports the error. */
 static bool cuda_event_passed(struct event *base)
 {
     return cuda_enter(base->device) != 0 || query_event(base) != cudaErrorNotReady;
@@ -473,7 +473,7 @@ static int device_prepare(struct cuda_device *device)
         rc = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&device->setup, cudaStreamNonBlocking,
                                                                   device->low));
     if (!rc && cudaDeviceGetAttribute(&device->node, cudaDevAttrHostNumaId, device->ordinal) != cudaSuccess) {
-        cudaGetLastError();             /* the driver does not report it */
+        cudaGetLastError();             /* the driver does not support this attribute */
         device->node = -1;
     }
     return rc;
@@ -511,7 +511,7 @@ static int cuda_describe(uint32_t index, struct device_description *description_
 {
     struct cudaDeviceProp properties;
     if (cudaGetDeviceProperties(&properties, (int)index) != cudaSuccess) {
-        cudaGetLastError();             /* the runtime keeps errors as the thread's last one */
+        cudaGetLastError();             /* reset the error that the runtime keeps for this thread */
         return -ENODEV;
     }
     snprintf(description_out->name, sizeof(description_out->name), "%.127s", properties.name);
@@ -533,7 +533,7 @@ static int cuda_connect(struct device *device, struct device *other)
         HEARTBEAT_CALL("cudaDeviceEnablePeerAccess", cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0));
     if (status != cudaErrorPeerAccessAlreadyEnabled)
         return cuda_check(status, cuda_name(device), "cudaDeviceEnablePeerAccess");
-    cudaGetLastError();                 /* the runtime keeps errors as the thread's last one */
+    cudaGetLastError();                 /* reset the error that the runtime keeps for this thread */
     return 0;
 }
 
@@ -572,7 +572,7 @@ static int zero(struct cuda_device *device, void *memory, size_t bytes)
     return rc ? rc : CUDA_CALL(device->name, cudaStreamSynchronize(device->setup));
 }
 
-/* Abandoned work may still touch any memory of the process, so from then on none is freed. */
+/* Abandoned work may still access any memory of the process, so after it no memory is freed. */
 static bool may_free(struct device *device, void *memory)
 {
     return memory != NULL && cuda_enter(device) == 0 && !atomic_load(&heartbeat_abandoned_work);
@@ -607,7 +607,7 @@ static void cuda_free_pinned(struct device *device, void *memory)
         CUDA_CALL(cuda_name(device), cudaFreeHost(memory));
 }
 
-/* Pages are placed on the node of the CPU that touches them first. */
+/* Linux places a page on the NUMA node of the CPU that first touches it. */
 static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_out)
 {
     void *memory = NULL;
@@ -633,7 +633,8 @@ static void cuda_cancel(struct device *device)
     atomic_store(&cuda_device_of(device)->cancelled, true);
 }
 
-/* With CUDA_LAUNCH_BLOCKING every launch waits for its end, so streams that wait for each other may hang. */
+/* With CUDA_LAUNCH_BLOCKING every launch blocks until the kernel has ended, so streams that wait for each other may
+ * deadlock. */
 static int cuda_supports(uint32_t count, struct unsupported_reason *reason)
 {
     const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");

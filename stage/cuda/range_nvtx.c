@@ -1,12 +1,12 @@
-/* Ranges for NVTX. Without a profiling tool, which NVTX detects at the first call, there is no domain, and a range
- * costs a comparison. */
+/* NVTX ranges. NVTX looks for a profiling tool at the first call; without a tool there is no domain, and a range costs
+ * one comparison. */
 #include "stage/trace/range.h"
 
 #include <stddef.h>
 
 #include <nvtx3/nvToolsExt.h>
 
-static nvtxDomainHandle_t domain;       /* NULL: no tool */
+static nvtxDomainHandle_t domain;       /* NULL: no profiling tool */
 static nvtxStringHandle_t names[TRACE_NAME_COUNT];
 
 void range_prepare(void)

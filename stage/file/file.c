@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIRECT_LEAST (1u << 20)     /* bytes from which on it pays */
-#define DIRECT_MOST (16u << 20)     /* bytes in one call */
+#define DIRECT_LEAST (1u << 20)     /* smallest write for which O_DIRECT is faster */
+#define DIRECT_MOST (16u << 20)     /* largest write in one call */
 
-/* ---- which file it is ---- */
+/* ---- identity ---- */
 
 struct file_identity file_identity_of(const struct stat *status)
 {
@@ -48,7 +48,7 @@ int file_read_some(int fd, uint64_t offset, void *out, size_t bytes, size_t *don
         if (now < 0)
             return -errno;
         if (now == 0)
-            break;              /* the end */
+            break;              /* end of the file */
         done += (size_t)now;
     }
     *done_out = done;
@@ -102,7 +102,7 @@ static int load_open_file(int fd, size_t bytes_max, char **block_out, size_t *by
 
 int file_load(const char *path, size_t bytes_max, void *block_out, size_t *bytes_out)
 {
-    /* O_NONBLOCK: a FIFO without a writer must not hold the program here. */
+    /* O_NONBLOCK: opening a FIFO without a writer must not block. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
@@ -143,7 +143,7 @@ static bool may_be_direct(int fd, const void *data, size_t bytes)
            end % (off_t)FILE_DIRECT_ALIGNMENT == 0;
 }
 
-/* Writes whole blocks and returns how many bytes; the rest is written through the cache. */
+/* Write as many whole blocks as possible and return their bytes; the caller writes the rest through the page cache. */
 static size_t write_blocks(int fd, const char *data, size_t bytes)
 {
     size_t done = 0;

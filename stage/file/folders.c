@@ -1,4 +1,4 @@
-/* Folders of files; making and removing folders. */
+/* Finding, making and removing folders. */
 #include "stage/file/folders.h"
 
 #include <errno.h>
@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the first `bytes` > 0 bytes of the path name one of its folders. */
+/* Do the first `bytes` > 0 bytes of the path end at the end of a component? */
 static bool is_end(const char *path, size_t bytes)
 {
     return path[bytes - 1] != '/' && (path[bytes] == '/' || path[bytes] == '\0');
 }
 
-/* Run `call` on the first `bytes` bytes of the path: 0 or a negative errno. */
+/* Call `call` with the first `bytes` bytes of the path. 0 or a negative errno. */
 static int on_beginning(char *path, size_t bytes, int (*call)(const char *path))
 {
     const char kept = path[bytes];
@@ -64,7 +64,7 @@ void folders_remove(const char *path, size_t topmost)
         return;
     for (size_t bytes = strlen(own); bytes >= topmost; bytes--)
         if (is_end(own, bytes))
-            (void)on_beginning(own, bytes, rmdir);  /* fails for a folder that is used by others now */
+            (void)on_beginning(own, bytes, rmdir);  /* fails if others use the folder now */
     free(own);
 }
 

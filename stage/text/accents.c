@@ -1,4 +1,4 @@
-/* Composed characters, from the canonical decompositions of the Unicode Character Database. */
+/* Composing characters, by the canonical decompositions of the Unicode Character Database. */
 #include "stage/text/accents.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "stage/text/utf8.h"
 
-/* By the mark that follows a letter: pairs of the letter and the composed character. */
+/* For each combining mark: pairs of a base letter and the composed character. */
 static const struct { uint32_t mark; const char16_t *pairs; } composed_by_mark[] = {
     { 0x0300, u"A\u00c0E\u00c8I\u00ccO\u00d2U\u00d9a\u00e0e\u00e8i\u00eco\u00f2u\u00f9\u00dc\u01db\u00fc\u01dc"
               u"\u0415\u0400\u0418\u040d\u0435\u0450\u0438\u045d\u00c2\u1ea6\u00e2\u1ea7\u0102\u1eb0\u0103\u1eb1"
@@ -56,16 +56,16 @@ static const struct { uint32_t mark; const char16_t *pairs; } composed_by_mark[]
               u"\u30d8\u30da\u30db\u30dd" },
 };
 
-/* The parts of Korean syllables, which are composed by arithmetic (The Unicode Standard, 3.12). */
+/* The parts of Korean syllables, which are composed arithmetically (The Unicode Standard, 3.12). */
 #define HANGUL_FIRST 0xac00u
 #define HANGUL_LEADS 19u
 #define HANGUL_VOWELS 21u
-#define HANGUL_TAILS 28u        /* including none */
+#define HANGUL_TAILS 28u        /* including no tail */
 #define HANGUL_LEAD 0x1100u
 #define HANGUL_VOWEL 0x1161u
 #define HANGUL_TAIL 0x11a7u
 
-/* 0: they are no syllable. */
+/* Returns 0 if the two are not composed to a syllable. */
 static uint32_t compose_hangul(uint32_t character, uint32_t next)
 {
     const uint32_t lead = character - HANGUL_LEAD, vowel = next - HANGUL_VOWEL, syllable = character - HANGUL_FIRST;
@@ -78,7 +78,7 @@ static uint32_t compose_hangul(uint32_t character, uint32_t next)
     return 0;
 }
 
-/* 0: they are two characters in composed form, too. */
+/* Returns 0 if there is no composed character for the two. */
 static uint32_t compose(uint32_t character, uint32_t next)
 {
     for (size_t i = 0; i < sizeof(composed_by_mark) / sizeof(composed_by_mark[0]); i++)
@@ -89,7 +89,7 @@ static uint32_t compose(uint32_t character, uint32_t next)
     return compose_hangul(character, next);
 }
 
-/* Decode the next character and move past it. */
+/* Decode the next character and advance *text. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *const at = (const unsigned char *)*text;

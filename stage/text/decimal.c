@@ -1,4 +1,4 @@
-/* Decimal numbers to and from text. */
+/* Converting decimal numbers to and from text. */
 #include "stage/text/decimal.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WHOLE_END 1e15     /* whole numbers below it are written as such */
+#define WHOLE_END 1e15     /* whole numbers below it are written without exponent */
 
 static bool is_digit(char byte)
 {
@@ -82,7 +82,7 @@ double decimal_read(const char *text)
     return value;
 }
 
-/* The locale there was, to be given back; without memory for the C locale it stays as it is. */
+/* Switch the thread to the C locale. Returns the previous locale; without memory for the C locale nothing changes. */
 static locale_t enter_plain(locale_t *plain_out)
 {
     *plain_out = newlocale(LC_ALL_MASK, "C", (locale_t)0);

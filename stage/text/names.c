@@ -1,4 +1,4 @@
-/* Names that people write. */
+/* Names that users type. */
 #include "stage/text/names.h"
 
 #include <ctype.h>
@@ -64,7 +64,7 @@ bool names_differ_in_numbers(const char *a, size_t a_bytes, const char *b, size_
 
 /* ---- the nearest name ---- */
 
-#define NAME_MAX_BYTES 64u      /* longer names are near no other */
+#define NAME_MAX_BYTES 64u      /* longer names match no other name */
 
 static size_t least(size_t a, size_t b)
 {
@@ -76,7 +76,7 @@ static int same(char a, char b)
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Edit distance with swaps of neighbours (optimal string alignment). */
+/* Edit distance with transpositions of neighbouring characters (optimal string alignment). */
 size_t nearest_distance(const char *a, const char *b)
 {
     const size_t rows = strlen(a), columns = strlen(b);

@@ -1,39 +1,40 @@
-/* Names that people write: patterns of names, and the name that was probably meant. */
+/* Names that users type: patterns of names, and the name that was probably meant. */
 #ifndef PIPETRAIN_NAMES_H
 #define PIPETRAIN_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Patterns are those of a shell, several in one text, separated by blanks or commas: "fc.*, layer4.?.conv*". A star
- * matches dots, too. */
+/* Patterns are as in a shell; a text may have several, separated by blanks or commas: "fc.*, layer4.?.conv*". A star
+ * also matches dots. */
 
-#define PATTERN_BYTES 128u      /* of one, with its zero; longer ones are cut, and match no name */
+#define PATTERN_BYTES 128u      /* of one pattern, with its zero; longer patterns are truncated and match no name */
 
-/* The next pattern at *at, which moves past it. False: there are no more. */
+/* Read the next pattern at *at and advance *at. False: there are no more. */
 bool patterns_next(const char **at, char pattern_out[PATTERN_BYTES]);
 bool pattern_matches(const char *pattern, const char *name);
-/* Whether one of the patterns matches. */
+/* Does one of the patterns match? */
 bool patterns_match(const char *patterns, const char *name);
 
-/* Whether the names are equal but for the numbers in them, as "pixel7" and "pixel10" are. */
+/* Are the names equal except for numbers in them, as "pixel7" and "pixel10"? */
 bool names_differ_in_numbers(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
 
 /* ---- the nearest name ---- */
 
-/* A search: start with name set and the rest 0, offer every candidate, then look at best. */
+/* A search: set name and leave the rest 0, offer all candidates, then read best. */
 struct nearest {
-    const char *name;           /* what was written */
-    const void *best;           /* the nearest candidate's `what`, NULL when none is near */
+    const char *name;           /* the name that the user typed */
+    const void *best;           /* `what` of the nearest candidate; NULL: no candidate is near */
     size_t distance;            /* of best */
-    bool drops;                 /* the name lacks a character that best has, the commonest slip */
+    bool drops;                 /* best is longer than the name: dropping a character is the most frequent typing
+                                 * error */
 };
 
-/* How many characters must be changed, added, dropped or swapped with a neighbour to turn `a` into `b`, regardless of
- * case. */
+/* The edit distance of `a` and `b`: how many characters must be changed, added, dropped or swapped with a neighbour,
+ * ignoring case. */
 size_t nearest_distance(const char *a, const char *b);
-/* Keep `what` when `candidate` is near the name and nearer than those offered before; or as near and longer than the
- * name, where the best one is not. */
+/* Keep `what` if `candidate` is near the name and nearer than the best one so far. If the two are equally near, a
+ * candidate longer than the name replaces a best one that is not longer. */
 void nearest_offer(struct nearest *nearest, const char *candidate, const void *what);
 
 #endif

@@ -1,5 +1,5 @@
-/* Lanes of text: any thread puts text into a lane, and the lane's own thread writes it. Only that thread ever waits
- * for a reader, and it holds no lock then. */
+/* Writing text through lanes: any thread puts text into a lane's buffer, and the lane's own thread writes it. Only that
+ * thread ever waits for a reader of the output, and it holds no lock then. */
 #include "stage/text/output.h"
 
 #include <errno.h>
@@ -18,29 +18,30 @@
 #include "stage/thread.h"
 
 #define ROOM_BYTES ((size_t)256 << 10)
-#define PIECE_BYTES ((size_t)17 << 10)  /* more than any message; a longer text is split */
+#define PIECE_BYTES ((size_t)17 << 10)  /* more than any message; longer texts are split */
 #define STDOUT_BUFFER_BYTES 4096
 #define NOTICE_BYTES 80
 #define END_MS 2000u
-#define LAST_WORDS_MS 200u      /* for the message on stderr that stdout is stuck */
+#define LAST_WORDS_MS 200u      /* time to write the message on stderr that stdout is stuck */
 #define NS_PER_MS 1000000u
 
 enum lane_state { LANE_DIRECT, LANE_OPEN, LANE_CLOSED };
 
-/* Stored before every piece in the buffer. */
+/* Precedes every piece in the buffer. */
 struct head { uint32_t bytes, output; };
 
-/* The lock protects everything after it; only main uses `thread`. */
+/* The lock protects all fields after it; only main uses `thread`. */
 struct lane {
     const char *name;
     struct thread *thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed;             /* there is text, everything is written, or the lane is closed */
+    pthread_cond_t changed;             /* signalled when there is text, when everything is written, and when the lane
+                                         * is closed */
     enum lane_state state;
     bool is_writing;                    /* the thread is writing a piece */
-    size_t begin, used;                 /* of the ring buffer */
-    uint64_t dropped[OUTPUT_COUNT];     /* lines, since the last notice */
-    int error[OUTPUT_COUNT];            /* of the first text that was lost, a negative errno */
+    size_t begin, used;                 /* start and length of the content of the ring buffer */
+    uint64_t dropped[OUTPUT_COUNT];     /* lines dropped since the last notice */
+    int error[OUTPUT_COUNT];            /* of the first text that was lost; a negative errno */
     char *room;                         /* the ring buffer, ROOM_BYTES */
 };
 
@@ -49,12 +50,12 @@ static struct lane lanes[OUTPUT_COUNT] = {
     [OUTPUT_RESULTS] = { .name = "stdout", .lock = PTHREAD_MUTEX_INITIALIZER, .room = rooms[OUTPUT_RESULTS] },
     [OUTPUT_MESSAGES] = { .name = "stderr", .lock = PTHREAD_MUTEX_INITIALIZER, .room = rooms[OUTPUT_MESSAGES] },
 };
-/* Both are the first lane if stdout and stderr are the same file; constant while threads run. */
+/* Each output's lane: the first lane for both if stdout and stderr are the same file. Constant while threads run. */
 static struct lane *lane_of[OUTPUT_COUNT] = { &lanes[OUTPUT_RESULTS], &lanes[OUTPUT_MESSAGES] };
 static const int descriptors[OUTPUT_COUNT] = { STDOUT_FILENO, STDERR_FILENO };
 static FILE *direct_stdout;
-/* stdout while output goes through the lanes. It stays open until the process ends: libraries that were loaded
- * meanwhile keep it, and cuBLASLt flushes it after main has returned. */
+/* stdout while output goes through the lanes. It stays open until the process ends, because libraries that were loaded
+ * meanwhile keep a reference to it; cuBLASLt flushes it after main has returned. */
 static FILE *laned_stdout;
 
 /* 0 or a negative errno. */
@@ -63,7 +64,7 @@ static int write_all(int fd, const char *text, size_t bytes)
     while (bytes > 0) {
         const ssize_t written = write(fd, text, bytes);
         struct pollfd room = { .fd = fd, .events = POLLOUT };
-        if (written < 0 && errno == EAGAIN)     /* another process has made the shared file non-blocking */
+        if (written < 0 && errno == EAGAIN)     /* another process has set O_NONBLOCK on the shared open file */
             poll(&room, 1, -1);
         else if (written < 0 && errno != EINTR)
             return -errno;
@@ -120,7 +121,7 @@ static void put_piece(struct lane *lane, enum output output, const char *text, s
     ring_put(lane, text, bytes);
 }
 
-/* Puts a line that says how many lines are missing here. */
+/* Put a line with the number of lines that were dropped here. */
 static void put_notice(struct lane *lane, enum output output)
 {
     char text[NOTICE_BYTES];
@@ -163,8 +164,8 @@ void output_write(enum output output, const char *text, size_t bytes)
         write_piece(output, text + done, bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES);
 }
 
-/* Get the next piece, waiting until there is one; false at the end. A notice about what was dropped after the last
- * piece comes when everything else is written. */
+/* Get the next piece, waiting for it; false at the end. When the buffer is empty, first put a notice about lines that
+ * were dropped after the last piece. */
 static bool lane_get(struct lane *lane, struct head *head, char text[PIECE_BYTES])
 {
     pthread_mutex_lock(&lane->lock);
@@ -185,7 +186,7 @@ static bool lane_get(struct lane *lane, struct head *head, char text[PIECE_BYTES
     return is_taken;
 }
 
-/* Threads start with signals blocked, but SIGPIPE may be meant to end the program (output_end_with_reader). */
+/* Threads start with all signals blocked, but SIGPIPE may have to end the program (output_end_with_reader). */
 static void unblock_sigpipe(void)
 {
     sigset_t pipe;
@@ -209,7 +210,7 @@ static void lane_loop(void *arg)
     }
 }
 
-/* Wait until everything is written, at most until `due_ns`. Returns whether it is. */
+/* Wait until everything is written, at most until `due_ns`. False if time ran out. */
 static bool await_idle(struct lane *lane, uint64_t due_ns)
 {
     const struct timespec due = clock_timespec(due_ns);
@@ -222,8 +223,8 @@ static bool await_idle(struct lane *lane, uint64_t due_ns)
     return is_idle;
 }
 
-/* After its thread has ended, texts are written directly. A thread that is stuck in a write is abandoned, and texts are
- * dropped. */
+/* End a lane. If its thread has ended, later texts are written directly. A thread that is stuck in a write is
+ * abandoned, and later texts are dropped. */
 static void lane_end(struct lane *lane, uint64_t due_ns)
 {
     const bool is_idle = await_idle(lane, due_ns);
@@ -264,7 +265,7 @@ static ssize_t write_results(void *cookie, const char *text, size_t bytes)
     return (ssize_t)bytes;
 }
 
-/* Makes everything that prints to stdout go through its lane; the C library documents that stdout is a variable. */
+/* Make everything that prints to stdout go through the lane; the C library documents that stdout is a variable. */
 static int replace_stdout(void)
 {
     static char buffer[STDOUT_BUFFER_BYTES];
@@ -333,7 +334,7 @@ void output_flush(uint32_t limit_ms)
         await_idle(lane_of[output], due_ns);
 }
 
-/* 0, or the error of texts for stdout that were lost. */
+/* Returns 0, or the error of the first text for stdout that was lost. */
 static int finish_stdout(uint64_t due_ns)
 {
     const int rc = fflush(stdout) != 0 ? -errno : ferror(stdout) != 0 ? -EIO : 0;

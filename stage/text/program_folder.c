@@ -1,4 +1,4 @@
-/* From the first word of the command line, which glibc keeps. */
+/* The folder is read from the first word of the command line, which glibc keeps. */
 #include "stage/text/program_folder.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Quoting for printed commands. Pure; called by any thread. */
+/* Quoting words of printed commands. Pure functions; any thread. */
 #include "stage/text/shell_word.h"
 
 #include <ctype.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes above 127 are parts of UTF-8, which shells take as they are. */
+/* Bytes above 127 are parts of UTF-8, which shells do not interpret. */
 static bool is_plain(const char *word)
 {
     const char *at = word;

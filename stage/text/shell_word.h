@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Write the word so that a shell reads it as it is: in quotes if it has characters that mean something to a shell; one
- * that is too long is cut. Returns `out`. */
+/* Write the word so that a shell reads it unchanged: in quotes if it has characters with a meaning in the shell. A word
+ * that is too long is truncated. Returns `out`. */
 const char *shell_word(const char *word, char *out, size_t out_size);
 
 #endif

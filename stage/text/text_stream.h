@@ -1,4 +1,4 @@
-/* Texts written with stdio into memory. */
+/* Writing text into memory with stdio. */
 #ifndef PIPETRAIN_TEXT_STREAM_H
 #define PIPETRAIN_TEXT_STREAM_H
 
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Close a stream of open_memstream whose text is *text. Such a stream fails only when memory runs out; at its very end
- * glibc reports that only by leaving no text. 0, and the caller frees *text; or -ENOMEM, and *text is NULL. */
+/* Close a stream of open_memstream whose text is *text. Such a stream fails only when out of memory; on a failure in
+ * fclose, glibc only leaves *text NULL. 0, and the caller frees *text; or -ENOMEM, and *text is NULL. */
 static inline int text_stream_end(FILE *stream, char **text)
 {
     const int failed = ferror(stream);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* By lead byte: how many bytes follow, and the range of the first of them. */
+/* For a range of lead bytes: the number of following bytes, and the range of the first following byte. */
 struct lead { uint8_t first, last, following, low, high; };
 static const struct lead leads[] = {
     { 0x00, 0x7f, 0, 0x80, 0xbf }, { 0xc2, 0xdf, 1, 0x80, 0xbf }, { 0xe0, 0xe0, 2, 0xa0, 0xbf },

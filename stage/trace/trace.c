@@ -1,4 +1,4 @@
-/* Tracks of a trace: arrays that are written by one thread each. */
+/* Tracks of a trace: each is an array that one thread writes. */
 #include "stage/trace/trace.h"
 
 #include <errno.h>
@@ -7,20 +7,20 @@
 
 #define CACHE_LINE_BYTES 64
 
-/* Entry n is entries[n % spec.entries]; it is complete when count is above n. */
+/* Entry n is entries[n % spec.entries]; it is complete once count is above n. */
 struct trace_track {
     _Alignas(CACHE_LINE_BYTES) const struct trace_spec *spec;
     struct trace_entry *entries;
     enum trace_kind kind;
     uint32_t index;
-    atomic_uint_fast64_t count; /* entries that were written, overwritten ones included */
-    atomic_uint_fast64_t refused;       /* entries that were dropped because the track was full */
+    atomic_uint_fast64_t count; /* entries written, including overwritten ones */
+    atomic_uint_fast64_t refused;       /* entries dropped because the track was full */
 };
 
 struct trace {
     struct trace_spec spec;
     uint64_t origin_ns;
-    struct trace_entry *entries;        /* of all tracks */
+    struct trace_entry *entries;        /* the entries of all tracks */
     struct trace_track *tracks;
     atomic_uint added;
 };
@@ -79,7 +79,7 @@ struct trace_track *trace_track_add(struct trace *trace, enum trace_kind kind, u
     struct trace_track *const track = &trace->tracks[added];
     *track = (struct trace_track){ .spec = &trace->spec, .kind = kind, .index = index,
                                    .entries = trace->entries + (size_t)added * trace->spec.entries };
-    /* Release: a reader that sees the new number of tracks sees this one complete. */
+    /* Release: a reader that reads the new number of tracks finds this track complete. */
     atomic_store_explicit(&trace->added, added + 1, memory_order_release);
     return track;
 }
@@ -95,7 +95,7 @@ void trace_put(struct trace_track *track, const struct trace_entry *entry)
         return;
     }
     track->entries[count % spec->entries] = *entry;
-    /* Release: a reader that sees the count sees the entry. */
+    /* Release: a reader that reads the new count finds the entry complete. */
     atomic_store_explicit(&track->count, count + 1, memory_order_release);
 }
 

@@ -19,7 +19,7 @@
 #define ANSWER_MS 1000
 #define POLL_MS 20
 #define KEY_BYTES 512u
-#define NOTIFIED_MAX 1024u          /* that are remembered, to count each of them once */
+#define NOTIFIED_MAX 1024u          /* processes that are remembered, so that each is counted once */
 
 /* ---- the run ---- */
 
@@ -29,8 +29,8 @@ static const char *value_of(const char *variable)
     return text != NULL ? text : "";
 }
 
-/* A hash of identifiers that only the processes of this run share: those of the launcher, or else the parent
- * process. */
+/* A hash of identifiers that only the processes of this run share: those that the launcher set, or else the number of
+ * the parent process. */
 static uint64_t run_hash;
 
 void abort_notice_prepare(void)
@@ -47,7 +47,7 @@ void abort_notice_prepare(void)
 
 /* ---- flags ---- */
 
-/* The name of the run's flag for a reason, or for NULL that of the notice. */
+/* The name of this run's flag for a reason; reason NULL: of the flag for the notice. */
 static socklen_t name_flag(const char *reason, struct sockaddr_un *address)
 {
     const uint64_t flag = reason == NULL ? 0 : XXH3_64bits(reason, strlen(reason));
@@ -62,7 +62,7 @@ static int open_socket(int flags)
     return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
-/* The socket of a flag that is raised until this process ends; -1 where it was raised before. */
+/* Raise a flag until this process ends. Returns its socket, or -1 where another process has raised it. */
 static int raise_flag(const char *reason)
 {
     struct sockaddr_un address;
@@ -75,7 +75,7 @@ static int raise_flag(const char *reason)
     return -1;
 }
 
-/* A connection to the process that has raised the flag, if it is of the same user; else -1. */
+/* Returns a connection to the process that has raised the flag, if it belongs to the same user; else -1. */
 static int find_flag(const char *reason)
 {
     struct sockaddr_un address;
@@ -91,7 +91,7 @@ static int find_flag(const char *reason)
     return -1;
 }
 
-/* The same reason may have other numbers in it on each rank. */
+/* Copy the reason without its digits: ranks may report one reason with different numbers. */
 static void leave_out_numbers(const char *reason, char *words_out)
 {
     size_t length = 0;
@@ -115,11 +115,11 @@ bool abort_notice_is_first(const char *reason)
 
 /* ---- the notice ---- */
 
-/* Processes that were notified. One may connect twice: while it waits for MPI_Init, and when it sends a notice
- * itself. */
+/* The processes that were notified. A process may connect twice: while it waits for MPI_Init, and when it sends a
+ * notice itself. */
 struct notified { uint32_t count; pid_t process[NOTIFIED_MAX]; };
 
-/* A process of another PID namespace has no number here, and counts each time. */
+/* A process of another PID namespace has the number 0 here, and is counted each time it connects. */
 static bool was_notified(const struct notified *notified, pid_t process)
 {
     for (uint32_t i = 0; i < notified->count && i < NOTIFIED_MAX; i++)
@@ -140,7 +140,7 @@ static void add_notified(struct notified *notified, int other)
     notified->count++;
 }
 
-/* Send the code to all that have connected. Their connections last until this process ends. */
+/* Send the code to all processes that have connected. Their connections stay open until this process ends. */
 static void notify(int flag, int code, struct notified *notified)
 {
     const unsigned char byte = (unsigned char)code;
@@ -156,7 +156,8 @@ static bool has_ended(int other)
     return other >= 0 && recv(other, &code, 1, MSG_DONTWAIT) == 0;
 }
 
-/* The first process with a notice counts the others. Those that have one, too, end when it ends. */
+/* The first process that sends a notice counts those that were notified. Others that send one return when the first one
+ * ends. */
 void abort_notice_send(int code, uint32_t processes)
 {
     const uint64_t end_ns = clock_now_ns() + NOTIFY_NS;

@@ -1,4 +1,5 @@
-/* Which launcher started this process, and the MPI module that speaks to it. Called by main before other threads. */
+/* Finds the launcher that started this process, and loads the MPI module for it. Called by main before there are other
+ * threads. */
 #include "sync/ranks/launcher.h"
 
 #include <dlfcn.h>
@@ -25,7 +26,7 @@ static const struct {
     [MPI_LIBRARY_MPICH] = { "MPICH", "pipetrain-mpich.so", "libmpich-dev", "srun --mpi=pmi2" },
 };
 
-#define ABORTED_MS 1000         /* until it has killed this process, at most */
+#define ABORTED_MS 1000         /* the longest wait for the launcher to kill this process */
 
 static const char srun_name[] = "srun";
 
@@ -45,7 +46,7 @@ static bool is_set(const char *variable)
     return getenv(variable) != NULL;
 }
 
-/* The value of a variable that has to be set, a number from `least` to `most`. */
+/* Read a variable that has to be set to a number from `least` to `most`. */
 static int read_number(const char *variable, uint32_t least, uint32_t most, uint32_t *number_out, char *reason)
 {
     const char *const text = getenv(variable);
@@ -58,7 +59,7 @@ static int read_number(const char *variable, uint32_t least, uint32_t most, uint
     return 0;
 }
 
-/* Is the variable unset, or has it this value? */
+/* Returns 0 if the variable is unset or has this value. */
 static int check_number(const char *variable, uint32_t number, const char *other_variable, char *reason)
 {
     uint32_t value = 0;
@@ -71,7 +72,7 @@ static int check_number(const char *variable, uint32_t number, const char *other
     return rc;
 }
 
-/* The number of processes in a variable of an unsupported launcher; 0: not set. */
+/* Returns the number of processes that a variable of an unsupported launcher has; 0: it is not set. */
 static uint32_t processes_named(const char *variable)
 {
     const char *const text = getenv(variable);
@@ -81,8 +82,8 @@ static uint32_t processes_named(const char *variable)
 
 /* ---- srun ---- */
 
-/* An entry of a list such as "4(x2),3", which means 4 tasks on each of 2 nodes, then 3 on one. Returns its end, or
- * NULL. */
+/* Read an entry of a list such as "4(x2),3", which means 4 tasks on each of 2 nodes, then 3 on one. Returns the end of
+ * the entry, or NULL if it is invalid. */
 static const char *read_tasks_entry(const char *text, uint64_t *tasks_out, uint64_t *nodes_out)
 {
     const char *end = decimal_u64_start(text, tasks_out);
@@ -95,7 +96,7 @@ static const char *read_tasks_entry(const char *text, uint64_t *tasks_out, uint6
     return end != NULL && (*end == ',' || *end == '\0') ? end : NULL;
 }
 
-/* The tasks of this step on this node. Every node of the step has an entry. */
+/* Read the number of tasks of this step on this node. The list has an entry for every node of the step. */
 static int read_tasks_of_node(uint32_t size, uint32_t *tasks_out, char *reason)
 {
     const char *const variable = is_set("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
@@ -181,7 +182,7 @@ static int find_mpich(struct launcher *found, char *reason)
 
 /* ---- launchers that are refused ---- */
 
-/* torchrun starts its processes itself, whatever started torchrun. */
+/* Checked before other launchers: torchrun starts its processes itself, even if a launcher started torchrun. */
 static int refuse_torchrun(char *reason)
 {
     const uint32_t processes = is_set("TORCHELASTIC_RUN_ID") ? processes_named("WORLD_SIZE") : 0;
@@ -215,7 +216,7 @@ static int refuse_unknown(char *reason)
 
 /* ---- the order ---- */
 
-/* mpirun comes before srun: under Slurm it starts its daemons by srun, whose variables count those. */
+/* mpirun is looked for before srun: under Slurm it starts its daemons with srun, whose variables count the daemons. */
 static int find_any(struct launcher *found, char *reason)
 {
     const bool has_openmpi = is_set("OMPI_COMM_WORLD_SIZE");
@@ -229,7 +230,7 @@ static int find_any(struct launcher *found, char *reason)
         return find_mpich(found, reason);
     if (is_set("SLURM_STEP_NUM_TASKS"))
         return find_srun(found, reason);
-    /* A batch script, a shell of salloc, or a task of srun that the user has made an independent run. */
+    /* This is a batch script, a shell of salloc, or a task of srun that the user has made an independent run. */
     if (is_set("SLURM_PROCID") || is_set("SLURM_JOB_ID"))
         return 0;
     return refuse_unknown(reason);
@@ -247,7 +248,8 @@ int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYT
     return rc;
 }
 
-/* The variables of rank and size, and one that only the launcher sets: SLURM_PROCID is also set in a batch script. */
+/* The variables of rank and size of each launcher, and one that only this launcher sets: SLURM_PROCID is also set in a
+ * batch script. */
 static const struct { const char *rank, *size, *launcher; } numbers[] = {
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE" },
     { "PMI_RANK", "PMI_SIZE", "PMI_RANK" },
@@ -259,7 +261,7 @@ static const struct { const char *rank, *size, *launcher; } numbers[] = {
 };
 enum { LAUNCHERS = sizeof(numbers) / sizeof(*numbers) };
 
-/* Where launchers contradict each other, a process with rank 0 of any of them counts as rank 0. */
+/* Where the variables of several launchers are set, a process that is rank 0 of any of them counts as rank 0. */
 int64_t launcher_rank(void)
 {
     int64_t found = -1;
@@ -280,7 +282,7 @@ uint32_t launcher_processes(void)
     return found;
 }
 
-/* The descriptor at whose other end mpirun of MPICH is, and the process there; 0: it is not. */
+/* Find the connection to mpirun of MPICH. Returns the process at its other end; 0: there is no connection. */
 static int find_mpich_launcher(int *descriptor_out)
 {
     const char *const text = getenv("PMI_FD");
@@ -299,7 +301,7 @@ int launcher_mpich_process(void)
     return find_mpich_launcher(&descriptor);
 }
 
-/* A message in the wire protocol PMI-1. */
+/* Sends a command of PMI-1, the protocol between MPICH and its launcher. */
 void launcher_abort(int code)
 {
     int descriptor;
@@ -327,7 +329,7 @@ int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t 
 
 /* ---- modules ---- */
 
-/* Without /proc: the path by which the program was started, with links resolved. */
+/* Find the program's file; without /proc, from the path by which it was started, with links resolved. */
 static bool find_program(char path[PATH_MAX])
 {
     const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -337,7 +339,7 @@ static bool find_program(char path[PATH_MAX])
     return length > 0 || (started_by != NULL && realpath(started_by, path) != NULL);
 }
 
-/* The module's file in the folder of the program. False if the path is too long. */
+/* Write the path of a file in the program's folder. False if the path is too long. */
 static bool path_beside_program(const char *file, char path[PATH_MAX])
 {
     if (!find_program(path))

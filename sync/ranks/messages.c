@@ -1,5 +1,5 @@
-/* Messages between rank 0 and the others. Any thread queues what it sends. The communication thread sends it, and
- * always has one receive posted for every peer. */
+/* Messages between rank 0 and other ranks. Any thread queues messages. The communication thread sends them, and always
+ * has one receive posted for every peer. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "sync/ranks/ranks_private.h"
 
-#define FLUSH_FAILED_S 1        /* a rank that has failed may receive nothing any more */
+#define FLUSH_FAILED_S 1        /* the receiver may have failed, and then receives nothing */
 
 /* ---- sending ---- */
 
@@ -27,7 +27,7 @@ static struct outgoing *outgoing_new(uint32_t to, enum message_kind kind, const 
     return out;
 }
 
-/* Out of memory for a message to or from a peer. The receiver may wait for it forever, so the run has to end. */
+/* Fail after a message to or from a peer was lost for lack of memory: its receiver may wait for it forever. */
 static void lose_message(struct ranks *ranks, const char *preposition, uint32_t peer)
 {
     ranks_fail(ranks, EXIT_CODE_MEMORY, "message %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));
@@ -101,7 +101,7 @@ static int start_sending(struct ranks *ranks, struct outgoing *out)
     return rc;
 }
 
-/* Everything that was queued since the last call. */
+/* Remove and return all messages that were queued since the last call. */
 static struct outgoing *take_queued(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -242,7 +242,7 @@ static int deliver_and_receive(struct ranks *ranks, uint32_t rank, struct messag
     return receive_envelope(ranks, rank);
 }
 
-/* What was being received has arrived: deliver the message, or receive its payload. */
+/* An envelope or a payload has arrived: deliver the message, or first receive its payload. */
 static int handle_arrival(struct ranks *ranks, uint32_t rank)
 {
     struct peer *const peer = &ranks->peers[rank];
@@ -251,7 +251,7 @@ static int handle_arrival(struct ranks *ranks, uint32_t rank)
     struct message *const message = message_new(rank, &peer->envelope);
     if (message == NULL) {
         lose_message(ranks, "from", rank);
-        return 0;       /* the request is complete, so the next test tries again */
+        return 0;       /* tried again at the next test, as the request stays complete */
     }
     if (message->bytes <= EAGER_BYTES)
         return deliver_and_receive(ranks, rank, message);
@@ -298,7 +298,8 @@ static struct message *find_message(struct peer *peer, enum message_kind kind)
     return message;
 }
 
-/* After a failure ranks still synchronise, so that none ends before rank 0 has written its results. */
+/* After a failure only messages of MESSAGE_COLLECTIVE may still arrive, because ranks still synchronise so that none
+ * ends before rank 0 has written its results. */
 static bool cannot_arrive(const struct ranks *ranks, const struct peer *peer, enum message_kind kind)
 {
     return peer->is_silent || (ranks->has_failed && kind != MESSAGE_COLLECTIVE);

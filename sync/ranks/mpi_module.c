@@ -1,5 +1,5 @@
-/* The table of MPI functions. This file is compiled against each MPI library into a module without other parts of
- * the program, and launcher.c loads one of them. */
+/* The table of MPI functions. This file is compiled against each MPI library into a module that contains no other part
+ * of the program; launcher.c loads one of these modules. */
 #include "sync/ranks/mpi_module.h"
 
 #include <assert.h>
@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Our own error; those of MPI are positive. */
+/* An error code of our own; the codes of MPI are positive. */
 enum { ERROR_NO_THREADS = -1 };
 
 static MPI_Comm communicator;
 
-/* A request is an integer in MPICH and a pointer in Open MPI. */
+/* MPI_Request is an integer in MPICH and a pointer in Open MPI. */
 _Static_assert(sizeof(MPI_Request) <= sizeof(((struct mpi_request *)0)->handle), "a handle holds a request");
 
 static struct mpi_request request_pack(MPI_Request native)
@@ -32,7 +32,7 @@ static MPI_Request request_unpack(const struct mpi_request *request)
     return native;
 }
 
-/* FUNNELED: the process has other threads, but only this one calls MPI. */
+/* MPI_THREAD_FUNNELED: the process has several threads, but only this one calls MPI. */
 static int module_init(uint32_t *rank_out, uint32_t *size_out)
 {
     int provided, rank, size;
@@ -41,7 +41,7 @@ static int module_init(uint32_t *rank_out, uint32_t *size_out)
         return rc;
     if (provided < MPI_THREAD_FUNNELED)
         return ERROR_NO_THREADS;
-    /* The duplicate inherits the error handler. */
+    /* The duplicated communicator inherits the error handler. */
     if ((rc = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)) != MPI_SUCCESS ||
         (rc = MPI_Comm_dup(MPI_COMM_WORLD, &communicator)) != MPI_SUCCESS ||
         (rc = MPI_Comm_rank(communicator, &rank)) != MPI_SUCCESS ||
@@ -52,8 +52,7 @@ static int module_init(uint32_t *rank_out, uint32_t *size_out)
     return 0;
 }
 
-/* The libraries' own texts begin with "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release
- * ...". */
+/* MPI_Get_library_version returns "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\nMPICH Release ...". */
 static void module_name(char *name_out)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -127,15 +126,15 @@ static void module_explain(int error, char *text_out)
 #define FINALIZE "cmd=finalize\n"
 #define LEAVE_MS 1000
 
-/* The descriptor of the connection to the launcher; 0: none. */
+/* Returns the descriptor of the connection to the launcher; 0: there is none. */
 static int find_launcher(void)
 {
     const char *const text = getenv("PMI_FD");
     return text != NULL ? atoi(text) : 0;
 }
 
-/* Write a command to the launcher and call MPI, so that messages advance, until it answers. Does the answer begin
- * with `answer`? */
+/* Send a command to the launcher, and call MPI until the answer arrives, so that messages make progress meanwhile.
+ * Returns whether the answer begins with `answer`. */
 static bool launcher_answers(int launcher, const char *command, const char *answer)
 {
     char line[128] = "";
@@ -168,7 +167,7 @@ static bool finish_without_finalize(void)
            launcher_answers(launcher, FINALIZE, "cmd=finalize_ack");
 }
 
-/* Any answer, or none in time, is fine. */
+/* Returns after any answer, or without one after a time limit. */
 static void module_leave(void)
 {
     const int launcher = find_launcher();

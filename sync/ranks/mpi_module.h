@@ -1,6 +1,6 @@
-/* The functions of MPI that we use, as a table. The ABIs of MPI libraries differ, so mpi_module.c is compiled
- * against each of them into a module, a shared library that contains only this table. The program loads that of its
- * launcher. */
+/* The functions of MPI that we use, as a table. The ABIs of MPI libraries differ, so mpi_module.c is compiled against
+ * each of them into a module, a shared library that contains only this table. The program loads the module for the
+ * library of its launcher. */
 #ifndef PIPETRAIN_MPI_MODULE_H
 #define PIPETRAIN_MPI_MODULE_H
 
@@ -15,30 +15,30 @@
 
 struct mpi_request { uint64_t handle; };        /* MPI_Request of a message in flight */
 
-/* All functions except `leave` are called by the thread that called init. Only init and finalize block. They return
- * 0, or an error of the library, whose text is that of `explain`. */
+/* All functions except `leave` are called by the thread that called init. Only init and finalize block. They return 0,
+ * or an error code of the library, which `explain` describes. */
 struct mpi_module {
     uint32_t version;
-    /* MPI_Init, and a communicator of our own whose errors are returned. */
+    /* Call MPI_Init, and create a communicator whose errors are returned. */
     int (*init)(uint32_t *rank_out, uint32_t *size_out);
-    /* "Open MPI 4.1.4", terminated, at most MPI_MODULE_TEXT_BYTES. */
+    /* Write the name and version, such as "Open MPI 4.1.4", terminated, at most MPI_MODULE_TEXT_BYTES. */
     void (*name)(char *name_out);
-    /* Begin to send or receive a message of at most MPI_MODULE_MESSAGE_MAX bytes: MPI_Isend, MPI_Irecv. The data
-     * must stay, and for a receive must not be read, until `test` says that the request is complete. Messages with
-     * the same tag between two ranks arrive in the order in which they were sent. A message may be shorter than the
-     * receiver's buffer. */
+    /* MPI_Isend and MPI_Irecv: start to send or receive a message of at most MPI_MODULE_MESSAGE_MAX bytes. The data
+     * must stay unchanged, and received data must not be read, until `test` reports the request as complete. Messages
+     * with the same tag between two ranks arrive in the order in which they were sent. A message may be shorter than
+     * the receiver's buffer. */
     int (*send)(const void *data, size_t bytes, uint32_t to, int tag, struct mpi_request *request_out);
     int (*receive)(void *data, size_t bytes, uint32_t from, int tag, struct mpi_request *request_out);
-    /* Is the request complete? Then it is released. */
+    /* Test whether the request is complete, and release it if so. */
     int (*test)(struct mpi_request *request, bool *has_passed_out);
-    /* Cancel and release a receive to which nothing will be sent. */
+    /* Cancel and release a receive for which no message will be sent. */
     void (*cancel)(struct mpi_request *request);
-    /* The text of an error, one line, terminated, at most MPI_MODULE_TEXT_BYTES. */
+    /* Write the description of an error, one line, terminated, at most MPI_MODULE_TEXT_BYTES. */
     void (*explain)(int error, char *text_out);
-    /* MPI_Finalize, with no request left. Waits for the other ranks. */
+    /* MPI_Finalize, after all requests are released. Waits for the other ranks. */
     int (*finalize)(void);
-    /* Called instead of finalize before this process ends, when the run has failed and all ranks end by themselves:
-     * some launchers would otherwise kill the other ranks as soon as one ends. Any thread. */
+    /* Called instead of finalize when the run has failed and each rank ends by itself: some launchers would otherwise
+     * kill the other ranks as soon as one ends. Any thread. */
     void (*leave)(void);
 };
 

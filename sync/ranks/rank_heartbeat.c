@@ -1,6 +1,6 @@
-/* The heartbeat thread checks four times a second whether the other ranks and the communication thread of this one
- * are alive. It counts these polls instead of reading a clock, so that a process which was suspended does not
- * consider others silent. */
+/* The heartbeat thread checks four times a second that the other ranks and the communication thread of this rank are
+ * alive. It counts these polls instead of reading a clock, so that after a process was suspended it does not report the
+ * other ranks as silent. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +15,9 @@
 #include "sync/ranks/ranks_private.h"
 
 #define POLLS_PER_SECOND 4u
-#define HEARTBEATS_IN_DEADLINE 4u       /* at least; else one a second */
-#define GRACE_POLLS 7u          /* that a run may take to end by itself after a rank became silent */
+/* the fewest heartbeats before the deadline; if it is long, one is sent each second */
+#define HEARTBEATS_IN_DEADLINE 4u
+#define GRACE_POLLS 7u          /* polls in which a run may end by itself after a rank became silent */
 #define FLUSH_MS 200u
 
 /* ---- heartbeats ---- */
@@ -39,7 +40,7 @@ void rank_heartbeat_send(struct ranks *ranks, uint32_t to)
     if (is_queued || ranks_send(ranks, to, MESSAGE_HEARTBEAT, &heartbeat, sizeof(heartbeat)) == 0)
         return;
     pthread_mutex_lock(&ranks->lock);
-    ranks->peers[to].has_heartbeat_queued = false;   /* the next one may be sent */
+    ranks->peers[to].has_heartbeat_queued = false;   /* the next heartbeat may be queued */
     pthread_mutex_unlock(&ranks->lock);
 }
 
@@ -61,14 +62,15 @@ void rank_heartbeat_receive(struct ranks *ranks, uint32_t from, const struct ran
 
 /* ---- failures ---- */
 
-/* The exit code of the other ranks. mpirun of MPICH exits with the bitwise or of all codes, and 3 | 72 is 75, so
+/* Returns the exit code for the other ranks. mpirun of MPICH exits with the bitwise or of all codes (3 | 72 is 75), so
  * with MPICH all ranks use the same code. */
 static int code_for_others(const struct ranks *ranks, int code)
 {
     return code == EXIT_CODE_STALL || ranks->launcher.mpi == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
 }
 
-/* True if this is the first failure, the one that counts: the caller has to call broadcast_failure. */
+/* Record a failure. True if it is the first one, which determines the exit code: the caller then has to call
+ * broadcast_failure. */
 static bool note_failure(struct ranks *ranks, const struct failure *failure)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -82,7 +84,7 @@ static bool note_failure(struct ranks *ranks, const struct failure *failure)
     return is_first;
 }
 
-/* End the run of this process, and report the failure to all peers except one. Until that is done, main neither
+/* End the run of this process, and report the failure to all peers except `except`. Before this is done, main neither
  * closes the run nor exits. */
 static void broadcast_failure(struct ranks *ranks, const struct failure *failure, uint32_t except)
 {
@@ -131,7 +133,7 @@ void ranks_announce_failure(struct ranks *ranks)
         broadcast_failure(ranks, &failure, ranks->launcher.rank);
 }
 
-/* The run of this process has failed by itself; its `stop` has printed the cause. */
+/* Report to other ranks that the run of this process has failed; its `stop` has printed the cause. */
 static void announce(void *arg)
 {
     struct ranks *const ranks = arg;
@@ -210,8 +212,8 @@ static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
                    "%s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
 }
 
-/* Called at every poll. The failure is set before the peer counts as silent, so that a thread whose wait for its
- * message ends then finds the cause. */
+/* Called at every poll. The failure is recorded before the peer is marked as silent, so that a thread whose wait for a
+ * message of the peer then ends finds the cause. */
 static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
     struct peer *const peer = &ranks->peers[rank];
@@ -227,7 +229,7 @@ static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-/* Has the communication thread turned since the last poll? `*still` counts the polls without a turn. */
+/* Fail if the communication thread has made no turn of its loop for `deadline` polls; `*still` counts these polls. */
 static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *still, uint32_t deadline)
 {
     const uint64_t now = atomic_load(&ranks->turns);
@@ -244,7 +246,7 @@ static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
-/* While MPI_Init waits for all ranks, one on this host may have ended with an error, which it has printed. */
+/* MPI_Init waits for all ranks: check whether a rank on this host has ended with an error, which it has printed. */
 static void check_abort_notices(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -260,10 +262,10 @@ static void check_abort_notices(struct ranks *ranks)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-/* At the start every rank receives a message from every other one (rank_memory_connect); `*waited` counts the polls
- * until all have arrived. If two ranks cannot reach each other, all ranks wait, and only the lower one of the two is
- * to report it: therefore the higher one waits a second longer, and ranks that lack only an answer two. A rank from
- * which rank 0 receives no heartbeat was reported before, by check_peer. */
+/* At the start every rank receives a message from every other rank (rank_memory_connect); `*waited` counts the polls
+ * until all have arrived. If two ranks cannot reach each other, all ranks wait, but only the lower rank of the two is
+ * to report the error. Therefore the higher rank waits one second longer, and ranks that lack only an answer wait two
+ * seconds longer. A rank whose heartbeats do not reach rank 0 was reported earlier, by check_peer. */
 static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
     char name[sizeof(ranks->peers->name)];
@@ -279,8 +281,8 @@ static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t de
                         "same network?", name, polls_in_seconds(deadline));
 }
 
-/* End a process that cannot end by itself: a rank is silent, the MPI library hangs, or a message was lost for which
- * others wait. */
+/* Exit if this process cannot end by itself: a rank is silent, the MPI library hangs, or a message for which other
+ * ranks wait was lost. */
 static void exit_if_stalled(struct ranks *ranks, bool is_hanging)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -297,7 +299,7 @@ static void exit_if_stalled(struct ranks *ranks, bool is_hanging)
     _exit(ranks->failure.code);
 }
 
-/* Sleep until the next poll. False: the thread has to end. */
+/* Sleep until the next poll. False if the thread has to end. */
 static bool sleep_until_poll(struct ranks *ranks)
 {
     const uint64_t due_ns = clock_now_ns() + 1000000000u / POLLS_PER_SECOND;

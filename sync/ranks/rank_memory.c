@@ -1,5 +1,5 @@
-/* Memory that ranks on a host share. Ranks connect in two rounds of messages: each offers its memory, then answers
- * whether it could map that of the other one. */
+/* Memory that ranks on a host share. Ranks connect in two rounds of messages: each offers its memory to the others,
+ * then answers to each whether it could map the other's memory. */
 #include "sync/ranks/rank_memory.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 
 #include "stage/clock.h"
 
-/* Seals of the file: its size is constant. The kernel may add others (vm.memfd_noexec). */
+/* Seals of the file: they fix its size. The kernel may add others (vm.memfd_noexec). */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* How other ranks find a rank's memory: /proc/PROCESS/fd/DESCRIPTOR, if they are at the same place. The token is
- * stored in the last bytes of the memory, too, to recognize it. */
+/* Describes a rank's memory to other ranks: they open /proc/PROCESS/fd/DESCRIPTOR if they have the same `place`. The
+ * last bytes of the memory store the token, too, by which the memory is recognized. */
 struct offer {
-    uint64_t bytes, token;              /* bytes: including the token */
+    uint64_t bytes, token;              /* bytes: the size with the token */
     uint64_t place;                     /* a hash of the host, its boot and the PID namespace; 0: unknown */
     int32_t process, descriptor;
 };
@@ -30,7 +30,7 @@ enum round { OFFERS, ANSWERS, CONNECTED };
 struct neighbour {
     struct offer offer;                 /* the other rank's */
     uint32_t could_map, could_other_map;
-    void *memory;                       /* the other rank's, mapped; NULL: not */
+    void *memory;                       /* the other rank's memory; NULL: not mapped */
     struct mpi_request send, receive;
     bool is_sent, is_received;
 };
@@ -38,10 +38,10 @@ struct neighbour {
 struct rank_memory {
     struct ranks *ranks;
     struct offer own;
-    int descriptor;                     /* -1: no file, so that no other rank can map it */
+    int descriptor;                     /* -1: there is no file, so no other rank can map the memory */
     void *memory;
     enum round round;
-    bool is_begun;                      /* the messages of the round are in flight */
+    bool is_begun;                      /* the messages of the current round are in flight */
     struct neighbour *neighbours;       /* [rank] */
 };
 
@@ -65,7 +65,7 @@ static uint64_t find_place(void)
     return XXH3_64bits_withSeed(text, sizeof(text), (uint64_t)processes.st_ino);
 }
 
-/* In a file if possible, with all its blocks allocated. */
+/* Map this rank's memory: of a file if possible, with all its blocks allocated. */
 static void *map_own(struct rank_memory *memory, size_t bytes)
 {
     memory->descriptor = memfd_create("pipetrain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -132,8 +132,8 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 
 /* ---- connecting ---- */
 
-/* Is it a deleted regular file of this size, as a memfd is? If the offer is not from this PID namespace, it may be
- * anything, such as a device that acts when it is opened, so this is checked first. */
+/* Is it a deleted regular file of this size, as a memfd is? Checked before it is opened: if the offer is from another
+ * PID namespace, the path may be anything, such as a device on which opening has an effect. */
 static bool is_memory_file(int path, uint64_t bytes)
 {
     struct stat status;
@@ -146,7 +146,7 @@ static bool is_sealed(int descriptor)
     return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-/* The file of an offer, or -1. */
+/* Open the file of an offer. Returns its descriptor, or -1. */
 static int open_offer(const struct offer *offer)
 {
     char name[64];
@@ -166,7 +166,7 @@ static int open_offer(const struct offer *offer)
     return -1;
 }
 
-/* NULL if it cannot be mapped, or is not the memory that was offered. */
+/* Map the memory of an offer. NULL if it cannot be mapped, or is not the memory that was offered. */
 static void *map_offer(const struct rank_memory *memory, const struct offer *offer)
 {
     const bool is_here = offer->descriptor >= 0 && offer->place != 0 && offer->place == memory->own.place;
@@ -202,7 +202,7 @@ static int begin_round(struct rank_memory *memory, int tag)
     return rc;
 }
 
-/* 1: all messages of the round have arrived and were sent. */
+/* Returns 1 if all messages of the round were received and sent. */
 static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
 {
     const struct mpi_module *const module = ranks_module(memory->ranks);

@@ -1,4 +1,4 @@
-/* Opening and closing the ranks of a run, and the communication thread. It sleeps until it is woken (wakeup.h).
+/* Opening and closing the ranks of a run, and the communication thread, which sleeps until it is woken (wakeup.h).
  * While messages are in flight it polls them, at intervals that grow as long as nothing arrives. */
 #include "sync/ranks/ranks.h"
 
@@ -17,11 +17,11 @@
 
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
-#define NAP_LISTENING_NS 5000000u       /* at most, while only messages from other hosts may arrive */
-#define NAP_LONG_NS 20000000u           /* where every rank can wake this one */
+#define NAP_LISTENING_NS 5000000u       /* the longest nap while only messages from other hosts may arrive */
+#define NAP_LONG_NS 20000000u           /* a nap when nothing is in flight and every rank can wake this one */
 #define NAP_SHARE 5u                    /* a nap is at most 1/5 of the time since something arrived */
 #define FLUSH_MS 200u
-#define TIMER_SLACK_NS 1000ul           /* of naps; the default is 50 us */
+#define TIMER_SLACK_NS 1000ul           /* by which naps may be longer; the kernel's default is 50 us */
 
 /* ---- this rank and the others ---- */
 
@@ -120,9 +120,9 @@ void ranks_wake(struct ranks *ranks, uint32_t rank)
 
 struct communication {
     struct outgoing *in_flight;         /* messages that are being sent */
-    struct ranks_job *jobs, **jobs_end; /* in work */
-    uint64_t moved_ns;                  /* when something last arrived, was sent or was announced */
-    uint32_t announced;                 /* wakeup_announced at the last turn */
+    struct ranks_job *jobs, **jobs_end; /* being executed */
+    uint64_t moved_ns;                  /* when a message last arrived, was sent or was announced */
+    uint32_t announced;                 /* wakeup_announced() in the previous turn of the loop */
 };
 
 static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
@@ -163,7 +163,7 @@ static bool advance_jobs(struct ranks *ranks, struct communication *work)
     struct ranks_job **link = &work->jobs;
     while (*link != NULL) {
         struct ranks_job *const job = *link, *const next = job->next;
-        const int rc = job->advance(job);       /* after it, a job that is done may be freed or submitted again */
+        const int rc = job->advance(job);       /* when this returns, a completed job may be freed or submitted again */
         if (rc < 0)
             fail_by_library(ranks, UINT32_MAX, -rc);
         if (rc == 0) {
@@ -182,7 +182,7 @@ static bool advance_jobs(struct ranks *ranks, struct communication *work)
     return has_moved;
 }
 
-/* Is anything in flight that has to be polled? */
+/* Are there messages in flight that have to be polled? */
 static bool has_messages(const struct ranks *ranks, const struct communication *work)
 {
     const bool is_announced = wakeup_announced(ranks->wakeup) != ranks->announced_received;
@@ -192,7 +192,8 @@ static bool has_messages(const struct ranks *ranks, const struct communication *
     return has;
 }
 
-/* Is there a rank that cannot wake this one? Its messages arrive, and those to it advance, only while MPI is called. */
+/* Is there a rank that cannot wake this one? MPI receives its messages, and sends messages to it, only while MPI is
+ * called. */
 static bool has_to_listen(const struct ranks *ranks)
 {
     bool has_to = false;
@@ -201,7 +202,7 @@ static bool has_to_listen(const struct ranks *ranks)
     return has_to;
 }
 
-/* Sleep until the count of wake-ups differs from `woken`, or an interval is over. */
+/* Sleep until the count of wake-ups differs from `woken`, or for a limited time. */
 static void nap(struct ranks *ranks, const struct communication *work, uint32_t woken)
 {
     const uint64_t now = clock_now_ns();
@@ -215,7 +216,7 @@ static void nap(struct ranks *ranks, const struct communication *work, uint32_t 
     wakeup_sleep(ranks->wakeup, woken, now + length);
 }
 
-/* Called until it is known which ranks can wake each other. 0 or an error of the MPI library. */
+/* Called repeatedly until all ranks know which ranks can wake each other. 0 or an error of the MPI library. */
 static int connect_wakeup(struct ranks *ranks)
 {
     struct rank_wait wait = { .rank = ranks->launcher.rank };
@@ -231,7 +232,7 @@ static int connect_wakeup(struct ranks *ranks)
     return 0;
 }
 
-/* True once the ranks are being closed and all messages are sent. */
+/* True when the ranks are being closed and all messages are sent, or a rank has failed. */
 static bool is_done(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -424,7 +425,7 @@ void ranks_close(struct ranks *ranks)
     }
     set_flag(ranks, &ranks->is_closing);
     thread_join(ranks->communication);
-    if (ranks_failed(ranks)) {          /* while closing, so MPI is not finalized */
+    if (ranks_failed(ranks)) {          /* this rank or another failed during closing, so MPI is not finalized */
         output_flush(FLUSH_MS);
         _exit(ranks->failure.code);
     }

@@ -31,9 +31,9 @@ enum message_kind {
     MESSAGE_FAILURE,            /* the sender's run has failed */
     /* Passed to the handler in the communication thread (ranks_set_handler): */
     MESSAGE_STOP,               /* to rank 0: the number of a signal that this rank received, int */
-    MESSAGE_LIMIT,              /* from rank 0: batches with smaller numbers may begin, uint64_t */
+    MESSAGE_LIMIT,              /* from rank 0: batches with numbers below this one may begin, uint64_t */
     MESSAGE_SNAPSHOT,           /* from rank 0: all towers make a snapshot after this batch, uint64_t */
-    MESSAGE_END,                /* from rank 0: the first batch that must not begin any more, uint64_t */
+    MESSAGE_END,                /* from rank 0: the run ends before this batch, uint64_t */
     /* Stored until ranks_receive: */
     MESSAGE_HANDLED,            /* the number of kinds above */
     MESSAGE_COLLECTIVE = MESSAGE_HANDLED,       /* gathered and answered by rank 0, at start and end */
@@ -47,26 +47,26 @@ enum message_kind {
 
 /* ---- opening and closing; main only ---- */
 
-/* Start both threads, initialize MPI by the module (launcher_load), and wait until all ranks have done so. A rank
- * that is silent for `deadline_s` ends the run. Returns 0, or an exit code after a message; then the process has to
- * end by _exit. */
+/* Start both threads, initialize MPI by the module (launcher_load), and wait until all ranks have done so. The run ends
+ * if a rank is silent for `deadline_s`. Returns 0; or, after a message, an exit code with which the process has to end
+ * by _exit. */
 int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const struct mpi_module *module,
                uint32_t deadline_s);
-/* Called by all ranks, when nothing is left to send or receive. Finalizes MPI if no rank failed. After a failure it
- * tells the launcher that this process ends, and the process has to end by _exit, because threads of the MPI library
+/* Called by all ranks when all messages are sent and received. Finalizes MPI if no rank failed. After a failure it
+ * notifies the launcher that this process ends, and the process has to end by _exit, because threads of the MPI library
  * may hang. Accepts NULL. */
 void ranks_close(struct ranks *ranks);
 
-/* ---- this rank and the others; any thread; NULL is a process without a launcher: rank 0 of 1 ---- */
+/* ---- this rank and the others; any thread; ranks NULL: a process without a launcher, rank 0 of 1 ---- */
 
 uint32_t ranks_rank(const struct ranks *ranks);
 uint32_t ranks_size(const struct ranks *ranks);
-/* Ranks on this host. */
+/* The number of ranks on this host. */
 uint32_t ranks_local_size(const struct ranks *ranks);
-/* "rank 2 (node7)"; valid until ranks_close. Ranks other than 0 know no hosts but their own and that of rank 0: for
- * them it is "rank 2". */
+/* "rank 2 (node7)"; valid until ranks_close. Ranks other than 0 know only their own host and that of rank 0, and call
+ * the others "rank 2". */
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
-/* Only the host, "" where it is not known. */
+/* The name of the rank's host; "" if this rank does not know it. */
 const char *ranks_host(const struct ranks *ranks, uint32_t rank);
 /* "Open MPI 4.1.4" */
 const char *ranks_library(const struct ranks *ranks);
@@ -85,38 +85,37 @@ struct message {
 /* Send a copy of the data, to rank 0 or from it. Never blocks. 0; -ECANCELED when the receiver is silent; -ENOMEM,
  * after which the run fails and this process ends soon. */
 int ranks_send(struct ranks *ranks, uint32_t to, enum message_kind kind, const void *data, size_t bytes);
-/* The same to all other ranks. Rank 0 only. */
+/* Send a copy of the data to all other ranks. Rank 0 only. */
 int ranks_send_all(struct ranks *ranks, enum message_kind kind, const void *data, size_t bytes);
-/* Wait until all messages of this process are sent, including those that report its failure to other ranks; after a
- * failure one second at most. 0 or -ECANCELED. */
+/* Wait until all messages of this process are sent, including reports of its failure to other ranks; after a failure
+ * for one second at most. 0 or -ECANCELED. */
 int ranks_flush(struct ranks *ranks);
 /* Wait for the next message of this kind (MESSAGE_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has
- * failed. But MESSAGE_COLLECTIVE is sent even after a failure, so the wait for it ends only when its sender is
- * silent. */
+ * failed. MESSAGE_COLLECTIVE is sent even after a failure, so the wait for it ends only when its sender is silent. */
 int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out);
-/* The same without waiting: NULL where no such message has arrived. */
+/* Return the next message of this kind from that rank, or NULL if none has arrived. */
 struct message *ranks_try_receive(struct ranks *ranks, uint32_t from, enum message_kind kind);
-/* From now on `handle` is called in the communication thread for each message that is passed to the handler. NULL: such
- * messages are dropped. Returns when no call of the previous handler is in progress. */
+/* Set the handler: `handle` is called in the communication thread for each message of the kinds for the handler. NULL:
+ * such messages are dropped. Returns when no call of the previous handler is in progress. */
 void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct message *message), void *arg);
 
 /* ---- failures ---- */
 
-/* Connect a run's `stop` with the ranks. It fails when a rank is silent (EXIT_CODE_STALL) or has failed
- * (EXIT_CODE_RANK; with MPICH, the code of that rank). When it fails by itself, the other ranks fail with its
- * message, except for EXIT_CODE_NONFINITE, after which main ends the run in an orderly way. NULL: disconnect it. 0
+/* Connect a run's `stop` with the ranks. `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed
+ * (EXIT_CODE_RANK; with MPICH, the code of that rank). When `stop` fails for another reason, the other ranks fail with
+ * its message; except for EXIT_CODE_NONFINITE, after which main ends the run in an orderly way. NULL: disconnect it. 0
  * or -ENOMEM. Main only. */
 int ranks_set_stop(struct ranks *ranks, struct stop *stop);
-/* Make the other ranks fail after EXIT_CODE_NONFINITE, too: an orderly end is impossible. Main only, while
- * connected. */
+/* Make the other ranks fail, too, when an orderly end after EXIT_CODE_NONFINITE is impossible. Main only, while `stop`
+ * is connected. */
 void ranks_announce_failure(struct ranks *ranks);
 /* Has any rank failed or become silent? */
 bool ranks_failed(const struct ranks *ranks);
-/* The exit code of a process that cannot continue because of that: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own
- * code where it failed itself. */
+/* The exit code of this process after ranks_failed: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own code if it failed
+ * itself. */
 int ranks_failure_code(const struct ranks *ranks);
-/* What this process is doing, for heartbeats: a phase (a string literal, sent at once), a step, the bucket that is
- * being summed. RANKS_NONE: no step or bucket. */
+/* Set what heartbeats report about this process: the phase (a string literal; it is sent at once), the step, and the
+ * bucket that is being summed. RANKS_NONE: no step or bucket. */
 #define RANKS_NONE UINT64_MAX
 void ranks_set_phase(struct ranks *ranks, const char *phase);
 void ranks_set_step(struct ranks *ranks, uint64_t step);
@@ -124,24 +123,26 @@ void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
 
 /* ---- jobs of the communication thread ---- */
 
-/* The communication thread calls `advance` again and again until it returns that the job is done. A job exchanges
- * its own messages between any two ranks by module->send and so on, with tags from RANKS_TAG_FREE on. */
+/* The communication thread calls `advance` repeatedly until it reports that the job is done. Jobs of any two ranks may
+ * exchange messages of their own by module->send and so on, with tags from RANKS_TAG_FREE on. */
 #define RANKS_TAG_FREE 16
 struct ranks_job {
-    /* 1: done, and the job is forgotten; 0: call again; negative: an error of the MPI library, which fails the run. */
+    /* 1: the job is done and is removed; 0: call again; negative: an error of the MPI library, which fails the run. */
     int (*advance)(struct ranks_job *job);
-    bool has_moved;             /* out: messages have arrived or left since the last call */
-    bool is_polled;             /* out: messages are in flight, so call again soon; else not before ranks_wake */
+    bool has_moved;             /* out: messages were received or sent since the last call */
+    /* Out: messages are in flight, so call again soon; false: call again after ranks_wake. */
+    bool is_polled;
     struct ranks_job *next;     /* owned by the communication thread */
 };
-/* Any thread; never blocks. Jobs begin in the order of their submission. */
+/* Submit a job to the communication thread. Jobs begin in the order of their submission. Any thread; never blocks. */
 void ranks_submit(struct ranks *ranks, struct ranks_job *job);
-/* Cancel all jobs; `advance` of none is called after it returns. True if this or an earlier call cancelled a job, or
- * a job failed: its messages may still be in flight, so their memory has to stay, and the process has to end by
+/* Cancel all jobs; no `advance` is called after this returns. True if this or an earlier call cancelled a job, or a job
+ * failed: messages of the job may still be in flight, so their memory must not be freed, and the process has to end by
  * _exit. Any thread except the communication thread. */
 bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
-/* For jobs: can the communication threads of the two ranks wake each other? They can on one host. */
+/* For jobs: can the communication threads of the two ranks wake each other? True for ranks on one host that could map
+ * each other's memory. */
 bool ranks_can_wake(const struct ranks *ranks, uint32_t rank);
 /* Wake the communication thread of that rank, so that it advances its jobs. */
 void ranks_wake(struct ranks *ranks, uint32_t rank);

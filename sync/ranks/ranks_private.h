@@ -11,11 +11,11 @@
 
 #define RANK_HOST_BYTES 64u
 #define RANK_PHASE_BYTES 32u
-#define RANK_TEXT_BYTES 400u            /* of a failure */
+#define RANK_TEXT_BYTES 400u            /* of the message of a failure */
 
 /* The data of MESSAGE_HEARTBEAT. */
 struct rank_heartbeat {
-    uint64_t step, bucket;              /* RANKS_NONE: none */
+    uint64_t step, bucket;              /* RANKS_NONE: no step or bucket */
     char phase[RANK_PHASE_BYTES], host[RANK_HOST_BYTES];
 };
 struct failure { int32_t code; char text[RANK_TEXT_BYTES]; };
@@ -25,10 +25,10 @@ enum { ENVELOPE_TAG = 1, PAYLOAD_TAG = 2, WAKEUP_TAG = 3 };     /* rank_memory_c
 
 #define EAGER_BYTES 496u                /* data up to this size is sent within the envelope */
 
-/* What is sent with ENVELOPE_TAG. Longer data follows with PAYLOAD_TAG. */
+/* The first part of a message, sent with ENVELOPE_TAG. Data that does not fit follows with PAYLOAD_TAG. */
 struct envelope {
     uint64_t bytes;
-    uint32_t kind, is_announced;        /* is_announced: was counted by wakeup_announce */
+    uint32_t kind, is_announced;        /* is_announced: wakeup_announce has counted the message */
     unsigned char data[EAGER_BYTES];
 };
 
@@ -46,56 +46,64 @@ struct outgoing {
 struct peer {
     char name[RANK_HOST_BYTES + 32], host[RANK_HOST_BYTES];     /* constant once is_known */
     /* Used by the communication thread only: */
-    struct envelope envelope;           /* of the next message from it */
+    struct envelope envelope;           /* of the next message from the peer */
     struct mpi_request request;
-    struct message *incoming;           /* whose payload is being received; NULL: an envelope is being received */
+    /* The message whose payload is being received; NULL: an envelope is being received. */
+    struct message *incoming;
     /* Guarded by the lock: */
     bool is_known, is_silent;
-    bool has_heartbeat_queued;          /* the latest heartbeat to it was not sent yet */
-    uint32_t age;                       /* polls of the heartbeat thread since its last heartbeat */
+    bool has_heartbeat_queued;          /* the latest heartbeat to the peer is not sent yet */
+    uint32_t age;                       /* polls of the heartbeat thread since the peer's last heartbeat */
     struct rank_heartbeat heartbeat;
-    struct message *first, **end;       /* that have arrived and wait for ranks_receive */
+    struct message *first, **end;       /* received messages for ranks_receive */
 };
 
 struct ranks {
     struct launcher launcher;
     const struct mpi_module *module;
     char library[MPI_MODULE_TEXT_BYTES];
-    struct peer *peers;                 /* [rank]; rank 0 uses those of all others, the others only that of rank 0 */
+    struct peer *peers;                 /* [rank]; rank 0 uses all but its own; other ranks use only peers[0] */
     struct wakeup *wakeup;
-    uint32_t announced_received;        /* messages; used by the communication thread only */
+    /* Announced messages that were received; used by the communication thread only. */
+    uint32_t announced_received;
     struct thread *communication, *heartbeat;
-    atomic_uint_fast64_t turns;         /* of the communication thread's loop, which the heartbeat thread watches */
-    /* While the wake-up is being connected (struct rank_wait): the rank that is missing, and whether only its answer
-     * is. */
+    /* Turns of the communication thread's loop, which the heartbeat thread watches. */
+    atomic_uint_fast64_t turns;
+    /* While the wake-up is being connected: the rank of which a message is missing, and whether this message is its
+     * answer (struct rank_wait). */
     atomic_uint unconnected;
     atomic_bool lacks_answer;
-    _Atomic(const char *) call;         /* of MPI, in which the communication thread may block now; NULL: none */
+    /* The MPI function in which the communication thread may block now; NULL: none. */
+    _Atomic(const char *) call;
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
     uint32_t deadline_s;                /* constant */
     char host[RANK_HOST_BYTES];
-    pthread_mutex_t lock;               /* guards what follows, and parts of the peers */
-    pthread_cond_t changed;             /* main waits: a message, a failure, opened, connected, handled */
+    pthread_mutex_t lock;               /* guards the members below, and parts of the peers */
+    /* Main waits for it: a message, a failure, or a change of is_open, are_connected or is_handling. */
+    pthread_cond_t changed;
     pthread_cond_t heartbeat_changed;   /* heartbeat_ends is set */
     bool is_open, is_closing, heartbeat_ends;
-    bool are_connected;                 /* by the wake-up; only the communication thread writes, and reads without the lock */
-    int open_code;                      /* why it could not be opened; 0: it is open, or not yet */
+    /* The wake-up is connected; written only by the communication thread, which reads it without the lock. */
+    bool are_connected;
+    int open_code;                      /* the exit code if opening failed; 0: it succeeded or has not ended */
     struct outgoing *out_first, **out_end;      /* queued */
     uint32_t out_count;                 /* queued or in flight */
     struct ranks_job *job_first, **job_end;     /* submitted */
-    uint32_t job_count;                 /* submitted or in work */
+    uint32_t job_count;                 /* submitted or being executed */
     bool are_jobs_abandoned;
-    bool was_job_abandoned;             /* ever: its messages may be in flight until the process ends */
+    /* A job was ever abandoned: its messages may be in flight until the process ends. */
+    bool was_job_abandoned;
     void (*handle)(void *arg, const struct message *message);
     void *handle_arg;
     bool is_handling;
-    struct stop *stop;                  /* of ranks_set_stop; NULL: none. Written by main only, not while is_failing */
+    /* Of ranks_set_stop; NULL: none. Written by main only, and not while is_failing. */
+    struct stop *stop;
     bool is_failing;                    /* a thread is reporting the failure to `stop`, the log and the peers */
     bool has_failed;
-    bool has_lost_message;              /* out of memory for one that another rank may wait for */
+    bool has_lost_message;              /* a message for which another rank may wait was lost for lack of memory */
     struct failure failure;
-    uint32_t failed_polls;              /* of the heartbeat thread since the failure */
+    uint32_t failed_polls;              /* polls of the heartbeat thread since the failure */
 };
 
 /* The ranks that this one exchanges messages with: [first, end). */
@@ -110,26 +118,26 @@ static inline uint32_t peers_end(const struct ranks *ranks)
 
 /* ---- messages.c; called by the communication thread ---- */
 
-/* Begin to receive from all peers. 0, or an error of the MPI library with the peer's rank in *peer_out. */
+/* Post the first receive for every peer. 0, or an error of the MPI library with the peer's rank in *peer_out. */
 int messages_begin(struct ranks *ranks, uint32_t *peer_out);
-/* Send what is queued, and handle what has arrived or was sent. *moved_out becomes true if there was anything.
- * Errors as above; `in_flight` are messages that are being sent. */
+/* Send the queued messages, and handle those that were received or sent; *moved_out becomes true if there were any.
+ * Errors as for messages_begin. `in_flight`: the messages that are being sent. */
 int messages_advance(struct ranks *ranks, struct outgoing **in_flight, bool *moved_out, uint32_t *peer_out);
-/* Cancel what is being received. */
+/* Cancel the receives from all peers. */
 void messages_end(struct ranks *ranks);
 
 /* ---- rank_heartbeat.c; called without the lock ---- */
 
-/* The thread. */
+/* The main function of the heartbeat thread. */
 void rank_heartbeat_loop(void *ranks);
 /* Send a heartbeat to a peer, unless the previous one is still queued. */
 void rank_heartbeat_send(struct ranks *ranks, uint32_t to);
-/* A heartbeat has arrived. */
+/* Handle a heartbeat from a peer. */
 void rank_heartbeat_receive(struct ranks *ranks, uint32_t from, const struct rank_heartbeat *heartbeat);
-/* MESSAGE_FAILURE has arrived. */
+/* Handle MESSAGE_FAILURE from a peer. */
 void ranks_receive_failure(struct ranks *ranks, uint32_t from, const struct failure *failure);
-/* This process has detected a failure: print the message, end the run, and report it to the other ranks. Only the first
- * failure counts. */
+/* Fail the run because of an error that this process has detected: print the message, end the run of this process, and
+ * report the failure to the other ranks. Only the first failure counts. */
 void ranks_fail(struct ranks *ranks, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

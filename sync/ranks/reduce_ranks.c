@@ -1,10 +1,10 @@
 /* Sums over the towers of several processes. The towers of a process meet at a rendezvous (rendezvous.h) and store
- * in host memory what they contribute: their gradients, or sums over as many neighbours as the order of additions
- * allows (stage/pairwise.h). Then the communication thread exchanges the bucket with the other ranks in two rounds.
- * In the reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the
- * towers; in the all-gather it sends these sums to all others. Both rounds send as many bytes as a ring. Ranks on
- * one host read each other's memory instead (rank_memory.h), where counters show how far each is. Every rank gets
- * the same bits, those of one process with as many towers. */
+ * their terms in host memory: their gradients, or sums over as many neighbouring towers as the order of additions
+ * allows (stage/pairwise.h). Then the communication thread exchanges the bucket with the other ranks in two rounds. In
+ * the reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the towers;
+ * in the all-gather it sends these sums to all others. The two rounds together send as many bytes as a ring all-reduce.
+ * Ranks on one host read each other's memory instead (rank_memory.h); counters there show how far each rank is. Every
+ * rank gets bitwise the same sums as one process with all the towers. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@
 #include "sync/ranks/ranks.h"
 #include "sync/rendezvous.h"
 
-#define PART_ALIGN 32u          /* floats: parts do not split a cache line of bf16 sums */
-#define BLOCK_FLOATS 1024u      /* summed at once, in the first-level cache */
-/* A bucket is sent in short messages, which MPI libraries send at once. They send a long one when its receiver has
- * agreed, and the agreement waits behind all data that is queued on the same connection: of two ranks that send each
- * other long messages, one would send after the other. */
+#define PART_ALIGN 32u          /* in floats: parts do not split a cache line of bf16 sums */
+#define BLOCK_FLOATS 1024u      /* summed at once; they fit in the L1 cache */
+/* A bucket is sent in short messages, which MPI libraries send at once. A long message is sent only when its receiver
+ * has agreed, and the agreement is queued behind all data on the same connection: of two ranks that send each other
+ * long messages, one would send only after the other. */
 #define MESSAGE_BYTES 16384u
 #define CONNECT_TAG RANKS_TAG_FREE
 #define FIRST_TAG (CONNECT_TAG + 2)
-/* A rank has two copies of the memory in which others read a bucket, and uses them alternately. When it writes to
- * the same copy again, all others have finished the exchange before, and therefore no longer read it. */
+/* A rank has two copies of the memory in which others read a bucket, and uses them alternately. Before it writes to one
+ * of them again, all others have finished the exchange that used it, and no longer read it. */
 #define COPIES 2u
 
 /* Towers of one rank that form a subtree in the order of additions. Their sum is a term of the sum over all towers. */
@@ -38,24 +38,24 @@ struct part { size_t begin, count; };
 
 enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
 
-/* Of a bucket. */
+/* The exchange of a bucket. */
 struct exchange {
     struct ranks_job job;
     struct ranks_reduce *reduce;
     uint32_t bucket;
     enum exchange_round round;
-    bool is_begun;                      /* the round: its messages are in flight */
-    size_t request_count, completed_count;      /* MPI requests of the round; they are tested in their order */
+    bool is_begun;                      /* the messages of the round are in flight */
+    size_t request_count, completed_count;      /* MPI requests of the round, which are tested in order */
     atomic_uint staged_count;           /* towers of this process whose share is staged */
-    uint64_t number;                    /* of the current or next exchange of the bucket, from 1 */
+    uint64_t number;                    /* number of the current or next exchange of the bucket, from 1 */
     char *received;                     /* this rank's part of the terms of ranks that do not share their memory */
 };
 
-/* A rank's shared memory begins with these, one for each bucket: the number of the latest exchange whose terms are
- * staged, and of the latest whose sums are there. The copies of all buckets follow. */
+/* A rank's shared memory begins with counters for each bucket: the numbers of the latest exchange whose terms are
+ * staged, and of the latest whose sums are complete. The copies of all buckets follow. */
 struct counters { atomic_uint_fast64_t staged, summed; };
 
-/* Which of all terms are a rank's. They are neighbours. */
+/* The terms of a rank, which are consecutive. */
 struct rank_terms { uint32_t first, count; };
 
 struct ranks_reduce {
@@ -73,7 +73,7 @@ struct ranks_reduce {
     struct exchange *exchanges;         /* [bucket] */
     struct mpi_request *requests;       /* [bucket * requests_max] */
     size_t requests_max;
-    char *received;                     /* of all exchanges */
+    char *received;                     /* the memory for `received` of all exchanges */
 };
 
 static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
@@ -88,7 +88,7 @@ static uint32_t rank_of(const struct ranks_reduce *reduce, uint32_t tower)
     return tower / reduce->here.count;
 }
 
-/* Append the terms of a subtree of towers. */
+/* Append the terms of a subtree of `count` towers from tower `first` on. */
 static void find_terms(struct ranks_reduce *reduce, uint32_t first, uint32_t count)
 {
     const uint32_t rank = rank_of(reduce, first);
@@ -128,8 +128,8 @@ static bool are_bf16_grads(const struct ranks_reduce *reduce, const struct bucke
     return reduce->has_bf16_grads && bucket->region == REGION_GRADIENTS;
 }
 
-/* Bytes of a number of a term, and of the sums. bf16 gradients are sent as they are. Sums of several towers are
- * fp32, and rounded to bf16 only when they are complete. */
+/* Bytes of a number in a term, and in the sums. bf16 gradients are sent unchanged. Sums of several towers are fp32, and
+ * rounded to bf16 only when all towers are added. */
 static size_t term_size(const struct ranks_reduce *reduce, const struct bucket *bucket, const struct term *term)
 {
     return term->count == 1 && are_bf16_grads(reduce, bucket) ? sizeof(uint16_t) : sizeof(float);
@@ -147,8 +147,8 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
 
 /* ---- buffers ---- */
 
-/* A copy of a bucket has a buffer of its size for each term of the rank. The sums replace the first term; but bf16
- * sums are shorter than terms may be, and have a buffer of their own. */
+/* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
+ * which are shorter than terms may be, and have a buffer of their own. */
 static uint32_t buffers_of(const struct ranks_reduce *reduce, uint32_t rank)
 {
     return reduce->terms_of[rank].count + reduce->has_bf16_grads;
@@ -159,7 +159,7 @@ static size_t counters_bytes(const struct ranks_reduce *reduce)
     return (reduce->rendezvous.buckets.count * sizeof(struct counters) + 63) / 64 * 64;
 }
 
-/* Do the two ranks read each other's memory? They also wake each other when there is something to read. */
+/* Do this rank and `rank` read each other's memory? They also wake each other when there is something to read. */
 static bool shares(const struct ranks_reduce *reduce, uint32_t rank)
 {
     return rank_memory_of(reduce->memory, rank) != NULL && ranks_can_wake(reduce->ranks, rank);
@@ -193,7 +193,7 @@ static char *sums_of(const struct exchange *exchange, uint32_t rank)
     return buffer_of(exchange, rank, buffer, exchange->number);
 }
 
-/* Where this rank's part of a term is received as a message. */
+/* The address at which this rank's part of a term is received as a message. */
 static char *received_term(const struct exchange *exchange, const struct term *term)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -267,7 +267,7 @@ static int begin_reduce_scatter(struct exchange *exchange)
     return rc;
 }
 
-/* Send this rank's part of the sums to every rank, and receive theirs. */
+/* Send this rank's part of the sums to every rank, and receive the parts of the others. */
 static int begin_all_gather(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -303,8 +303,8 @@ static bool have_others_reached(const struct exchange *exchange)
     return have_reached;
 }
 
-/* 1: the round is complete; 0: not yet; negative: an error of the MPI library. Testing one request makes MPI advance
- * all. */
+/* Returns 1 when the round is complete, 0 before, or negative an error of the MPI library. A test of one request lets
+ * MPI make progress with all of them. */
 static int test_round(struct exchange *exchange)
 {
     const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
@@ -323,7 +323,7 @@ static int test_round(struct exchange *exchange)
 
 /* ---- the sum ---- */
 
-/* Numbers at, ..., at + count - 1 of this rank's part of a term. */
+/* Read the numbers [at, at + count) of this rank's part of a term, as floats. */
 static void read_term(const struct exchange *exchange, const struct term *term, size_t at, size_t count, float *out)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -338,7 +338,8 @@ static void read_term(const struct exchange *exchange, const struct term *term, 
         memcpy(out, from, count * sizeof(float));
 }
 
-/* Sum the next `towers` towers, a subtree. *term is its first term, and afterwards the one that follows it. */
+/* Sum the next `towers` towers, which form a subtree. *term is the first term of the subtree; it is advanced to the
+ * term after it. */
 static void sum_subtree(const struct exchange *exchange, uint32_t towers, const struct term **term, size_t at,
                         size_t count, float *sum_out)
 {
@@ -399,7 +400,7 @@ static void finish(struct exchange *exchange)
     rendezvous_complete(&exchange->reduce->rendezvous, exchange->bucket);
 }
 
-/* Show the ranks that share memory with this one that it has reached the round. */
+/* Set the counter that shows the ranks which share memory with this one that it has reached the round. */
 static void announce_round(struct exchange *exchange)
 {
     struct ranks *const ranks = exchange->reduce->ranks;
@@ -462,7 +463,7 @@ static void stage_term(const struct ranks_reduce *reduce, const struct share *sh
                         (float *)(void *)to + (share->begin - bucket->offset));
 }
 
-/* Start the exchange. Not after a cancel, because the towers may be closed soon (ranks_leave). */
+/* Start the exchange, except after a cancel, when the towers may be closed soon (ranks_leave). */
 static void submit(struct exchange *exchange)
 {
     struct ranks_reduce *const reduce = exchange->reduce;
@@ -472,7 +473,7 @@ static void submit(struct exchange *exchange)
     pthread_mutex_unlock(&reduce->rendezvous.lock);
 }
 
-/* Store the share of a tower for the exchange, which the last tower of this process starts. */
+/* Store the share of a tower for the exchange. The last tower of this process to do so starts the exchange. */
 static void stage_share(void *arg)
 {
     struct share *const share = arg;
@@ -515,7 +516,7 @@ static int queue_copy_out(struct rendezvous *rendezvous, const struct share *sha
 
 /* ---- memory: when the last tower joins ---- */
 
-/* Floats of the buckets before this one; for `bucket` = buckets->count, of all. */
+/* The number of floats in the buckets before this one; in all buckets, for `bucket` = buckets->count. */
 static size_t count_before(const struct buckets *buckets, uint32_t bucket)
 {
     size_t floats = 0;
@@ -524,7 +525,7 @@ static size_t count_before(const struct buckets *buckets, uint32_t bucket)
     return floats;
 }
 
-/* As if no rank shared its memory: pages that are not written need no memory. */
+/* Computed as if no rank shared its memory: pages that are not written use no memory. */
 static size_t received_bytes(const struct ranks_reduce *reduce, const struct bucket *bucket)
 {
     return reduce->term_count * part_of(reduce, bucket, ranks_rank(reduce->ranks)).count * sizeof(float);
@@ -553,7 +554,7 @@ static int open_memory(struct ranks_reduce *reduce)
     return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
-/* The most requests of a round of the bucket. */
+/* An upper limit of the requests in a round of the bucket. */
 static size_t count_requests(const struct ranks_reduce *reduce, const struct bucket *bucket)
 {
     const size_t others = ranks_size(reduce->ranks) - 1, own = own_terms(reduce).count;
@@ -633,7 +634,7 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     return 0;
 }
 
-/* If jobs were abandoned, messages to its memory may be in flight, so it is not freed. */
+/* If jobs were abandoned, messages to the shared memory may be in flight, so it is not freed. */
 static void ranks_close_reduce(struct reduce *base)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
@@ -664,13 +665,14 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
         (void)ranks_abandon_jobs(reduce->ranks);
 }
 
-/* A part of what connect_exchanges allocates: that of one tower of this process. */
+/* The host memory that connect_exchanges allocates for each tower of this process. */
 static size_t ranks_host_bytes(const struct reduce *base, size_t floats, bool has_bf16_grads)
 {
     const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
     const uint32_t ranks = ranks_size(reduce->ranks), remote = ranks - ranks_local_size(reduce->ranks);
     const size_t received = reduce->term_count * (floats / ranks + PART_ALIGN) * remote / ranks;
-    const size_t buffers = own_terms(reduce).count + has_bf16_grads;    /* buffers_of, which is not known yet */
+    /* As buffers_of, for which has_bf16_grads is not set yet. */
+    const size_t buffers = own_terms(reduce).count + has_bf16_grads;
     return (buffers * COPIES * floats + received) * sizeof(float) / reduce->here.count;
 }
 

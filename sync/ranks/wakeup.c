@@ -10,16 +10,16 @@
 
 #include "stage/clock.h"
 
-/* In shared memory. */
+/* The flag of a rank, in shared memory. */
 struct wakeup_flag {
-    atomic_uint count;                  /* of wake-ups; the futex */
-    atomic_uint is_sleeping;            /* 1: its owner sleeps, or is about to, until the count changes */
-    atomic_uint announced;              /* messages to its owner */
+    atomic_uint count;                  /* number of wake-ups; the owner waits on it as a futex */
+    atomic_uint is_sleeping;            /* 1: the owner sleeps, or is about to sleep, until the count changes */
+    atomic_uint announced;              /* messages that were announced to the owner */
 };
 
 struct wakeup {
     struct ranks *ranks;
-    struct rank_memory *memory;         /* a wakeup_flag in each rank */
+    struct rank_memory *memory;         /* the memory of each rank contains a struct wakeup_flag */
 };
 
 int wakeup_open(struct wakeup **wakeup_out, struct ranks *ranks)
@@ -65,7 +65,8 @@ bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank)
     return flag_of(wakeup, rank) != NULL;
 }
 
-/* Both sides write before they read, so either the sleeper reads the new count, or this reads that it is sleeping. */
+/* Sender and sleeper write before they read, so either the sleeper sees the new count, or the sender sees
+ * is_sleeping. */
 void wakeup_send(struct wakeup *wakeup, uint32_t rank)
 {
     struct wakeup_flag *const flag = flag_of(wakeup, rank);

@@ -1,4 +1,4 @@
-/* Decisions about checkpoints, and their parts, as messages. */
+/* Sends and receives decisions about checkpoints, and the parts of checkpoints, as messages. */
 #include "tools/lib/run/ranks/checkpoint_transfer.h"
 
 #include <assert.h>
@@ -6,20 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* On the snapshots after batch `next` - 1; NEVER_AGAIN: on these and all later ones. */
+/* The decision whether the snapshots after batch `next` - 1 are saved. next = NEVER_AGAIN: neither these nor later
+ * ones. */
 struct decision { uint64_t next, is_saved; };
 #define NEVER_AGAIN UINT64_MAX
 
-/* The begin of a part; its tensors follow. */
-struct part_head { int64_t error; };    /* of a tensor in the part, 0: none */
+/* The header of a part; tensors follow. */
+struct part_head { int64_t error; };    /* the errno of a tensor in the part; 0: none */
 
 struct checkpoint_transfer {
     struct ranks *ranks;
     uint32_t towers;            /* of each rank */
-    bool is_over;               /* nothing is saved any more; used by main */
+    bool is_over;               /* no more checkpoints are saved; used by main */
     struct message *received;      /* rank 0: the current part; NULL: none */
-    unsigned char *part;        /* other ranks: the next part, its head included */
-    size_t used, room;          /* bytes of the part */
+    unsigned char *part;        /* other ranks: the next part, with its header */
+    size_t used, room;          /* bytes used in the part, and its size */
     struct part_head head;
 };
 
@@ -28,7 +29,7 @@ static size_t room_of(size_t total)
     return sizeof(struct part_head) + (total < CHECKPOINT_TRANSFER_PART_BYTES ? total : CHECKPOINT_TRANSFER_PART_BYTES);
 }
 
-/* The part, and a copy that is being sent. */
+/* Memory for the part, and for a copy that is being sent. */
 size_t checkpoint_transfer_bytes(size_t total)
 {
     return sizeof(struct checkpoint_transfer) + 2 * (sizeof(struct message) + room_of(total));

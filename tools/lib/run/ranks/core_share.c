@@ -1,4 +1,4 @@
-/* The cores of all ranks. */
+/* Shares the cores of a host among its ranks. */
 #include "tools/lib/run/ranks/core_share.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* The GPUs of all ranks. */
+/* Shares the memory of GPUs among the ranks of a host. */
 #include "tools/lib/run/ranks/device_share.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Which ranks of a host use the same GPUs, so that each plans with a share of their memory. A launcher may make
- * another GPU visible to each rank, or the same to several. Used by main only. */
+/* Determines which ranks of a host use the same GPUs, so that each plans with a share of their memory. A launcher may
+ * make a different GPU visible to each rank, or one GPU to several ranks. Used by main only. */
 #ifndef PIPETRAIN_DEVICE_SHARE_H
 #define PIPETRAIN_DEVICE_SHARE_H
 
@@ -9,7 +9,7 @@
 
 #define BUS_BYTES 16u
 
-/* The GPUs of a rank by their addresses; "": a device that has none, or a part of a GPU with memory of its own
+/* The addresses of the GPUs of a rank; "" for a device without one, or for a part of a GPU that has its own memory
  * (MIG). */
 struct device_user {
     char host[HOST_NAME_BYTES];
@@ -17,10 +17,10 @@ struct device_user {
     char bus[DEVICES_MAX][BUS_BYTES];
 };
 
-/* The number of ranks, including `index`, on the GPU of user `index` that most of them share; at least 1. */
+/* Of the GPUs of user `index`, the one with the most ranks: its number of ranks, including this one; at least 1. */
 uint32_t device_share_of(const struct device_user *users, uint32_t count, uint32_t index);
-/* Called by all ranks; waits for them. Raises `sharing` of the plan to that number. 0, or an exit code after a
- * message, or when a rank has failed. Does nothing where `ranks` is NULL. */
+/* Raise `sharing` of the plan to device_share_of. Called by all ranks; waits for them. 0, or an exit code after a
+ * message or when a rank has failed. Does nothing if `ranks` is NULL. */
 int device_share_agree(struct ranks *ranks, struct run_devices *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rank 0 gathers what all ranks use, and scatters their shares. */
+/* Rank 0 gathers the resources that all ranks use, and scatters their shares. */
 #include "tools/lib/run/ranks/rank_share.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ static void *user_at(const struct rank_share_rule *rule, void *users, uint32_t r
     return (char *)users + rank * rule->user_bytes;
 }
 
-/* Receive into `to`. A message of another size is from another version of the program, and ignored. */
+/* Receive a message into `to`. A message of another size, from another version of the program, is ignored. */
 static int receive(struct ranks *ranks, uint32_t from, void *to, size_t bytes)
 {
     struct message *message;

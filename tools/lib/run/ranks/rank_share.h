@@ -1,5 +1,5 @@
-/* Ranks of a host that use the same cores or GPUs share them: every rank sends rank 0 what it uses, and receives its
- * share. Used by main only. */
+/* Ranks of a host that use the same cores or GPUs share them: every rank sends a description of the cores or GPUs that
+ * it uses to rank 0, and receives its share. Used by main only. */
 #ifndef PIPETRAIN_RANK_SHARE_H
 #define PIPETRAIN_RANK_SHARE_H
 
@@ -11,12 +11,12 @@
 struct rank_share_rule {
     const char *what;                   /* for error messages, such as "the cores of all ranks" */
     size_t user_bytes, share_bytes;
-    void (*bound)(void *user);          /* make it safe to read, whatever another version of the program has sent */
+    void (*bound)(void *user);          /* make data from another version of the program safe to read */
     void (*share_of)(const void *users, uint32_t count, uint32_t index, void *share_out);
 };
 
-/* The share of this rank, which uses `user`. Called by all ranks; waits for them. 0, or an exit code after a
- * message, or when a rank has failed. A rank with another version of the program counts as using nothing, and its
+/* Determine the share of this rank, which uses `user`. Called by all ranks; waits for them. 0, or an exit code after a
+ * message or when a rank has failed. A rank with another version of the program counts as using nothing, and its
  * `share_out` stays unchanged; startup_check refuses it later. */
 int rank_share_agree(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out);
 

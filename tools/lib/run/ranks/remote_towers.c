@@ -1,5 +1,5 @@
-/* The towers of other ranks. Rank 0 allows batches beyond those that all ranks have reported: enough that no tower
- * waits for its permission, and so few that the run ends soon after it was asked to. */
+/* The towers of other ranks. Rank 0 allows some batches beyond those that all ranks have reported: enough that no tower
+ * waits for permission, and so few that the run ends soon after a request to stop. */
 #include "tools/lib/run/ranks/remote_towers.h"
 
 #include <assert.h>
@@ -12,30 +12,31 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/signals.h"
 
-#define AHEAD_LEAST 2u                  /* batches allowed beyond those reported */
+#define AHEAD_LEAST 2u                  /* at least so many batches are allowed beyond the reported ones */
 #define AHEAD_MOST 64u
-#define AHEAD_NS 150000000u             /* as many batches as take this long, within these limits */
+#define AHEAD_NS 150000000u             /* the time that the allowed batches take, within these limits */
 
-/* A struct step_report as it is sent: what main uses of it. Host times are relative to remote_towers_go. */
+/* The members of struct step_report that main of rank 0 uses, as a message. Host times are relative to
+ * remote_towers_go. */
 struct remote_report {
     struct backend_result result;
     struct step_times times;
     uint64_t ended_ns, seen_ns, order;
     double gradient_norm;
     uint32_t staleness, batches_found, slots_found;
-    int32_t broken;                     /* a parameter of the net; -1: none */
+    int32_t broken;                     /* index of a parameter of the net that is not finite; -1: none */
 };
 
 struct remote_towers {
     struct remote_towers_spec spec;
-    uint64_t begun_ns;                  /* remote_towers_go */
-    struct step_report *reports;        /* [other tower of the run], of the latest batch */
+    uint64_t begun_ns;                  /* time of remote_towers_go */
+    struct step_report *reports;        /* [tower of another rank], of the latest batch */
     struct remote_report *packed;          /* [tower of this process] */
     uint64_t reported_ns;               /* when the latest batch was reported */
     double step_ns;                     /* a moving average; 0: not known yet */
-    pthread_mutex_t lock;               /* of what follows */
-    uint64_t limit;                     /* smaller batches may begin */
-    uint64_t allowed;                   /* of batches that follow an evaluation: the latest that main has allowed */
+    pthread_mutex_t lock;               /* guards the members below */
+    uint64_t limit;                     /* batches below this number may begin */
+    uint64_t allowed;                   /* the latest batch after an evaluation that main has allowed */
     bool has_end;
 };
 
@@ -56,7 +57,8 @@ static void send_decision(struct remote_towers *remote, enum message_kind kind, 
     (void)ranks_send_all(remote->spec.ranks, kind, &number, sizeof(number));
 }
 
-/* `limit`, or the first batch below it that follows an evaluation and that main has not allowed yet. Lock held. */
+/* Returns `limit`, or the first batch below it that follows an evaluation and that main has not allowed yet. Lock
+ * held. */
 static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t limit)
 {
     struct local_batch local;
@@ -67,8 +69,8 @@ static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t
     return limit;
 }
 
-/* Allow batches below `limit`, if these are at least `least` more than now. Those up to an evaluation after which
- * main decides are allowed however few they are. */
+/* Allow batches below `limit`, if these are at least `least` more than are allowed now. Where an evaluation bounds
+ * them, after which main decides, even a single one is allowed. */
 static void raise_limit(struct remote_towers *remote, uint64_t limit, uint64_t least)
 {
     pthread_mutex_lock(&remote->lock);
@@ -182,7 +184,7 @@ static void unpack(const struct remote_towers *remote, const struct remote_repor
     report->broken = packed->broken >= 0 ? net->parameters[packed->broken].name : NULL;
 }
 
-/* For heartbeats: the latest step of training. */
+/* Set the latest step of training for heartbeats. */
 static void note_step(const struct remote_towers *remote, const struct local_batch *local)
 {
     if (local->phase == PHASE_TRAIN)
@@ -198,7 +200,7 @@ int remote_towers_send(struct remote_towers *remote, struct step_report *const *
     return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, towers * sizeof(*remote->packed));
 }
 
-/* Receive the reports of one rank. They are of this batch, because each rank reports all batches in order. */
+/* Receive the reports of one rank. They are of batch `number`, because each rank reports all batches in order. */
 static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t number)
 {
     const uint32_t towers = here_of(remote).count;
@@ -217,7 +219,7 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
     return 0;
 }
 
-/* How many batches to allow beyond those reported. */
+/* The number of batches to allow beyond the reported ones. */
 static uint64_t batches_ahead(const struct remote_towers *remote)
 {
     const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
@@ -278,7 +280,7 @@ void remote_towers_add_problems(struct remote_towers *remote, struct loader *loa
         add_problems_of(remote, rank, loader);
 }
 
-/* Messages about problems of that rank arrived before this one. False: a rank has failed. */
+/* Add the counts of a rank's loader. Messages about its problems have arrived before them. False: a rank has failed. */
 static bool add_counts_of(struct remote_towers *remote, uint32_t rank, struct loader_counts *sum)
 {
     struct message *message;
@@ -324,7 +326,8 @@ int remote_towers_open(struct remote_towers **remote_out, const struct remote_to
     if (remote == NULL)
         return -ENOMEM;
     remote->spec = *spec;
-    remote->limit = remote->allowed = spec->schedule->first;    /* main has decided on an evaluation before it */
+    /* This batch may follow an evaluation: main has already decided. */
+    remote->limit = remote->allowed = spec->schedule->first;
     pthread_mutex_init(&remote->lock, NULL);
     remote->packed = calloc(here_of(remote).count, sizeof(*remote->packed));
     remote->reports = calloc(spec->schedule->towers, sizeof(*remote->reports));

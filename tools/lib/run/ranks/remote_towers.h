@@ -1,6 +1,6 @@
-/* The towers of other ranks (sync/ranks/ranks.h). Rank 0 receives the reports of all towers of the run. It decides
- * which batches may begin, after which batch towers make snapshots, and after which one the run ends; the other
- * ranks obey. */
+/* The towers of other ranks (sync/ranks/ranks.h). Rank 0 receives the reports of all towers of the run, and sends the
+ * other ranks its decisions: which batches may begin, after which batch towers make snapshots, and before which batch
+ * the run ends. */
 #ifndef PIPETRAIN_REMOTE_TOWERS_H
 #define PIPETRAIN_REMOTE_TOWERS_H
 
@@ -18,7 +18,7 @@ struct remote_towers_spec {             /* all lent until remote_towers_close */
     const struct schedule *schedule;
     const struct net *net;
     struct gate *gate;
-    bool waits_for_main;                /* no batch after an evaluation is allowed before remote_towers_allow */
+    bool waits_for_main;                /* batches after an evaluation wait for remote_towers_allow */
 };
 
 /* 0 or -ENOMEM. */
@@ -26,29 +26,29 @@ int remote_towers_open(struct remote_towers **remote_out, const struct remote_to
 /* Accepts NULL. */
 void remote_towers_close(struct remote_towers *remote);
 
-/* Main of any rank, once: allow the first batches. */
+/* Main of any rank, once: start the clock of the reports; rank 0 also allows the first batches. */
 void remote_towers_go(struct remote_towers *remote);
-/* Main of rank 0: wait for the reports of the other ranks' towers for batch `number`, then allow more batches.
- * reports[d] is set for each tower d that is not here, and lent until the next call. 0, or -ECANCELED when a rank
+/* Main of rank 0: wait for the reports of the other ranks' towers for batch `number`, then allow more batches. Sets
+ * reports[d] for each tower d of another rank; they are lent until the next call. 0, or -ECANCELED when a rank
  * failed. */
 int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct step_report **reports);
 /* Main of another rank: send the reports of its towers for a batch. 0 or a negative errno. */
 int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports);
 
-/* In ranks other than 0: what their loader has to send problems with records to. */
+/* The relay by which the loader of a rank other than 0 reports problems with records. */
 struct problem_relay remote_towers_relay(struct remote_towers *remote);
-/* In rank 0: add the problems that have arrived to those of its own loader; NULL: it has none, so nothing is done. */
+/* In rank 0: add the problems that other ranks have reported to those of its own loader. Does nothing if `loader` is
+ * NULL. */
 void remote_towers_add_problems(struct remote_towers *remote, struct loader *loader);
-/* After the loader of this process has ended with these counts. Rank 0 waits for the counts of the other ranks, and
- * adds records, bytes and problems to its own. */
+/* Called after the loader of this process has ended with these counts. Another rank sends them to rank 0, which waits
+ * for the counts of all ranks and adds their records, bytes and problems to its own. */
 void remote_towers_end_loader(struct remote_towers *remote, struct loader *loader, struct loader_counts *counts);
 
-/* For rank 0: pipeline_request_snapshot and pipeline_allow in all ranks. The first from any thread, the second from
- * main. */
+/* For rank 0: pipeline_request_snapshot (any thread) and pipeline_allow (main) in all ranks. */
 void remote_towers_mark(struct remote_towers *remote);
 void remote_towers_allow(struct remote_towers *remote, uint64_t number);
-/* In rank 0: end the run after the batches that may begin already. In other ranks: forward the signal of this
- * process to rank 0. Any thread. */
+/* In rank 0: end the run after the batches that are already allowed. In other ranks: forward the signal that this
+ * process received to rank 0. Any thread. */
 void remote_towers_request_stop(struct remote_towers *remote);
 
 #endif

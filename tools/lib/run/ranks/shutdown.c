@@ -1,4 +1,4 @@
-/* Rank 0 gathers the exit codes, and sends its own to all. */
+/* Rank 0 waits for all ranks, and sends its exit code to them. */
 #include "tools/lib/run/ranks/shutdown.h"
 
 #include <assert.h>
@@ -7,12 +7,12 @@
 
 #include "stage/text/output.h"
 
-#define FLUSH_MS 2000u          /* as long as output_end */
+#define FLUSH_MS 2000u          /* the same limit as in output_end */
 
-/* From rank 0 to all others. */
+/* The message of rank 0 to all others. */
 struct shutdown { int32_t code; struct run_back back; };
 
-/* Is it a code about the run as a whole, and not one process? */
+/* Is it a code about the whole run, not about a single process? */
 static bool is_of_the_run(int code)
 {
     return code == EXIT_CODE_OK || code == EXIT_CODE_STALL || code == EXIT_CODE_NONFINITE ||
@@ -29,7 +29,7 @@ static void await_others(struct ranks *ranks)
     }
 }
 
-/* After a failure of a rank the run is not rolled back. */
+/* Rank 0: wait for the others and send them its code. The run is not rolled back if a rank has failed. */
 static int lead(struct ranks *ranks, int code, struct run_back *back)
 {
     struct shutdown shutdown;

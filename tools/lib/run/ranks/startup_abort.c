@@ -1,4 +1,4 @@
-/* Ending all processes of a launcher because of one of them. */
+/* Ends all processes that a launcher started, because of an error in one of them. */
 #include "tools/lib/run/ranks/startup_abort.h"
 
 #include <stdint.h>
@@ -37,7 +37,7 @@ static void let_rank_0_print(int64_t rank)
 
 static void name_sender(int64_t rank)
 {
-    static char name[LOG_SENDER_MAX + 1];       /* log_sender keeps it */
+    static char name[LOG_SENDER_MAX + 1];       /* static, because log_sender keeps the pointer */
     char host[64] = "unknown host";
     (void)gethostname(host, sizeof(host) - 1);
     if (rank <= 0)

@@ -12,11 +12,11 @@
 #include "stage/stop.h"
 #include "tools/lib/run/ranks/startup_report.h"
 
-/* A status is sent as this header, the log messages and the facts, both terminated. */
+/* A status is sent as this header, followed by the log messages and the facts, both terminated. */
 struct status_header {
     int32_t code;
     uint32_t dropped;
-    uint64_t messages_bytes, facts_bytes;       /* with the terminator; no facts: 0 */
+    uint64_t messages_bytes, facts_bytes;       /* with the terminators; without facts facts_bytes is 0 */
 };
 
 static int out_of_memory(void)
@@ -62,7 +62,8 @@ static int send_status(struct ranks *ranks, const struct rank_status *status)
     return rc;
 }
 
-/* A message of another form is from another version of this program, which no fact shows then. */
+/* Decode a message. If it has another form, its rank runs another version of the program; it then counts as a rank with
+ * an error, because no fact shows the version. */
 static struct rank_status read_status(const struct message *message, const char *name)
 {
     const struct rank_status other = { .name = name, .code = EXIT_CODE_USAGE,
@@ -146,7 +147,7 @@ int startup_check(struct ranks *ranks, int code, const char *facts)
     if (rc == 0)
         rc = ranks_rank(ranks) == 0 ? lead(ranks, &own, &agreed) : follow(ranks, &own, &agreed);
     if (rc != 0 && messages != NULL)
-        (void)startup_report(&own, 1);          /* held again, until startup_end */
+        (void)startup_report(&own, 1);          /* the log holds the messages again, until startup_end */
     free(messages);
     if (rc == -ENOMEM)
         return out_of_memory();
@@ -167,7 +168,7 @@ int startup_check_facts(struct ranks *ranks, int code, const struct startup_fact
 
 void startup_end(const struct ranks *ranks)
 {
-    static char name[LOG_SENDER_MAX + 1];       /* log_sender keeps it */
+    static char name[LOG_SENDER_MAX + 1];       /* static, because log_sender keeps the pointer */
     if (ranks_rank(ranks) > 0) {
         snprintf(name, sizeof(name), "%s", ranks_name(ranks, ranks_rank(ranks)));
         log_sender(name);

@@ -1,4 +1,4 @@
-/* The facts that must be equal in all ranks, as text. */
+/* Writes the facts that must be equal in all ranks as text. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void write_settings(const struct settings *settings, FILE *out)
 
 /* ---- model ---- */
 
-/* Two versions of the program may build different networks from the same settings. */
+/* Hash the parameters, too: two versions of the program may build different networks from the same settings. */
 static uint64_t hash_parameters(const struct net *net)
 {
     uint64_t hash = 0;
@@ -118,7 +118,7 @@ static void write_devices(const struct run_devices *plan, FILE *out)
 
 /* ---- weights ---- */
 
-/* Buffers for one parameter at a time, as its backend stores it and in plain order. */
+/* Buffers for one parameter at a time: as its backend stores it, and in plain order. */
 struct parameter_room {
     float *stored, *plain;
 };
@@ -143,8 +143,8 @@ static void room_close(struct parameter_room *room)
     free(room->plain);
 }
 
-/* Hash the order in which a parameter is stored: the backend converts an array of indexes, as far as floats are
- * exact, to plain order. */
+/* Hash the order in which a parameter is stored: fill it with indexes (modulo 2^24, up to which floats are exact), and
+ * hash them as the backend converts them to plain order. */
 static int add_layout(struct tower *tower, uint32_t parameter, const struct parameter_room *room, uint64_t *hash)
 {
     const uint32_t floats_exact = 1u << 24;
@@ -173,7 +173,7 @@ int startup_weights_facts(struct tower *tower, char text[STARTUP_WEIGHTS_BYTES])
     int rc = room_open(&room, tower);
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
         if (!net->parameters[i].is_trained)
-            continue; /* statistics, which each tower has for itself */
+            continue; /* statistics, which every tower has of its own */
         rc = add_layout(tower, i, &room, &layout);
         if (rc == 0)
             rc = add_weights(tower, i, &room, &weights);

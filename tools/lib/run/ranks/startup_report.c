@@ -11,7 +11,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 
-#define PRINTED_MAX 20u         /* messages of ranks but 0 */
+#define PRINTED_MAX 20u         /* messages of ranks other than 0 that are printed */
 #define DIFFERENCES_MAX 10u
 #define VALUE_SHOWN 120
 #define HOSTS_SHOWN 3u
@@ -22,9 +22,9 @@ struct piece { const char *text; size_t bytes; };
 
 /* A message and the ranks that have it, or a fact that differs and the first rank with another value than rank 0. */
 struct entry {
-    struct piece key, value;    /* of a message: its level and text; of a fact: that rank's value, or bytes 0 */
-    struct piece ours;          /* of a fact: rank 0's value, or bytes 0 */
-    bool *ranks;                /* [count] */
+    struct piece key, value;    /* message: its level and text; fact: key, and that rank's value (bytes 0: none) */
+    struct piece ours;          /* fact: rank 0's value (bytes 0: none) */
+    bool *ranks;                /* [count of ranks]: those of this entry */
 };
 
 struct entries {
@@ -32,7 +32,7 @@ struct entries {
     uint32_t rank_count;
     size_t count, room;
     struct entry *entry;
-    bool is_short;              /* of memory: entries are missing */
+    bool is_short;              /* out of memory: entries are missing */
 };
 
 static bool are_equal(struct piece a, struct piece b)
@@ -197,7 +197,7 @@ static void print_messages(const struct entries *entries)
 
 /* ---- facts ---- */
 
-/* The key and the value of the line at `line`, whose end is returned. */
+/* Read the key and the value of a line. Returns the begin of the next line. */
 static const char *read_fact(const char *line, struct piece *key_out, struct piece *value_out)
 {
     const size_t key_bytes = strcspn(line, "\t\n"), bytes = strcspn(line, "\n");
@@ -207,7 +207,7 @@ static const char *read_fact(const char *line, struct piece *key_out, struct pie
     return line + bytes + (line[bytes] == '\n');
 }
 
-/* The value of the key; bytes 0 where there is none. */
+/* Returns the value of the key; bytes 0 if it is not found. */
 static struct piece find_value(const char *facts, struct piece key)
 {
     struct piece found, value;
@@ -227,8 +227,8 @@ static bool has_key(const struct entries *entries, struct piece key)
     return false;
 }
 
-/* Note the differences between a rank and rank 0 in the keys of `keys`, the facts of one of the two. Only the first
- * rank that differs is noted for a key. */
+/* Record the differences between a rank and rank 0 in the facts whose keys `keys` has, which are the facts of one of
+ * the two. Of each key only the first rank that differs is recorded. */
 static void compare_keys(struct entries *entries, uint32_t rank, const char *keys)
 {
     const char *const ours = entries->statuses[0].facts, *const theirs = entries->statuses[rank].facts;
@@ -280,7 +280,8 @@ static void print_difference(const struct entries *entries, const struct entry *
                 is_note ? "" : ": all ranks need the same");
 }
 
-/* A hash of all data also differs where a part of the data does, but the part is more specific. */
+/* A hash of all data also differs if a part of the data differs, but then a difference of the part is printed
+ * instead. */
 static bool is_implied(const struct entries *entries, struct piece key)
 {
     if (!begins_with(key, "data hash "))
@@ -291,7 +292,7 @@ static bool is_implied(const struct entries *entries, struct piece key)
     return false;
 }
 
-/* Returns the exit code for the differences; 0: only notes. */
+/* Print all differences. Returns the exit code for them; 0: there are only notes. */
 static int print_differences(const struct entries *entries)
 {
     int code = 0;

@@ -4,22 +4,22 @@
 
 #include <stdint.h>
 
-/* All lent. */
+/* The messages and facts of a rank. All texts are lent. */
 struct rank_status {
     const char *name;           /* "rank 2 (node7)" */
     int code;                   /* the exit code of its error; 0: none */
-    const char *messages;       /* log messages, in the form of log_take_held */
+    const char *messages;       /* log messages, in the format of log_take_held */
     uint32_t dropped;           /* messages for which there was no memory */
     const char *facts;          /* lines "key<TAB>value"; NULL: none */
 };
 
-/* Print the messages of ranks 0, ..., count - 1: a message that several ranks have once, and one that rank 0 does
- * not have with the names of its ranks. Then compare the facts of ranks without an error with those of rank 0. For
- * each key that differs, print rank 0's value and that of the first rank that has another one. Keys that begin with
- * "data " are about input; among them, those that begin with "data hash " are printed only if no other one of them
- * differs. Keys that begin with "note " may differ, which is only mentioned. Returns the code of the lowest rank
- * that has one, else EXIT_CODE_USAGE for a difference, or EXIT_CODE_DATA if only input differs; 0: all can start.
- * Not while messages are held. */
+/* Print the messages of ranks 0, ..., count - 1: a message of several ranks once, and a message that rank 0 does not
+ * have with the names of its ranks. Then compare the facts of ranks without an error with those of rank 0. For each key
+ * that differs, print rank 0's value and that of the first rank with another value. Keys that begin with "data " are
+ * about input; among them, those that begin with "data hash " are printed only if no other one differs. Differences in
+ * keys that begin with "note " are printed, but are no errors. Returns the code of the lowest rank with an error; else
+ * EXIT_CODE_USAGE for a difference, or EXIT_CODE_DATA if only input differs; 0: all can start. Must not be called while
+ * messages are held. */
 int startup_report(const struct rank_status *statuses, uint32_t count);
 
 #endif

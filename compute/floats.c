@@ -15,7 +15,8 @@ void floats_scale(float *floats, size_t count, float factor)
 VECTOR_LOOPS
 void floats_axpby(float *restrict floats, const float *restrict more, size_t count, float share, float keep)
 {
-    for (size_t i = 0; i < count && keep == 0; i++)     /* exactly, also of zeros with a sign */
+    for (size_t i = 0; i < count && keep == 0; i++)     /* without the product 0 * floats[i], which could change the
+                                                         * sign of a zero */
         floats[i] += share * more[i];
     for (size_t i = 0; i < count && keep != 0; i++)
         floats[i] += share * (more[i] - keep * floats[i]);
@@ -62,7 +63,8 @@ void floats_add_bf16(const uint16_t *restrict halves, float *restrict sums, size
 /* ---- numbers that are not finite ---- */
 
 #define BLOCK 4096u             /* floats checked without a branch */
-#define MAGNITUDE 0x7fffffffu   /* all bits but the sign: as integers in the order of the numbers, inf and NaN last */
+#define MAGNITUDE 0x7fffffffu   /* all bits but the sign: as integers they have the order of the magnitudes, inf and NaN
+                                 * last */
 #define BOUND ((127 + FINITE_BITS) << 23)
 
 static bool is_finite(const float *number)
@@ -97,7 +99,8 @@ size_t floats_find_nonfinite(const float *floats, size_t count)
 
 /* ---- sums of squares ---- */
 
-/* The square of a float is exact in double, so every lane is the same whether the compiler fuses the product or not. */
+/* The square of a float is exact in double, so every lane is the same whether or not the compiler fuses multiplication
+ * and addition. */
 VECTOR_LOOPS
 static double sum_range(const float *floats, size_t count)
 {

@@ -15,7 +15,7 @@ static int find(struct tower *tower, const float *floats, size_t count, uint64_t
     return backend->find_nonfinite(tower_backend(tower), floats, count, first_out);
 }
 
-/* The update has computed them. */
+/* Copies the sum of squares of the gradients, which the update has computed. */
 static int copy_squares(struct tower *tower, struct health *health_out)
 {
     const struct tower_spec *const spec = tower_spec(tower);

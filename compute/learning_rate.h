@@ -9,7 +9,7 @@
 enum rate_schedule {
     RATE_CONSTANT,
     RATE_PIECEWISE,         /* another factor after each boundary */
-    RATE_EXPONENTIAL,       /* base * factor^(step / period), or of whole periods (staircase) */
+    RATE_EXPONENTIAL,       /* base * factor^(step / period); staircase: the exponent is rounded down */
     RATE_INVERSE_TIME,      /* base / (1 + factor * step), as Keras' `decay` */
     RATE_COSINE,            /* half a cosine from base to end, after the warm-up (Loshchilov, Hutter 2017) */
     RATE_POLYNOMIAL,        /* end + (base - end) * (1 - share of the steps)^power */

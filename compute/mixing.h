@@ -21,13 +21,14 @@ struct mixed_label {
     float share;                /* 1: other is label */
 };
 
-/* The partner of sample i in a local batch of `count` samples; itself when the count is odd and it is the last. */
+/* The partner of sample i in a local batch of `count` samples; the last sample of an odd number is its own partner. */
 MIXING_RULE uint32_t mixing_partner(uint32_t i, uint32_t count)
 {
     return (i ^ 1) < count ? i ^ 1 : i;
 }
 
-/* How sample i is mixed: not at all without mixes (NULL), without a partner, or when one of both has no label. */
+/* How sample i is mixed. It is not mixed without mixes (NULL), without a partner, or if it or its partner has no
+ * label. */
 MIXING_RULE struct mix mixing_find(const struct mix *mixes, const int32_t *labels, uint32_t i, uint32_t count)
 {
     const uint32_t partner = mixing_partner(i, count);

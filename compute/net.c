@@ -346,7 +346,7 @@ static int append_weights(struct net *net, struct layer *layer, const struct par
 
 struct initializer initializer_variance_scaling(uint64_t fan_in)
 {
-    /* The std of a standard normal truncated at 2. */
+    /* The std of a standard normal distribution truncated at -2 and 2. */
     const double truncated = 0.87962566103423978;
     return (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, (float)(sqrt(1.0 / (double)fan_in) / truncated) };
 }

@@ -159,8 +159,8 @@ int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t fi
                    bool with_bias);
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias);
 /* Batch normalisation over samples and pixels, per channel. Training uses the mean and biased variance of the batch,
- * evaluation the running ones, which average the unbiased variance (doc/models.md). Without gamma the scale is 1 and
- * not a parameter. decay is a double because 1 - decay would lose most digits in a float. */
+ * evaluation uses the running statistics, which average the unbiased variance (doc/models.md). Without gamma the scale
+ * is 1 and not a parameter. decay is a double because 1 - decay would lose most digits in a float. */
 struct batch_norm { double decay; float epsilon; bool with_gamma; };
 int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct batch_norm how);
 int64_t net_relu(struct net *net, const char *name, uint32_t from);
@@ -230,7 +230,7 @@ static inline size_t shape_count(struct shape shape)
 int net_fail(struct net *net, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Does the shape have at least one number, and no more than NET_COUNT_MAX? */
 bool shape_fits(struct shape shape);
-/* Is the layer's padding what PADDING_SAME gives for its window? */
+/* Does the layer have the padding of PADDING_SAME for its window? */
 bool layer_pads_same(const struct layer *layer);
 /* How parameters of a kind are initialised unless the model says otherwise. */
 struct initializer initializer_default(enum parameter_kind kind);

@@ -15,12 +15,13 @@ enum known { KNOWN_NOT, KNOWN_SAME, KNOWN_DIFFERENT };
 struct comparison {
     const struct net *net[SIDE_COUNT];
     const bool *is_loaded;
-    uint32_t *partners;         /* of a layer of theirs: the loaded layer of ours with its name, or NONE */
-    uint8_t *known;             /* enum known, by layer of ours and layer of theirs: expressions share layers */
+    uint32_t *partners;         /* by layer of theirs: the loaded layer of ours with the same name, or NONE */
+    uint8_t *known;             /* enum known, by layer of ours and layer of theirs: results are kept because
+                                 * expressions share layers */
     uint32_t different[SIDE_COUNT];     /* the innermost layers of an expression that differ */
 };
 
-/* ---- in words ---- */
+/* ---- descriptions for messages ---- */
 
 static bool is_global(const struct layer *layer)
 {
@@ -63,7 +64,7 @@ static bool has_parameters(const struct layer *layer)
     return false;
 }
 
-/* A layer that another reads. */
+/* Describe a layer that another layer reads. */
 static void describe_input(const struct net *net, uint32_t index, char *text, size_t text_size)
 {
     if (index == NET_INPUT)
@@ -120,7 +121,8 @@ static uint32_t find_loaded(const struct comparison *comparison, const char *nam
 
 /* ---- expressions ---- */
 
-/* The layer that computes what `index` passes on: dropout does nothing in evaluation. */
+/* The layer that computes the output of layer `index`: dropout, which does nothing in evaluation, and a concatenation
+ * of one input are skipped. */
 static uint32_t skip_copies(const struct net *net, uint32_t index)
 {
     while (index != NET_INPUT && (net->layers[index].kind == LAYER_DROPOUT ||
@@ -165,7 +167,8 @@ static bool same_layers(struct comparison *comparison, uint32_t our, uint32_t th
     return ours->kind == theirs->kind && has_same_values(ours, theirs) && same_inputs(comparison, ours, theirs);
 }
 
-/* A layer that is not loaded equals everything. Each pair of layers is compared once. */
+/* Do two layers compute the same? A layer that is not loaded counts as equal to every layer. Each pair of layers is
+ * compared once. */
 static bool same(struct comparison *comparison, uint32_t our, uint32_t their)
 {
     our = skip_copies(comparison->net[OURS], our);
@@ -189,7 +192,7 @@ static bool same(struct comparison *comparison, uint32_t our, uint32_t their)
 
 /* ---- the whole ---- */
 
-/* The text for a layer that differs itself, or in what it reads. */
+/* Describe how a layer differs: in itself, or in a layer that it reads. */
 static void describe(const struct comparison *comparison, const struct layer *ours, const struct layer *theirs,
                      bool is_own, char text[NET_DIFFERENCE_SIZE])
 {
@@ -204,7 +207,7 @@ static void describe(const struct comparison *comparison, const struct layer *ou
     snprintf(text, NET_DIFFERENCE_SIZE, "'%s' %s %s, there %s", ours->name, is_own ? "is" : "reads", here, there);
 }
 
-/* Does a layer of ours compute something else than its counterpart? Then the first one is described. */
+/* Does a layer of ours compute something else than its counterpart? The first such layer is described. */
 static bool differs(struct comparison *comparison, uint32_t our, uint32_t their, bool is_first,
                     char text[NET_DIFFERENCE_SIZE])
 {

@@ -69,16 +69,17 @@ struct optimizer_range {
 /* The numbers with which a rule computes in one step, each rounded once from doubles. */
 struct optimizer_numbers {
     float rate, scale, decay, epsilon;
-    float momentum, momentum_rest;      /* momentum (adam: beta1) and 1 - it */
-    float rho, rho_rest;                /* rho (adam: beta2) and 1 - it */
+    float momentum, momentum_rest;      /* momentum (adam: beta1), and 1 - momentum */
+    float rho, rho_rest;                /* rho (adam: beta2), and 1 - rho */
     float root;                         /* adam: factor of the root of the mean square */
     float shrink;                       /* adamw: rate * weight_decay */
     double trust;                       /* lars */
     double clip_norm;
 };
 
-/* What settings know of a rule: its name, NULL after the last; the settings that not all rules have, by their names,
- * separated by spaces: "betas epsilon"; and its usual numbers, 0: those of the other rules. */
+/* The properties of a rule for the settings: its name, NULL after the last rule; the names of its settings that not all
+ * rules have, separated by spaces ("betas epsilon"); and its default numbers, where 0 stands for the default of the
+ * other rules. */
 struct optimizer_usual { double learning_rate, rho, epsilon, weight_decay; };
 const char *optimizer_name(int kind);
 const char *optimizer_keys(int kind);

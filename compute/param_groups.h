@@ -13,7 +13,8 @@ struct param_group {
     size_t offset, end;
     bool decays;                        /* weight decay applies */
     bool adapts;                        /* it has a rate of its own, computed from the norms of weights and gradients */
-    double *sums;                       /* where it adapts, 2 * SQUARES_ROOM: of weights and of gradients */
+    double *sums;                       /* where it adapts: 2 * SQUARES_ROOM doubles, for the weights and the
+                                         * gradients */
 };
 
 struct param_groups {
@@ -21,7 +22,7 @@ struct param_groups {
     uint32_t group_count;
     bool are_alike;                     /* all groups are updated alike, as one range */
     bool clips;                         /* the norm of all gradients is clipped */
-    double *all_sums;                   /* where it is, SQUARES_ROOM */
+    double *all_sums;                   /* where the norm is clipped: SQUARES_ROOM doubles */
     float scale;                        /* of the gradients in the last update; 0: no update yet */
     /* Results of param_groups_select, with room for all groups. */
     struct optimizer_range *ranges;     /* to be updated */

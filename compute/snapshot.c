@@ -19,7 +19,7 @@ enum part_kind {
     PART_COUNT = PART_STATES + TOWER_STATES_MAX
 };
 
-/* A range of device memory, and the offset of its copy in the block, unless it stays where it is. */
+/* A range of device memory, and the offset of its copy in the block; stays: it is not copied. */
 struct part { const void *memory; size_t bytes, offset; bool stays; };
 
 struct snapshot {

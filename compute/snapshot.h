@@ -29,9 +29,9 @@ int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snap
 /* No copy may be in flight. Accepts NULL. */
 void snapshot_close(struct snapshot *snapshot);
 
-/* Queue the copies on the compute stream, from the tower's thread. Ends tower_show_average. Allocates nothing and
- * does not wait, except on devices whose compute stream is inline, where the copy is made now. 0 or a negative
- * errno; after an error the contents of the snapshot are undefined. */
+/* Queue the copies on the compute stream, from the tower's thread. The tower then computes with the trained weights
+ * again (tower_show_average). Allocates nothing and does not wait, except on devices whose compute stream is inline,
+ * where the copy is made now. 0 or a negative errno; after an error the contents of the snapshot are undefined. */
 int snapshot_queue(struct snapshot *snapshot);
 /* The event after which the copies are complete; from then until the next snapshot_queue any thread may read them. */
 struct event *snapshot_end(struct snapshot *snapshot);
@@ -40,10 +40,10 @@ struct event *snapshot_end(struct snapshot *snapshot);
  * `state` < tower_state_count. Any thread; allocates nothing. 0 or a negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
-/* With SNAPSHOT_LAST, memory for the plain form that the tower no longer needs: that of the gradients for the value,
- * that of the value for the first buffer, and so on. Convert value and buffers of a parameter in this order, each
- * once; afterwards the snapshot does not contain the parameter any more. NULL for statistics, which are copied, and
- * for other kinds. */
+/* With SNAPSHOT_LAST: memory of the tower that is free for the plain form. The value is converted into the memory of
+ * the gradients, the first buffer into the memory of the value, and so on. So convert value and buffers of a parameter
+ * in this order, each once; afterwards the snapshot does not contain the parameter any more. NULL for statistics, which
+ * are copied, and for other kinds. */
 float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter);
 float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter);
 /* With SNAPSHOT_SHOWN: the gradient of a parameter that is updated, a sum over samples. */

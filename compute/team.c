@@ -1,4 +1,4 @@
-/* Parallel loops of a tower. Called from the tower's thread; main tries and asks. */
+/* Parallel loops of a tower. Called from the tower's thread; main calls team_try and team_is_bound. */
 #include "compute/team.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "stage/address_space.h"
 #include "stage/thread.h"
 
-#define MEMBER_BYTES ((size_t)1 << 20)  /* that OpenMP and the C library keep of a thread, beside its stack; measured
-                                         * are some tens of KiB */
+#define MEMBER_BYTES ((size_t)1 << 20)  /* memory of OpenMP and the C library per thread, in addition to its stack; some
+                                         * tens of KiB were measured */
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -51,7 +51,7 @@ static int try_threads(struct thread **threads, uint32_t count)
     return rc;
 }
 
-/* Can the system have so many more threads? They are tried before OpenMP is called, because some versions abort in
+/* Can the system start `count` more threads? They are tried before OpenMP is called, because some versions abort in
  * their first call. */
 static int check_room(uint32_t count)
 {
@@ -71,7 +71,7 @@ static void hold_team(struct trial *trial)
     wait_for_lock(&trial->hold);
 }
 
-/* The threads of a team of the calling thread, where `threads` are asked for. `trial` may be NULL. */
+/* The number of threads that a team of the calling thread has when `threads` are requested. `trial` may be NULL. */
 static uint32_t count_members(uint32_t threads, struct trial *trial)
 {
     uint32_t count = threads;

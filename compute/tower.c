@@ -29,15 +29,15 @@ struct tower {
     float *gradient_sums[SUMS_MAX];
     float *statistics_sums[SUMS_MAX];   /* of the statistics, in the same way */
     uint32_t summed;            /* microbatches of this batch whose gradients are in gradient_sums */
-    size_t sums_added;          /* floats in front that have been added to the last microbatch's gradients */
+    size_t sums_added;          /* the sums have been added to so many of the first gradients of the last microbatch */
     int sums_rc;                /* of the first addition that failed */
 
     /* Steps whose reduced gradients are not finite are skipped (spec.backend_spec.skips_nonfinite): nothing is updated,
      * and the running statistics, which forward has moved, are restored. Backends on devices decide that on the device
      * (backend.h: check, restore_if_nonfinite, update); for backends on host memory it is decided here. */
-    float *kept_statistics;     /* of before the step, from which slices start, too */
+    float *kept_statistics;     /* the statistics before the step; every slice starts from them */
     bool is_nonfinite;          /* on the host: a gradient of this step is not finite */
-    bool was_skipped;           /* on the host: the step whose result is not yet asked for was skipped */
+    bool was_skipped;           /* on the host: the step whose result is requested next was skipped */
     bool skips_update;          /* on the host: the update of this step was skipped */
 
     struct param_groups groups;
@@ -45,7 +45,7 @@ struct tower {
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* plan of the last forward, NULL when its local batch was empty */
-    struct plan *ran;           /* of the last one of this batch that was not empty */
+    struct plan *ran;           /* plan of the last microbatch of this batch that was not empty */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
 };
@@ -84,13 +84,13 @@ bool tower_has_slices(const struct tower *tower)
     return tower->spec.slices.all > 0;
 }
 
-/* Are the statistics of before the step needed? */
+/* Are the statistics before the step kept until its end? */
 static bool keeps_statistics(const struct tower *tower)
 {
     return skips_nonfinite(tower) || tower_has_slices(tower);
 }
 
-/* Arenas of sums of microbatches. */
+/* The number of arenas for sums of microbatches. */
 static uint32_t sum_levels(const struct tower *tower)
 {
     uint32_t levels = 0;
@@ -205,7 +205,7 @@ void tower_close(struct tower *tower)
     free(tower);
 }
 
-/* ---- memory: what tower_needs counts, alloc_arenas allocates ---- */
+/* ---- memory: tower_needs counts it, alloc_arenas allocates it ---- */
 
 /* Can the initial values of a parameter be made in the memory of the gradients? */
 static bool fits_gradients(const struct tower *tower)
@@ -244,7 +244,7 @@ static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
     return rc;
 }
 
-/* Leaves the pointer NULL when there are none. */
+/* Leaves the pointer NULL if count is 0. */
 static int alloc_floats_if_any(struct tower *tower, size_t count, float **floats_out)
 {
     return count > 0 ? alloc_floats(tower, count, floats_out) : 0;
@@ -388,9 +388,9 @@ static int add_floats(struct tower *tower, float *floats, const float *more, siz
     return tower->spec.backend->axpby(tower->backend, floats, more, count, 1, 0);
 }
 
-/* Keep the floats of microbatch `number` of a batch, from 0, which others follow: alone, or added to those before. With
- * slices they complete as many pairs as `number` has bits set at its end, each twice as large as the one before. The
- * floats are changed. */
+/* Add the floats of microbatch `number` (from 0), which is not the last of its batch, to the sums. Without slices there
+ * is one sum. With slices the sums form a binary tree: the floats complete as many pairs as `number` has 1 bits at its
+ * end, and each pair covers twice as many microbatches as the one before. The floats are overwritten. */
 static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, size_t count, uint32_t number)
 {
     uint32_t level = 0;
@@ -409,11 +409,11 @@ static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, s
     return rc;
 }
 
-/* Complete floats [from, end) of the last microbatch, number `number`, with the sums of those before. */
+/* Add the sums of the microbatches before to floats [from, end) of the last microbatch, whose number is `number`. */
 static int end_sum(struct tower *tower, float *const sums[SUMS_MAX], float *floats, size_t from, size_t end,
                    uint32_t number)
 {
-    const uint32_t held = tower_has_slices(tower) ? number : number > 0;     /* bit n: sums[n] */
+    const uint32_t held = tower_has_slices(tower) ? number : number > 0;     /* bit n: sums[n] holds a sum */
     int rc = 0;
     for (uint32_t level = 0; held >> level > 0 && rc == 0; level++)
         if (held >> level & 1)
@@ -421,7 +421,7 @@ static int end_sum(struct tower *tower, float *const sums[SUMS_MAX], float *floa
     return rc;
 }
 
-/* By copies of zeros, because devices have no operation that clears memory on a stream. */
+/* Copies zeros, because devices have no operation that clears memory on a stream. */
 static int clear_gradients(struct tower *tower)
 {
     const size_t count = updated_count(tower);
@@ -466,7 +466,8 @@ static int copy_statistics(struct tower *tower, float *to, const float *from)
     return 0;
 }
 
-/* A slice has moved the statistics. Their mean is weighted by samples. */
+/* Multiply the statistics that a slice has moved by its samples and add them to the sum over slices, because their mean
+ * is weighted by samples. */
 static int sum_statistics(struct tower *tower, uint32_t microbatch, uint32_t samples)
 {
     float *const statistics = tower->statistics;
@@ -481,7 +482,7 @@ static int sum_statistics(struct tower *tower, uint32_t microbatch, uint32_t sam
                : end_sum(tower, tower->statistics_sums, statistics, 0, count, microbatch);
 }
 
-/* Keep the statistics of before the step, in case it is skipped. Every slice starts from them. */
+/* Keep the statistics before the step, in case it is skipped, and let every slice start from them. */
 static int begin_statistics(struct tower *tower, uint32_t microbatch)
 {
     if (microbatch > 0)
@@ -651,7 +652,7 @@ static int decide_skip(struct tower *tower)
     return 0;
 }
 
-/* The configured limit is one of mean gradients; the gradients are sums. */
+/* The configured limit is for mean gradients, but these gradients are sums. */
 static int clip_gradients(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
     const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;
@@ -730,7 +731,7 @@ int tower_update_average(struct tower *tower, uint64_t step)
                    : rc;
 }
 
-/* By way of the gradients, several times where there are more statistics than gradients. */
+/* Swap through the memory of the gradients, in several parts if there are more statistics than gradients. */
 static int swap_floats(struct tower *tower, float *a, float *b, size_t count)
 {
     float *const between = tower->gradients;

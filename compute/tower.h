@@ -20,8 +20,8 @@
 
 /* With train.slices: the slices of every batch that a tower computes, one microbatch each (stage/schedule.h). */
 struct tower_slices {
-    uint32_t all;               /* of a batch, <= TOWER_SLICES_MAX; 0: there are none */
-    uint32_t first, count;      /* of this tower */
+    uint32_t all;               /* slices of a batch, <= TOWER_SLICES_MAX; 0: batches are not sliced */
+    uint32_t first, count;      /* those of this tower */
     bool pairs;                 /* as in struct schedule */
 };
 
@@ -61,19 +61,19 @@ struct tower;
 /* Make all plans; allocate none of the device memory that they need yet. 0 or a negative errno. */
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
 void tower_close(struct tower *tower);
-/* What tower_allocate will allocate. */
+/* The memory that tower_allocate will allocate. */
 struct tower_needs tower_needs(const struct tower *tower);
-/* Allocate it. Unless the tower only evaluates, set the initial weights (they depend on the seed alone, not on backend,
- * layout or tower) and the initial values of the optimizer's buffers. Once, before all functions below. 0 or a negative
- * errno. */
+/* Allocate that memory. Unless the tower only evaluates, set the initial weights (they depend on the seed alone, not on
+ * backend, layout or tower) and the initial values of the optimizer's buffers. Once, before all functions below. 0 or a
+ * negative errno. */
 int tower_allocate(struct tower *tower);
 
 /* ---- a step: each function queues work on the compute stream and returns 0 or a negative errno ---- */
 
-/* The number of microbatches of `count` samples of this tower: 1 of an empty local batch, and always slices.count where
- * there are slices, some of which may be empty. */
+/* The number of microbatches of `count` samples of this tower: 1 for an empty local batch; with slices always
+ * slices.count, and some of them may be empty. */
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
-/* The samples of one of them, counted from the tower's first one. */
+/* The samples of a microbatch, counted from the tower's first sample. */
 struct batch_part tower_microbatch(const struct tower *tower, const struct local_batch *local, uint32_t microbatch);
 /* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The
  * caller has made the compute stream wait for slot->ready. The last microbatch records slot->free as soon as the
@@ -82,13 +82,14 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, b
 /* Queue backward of the last forward, of a microbatch that is not the tower's last, and add its gradients to the sums:
  * in order, or with slices in pairs (stage/pairwise.h). */
 int tower_accumulate(struct tower *tower);
-/* Queue backward of the last forward, of the last microbatch; the gradients include the sums of the ones before.
- * ready(arg, floats) is called each time the first `floats` of the gradient arena are queued to become final; the last
- * call covers all that is updated. A microbatch of 0 samples has gradients of zero. */
+/* Queue backward of the last forward, of the last microbatch; the gradients include the sums of the microbatches
+ * before. ready(arg, floats) is called each time the first `floats` of the gradient arena are queued to become final;
+ * the last call covers all that is updated. A microbatch of 0 samples has gradients of zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
-/* With slices, else nothing is done. Every slice moves the running statistics that the batch began with, and their mean
- * over all slices, weighted by samples, replaces them. After the last forward of a training batch tower_statistics is
- * the sum of this tower's, times samples; when it has been summed over the towers, divide it by those of the batch. */
+/* Statistics with slices; without them tower_divide_statistics does nothing. Every slice moves the running statistics
+ * that the batch began with, and their mean over all slices, weighted by samples, replaces them. So after the last
+ * forward of a training batch tower_statistics is the sum, over the slices of this tower, of statistics times samples.
+ * Sum it over the towers, then divide it by the samples of the batch. */
 bool tower_has_slices(const struct tower *tower);
 int tower_divide_statistics(struct tower *tower, uint32_t batch_samples);
 /* Queue the update of arena range [offset, offset + count), which consists of whole parameters, from the gradients of
@@ -99,7 +100,7 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
  * Otherwise buckets are updated as they arrive. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
-/* With spec.defers: the updates of the next step apply the gradients of now. Queues a copy of them. */
+/* With spec.defers: queue a copy of the gradients of this step, which the updates of the next step apply. */
 int tower_defer(struct tower *tower);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
@@ -111,8 +112,8 @@ int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
  * that is updated. Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
- * stream has come that far. After a microbatch without samples they are those of the one before in this batch, if any,
- * because the counters of all steps are among them. */
+ * stream has come that far. If the last microbatch has no samples, they are those of the last one of this batch that
+ * has, if any, because the counters of all steps are among them. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 /* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
  * sample. Blocks until the compute stream has come that far; results queued before are complete then, too. */
@@ -123,14 +124,14 @@ int tower_logits(struct tower *tower, float *logits_out);
 int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count);
 int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count);
 
-/* ---- the moving average of weights and running statistics (Polyak, Juditsky 1992) ----
- * After update t each number of the average moves by 1 - decay of the distance to the tower's number; after the first
- * update it is that number, as in PyTorch's AveragedModel with get_ema_multi_avg_fn and use_buffers. Evaluation and the
- * weights that a run saves use the average: for that it changes places with the weights and statistics. Without an
- * average (spec.average_decay 0) these functions do nothing. */
+/* ---- the moving average of weights and running statistics (Polyak, Juditsky 1992) ---- After update t each number of
+ * the average moves by 1 - decay of the distance to the tower's number; after the first update it is that number, as in
+ * PyTorch's AveragedModel with get_ema_multi_avg_fn and use_buffers. Evaluation and the weights that a run saves use
+ * the average: for that it is swapped with the weights and statistics. Without an average (spec.average_decay 0) these
+ * functions do nothing. */
 
-/* Call after update number `step` of the run, from 0, is queued, or would be if the tower had samples; the average
- * is not shown. The average does not move in a step whose update was skipped, except the first. */
+/* Call after update number `step` of the run, from 0, is queued, or would be if the tower had samples, and while the
+ * average is not shown. The average does not move in a step whose update was skipped, except the first. */
 int tower_update_average(struct tower *tower, uint64_t step);
 /* Let the tower compute with the average, or with the trained weights again. Between two steps, while no reduction of
  * gradients is under way: the gradients serve as temporary storage. */
@@ -145,14 +146,14 @@ float *tower_average_statistics(struct tower *tower);
 
 /* The layout of weights, gradients and states. */
 const struct arena *tower_arena(const struct tower *tower);
-/* The layout of the arena that holds a parameter: that one, or the statistics'. */
+/* The layout of the arena that holds a parameter: tower_arena, or the arena of statistics. */
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter);
 float *tower_weights(struct tower *tower);
 /* The gradients of this tower's backward; NULL where the tower only evaluates. */
 float *tower_gradients(struct tower *tower);
-/* The gradients that updates apply: those, or with spec.defers the deferred ones, which are 0 at first. */
+/* The gradients that updates apply: tower_gradients, or with spec.defers the deferred ones, which are 0 at first. */
 float *tower_applied(struct tower *tower);
-/* As many bf16 gradients as are updated; NULL without spec.has_bf16_grads. */
+/* The bf16 copies of the gradients that are updated; NULL without spec.has_bf16_grads. */
 uint16_t *tower_bf16_grads(struct tower *tower);
 /* The running statistics of the tower's layers: device memory, changed by every forward pass in training. */
 float *tower_statistics(struct tower *tower);

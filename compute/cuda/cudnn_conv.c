@@ -38,7 +38,7 @@ static bool cache_path(char path[PATH_MAX], const char *folder, const char *key)
     return snprintf(path, PATH_MAX, "%s/conv-%016" PRIx64 ".plan", folder, hash) < PATH_MAX;
 }
 
-/* The lines before the plan. */
+/* Formats the lines of a cache file before the plan. */
 static char *cache_header(const char *key, const char *plan, size_t bytes, size_t *header_bytes_out)
 {
     const size_t header_bytes = strlen(key) + 1 + HASH_DIGITS + 1;
@@ -131,7 +131,7 @@ enum tensor_id { TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_P
 
 #define POINTERS TENSOR_BIAS    /* most pointers of a pack */
 
-/* By id, then the workspace. */
+/* The memory of a run: the tensors by id, and the workspace. */
 struct conv_pointers { const void *tensors[POINTERS]; void *workspace; };
 
 /* Shared by the plans of one shape. */
@@ -139,19 +139,19 @@ struct conv_engine {
     uint32_t user_count;        /* plans that use it; the last one closes it */
     char name[32];
     struct conv_shape shape;
-    struct conv_shape fused;    /* the part that cuDNN computes: without bias and ReLU when it refuses those, and of
-                                 * zero-padded images when it computes uneven padding wrongly */
+    struct conv_shape fused;    /* the part that cuDNN computes: without bias and ReLU where cuDNN cannot fuse them, and
+                                 * with evenly padded images where it computes uneven padding wrongly */
     struct cudnn_graph graph;
     struct engine_plan chosen;
     bool cached, measured;
     const char *cache;          /* lent: the cache folder, NULL: none */
-    char *key;                  /* there */
+    char *key;                  /* of the plan in the cache folder */
     bool was_replaced;          /* the first plan failed to run */
 };
 
 struct conv_plan {
     struct conv_engine *engine;
-    struct conv_pointers bound; /* by `pack` */
+    struct conv_pointers bound; /* the memory bound by `pack` */
     cudnnBackendDescriptor_t pack;      /* NULL before the first run */
 };
 
@@ -173,7 +173,7 @@ static const cudnnBackendDescriptorType_t operation_types[PRODUCT_PASS_COUNT] = 
     [WGRAD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
 };
 
-/* All that the graph depends on, as text. */
+/* Formats everything that the graph depends on. */
 static void shape_print(const struct conv_shape *shape, char *text, size_t text_size)
 {
     snprintf(text, text_size,
@@ -217,7 +217,7 @@ static size_t tensor_bytes(const struct conv_shape *shape, enum tensor_id id)
     return (bytes + 255) & ~(size_t)255;
 }
 
-/* Pads with zeros on the side that has more padding, as many as it has more. */
+/* Enlarges the image on the side with more padding, by the difference, so that the remaining padding is even. */
 static void make_even(uint32_t *size, uint32_t *before, uint32_t *after)
 {
     const uint32_t less = *before < *after ? *before : *after;
@@ -225,8 +225,8 @@ static void make_even(uint32_t *size, uint32_t *before, uint32_t *after)
     *before = *after = less;
 }
 
-/* cuDNN's weight gradient engines use the padding before the image also as that after it, without an error: seen
- * with cuDNN 9.14 on sm_90 in every precision (doc/gpu.md). So they only get shapes with even padding. */
+/* cuDNN's weight gradient engines use the padding before the image also after it, and report no error (seen with cuDNN
+ * 9.14 on sm_90 in every precision, doc/gpu.md). So they only get shapes with even padding. */
 static struct conv_shape with_even_padding(const struct conv_shape *shape)
 {
     struct conv_shape even = *shape;
@@ -299,7 +299,7 @@ static struct engine_rules rules_of(const struct conv_engine *engine, const stru
     };
 }
 
-/* All that a plan depends on, as text. */
+/* Formats everything that a plan depends on. */
 static int key_print(const struct conv_planner *planner, const struct engine_rules *rules,
                      const struct conv_shape *shape, char *key, size_t key_size)
 {
@@ -313,7 +313,7 @@ static int key_print(const struct conv_planner *planner, const struct engine_rul
     return 0;
 }
 
-/* 0, -ENOTSUP when there is none, or another negative errno. */
+/* Loads the plan from the cache. 0, -ENOTSUP when the cache has no usable plan, or another negative errno. */
 static int load_cached(struct conv_engine *engine, const struct engine_rules *rules, const char *folder,
                        const char *key)
 {
@@ -331,7 +331,7 @@ static int load_cached(struct conv_engine *engine, const struct engine_rules *ru
     return rc;
 }
 
-/* A plan that cuDNN cannot serialise is made again in every run. */
+/* Saves the plan in the cache, unless cuDNN cannot serialise it. Such a plan is made again in every run. */
 static int save(const struct conv_engine *engine, const char *folder, const char *key)
 {
     char *text;
@@ -421,16 +421,16 @@ static int choose_plan(struct conv_engine *engine, const struct conv_planner *pl
     return rc;
 }
 
-/* Towers are opened in parallel, but only one measures at a time: so nothing else runs on a shared device, and the
- * others find its choice in the cache. Other processes with that cache, such as ranks, take turns by a lock of its
- * folder, which ends with its process. One that holds it for very long is waited for once, not for every
- * convolution. */
+/* Towers are opened in parallel, but only one measures at a time, so that nothing else runs on a shared device and the
+ * other towers find the chosen plan in the cache. Processes that share the cache, such as ranks, take turns by locking
+ * its folder; the lock is released when its process ends. A process that holds the lock for too long is waited for only
+ * once, not for every convolution. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 static bool is_turn_overdue;            /* guarded by measuring */
 #define TURN_LOOK_NS 10000000
 #define TURN_LOOKS_MAX 3000u
 
-/* Until this process has the folder's lock, or another one has had it for too long. */
+/* Waits until this process has the folder's lock, or another process has held it for too long. */
 static void await_turn(int folder, const char *cache)
 {
     const struct timespec nap = { .tv_nsec = TURN_LOOK_NS };
@@ -444,7 +444,7 @@ static void await_turn(int folder, const char *cache)
     }
 }
 
-/* The folder, locked if possible, or -1: there is none. */
+/* Opens the cache folder and waits for its lock. -1: there is no folder. */
 static int begin_measuring(const char *cache)
 {
     pthread_mutex_lock(&measuring);
@@ -558,7 +558,7 @@ void conv_plan_close(struct conv_plan *plan)
     free(plan);
 }
 
-/* Which steps are kernels of ours. */
+/* Does a kernel of ours, not cuDNN, pad the image, add the bias, apply the ReLU? */
 static bool pads_separately(const struct conv_engine *engine)
 {
     return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;

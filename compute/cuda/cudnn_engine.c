@@ -20,7 +20,7 @@ struct search {
     uint32_t wanted, count;
     struct engine_plan *found;          /* sorted by rank */
     enum rank ranks[ENGINE_PLANS_MAX];
-    /* How many proposals failed for which reason. */
+    /* Numbers of proposals, and of those rejected for each reason. */
     uint32_t proposed, nondeterministic, inexact, too_large, unsupported;
     struct cudnn_refusal refusal;
 };
@@ -411,7 +411,8 @@ int engine_plan_load(struct engine_plan *plan_out, const struct engine_rules *ru
                                         * launches */
 #define TIMING_RUNS_MAX 20u
 #define TIMING_TIE 1.02f
-#define TIMING_HOPELESS 2.0f           /* slower than this many times the best after two runs */
+#define TIMING_HOPELESS 2.0f           /* a plan is not measured further if it takes this many times as long as the best
+                                        * one */
 
 struct timing {
     const struct engine_rules *rules;

@@ -28,10 +28,11 @@ struct engine_plan {
 };
 
 #define ENGINE_PLANS_MAX 8u
-#define ENGINE_PLANS_PER_ENGINE 2u  /* of one engine with different knobs, when several plans are wanted: more hardly
-                                     * differ */
+#define ENGINE_PLANS_PER_ENGINE 2u  /* plans of one engine, with different knobs, when several plans are wanted: further
+                                     * ones hardly differ */
 
-/* Text that identifies library and device, for plans that are only valid there: 0 or a negative errno. */
+/* Write a text that identifies the library and the device, because a plan is only valid for them. 0 or a negative
+ * errno. */
 int engine_place(const struct engine_rules *rules, char *text, size_t text_size);
 
 /* Finds the best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first, and sets *found_out. If one is

@@ -118,7 +118,8 @@ int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, s
                      "cudnnBackendFinalize", refusal);
 }
 
-/* Nothing is executed yet: an engine that is compiled for the device has been loaded by the driver, and could not. */
+/* Did the driver fail to load the compiled kernels of an engine? While a plan is finalised nothing is executed, so the
+ * status of a failed execution means this. */
 static bool is_load_failure(cudnnStatus_t status)
 {
     return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED;

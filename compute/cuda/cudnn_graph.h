@@ -16,8 +16,8 @@ int cudnn_check(cudnnStatus_t status, const char *name, const char *call);
 /* CUDNN_CALL("cuda0", cudnnCreate(&handle)): checked, and marked in the thread's heartbeat. */
 #define CUDNN_CALL(name, call) cudnn_check(HEARTBEAT_CALL(#call, call), (name), #call)
 
-/* For calls that may fail because there is an alternative: what cuDNN does not support, or calls a mistake, is
- * -ENOTSUP with the text in *refusal, not logged. */
+/* For calls that may fail because there is an alternative: if cuDNN does not support the configuration or rejects it as
+ * invalid, the result is -ENOTSUP with the message in *refusal, and nothing is logged. */
 struct cudnn_refusal { char text[256]; };
 int cudnn_try(cudnnStatus_t status, const char *name, const char *call, struct cudnn_refusal *refusal);
 
@@ -32,7 +32,7 @@ int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
 /* As cudnn_try. */
 int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
-/* The same for the plan of an engine: that the driver cannot load what the engine is compiled to is -ENOTSUP, too. */
+/* The same for the plan of an engine; also -ENOTSUP when the driver cannot load the engine's compiled kernels. */
 int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
 /* Binds device pointers to the unique ids 1, 2, 3, ... `count` for execution. */
@@ -40,7 +40,7 @@ int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t 
                   void *workspace);
 
 /* An operation graph and its parts. After the first failure the functions below do nothing, so a graph can be built
- * without checks and `status` looked at afterwards. */
+ * without checks and `status` is checked once at the end. */
 #define GRAPH_PARTS_MAX 16u
 
 struct cudnn_graph {

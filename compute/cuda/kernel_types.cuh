@@ -1,5 +1,5 @@
-/* Shared by the files of kernels: values of three types as fp32, eight at a time; launches of one thread per piece
- * of work; images and matrices as threads and blocks see them. */
+/* Shared by the files of kernels: values of three types as fp32, eight at a time; launches of one thread per work item;
+ * how images and matrices are divided among threads and blocks. */
 #ifndef PIPETRAIN_KERNEL_TYPES_CUH
 #define PIPETRAIN_KERNEL_TYPES_CUH
 
@@ -81,7 +81,8 @@ static __device__ inline size_t divided(size_t number, uint32_t by, uint32_t *re
     return number / by;
 }
 
-/* The first `rest` of COUNT values: fewer than COUNT, one by one, at the end of an array. */
+/* Reads, or writes, the first min(rest, COUNT) values: one by one if there are fewer than COUNT, at the end of an
+ * array. */
 template <uint32_t COUNT, typename T>
 static __device__ inline floats<COUNT> read_some(const T *from, size_t rest)
 {
@@ -164,7 +165,7 @@ static cudaError_t launch_threads(cudaStream_t stream, size_t threads, void (*ke
     return launch_blocks(stream, pieces(threads, THREADS), 1, kernel, arguments...);
 }
 
-/* A misaligned pointer found here costs one call; found by the device, it costs the run. */
+/* A misaligned pointer that is found here makes one call fail; found by the device, it would end the run. */
 static inline bool is_aligned(std::initializer_list<const void *> pointers)
 {
     for (const void *pointer : pointers)
@@ -196,7 +197,7 @@ static __device__ inline size_t offset_of(size_t sample, uint32_t row, uint32_t 
 
 #define CHUNKS_MAX 512u
 #define BLOCKS_WANTED 1024u     /* fill the largest device once */
-#define ROWS_LEAST 4u           /* fewest rows per thread: with fewer, more blocks cost more than they give */
+#define ROWS_LEAST 4u           /* fewest rows per thread: with fewer rows, the cost of more blocks exceeds the gain */
 
 /* A block sums `rows` rows of width * 8 columns: width threads along the columns, THREADS / width (a power of two)
  * along the rows. Depends on the shape alone, so that sums are the same on all devices. */
@@ -237,7 +238,7 @@ struct share {
     uint32_t group, groups;
     size_t first, last, step;
     __device__ size_t offset(size_t row) const { return (row * groups + group) * GROUP; }
-    /* In a matrix whose rows are `stride` numbers apart. */
+    /* The offset of the thread's columns of a row in a matrix whose rows are `stride` numbers apart. */
     __device__ size_t offset(size_t row, uint32_t stride) const { return row * stride + group * GROUP; }
     /* Where the block stores the `number`-th of its two sums. */
     __device__ size_t partial(uint32_t number) const

@@ -58,8 +58,8 @@ struct loss_scale {
 /* The three products of a convolution or a dense layer: forward, and the gradients of its input and its weight. */
 enum product_pass { FPROP, DGRAD, WGRAD, PRODUCT_PASS_COUNT };
 
-/* Values that change every step and are read by kernels that may be part of a recorded graph; written by
- * kernel_input, which never is. */
+/* Values that change every step and are read by kernels that may be part of a recorded graph; written by kernel_input,
+ * which is never part of one. */
 struct step_values {
     uint64_t first_position;
     uint32_t epoch;
@@ -95,7 +95,7 @@ struct surround_shape {
 /* The inputs of a concat: a host struct of device pointers. Strides are numbers from pixel to pixel, multiples of 8. */
 struct concat {
     size_t pixels; /* of all samples */
-    uint32_t kept; /* channels at the front of the result that are there already */
+    uint32_t kept; /* the first channels of the result, which are already in place */
     uint32_t stride; /* of the result */
     uint32_t count;
     struct {
@@ -114,7 +114,7 @@ struct loss_shape {
     uint32_t count, classes, stored; /* rows; logits per row, without and with padding */
     float weight;               /* factor of loss and gradient */
     bool is_auxiliary;          /* does not count samples and correct answers */
-    bool adds;                  /* adds to the loss and the counts of another one */
+    bool adds;                  /* adds to the loss and the counts of another loss */
     float smoothing;            /* label smoothing */
 };
 
@@ -168,7 +168,7 @@ cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count,
 /* in_gradient[i] = [in_gradient[i] +] (out[i] > 0 ? out_gradient[i] : 0); both may be the same. */
 cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size_t count, const void *out,
                                  const void *out_gradient, void *in_gradient, bool adds);
-/* sum[i] = a[i] + b[i], then max(., 0) with relu; sum may be one of them. */
+/* sum[i] = a[i] + b[i], then max(., 0) with relu; sum may be a or b. */
 cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, const void *a, const void *b,
                        bool relu, void *sum);
 
@@ -207,30 +207,30 @@ struct normalisation {
                                 * normalisation has computed */
 };
 
-/* Floats of scratch for the sums; and for the statistics of this many unknown columns. */
+/* Floats of scratch for kernel_norm_sums; and for kernel_norm_statistics of `columns` columns that are not known. */
 size_t kernel_norm_partials(size_t rows, uint32_t columns);
 /* Writes mean and biased variance of `in`, where not known, to the statistics (gamma and beta are not read), and
- * updates the running ones: running = decay * running + (1 - decay) * batch, with the unbiased variance (of one row:
- * 0). */
+ * updates the running statistics: running = decay * running + (1 - decay) * batch, with the unbiased variance (of one
+ * row: 0). */
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                    float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance);
-/* Computes the statistics from the running ones. */
+/* Computes the statistics from the running statistics. */
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
                                 const float *running_mean, const float *running_variance);
-/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in when its rows are as
- * close. mask (NULL: not wanted): one bit per number of out, set when it is above 0; the first of eight is the
- * lowest bit of a byte. */
+/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in if both have the same
+ * distance between rows. mask (NULL: not wanted): one bit per number of out, set when it is above 0; the first of eight
+ * is the lowest bit of a byte. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
-/* The gradients of gamma (NULL: not wanted) and beta from that of the result. With relu the gradient is masked where
- * the result is not above 0: by `mask` (with a shortcut), which changes `gradient`; or (NULL) by the recomputed
+/* The gradients of gamma (NULL: not wanted) and beta from the gradient of the result. With relu the gradient is masked
+ * where the result is not above 0: by `mask` (with a shortcut), which changes `gradient`; or (NULL) by the recomputed
  * result, which does not. means: 2 * columns floats for kernel_norm_gradient. */
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient);
-/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient` when its rows are as close. relu: masks by
- * the recomputed result, without a shortcut. */
+/* in_gradient = [in_gradient +] the gradient of `in`; in_gradient may be `gradient` if both have the same distance
+ * between rows. relu: masks by the recomputed result, without a shortcut. */
 cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                  const void *in, bool relu, const void *gradient, const float *means,
                                  void *in_gradient, bool adds);
@@ -238,14 +238,14 @@ cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, cons
 /* A convolution and the batch normalisation after it, with running statistics. A host struct of device pointers. */
 struct folding {
     uint32_t filters;          /* a multiple of 8 */
-    size_t numbers;            /* of a filter, a multiple of 8 */
+    size_t numbers;            /* numbers of a filter, a multiple of 8 */
     float epsilon;
     const float *weights, *bias; /* bias NULL: 0 */
     const float *gamma, *beta;  /* gamma NULL: 1 */
     const float *mean, *variance;
 };
 
-/* Weights and bias (of `type`) of the convolution that computes both. */
+/* Computes the weights and bias (of `type`) of a convolution that includes the batch normalisation. */
 cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const struct folding *folding, void *weights,
                              void *bias);
 
@@ -284,8 +284,8 @@ cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count
 
 /* Sets scale->overflowed to LOSS_SCALE_BROKEN when a gradient is not finite (compute/floats.h). */
 cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale);
-/* After an update: adjusts the loss scale, or, with a fixed factor, only counts the step; overflowed then says
- * whether it was skipped. */
+/* After an update: adjusts the loss scale or, with a fixed factor, only counts skipped steps; overflowed then shows
+ * whether this step was skipped. */
 cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, bool is_fixed);
 /* Between checks and update: floats = kept when a gradient was not finite. */
 cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const struct loss_scale *scale,

@@ -1,4 +1,4 @@
-/* Kernels that move channels or images, or look at neighbouring channels: pad_channels, zero padding of images,
+/* Kernels that rearrange channels or images, or combine neighbouring channels: pad_channels, zero padding of images,
  * concat, local response normalisation. Queued by the CUDA backend from the tower's thread. A thread owns eight
  * channels of a pixel; every sum has a fixed order. */
 #include "compute/cuda/kernel_types.cuh"
@@ -89,8 +89,8 @@ static __global__ void surround(size_t threads, surround_shape shape, const void
     if (i >= threads)
         return;
     const site at = site_of(i, shape.out_h, shape.out_w, shape.stored);
-    const uint32_t row = at.row - shape.top, column = at.column - shape.left;   /* before the image: wraps around and
-                                                                                 * is too large */
+    const uint32_t row = at.row - shape.top, column = at.column - shape.left;   /* before the image the number wraps
+                                                                                 * around and is too large */
     floats<GROUP> values = {};
     if (row < shape.in_h && column < shape.in_w)
         values = read<GROUP>((const T *)in +
@@ -113,8 +113,8 @@ cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const str
 
 /* ---- concat ---- */
 
-/* Where a part does not begin at a multiple of eight, a thread copies channels of two parts, or of a part and of
- * what is kept. */
+/* Where a part does not begin at a multiple of eight, a thread copies channels of two parts, or of a part and of the
+ * kept channels. */
 template <typename T>
 static __global__ void concat_channels(size_t threads, struct concat concat, uint32_t groups, void *__restrict__ out)
 {

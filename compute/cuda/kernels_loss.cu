@@ -28,8 +28,8 @@ static __device__ inline float warp_sum(float mine)
     return mine;
 }
 
-/* The first largest logit. Every lane starts with logit 0, so a NaN there stays and one elsewhere loses, as in a
- * plain loop. */
+/* The first largest logit. Every lane starts with logit 0, so a NaN in logit 0 stays and a NaN in another logit never
+ * becomes the largest, as in a plain loop. */
 template <typename T>
 static __device__ inline largest find_largest(const T *logits, uint32_t classes, uint32_t lane)
 {
@@ -115,7 +115,7 @@ static __device__ inline loss_sums plus(const loss_sums &a, const loss_sums &b)
     return loss_sums{ a.loss + b.loss, a.correct + b.correct, a.counted + b.counted };
 }
 
-/* What a loss adds to the result. */
+/* The sums that a loss adds to the result. */
 static __device__ inline loss_sums contribution(const loss_shape &shape, const loss_sums &sums)
 {
     return loss_sums{ shape.weight * sums.loss, shape.is_auxiliary ? 0 : sums.correct,

@@ -10,7 +10,7 @@
 /* The mean of `count` numbers, and the sum of squared distances from it. */
 struct moments { float count, mean, squares; };
 
-/* Merges two (Chan, Golub, LeVeque 1979), without a difference of large sums. */
+/* Merges the moments of two sets of numbers (Chan, Golub, LeVeque 1979), without subtracting large sums. */
 static __device__ inline moments merged(const moments &a, const moments &b)
 {
     const float count = a.count + b.count, share = b.count > 0 ? b.count / count : 0.0f;
@@ -28,7 +28,7 @@ static __device__ inline moments moments_at(const block_moments<COLUMNS> &all, u
     return moments{ all.counts[thread], all.means[column][thread], all.squares[column][thread] };
 }
 
-/* Like sum_lanes. */
+/* Merges the moments of threads as sum_lanes adds their sums. */
 template <uint32_t COLUMNS>
 static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t width)
 {
@@ -45,7 +45,7 @@ static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t 
     }
 }
 
-/* Welford's algorithm: every value moves the mean a little. */
+/* The moments of a chunk by Welford's algorithm, which updates the mean with every value. */
 template <typename T>
 static __global__ void chunk_moments(tiling tiling, size_t rows, uint32_t stride, const void *__restrict__ in,
                                      float *__restrict__ partials)

@@ -54,7 +54,8 @@ static __global__ void max_pool(size_t threads, pool_shape shape, const void *__
         *reinterpret_cast<places *>(winners + i * GROUP) = winner;
 }
 
-/* Gathers instead of scattering: every input checks which of the windows over it it has won. */
+/* Gathers instead of scattering: the thread of an input checks which windows that contain it have it as their
+ * winner. */
 template <typename T>
 static __global__ void max_pool_backward(size_t threads, pool_shape shape, const void *__restrict__ out_gradient,
                                          const uint8_t *__restrict__ winners, void *__restrict__ in_gradient,

@@ -84,8 +84,8 @@ struct number { float w, a, d; };
 #define UPDATES_AT_ONCE 112u    /* ranges of a launch: the table is a kernel parameter, limited to 4 KiB */
 
 struct updated_range {
-    uint32_t block;             /* first block */
-    uint32_t quad;              /* its offset from the first range, in quads */
+    uint32_t block;             /* first block of the range */
+    uint32_t quad;              /* offset of the range from the first range, in quads */
     uint32_t count, decays;
     const double *weight_squares, *gradient_squares;
 };

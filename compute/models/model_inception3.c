@@ -6,7 +6,8 @@
 /* Whether the output of a unit is read only by other units, or concatenated to the module's output. */
 enum place { INSIDE, OUT };
 
-enum { POOL = 0, GIVEN = UINT16_MAX };      /* filters: a pool; the number in the module's row */
+enum { POOL = 0, GIVEN = UINT16_MAX };      /* values of unit.filters: the unit is a pool; the number is that of the
+                                             * module's row */
 
 /* A convolution of a module, or its pool. Stride 1 keeps the size of the image (SAME), stride 2 halves it (VALID). */
 struct unit {
@@ -85,7 +86,7 @@ static const struct module {
     const struct unit *units;
     uint32_t (*pool)(struct builder *builder, const char *name, uint32_t from, struct window window);
     uint32_t given;             /* filters of units whose number is GIVEN */
-    bool has_head;              /* the auxiliary head reads it */
+    bool has_head;              /* the auxiliary head reads the module's output */
 } modules[] = {
     { "Mixed_5b", module_a, build_average_pool, 32, false },
     { "Mixed_5c", module_a, build_average_pool, 64, false },

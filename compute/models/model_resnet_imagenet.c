@@ -7,10 +7,11 @@
 
 enum { STAGES = 4, STEM_FILTERS = 64, BOTTLENECK = 4 };
 
-/* A block of a residual network: what it reads, the filters of its convolutions and of its sum, and its stride. */
+/* A block of a residual network: the layer that it reads, the filters of its convolutions and of its sum, and its
+ * stride. */
 struct block { uint32_t from, filters, sum, stride; };
 
-/* The blocks of the stages. */
+/* The number of blocks of each stage. */
 static const uint32_t *depth_of(uint32_t layers)
 {
     static const struct { uint32_t layers, blocks[STAGES]; } depths[] = {
@@ -74,7 +75,8 @@ static uint32_t norm_relu(struct builder *builder, const char *norm, const char 
     return build_relu(builder, relu, build_norm_with(builder, norm, from, how));
 }
 
-/* The input of the block is normalised for the branch and for a shortcut that is a convolution, not for the sum. */
+/* The branch reads the normalised input of the block, and so does a convolution in the shortcut; a shortcut without one
+ * carries the input itself. */
 static uint32_t block_v2(struct builder *builder, const struct block *block)
 {
     const uint32_t ahead = norm_relu(builder, "bn1", "relu1", block->from, norm_without_gamma);

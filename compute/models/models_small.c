@@ -85,8 +85,8 @@ void model_build_trivial(struct net *net, const struct model_options *options, u
     build_classifier(&builder, "fc3", at);
 }
 
-/* What tf_cnn_benchmarks calls alexnet for CIFAR-10: the network of TensorFlow's CIFAR-10 tutorial, after
- * cuda-convnet, which is not related to the AlexNet for ImageNet. */
+/* The network that tf_cnn_benchmarks calls alexnet for CIFAR-10 is that of TensorFlow's CIFAR-10 tutorial, after
+ * cuda-convnet; it is not related to the AlexNet for ImageNet. */
 static const struct local_response_norm response = { .size = 9, .alpha = 0.001f, .beta = 0.75f, .k = 1 };
 
 static uint32_t alexnet_conv(struct builder *builder, const char *name, uint32_t from, float bias)

@@ -27,9 +27,9 @@ int net_file_read(struct net **net_out, const char *text, size_t bytes, const st
                   const struct net_file_sink *sink);
 /* Does a text have the line that sets the transform of pixels? */
 bool net_file_has_transform(const char *text, size_t bytes);
-/* Write a finished net as a text that reads back as the same net. Layers that repeat except for a number that counts
- * become a repeat. 0; -EINVAL when the net or a layer has a name that a text cannot contain; -EIO when writing to
- * `out` fails; or -ENOMEM. */
+/* Write a finished net as a text that reads back as the same net. Layers that repeat, except for a number that counts
+ * up, are written as a repeat. 0; -EINVAL when the net or a layer has a name that a text cannot contain; -EIO when
+ * writing to `out` fails; or -ENOMEM. */
 int net_file_write(const struct net *net, FILE *out);
 
 #endif

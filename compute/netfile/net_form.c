@@ -77,7 +77,7 @@ bool net_fan_rule_use(const struct net_fan_rule *rule, const struct parameter *p
 /* ---- words and their values ---- */
 
 /* The arguments of a reader: the first value, the rest of the line, and the field for the result. Readers take the
- * values that they need from the line and return what is wrong with them, or NULL. */
+ * values that they need from the line and return the problem with them, or NULL. */
 struct value {
     const char *text;
     struct net_words *words;
@@ -162,7 +162,7 @@ static const char *read_padding(struct value *value)
     return NULL;
 }
 
-/* The names between the commas, which are replaced by ends of strings. */
+/* Read the names between the commas, which are replaced by terminating zeros. */
 static const char *read_from(struct value *value)
 {
     char *at = value->words->text + (value->text - value->words->text);
@@ -298,7 +298,7 @@ static bool read_values(enum net_word word, struct net_words *words, struct net_
     return problem == NULL || word != WORD_INIT;
 }
 
-/* ---- what a line appends ---- */
+/* ---- appending the layer of a line ---- */
 
 static bool has(const struct net_layer_text *text, enum net_word word)
 {

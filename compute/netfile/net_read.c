@@ -11,7 +11,7 @@
 
 struct problem {
     uint32_t line;
-    size_t number;              /* of problems reported before it */
+    size_t number;              /* the number of problems reported before this one */
     char *problem;
 };
 
@@ -128,7 +128,7 @@ struct header {
 
 #define DIVISOR_DEFAULT 255.0f
 
-/* A line of the header. `read` reads its values and returns what is wrong with them, or NULL. */
+/* A line of the header. `read` reads its values and returns the problem with them, or NULL. */
 struct header_row {
     const char *word, *values;
     bool is_needed;
@@ -247,7 +247,7 @@ static void read_row(struct header_reader *reader, const struct net_line *line, 
         reader->lines[row] = number;
 }
 
-/* Without these lines no net can be opened, and the lines of layers are checked only for how they are written. */
+/* Without these lines no net can be opened, and only the syntax of the lines of layers is checked. */
 static void report_missing(const struct header_reader *reader)
 {
     for (size_t row = 0; row < HEADER_ROWS; row++)
@@ -340,7 +340,7 @@ struct reader {
     const struct net_lines *lines;
     const struct model_options *options;
     struct net_problems problems;
-    struct net_file_sink sink;  /* of the collected problems; problems.sink filters what goes there */
+    struct net_file_sink sink;  /* receives the collected problems, filtered by problems.sink */
     struct net *net;            /* NULL: the header is wrong, and each line is checked by itself */
     struct layer_names names;
     struct iteration iterations[NET_FILE_DEPTH_MAX];
@@ -557,7 +557,7 @@ static int64_t read_form(struct reader *reader, const struct net_form *form, con
         return append_layer(reader, form, *name_out, from, &text);
     if (!is_right)
         return are_there && text.from_count <= 1 ? (int64_t)from[0] : LAYER_BROKEN;
-    /* Without its input, its values are checked on the image. */
+    /* If an input does not exist, the values of the line are checked with the image as input. */
     const int64_t layer = append_keeping(reader, form, *name_out, are_there ? from[0] : NET_INPUT, &text);
     return are_there ? layer : LAYER_BROKEN;
 }
@@ -729,7 +729,8 @@ static void read_range(struct reader *reader, uint32_t first, uint32_t end)
     }
 }
 
-/* Called only when all lines are right: else a wrong line could have read the layer. */
+/* Report layers that no layer reads. Called only if all lines are valid, because an invalid line may be meant to read
+ * the layer. */
 static void check_readers(struct reader *reader)
 {
     for (uint32_t i = 1; i + 1 < reader->names.count; i++) {

@@ -70,7 +70,7 @@ static const struct { const char *word; enum line_kind kind; } line_words[] = {
     { "repeat", LINE_REPEAT }, { "end", LINE_END },
 };
 
-/* By its first word. */
+/* Find the kind of a line by its first word. */
 static enum line_kind find_kind(const struct net_line *line)
 {
     uint32_t length = 0;

@@ -9,7 +9,7 @@
 
 #include "compute/netfile/net_file.h"
 
-/* The number of problems that were reported to the sink. */
+/* Reports problems to the sink and counts them. */
 struct net_problems {
     const struct net_file_sink *sink;
     uint32_t count;
@@ -104,7 +104,7 @@ struct net_layer_text {
 #define NET_FORM_COUNT (LAYER_KIND_COUNT + 1)
 
 struct net_form {
-    uint32_t takes, needs;      /* bits of words */
+    uint32_t takes, needs;      /* bits of the words that the line may contain and must contain */
     uint32_t least_inputs, most_inputs;
     int64_t (*append)(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text);
     bool keeps_shape;           /* the output has the shape of the input */

@@ -1,5 +1,5 @@
-/* Writing a network as a text: a line per layer; layers that repeat except for a number that counts become a repeat.
- * Values that are the default are omitted where that is short. */
+/* Writing a network as a text: a line per layer; layers that repeat, except for a number that counts up, are written as
+ * a repeat. Values that are the default are omitted where that is short. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void write_conv2d(const struct net *net, const struct layer *layer, FILE 
     write_bias(layer, out);
 }
 
-/* A layer with as many units as there are classes follows another number of classes. */
+/* A layer with one unit per class is written with the word `classes`, so that it follows another number of classes. */
 static void write_dense(const struct net *net, const struct layer *layer, FILE *out)
 {
     if (layer->out.channels == net->classes)
@@ -147,7 +147,7 @@ static void (*const writers[LAYER_KIND_COUNT])(const struct net *, const struct 
     [LAYER_AUXILIARY_LOSS] = write_auxiliary_loss,
 };
 
-/* ---- what layers of every kind have ---- */
+/* ---- values of layers of every kind ---- */
 
 static bool is_same(struct initializer a, struct initializer b)
 {
@@ -201,7 +201,7 @@ static void write_layer(const struct net *net, uint32_t index, FILE *out)
 
 /* ---- finding repeats ---- */
 
-/* In a repeat, lines name what they read as seen from there: the line before, the layer before the iteration, or a
+/* In a repeat, a line names its inputs relative to its iteration: the line before, the layer before the iteration, or a
  * layer by its name. Two iterations make a pattern, in which numbers that are one more in the second become the
  * counter; the following iterations must equal the pattern with their numbers filled in. */
 
@@ -258,7 +258,7 @@ static const char *name_in_turn(const struct net *net, uint32_t input, uint32_t 
     return input == layer_before(turn) ? "start" : name_of(net, input);
 }
 
-/* `turn` is NULL outside of repeats. */
+/* Write the line of a layer. *turn is the first layer of its iteration; turn NULL: the layer is not in a repeat. */
 static void write_line(const struct script *script, uint32_t layer, const uint32_t *turn, struct row *row_out)
 {
     const struct layer *const what = &script->net->layers[layer];
@@ -381,7 +381,7 @@ static bool goes_on(const struct script *script, const struct fold *fold)
     return true;
 }
 
-/* Compare lines written per layer. */
+/* Does fold a write fewer lines per layer than fold b? */
 static bool is_shorter(const struct fold *a, const struct fold *b)
 {
     const uint64_t a_written = a->lines + REPEAT_LINES, b_written = b->turns == 1 ? b->lines : b->lines + REPEAT_LINES;

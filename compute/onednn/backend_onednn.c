@@ -301,7 +301,7 @@ static int onednn_from_bf16(struct backend *backend, const uint16_t *halves, flo
 
 /* ---- making a plan ---- */
 
-/* 0 when sizes could overflow: a plan holds a few copies of the largest value, in bytes. */
+/* The bytes of a value; 0 if sizes could overflow, because a plan has a few buffers as large as its largest value. */
 static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
     const size_t count = tensor_count(&plan->tensors[value]), bytes = value_size(plan_type(plan));

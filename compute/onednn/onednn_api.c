@@ -16,7 +16,8 @@
 /* ---- memory of the JIT compiler ---- */
 
 static atomic_uint planning_towers;
-static pthread_rwlock_t jit_lock = PTHREAD_RWLOCK_INITIALIZER;    /* read: a call compiles; write: memory is checked */
+static pthread_rwlock_t jit_lock = PTHREAD_RWLOCK_INITIALIZER;    /* read lock: a call compiles; write lock: memory is
+                                                                   * checked */
 static _Thread_local bool is_out_of_memory;
 
 void nn_jit_add_tower(void)
@@ -40,7 +41,8 @@ int nn_jit_check_memory(void)
     return rc;
 }
 
-/* Between the check and the lock, other towers take at most their share of what was checked. */
+/* Other towers may compile between the check and the lock, but take at most their share of the memory that was
+ * checked. */
 int nn_jit_begin(void)
 {
     const int rc = nn_jit_check_memory();
@@ -327,7 +329,7 @@ static dnnl_alg_kind_t algorithm_of(const struct nn_op *op)
     return op->winograd != 0 ? dnnl_convolution_winograd : dnnl_convolution_direct;
 }
 
-/* With forward_inference, Winograd's algorithm wants its weights in a layout that nothing else reads. */
+/* With forward_inference, Winograd's algorithm requires its weights in a layout that no other primitive reads. */
 static dnnl_prop_kind_t forward_kind(const struct nn_op *op)
 {
     return op->training || op->winograd != 0 ? dnnl_forward_training : dnnl_forward_inference;

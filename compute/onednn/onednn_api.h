@@ -1,6 +1,6 @@
 /* The part of oneDNN that this program uses, the same for the 2.6 and the 3.x C API. 2.x has memory descriptors as
- * values and operation descriptors; 3.x has handles and one creation function per primitive. Only onednn_api.c knows
- * which one it is. */
+ * values and operation descriptors; 3.x has handles and one creation function per primitive. Only onednn_api.c depends
+ * on the version. */
 #ifndef PIPETRAIN_ONEDNN_API_H
 #define PIPETRAIN_ONEDNN_API_H
 
@@ -28,8 +28,8 @@ void nn_jit_remove_tower(void);
 /* Is there enough free address space? 0, or -ENOMEM, which nn_jit_result then returns. Waits while another tower is
  * between nn_jit_begin and nn_jit_end. */
 int nn_jit_check_memory(void);
-/* Around each call that may compile: nn_jit_check_memory, and until nn_jit_end no other tower checks, because a
- * check briefly maps what it looks for. A shared lock; not held when the result is not 0. */
+/* Around each call that may compile: nn_jit_check_memory, and until nn_jit_end no other tower checks, because a check
+ * briefly maps the memory that must be free. The lock is shared, and is not held when the result is not 0. */
 int nn_jit_begin(void);
 void nn_jit_end(void);
 /* A call failed for lack of memory. */
@@ -53,7 +53,8 @@ typedef dnnl_memory_desc_t *nn_md;
  * for -ENOMEM, which the caller reports. */
 #define NN_CHECK(call) nn_check((call), #call)
 int nn_check(dnnl_status_t status, const char *call);
-/* The same for a call that may find no implementation: true when it succeeded; notes nn_jit_out_of_memory. */
+/* The same for a call that may find no implementation: true when it succeeded; calls nn_jit_out_of_memory when it
+ * failed for lack of memory. */
 bool nn_is_made(dnnl_status_t status);
 
 /* NULL when there is no memory (noted, see nn_jit_result) or oneDNN cannot describe it. */
@@ -122,8 +123,8 @@ struct nn_op {
  * backward primitive. */
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out);
-/* The arithmetic is that of spec.precision, whatever variables of the environment ask for. Before the first
- * primitive. */
+/* Make oneDNN compute in spec.precision, whatever environment variables request. To be called before the first
+ * primitive is created. */
 void nn_ignore_environment(void);
 /* The newest instruction set that oneDNN uses on this CPU, limited by ONEDNN_MAX_CPU_ISA. */
 enum instructions nn_instructions(void);

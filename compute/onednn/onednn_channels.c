@@ -1,5 +1,5 @@
-/* Layers that move channels or look at neighbouring ones, by loops of ours: concat, pad_channels and local response
- * normalisation. */
+/* Layers that rearrange channels or combine neighbouring ones, by loops of ours: concat, pad_channels and local
+ * response normalisation. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <math.h>
@@ -49,7 +49,7 @@ static struct channel_run run_from(const struct concat_work *work, size_t channe
                                  smaller(length, work->in->shape.channels - channel) };
 }
 
-/* `pixels` pixels, of each of which `length` contiguous numbers are copied. */
+/* A copy of `length` contiguous numbers of each of `pixels` pixels. */
 struct pixel_run { const void *from; void *to; size_t from_stride, to_stride, length, pixels; };
 
 ALWAYS_INLINE void copy_pixels(enum value_type type, struct pixel_run run, bool adds)
@@ -91,7 +91,7 @@ static struct pixel_run pixels_of(const struct concat_work *work, struct channel
     return run;
 }
 
-/* Pixels [first, end) of all samples. */
+/* Copies pixels [first, end), counted over all samples. */
 static void copy_input(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct concat_work *const work = arg;
@@ -139,7 +139,7 @@ static void concat_run(const struct plan *plan, uint32_t layer, uint32_t k, stru
     plan_run(plan, plan->base.count * tensor_pixels(work.out), 1, copy_input, &work);
 }
 
-/* The first input that is copied: the result may grow out of input 0 in place. */
+/* The first input to copy: 1 if the result shares the buffer of input 0, else 0. */
 static uint32_t first_copied(const struct plan *plan, uint32_t layer)
 {
     return value_memory_grows(&plan->base.values, layer) ? 1 : 0;
@@ -409,8 +409,9 @@ static void forward_samples(void *arg, uint32_t member, size_t first, size_t end
     }
 }
 
-/* g * d^-beta - 2 * alpha / size * beta * x * the sum of g * x * d^(-beta - 1) over the neighbouring channels: a
- * channel is in the windows of the same channels that are in its own. */
+/* gradients = g * d^-beta - 2 * alpha / size * beta * x * the sum of g * x * d^(-beta - 1) over the neighbouring
+ * channels. The sum has the same window as forward, because a channel is in the windows of exactly the channels that
+ * are in its own window. */
 VECTOR_LOOPS
 static void pixel_backward(const struct response_work *work, uint32_t member)
 {

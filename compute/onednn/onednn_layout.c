@@ -102,7 +102,7 @@ void weighted_mds_close(struct weighted_mds *mds)
     *mds = (struct weighted_mds){ 0 };
 }
 
-/* With one output column the stride is never taken: a smaller stride is the same convolution. */
+/* With one output column the stride has no effect: a smaller stride is the same convolution. */
 static void narrow_stride(struct nn_op *op, const struct layer *layer)
 {
     const int64_t columns = layer->in.width, missing = (int64_t)layer->kernel_w - columns - layer->pad_left;
@@ -247,7 +247,8 @@ struct choice {
 
 #define CHOICE_CLASS 100u       /* weight of the worst class in a score */
 
-/* The descriptor of a layer's bias; NULL when it has none, or without memory, which bias_is_made tells apart. */
+/* The descriptor of a layer's bias; NULL when the layer has no bias or memory ran out, which bias_is_made
+ * distinguishes. */
 static nn_md bias_any(const struct layer *layer)
 {
     const dnnl_dim_t outputs = layer->out.channels;
@@ -269,7 +270,8 @@ static void choice_mds_close(struct choice_mds *of)
     nn_md_release(of->bias);
 }
 
-/* With the weights stored as `weights`, or in any layout (NULL). 0 or -ENOMEM. */
+/* Opens the descriptors for `count` samples, with the weights stored as `weights`, or in any layout (NULL). 0 or
+ * -ENOMEM. */
 static int choice_mds_open(const struct choice *choice, uint32_t count, nn_md weights, struct choice_mds *of)
 {
     dnnl_dim_t dims[NN_RANK_MAX];

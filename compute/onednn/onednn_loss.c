@@ -177,7 +177,7 @@ static int loss_forward(struct plan *plan, uint32_t layer)
     return 0;
 }
 
-/* The input of the last loss; in evaluation no other value reuses its buffer. */
+/* Copies the input of the last loss, whose buffer no other value reuses in evaluation. */
 int onednn_logits(struct plan *plan, float *logits_out)
 {
     const uint32_t value = plan_input(&plan->base, plan->base.net->layer_count - 1, 0);

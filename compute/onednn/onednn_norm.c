@@ -1,15 +1,16 @@
 /* Batch normalisation with what is fused into it: an addition and a ReLU.
  *
  * Forward takes two passes over memory: sums per channel, then everything else. Mean and squared distances of a plane
- * (one channel block of one sample) are taken while it is in the cache and merged over samples by the rule of Chan,
+ * (one channel block of one sample) are computed while it is in the cache and merged over samples by the rule of Chan,
  * Golub and LeVeque (1983) in double: as exact as two passes, as fast as one. The sums of threads are merged in the
  * order of the threads, so the same number of threads gives the same bits. Statistics that an earlier normalisation of
- * the same values has computed are not computed again: in a densely connected block only the new channels are.
+ * the same values has computed are reused: in a densely connected block only those of the new channels are computed.
  *
  * Backward takes two passes as well: sums per channel, then the gradient of the values. Several normalisations of the
- * same values share mean and deviation, and each adds scale * gradient, known at once, and slope * (value - mean) +
- * offset, known after its sums. So each takes one pass, which sums and adds the former; the latter is summed per
- * channel and deferred: the normalisation that computed the statistics, which goes backward last, adds it. */
+ * same values share mean and deviation, and the gradient of each has two terms: scale * gradient, which is known at
+ * once, and slope * (value - mean) + offset, which is known after the sums. So the backward of each takes one pass,
+ * which computes the sums and adds the first term. The second terms are deferred, summed per channel: the normalisation
+ * that computed the statistics, whose backward is the last, adds them. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
@@ -31,14 +32,14 @@ struct norm {
     uint32_t scratch;           /* buffer: [thread], two floats per channel of a block */
     uint32_t lines;             /* buffer: COEFFICIENTS floats per channel, of the last forward */
     uint32_t moments;           /* buffer: struct channel_sums per channel, when another normalisation reuses them */
-    uint32_t mask;            /* buffer: norm_mask_words per plane: which results are above 0; BUFFER_NONE: the
-                               * results are */
+    uint32_t mask;            /* buffer: norm_mask_words per plane: which results are above 0; BUFFER_NONE: the results
+                               * themselves serve as the mask */
     struct norm *before;        /* training: an earlier one of the same value, or of its first channels; NULL: none */
     size_t known;               /* channels whose statistics `before` has computed */
     uint32_t sub_batch;             /* samples that are computed at a time, see value_sub_batch; 0: all */
     uint32_t deferred;              /* buffer: struct deferred_gradient per channel of the widest value, shared by
                                      * all normalisations of it; BUFFER_NONE: nothing is deferred */
-    bool starts_sum;            /* the first of those to go backward: it sets the sums */
+    bool starts_sum;            /* the first of them in backward: it overwrites the deferred sums */
 };
 
 /* The deferred part of the gradient of a channel's values, summed over their normalisations: slope * (value - mean)
@@ -107,7 +108,7 @@ static struct norm_plane plane_of_tensor(const struct plan *plan, const struct t
                                 .stride = tensor_step(in) };
 }
 
-/* Does backward need to know which results are above 0, because the values alone do not tell? */
+/* Does backward need a mask of the results above 0, because they depend on more than the values? */
 static bool needs_mask(const struct plan *plan, uint32_t layer)
 {
     return plan->base.training && plan_has_sum(plan, layer) && plan_has_relu(plan, layer);
@@ -178,7 +179,7 @@ static bool can_defer(const struct plan *plan, uint32_t layer)
     return !norm->adds_skip && plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE;
 }
 
-/* For all channels of the widest value. */
+/* Opens the buffer of deferred gradients, for all channels of the widest value. */
 static int open_deferred_buffer(struct plan *plan, uint32_t layer, uint32_t *buffer_out)
 {
     const struct norm *const norm = plan->base.states[layer];
@@ -187,7 +188,7 @@ static int open_deferred_buffer(struct plan *plan, uint32_t layer, uint32_t *buf
     return plan_buffer(plan, channels * sizeof(struct deferred_gradient), buffer_out);
 }
 
-/* Two normalisations of the same values share what they defer. */
+/* Normalisations of the same values share one buffer of deferred gradients. */
 static int open_deferred(struct plan *plan, uint32_t layer, uint32_t head_before)
 {
     struct norm *const norm = plan->base.states[layer], *const before = plan->base.states[head_before];
@@ -234,7 +235,8 @@ static void extend_lifetimes(struct plan *plan, uint32_t layer, const struct nor
         plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, reader, PASS_INPUTS, PASS_INPUTS);
 }
 
-/* With sub-batches, scale * gradient is added while the reader of the result goes backward: so the rest is deferred. */
+/* With sub-batches, scale * gradient is added during backward of the reader of the result, so the other term is
+ * deferred. */
 static int open_sub_batches(struct plan *plan, uint32_t layer, struct norm *norm)
 {
     norm->sub_batch = value_sub_batch(plan, plan_output(&plan->base, layer));
@@ -309,7 +311,8 @@ static void measure_plane(struct norm_plane plane, const void *values, float *sc
         merge_plane(&sums[c], (double)planes_before, (double)plane.pixels, mean[c], squares[c]);
 }
 
-/* Measures the channels that are not known. Some are known only where all channels share one block. */
+/* Measures the channels whose statistics are not known. Statistics of only some channels are known only where all
+ * channels share one block. */
 static void measure_unknown(const struct norm *norm, const void *values, float *scratch, struct channel_sums *sums,
                             size_t planes_before)
 {
@@ -542,7 +545,7 @@ static bool defers(const struct norm *norm)
     return norm->deferred != BUFFER_NONE;
 }
 
-/* Has an earlier normalisation deferred to the same sums? */
+/* Does the normalisation `before` defer to the same buffer? It then completes the channels that both have. */
 static bool shares_deferred(const struct norm *norm)
 {
     return norm->before != NULL && norm->before->deferred == norm->deferred;
@@ -580,7 +583,7 @@ void norm_backward_sub_batch(const struct plan *plan, uint32_t layer, struct sub
     plan_run(plan, sub_batch.count, 1, sum_samples, &work);
 }
 
-/* With sub-batches, the sums are complete already. */
+/* With sub-batches, norm_backward_sub_batch has completed the sums already. */
 static int norm_backward_parameters(struct plan *plan, uint32_t layer)
 {
     const struct norm *const norm = plan->base.states[layer];
@@ -608,7 +611,8 @@ static void gradient_samples(void *arg, uint32_t member, size_t first, size_t en
         }
 }
 
-/* Channels that an earlier normalisation completes come first, or share a vector with them. */
+/* Adds the deferred gradient. The first `known` channels are left to an earlier normalisation; further channels that it
+ * completes, in one vector with new ones, have slope and offset 0. */
 static void add_deferred_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct norm_work *const work = arg;

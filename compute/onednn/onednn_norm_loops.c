@@ -11,9 +11,9 @@
 #define WIDE (VECTORS_MAX * LANES)
 #define STRIP 128u              /* pixels of a strip, a multiple of NORM_MASK_PIXELS */
 
-/* Channels that are handled together: `count` (WIDE, LANES or 1) from `first` on. The first `done` < LANES of them
- * were handled before: the last vector of a block overlaps the one before. All constants where speed matters, but
- * `done` of the last vector. */
+/* Channels that are handled together: `count` (WIDE, LANES or 1) from `first` on. The first `done` < LANES of them were
+ * handled before: the last vector of a block overlaps the one before. All members are constants for the compiler where
+ * speed matters, except `done` of the last vector. */
 struct channels { size_t first, done; uint32_t count; };
 
 ALWAYS_INLINE uint32_t vectors_of(struct channels group)

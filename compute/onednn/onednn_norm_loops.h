@@ -49,8 +49,8 @@ struct norm_mask {
 void norm_sum_products(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
                        void *gradient, float *gradient_sum, float *product_sum);
 
-/* norm_sum_products with no mask, or one by line, which does not change the gradient; and to (+)= scale * gradient.
- * `to` may be `gradient`. */
+/* norm_sum_products without a mask, or with a mask by line, neither of which changes the gradient; in the same pass to
+ * (+)= scale * gradient. `to` may be `gradient`. */
 void norm_sum_and_scale(struct norm_plane plane, struct norm_line line, bool masked_by_line, const void *values,
                         const void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to);
 
@@ -60,7 +60,8 @@ struct norm_slope { const float *slope, *offset; };
 /* to += slope * (value - mean) + offset. */
 void norm_add_line(struct norm_plane plane, const float *mean, struct norm_slope slope, const void *values, void *to);
 
-/* to (+)= that gradient. The mask is by line, or the gradient is masked already. `to` may be `gradient`. */
+/* to (+)= the gradient of the values. The gradient of the result is masked by line here, or is masked already. `to` may
+ * be `gradient`. */
 void norm_input_gradient(struct norm_plane plane, struct norm_line line, struct norm_slope slope, bool masked_by_line,
                          const void *values, const void *gradient, bool adds, void *to);
 

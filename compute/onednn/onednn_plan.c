@@ -1,4 +1,4 @@
-/* What layers ask of their plan: its values, its oneDNN memories, its parameters. */
+/* Functions of a plan for its layers: its values, its oneDNN memories, its parameters. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@ bool value_is_relu(const struct plan *plan, uint32_t value)
     return group->tail_count > 0 && plan_layer(plan, group->tail[group->tail_count - 1])->kind == LAYER_RELU;
 }
 
-/* A pooled or kept number is above 0 exactly where the ReLU is active and the gradient passes. */
+/* True for max pooling and dropout: a number that they pool or keep is above 0 exactly where the ReLU is active, so
+ * their backward can apply its mask. */
 bool value_is_masked_above(const struct plan *plan, uint32_t value)
 {
     const uint32_t reader = fusion_only_reader(&plan->base.fusion, value);

@@ -81,7 +81,7 @@ static inline enum value_type plan_type(const struct plan *plan)
 {
     return plan_backend(plan)->type;
 }
-/* The edge of input `k` of a group, and of its result. */
+/* The layout of input `k` of a group, and of its result. */
 static inline const struct tensor_layout *in_tensor(const struct plan *plan, uint32_t head, uint32_t k)
 {
     return &plan->tensors[plan_input(&plan->base, head, k)];
@@ -97,7 +97,7 @@ float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum param
 /* The stored layout of the layer's parameter; NULL when it has none of the kind. */
 nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
-/* Sizes of an edge. */
+/* Sizes of a value in its layout. */
 static inline size_t tensor_blocks(const struct tensor_layout *tensor)
 {
     return (tensor->shape.channels + tensor->block - 1) / tensor->block;
@@ -106,7 +106,7 @@ static inline size_t tensor_pixels(const struct tensor_layout *tensor)
 {
     return (size_t)tensor->shape.height * tensor->shape.width;
 }
-/* Numbers from pixel to pixel. */
+/* The distance between adjacent pixels of a channel block, in numbers. */
 static inline size_t tensor_step(const struct tensor_layout *tensor)
 {
     return tensor->width != 0 ? tensor->width : tensor->block;
@@ -249,7 +249,7 @@ bool value_is_relu(const struct plan *plan, uint32_t value);
 bool value_is_masked_above(const struct plan *plan, uint32_t value);
 /* Do all groups that read the value not need it in backward (additions, concatenations, pools)? */
 bool value_is_done_forward(const struct plan *plan, uint32_t value);
-/* The dropout mask of a sample in the layout of the edge: tensor_count bytes of mask_out; as many after them are
+/* The dropout mask of a sample in the layout of the value: tensor_count bytes of mask_out; as many after them are
  * scratch. Elements are counted in C,H,W order, so all backends and layouts drop the same values. */
 void tensor_mask(const struct plan *plan, const struct tensor_layout *tensor, const struct dropout *dropout,
                  size_t sample, uint8_t *mask_out);
@@ -274,7 +274,7 @@ struct elementwise {
     float scale;
 };
 void elementwise_run(const struct plan *plan, size_t count, const struct elementwise *pass);
-/* Copies or adds a gradient of `count` numbers to where the flow says, if it is wanted and not there already. */
+/* Copies or adds a gradient of `count` numbers to the buffer of the flow, unless it is not needed or already there. */
 void gradient_copy(const struct plan *plan, const void *from, const struct flow *flow, size_t count);
 /* Stores in the buffer `mask`, a byte per number, which numbers of a value are above 0. */
 void relu_store_mask(const struct plan *plan, uint32_t value, uint32_t mask);

@@ -144,7 +144,8 @@ const struct layer_ops onednn_relu_ops = {
 
 struct dropout_state {
     struct dropout dropout;
-    bool reads_relu;            /* then a result above 0 was kept, and its ReLU is active */
+    bool reads_relu;            /* the input is the result of a ReLU, so a result above 0 was kept by dropout and passed
+                                 * by the ReLU */
     uint32_t masks;             /* buffer: [thread], for tensor_mask */
 };
 

@@ -1,6 +1,6 @@
-/* Max and average pooling by loops of ours. Max pooling includes what surrounds it in one pass: forward applies a
- * dropout that follows, backward the masks of that dropout and of a ReLU before the pool. Forward keeps for every
- * result which tap of its window won, or that no gradient passes; neither input nor result are needed again.
+/* Max and average pooling by loops of ours. Max pooling includes the layers around it in one pass: forward applies a
+ * dropout that follows, backward the masks of that dropout and of a ReLU before the pool. For every result forward
+ * stores the tap of the window that won, or that no gradient passes; backward needs neither the input nor the result.
  *
  * oneDNN's primitive would do the pooling alone: three more passes over the values, and backward on AVX2 takes several
  * times as long. */
@@ -198,7 +198,7 @@ ALWAYS_INLINE void plane_forward(enum value_type type, const struct pool *pool, 
         }
 }
 
-/* Window by window. `in` is zero or holds the gradient to add to, unless the windows tile it. */
+/* Adds the gradients window by window. `in` is zero or holds the gradient to add to, unless the windows tile it. */
 ALWAYS_INLINE void plane_backward(enum value_type type, const struct pool *pool, void *in, const void *out,
                                   const uint16_t *winners, uint32_t count)
 {

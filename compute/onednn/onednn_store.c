@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- in ---- */
+/* ---- into the arenas ---- */
 
 /* The plain row-major layout, with the rank of the stored one: a dense layer's [out, in] is read as [out, C, H, W]
  * when its input has pixels. */
@@ -66,7 +66,7 @@ int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain,
     return nn_jit_result(rc);
 }
 
-/* ---- out ---- */
+/* ---- out of the arenas ---- */
 
 /* A tile: elements that are close together in the stored form. It has some indices of the first two dimensions and
  * some of the window (all other dimensions). The offset of an element is the sum of the tile's, its row's (index in

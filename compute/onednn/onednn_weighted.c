@@ -23,10 +23,9 @@
  * `channel_stride` weights and repeats after `block` channels. */
 struct channel_runs { size_t block, channel_stride, run, count; };
 
-/* Evaluation: the batch normalisation that follows the convolution, folded into it as a factor and a shift per
- * channel. Either the primitive applies both to its result, or a copy of the weights is multiplied by the factors
- * and the shifts are the bias; that copy is made for every batch, because the backend is not told when weights
- * change. */
+/* Evaluation: the batch normalisation that follows the convolution, folded into it as a factor and a shift per channel.
+ * Either the primitive applies both to its result, or a copy of the weights is multiplied by the factors and the shifts
+ * are the bias; that copy is made for every batch, because the backend is not notified when weights change. */
 struct folded_norm {
     uint32_t layer;             /* the batch_norm layer; NET_INPUT: none */
     uint32_t head;              /* the convolution */
@@ -96,7 +95,8 @@ static bool is_plain_norm(const struct plan *plan, uint32_t value)
            !plan_has_sum(plan, head);
 }
 
-/* No other group runs between the two, so the normalisation's input is still there. */
+/* Is `reader` the first group after the one that computes the value? Then the input of that normalisation has not been
+ * overwritten yet. */
 static bool follows_directly(const struct plan *plan, uint32_t reader, uint32_t value)
 {
     for (uint32_t i = plan_group(&plan->base, value - 1)->head + 1; i < reader; i++)
@@ -647,7 +647,7 @@ static int open_backward(struct plan *plan, uint32_t layer, const struct weighte
     return first_conv_open(plan, layer, with_relu, state->relu_mask, &state->first);
 }
 
-/* The first sub-batch decides for all. */
+/* Opens the calls for a sub-batch. The first one decides for all how the layer is computed. */
 static int open_sub_batch(struct plan *plan, uint32_t layer, struct weighted *state, struct sub_batch_calls *calls)
 {
     const bool is_first = calls->sub_batch.first == 0, goes_back = value_memory_needs_grad(&plan->base.values, layer);

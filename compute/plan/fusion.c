@@ -11,7 +11,7 @@ static bool is_loss(const struct net *net, uint32_t layer, bool training)
     return layer + 1 == net->layer_count || (training && net->layers[layer].kind == LAYER_AUXILIARY_LOSS);
 }
 
-/* From the losses backward: a layer is computed when a layer that is computed reads it. */
+/* Find the layers that are computed, from the losses backward: a layer is computed if a computed layer reads it. */
 static void find_needed(struct fusion *fusion, bool training)
 {
     for (uint32_t i = fusion->net->layer_count; i-- > 0;) {

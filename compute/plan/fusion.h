@@ -36,7 +36,8 @@ struct group {
 struct fusion {
     const struct net *net;      /* lent */
     struct group *groups;       /* by layer */
-    uint32_t *readers;          /* by value: the number of inputs of groups that read it; 0 inside of a group */
+    uint32_t *readers;          /* by value: the number of inputs of groups that read it; 0 for a value inside of a
+                                 * group */
 };
 
 /* For every head the first rule that applies is used. A layer is fused only if it is the only reader of the value

@@ -8,8 +8,8 @@
 #include "compute/backend.h"
 #include "stage/heartbeat.h"
 
-#define OPERATIONS_PER_MS 10000u       /* of a tower that is slower than any */
-#define OPERATIONS_OF_VALUE 20u         /* of normalising, pooling and the like */
+#define OPERATIONS_PER_MS 10000u       /* an assumed speed below that of any tower */
+#define OPERATIONS_OF_VALUE 20u         /* assumed per value, for normalisation, pooling and similar layers */
 
 static struct plan *plan_of(struct plan_base *base)
 {
@@ -168,8 +168,8 @@ static bool is_watched(const struct plan_base *base)
     return ((const struct backend_base *)base->backend)->ops->host_memory;
 }
 
-/* For the watchdog. How long a layer takes is unknown until it has ended once: then the slowest tower that still makes
- * progress decides. */
+/* For the watchdog. Until every layer has run once its time is unknown; it is then estimated for the slowest tower that
+ * still makes progress. */
 static void begin_layer(const struct plan_base *base, uint32_t head)
 {
     const struct layer *const layer = &base->net->layers[head];

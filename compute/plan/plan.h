@@ -18,8 +18,8 @@ struct backend_base {
 struct layer_ops {
     /* How groups of the kind use values. */
     struct value_use uses;
-    /* Where that differs between groups: how this one does. *use_out is `uses` before. Called before plan. NULL: they
-     * are all alike. */
+    /* If groups of the kind use values differently: set *use_out, which is `uses` at the call, to the use by this
+     * group. Called before plan. NULL: all groups are alike. */
     void (*use)(const struct plan *plan, uint32_t head, struct value_use *use_out);
     /* Size of the group's entry in plan_base.states, which is all 0 before plan; 0: it has none. */
     size_t state_bytes;
@@ -61,7 +61,7 @@ struct plan_base {
     bool training;
     struct fusion fusion;
     struct value_memory values;
-    void **states;              /* [head]: the row's, from plan to release; NULL: none */
+    void **states;              /* [head]: the state of the group, used by its row from plan to release; NULL: none */
     bool has_run;               /* forward, or in training backward, has ended once */
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
@@ -89,9 +89,9 @@ static inline const struct layer *plan_layer(const struct plan *plan, uint32_t l
 {
     return &((const struct plan_base *)plan)->net->layers[layer];
 }
-/* The buffer is in use from one pass of the head to another. */
+/* Mark the buffer as in use from pass `first` to pass `last` of the head. */
 void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum pass first, enum pass last);
-/* A new buffer that is. 0 or -ENOMEM. */
+/* Add a buffer that is in use from pass `first` to pass `last` of the head. 0 or -ENOMEM. */
 int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum pass first, enum pass last,
                  uint32_t *buffer_out);
 
@@ -112,7 +112,7 @@ static inline const struct flow *plan_flow(const struct plan_base *base, uint32_
 {
     return &base->values.flows[head][k];
 }
-/* Is such a layer fused into the group? */
+/* Is a batch normalisation, an addition or a ReLU fused into the group? */
 static inline bool plan_has_norm(const struct plan *plan, uint32_t head)
 {
     return fusion_has(&((const struct plan_base *)plan)->fusion, head, LAYER_BATCH_NORM);

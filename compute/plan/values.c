@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What backward still reads of a value, which must not be overwritten. */
+/* The property of a value that backward still reads and that must therefore not be overwritten. */
 enum held { HELD_NOT, HELD_SIGN, HELD_VALUES };
 
-/* For the liveness of values: who reads what of them, and how long. */
+/* The liveness of values: which groups read them, what they read, and until when. */
 struct liveness {
     struct value_memory *memory;
     const struct net *net;
@@ -65,8 +65,8 @@ static bool takes_fronts(const struct liveness *liveness, uint32_t head)
     return liveness->uses[head].reads_fronts && (liveness->uses[head].adds || !liveness->memory->training);
 }
 
-/* Can `head` make its result around `value`, its first input? The maker of the value must be able to grow it, too; all
- * readers must accept fronts, and `head` must be the last reader and read it once. */
+/* Can the result of `head` grow out of `value`, its first input? The group that computes the value must be able to grow
+ * it, too; all readers must accept fronts; and `head` must be the last reader and read it once. */
 static bool may_grow(const struct liveness *liveness, uint32_t head, uint32_t value)
 {
     const uint32_t maker = value != 0 ? liveness->groups[value - 1].head : FUSION_LEFT_OUT;

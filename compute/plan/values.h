@@ -1,12 +1,12 @@
-/* Where a network's values and gradients are in memory, the same for every backend: where each is stored and from
- * when to when, what is computed in place, and where the gradient of a value with several readers is summed.
+/* The memory of a network's values and gradients, for all backends: where each is stored and during which time, which
+ * are computed in place, and where the gradient of a value with several readers is summed.
  *
- * A backend says how its layers use values (struct value_use) and how large the values are. The plan assigns a
- * buffer to every value and gradient, and an offset in one block of memory to every buffer; buffers that are in use
- * at different times share memory. A backend can add buffers of its own to the block.
+ * A backend says how its layers use values (struct value_use) and how large the values are. The plan assigns a buffer
+ * to every value and gradient, and an offset in one block of memory to every buffer; buffers that are in use at
+ * different times share memory. A backend can add buffers of its own to the block.
  *
- * Times are numbered: forward of every head in order, then, for every head from the last to the first, backward in
- * two passes: the gradients of its parameters, then those of its inputs. */
+ * Times are numbered: forward of every head in order, then, for every head from the last to the first, backward in two
+ * passes: the gradients of its parameters, then those of its inputs. */
 #ifndef PIPETRAIN_VALUES_H
 #define PIPETRAIN_VALUES_H
 
@@ -37,8 +37,8 @@ struct value_use {
     bool out_sign;              /* backward reads only which numbers of the result are above 0 */
     bool in_place;              /* forward may overwrite an input with the result */
     uint32_t in_place_input;    /* this input of the group; other than 0 in evaluation only */
-    bool keeps_sign;            /* in place, and numbers not above 0 stay so; those above 0 stay so, or their gradient
-                                 * is 0 */
+    bool keeps_sign;            /* forward in place keeps what backward reads of the sign: numbers not above 0 stay so,
+                                 * and numbers above 0 stay so or have the gradient 0 */
     bool is_identity;           /* the result is the first input: forward and backward do nothing */
     bool grows;                 /* the result may be the first input with more channels after those of each pixel:
                                  * then forward writes and backward reads only the new ones */
@@ -83,7 +83,7 @@ void value_memory_close(struct value_memory *memory);
 
 /* Add a buffer of the backend's own, not yet in use at any time. 0 or -ENOMEM. */
 int value_memory_buffer(struct value_memory *memory, size_t bytes, uint32_t *buffer_out);
-/* The buffer is in use at `time`, and between all times given for it. */
+/* Mark the buffer as in use at `time`. It is in use from the first to the last time that was marked. */
 void value_memory_use(struct value_memory *memory, uint32_t buffer, uint32_t time);
 void value_memory_use_always(struct value_memory *memory, uint32_t buffer);
 /* Assign the offsets, when all buffers and their times are known. 0 or -ENOMEM. */

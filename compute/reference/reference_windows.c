@@ -171,7 +171,7 @@ static void target_begin(const struct view *v)
         memset(v->targets[0].gradient, 0, v->in_count * sizeof(float));
 }
 
-/* Keep, until backward, which input value each output value is. */
+/* Keep until backward the index of the input value that each output value is. */
 static int max_pool_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);

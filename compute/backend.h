@@ -36,7 +36,7 @@ enum graph_use { GRAPH_AUTO, GRAPH_ON, GRAPH_OFF };
 
 struct backend_spec {
     const struct net *net;      /* lent */
-    struct device *device;      /* lent; memory comes from here */
+    struct device *device;      /* lent; memory is allocated on it */
     struct stream *compute;     /* lent; everything is queued on it */
     uint32_t threads;           /* CPU threads this tower may use, >= 1 */
     uint32_t local_max;         /* largest local batch of the run: layouts are chosen for this shape, so that
@@ -93,12 +93,12 @@ struct step_counts {
     uint32_t convolutions, products;    /* library calls, each of which launches one or a few kernels */
     uint32_t copies;            /* copies on the device, and of the result to the host */
     bool is_recorded;           /* all of this is launched as a few CUDA graphs */
-    size_t value_bytes;         /* of values, gradients and what layers keep between forward and backward */
+    size_t value_bytes;         /* bytes of values, gradients and data that layers keep from forward to backward */
 };
 
 /* Bytes of device memory by purpose, in addition to the arenas. */
 struct backend_needs {
-    size_t values;              /* values, gradients and what layers keep between forward and backward */
+    size_t values;              /* values, gradients and data that layers keep from forward to backward */
     size_t workspace;           /* of library calls */
     size_t weights;             /* additional copies of weights */
     size_t room;                /* host address space that libraries use temporarily */
@@ -183,9 +183,9 @@ struct backend_ops {
     /* Copy the logits of the last forward of an evaluation plan to host memory: count x classes floats, sample by
      * sample. Waits for the compute stream, so that all results queued before are complete; allocates nothing. */
     int (*logits)(struct plan *plan, float *logits_out);
-    /* The caller needs layer_done only after the layers for which `ends` (by layer index) is true, so that the
-     * layers in between can run as one segment. Once, after all plans are made; until then every layer with
-     * parameters is an end. NULL: it makes no difference. */
+    /* The caller needs layer_done only after the layers for which `ends` (by layer index) is true, so that the layers
+     * in between can run as one segment. Once, after all plans are made; until then every layer with parameters is an
+     * end. NULL: the backend has no segments. */
     int (*segment)(struct backend *backend, const bool *ends);
     /* With fp16, whose gradients may overflow, and with spec.skips_nonfinite: check every range of the reduced
      * gradients before the single update of the whole arena. If a number was not finite, that update only lowers the

@@ -1,7 +1,7 @@
 /* Loops over arrays of floats on the host: arithmetic on ranges of a tower's arenas, conversion to bf16, the search for
  * numbers that are not finite, and sums of squares. Each runs in the calling thread at the speed of memory. All but the
- * sums are elementwise, so that any split of a range over threads gives the same bits.
- * Used by the backends that compute on the host, the host reductions, and whatever reads or writes weights. */
+ * sums are elementwise, so that any split of a range over threads gives the same bits. Used by the backends that
+ * compute on the host, the host reductions, and by code that reads or writes weights. */
 #ifndef PIPETRAIN_FLOATS_H
 #define PIPETRAIN_FLOATS_H
 
@@ -45,7 +45,7 @@ void floats_add_bf16(const uint16_t *halves, float *sums, size_t count);
 /* ---- numbers that are not finite ---- */
 
 /* Weights and gradients of this magnitude (1.15e18) or more count as not finite, too: the product of two of them
- * overflows a float, and a network that learns has none. */
+ * overflows a float, and a network that trains normally has no such numbers. */
 #define FINITE_BITS 60
 #define FINITE_BOUND 0x1p60f
 #define FINITE_WORDS "is not finite or above 1e18"
@@ -61,7 +61,7 @@ size_t floats_find_nonfinite(const float *floats, size_t count);
  * order inside a part. */
 
 #define SQUARES_PARTS 64u
-#define SQUARES_ROOM (1 + SQUARES_PARTS)    /* doubles: the sum, then those of the parts */
+#define SQUARES_ROOM (1 + SQUARES_PARTS)    /* doubles: the sum of the range, then the sums of its parts */
 
 /* A range and SQUARES_ROOM doubles for its sum, in device memory. */
 struct squares { const float *floats; size_t count; double *sum; };

@@ -25,7 +25,8 @@ const char *health_nonfinite(const struct tower *tower, const struct health *hea
  * parameters and allocates, for a run that is about to end. */
 const char *health_search(struct tower *tower);
 /* health_search after a step with the loss `loss_sum`, for which `health` was queued (NULL: it was not). Searches only
- * when `health` found a number that is not finite, or the loss is not finite and such steps are not skipped. */
+ * when `health` found a number that is not finite, or when the loss is not finite and steps with gradients that are not
+ * finite are not skipped. */
 const char *health_of_step(struct tower *tower, const struct health *health, double loss_sum);
 
 #endif

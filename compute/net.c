@@ -161,7 +161,7 @@ static uint64_t pixels_for(uint64_t positions, uint32_t kernel, uint32_t stride,
     return (positions - 1) * (stride > 0 ? stride : 1) + (kernel > padding ? kernel - padding : 1);
 }
 
-/* A global average, which has one output pixel whatever the size of the image. */
+/* Is the layer a global average, which has one output pixel for images of any size? */
 static bool is_whole_mean(const struct layer *layer)
 {
     return layer->kind == LAYER_AVERAGE_POOL && layer->stride_h == 1 && layer->stride_w == 1 &&

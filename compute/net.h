@@ -119,8 +119,8 @@ struct parameter {
     uint64_t fan_in, fan_out;   /* conv: kh * kw * channels in and out; dense: inputs and units; else 0 */
 };
 
-/* From pixels to the net's input: (pixel / divisor - mean[channel]) / std[channel]. Images of more than
- * NET_CHANNELS_MAX channels have mean 0 and std 1 in all channels. */
+/* The transform of pixels to the input of the net: (pixel / divisor - mean[channel]) / std[channel]. Images of more
+ * than NET_CHANNELS_MAX channels have mean 0 and std 1 in all channels. */
 struct input_transform {
     float divisor;
     bool is_plain;              /* all means are 0 and all stds 1 */
@@ -152,9 +152,9 @@ int net_transform(struct net *net, float divisor, const float *mean, const float
 /* The same, with a transform from another net or from settings. */
 int net_use_transform(struct net *net, const struct input_transform *transform);
 
-/* Each of these functions appends a layer that reads `from` (a layer index or NET_INPUT) and returns its index (>=
- * 0), or -EINVAL when it does not fit; then net_error has the message. Names must be unique. After the first error
- * all calls on the net fail with it, so that a model can append all its layers and check only net_finish. */
+/* Each of these functions appends a layer that reads `from` (a layer index or NET_INPUT) and returns its index (>= 0),
+ * or -EINVAL when the layer is invalid there; net_error then returns the message. Names must be unique. After the first
+ * error all calls on the net fail with it, so that a model can append all its layers and check only net_finish. */
 int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
                    bool with_bias);
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias);
@@ -226,7 +226,7 @@ static inline size_t shape_count(struct shape shape)
 
 /* ---- for netfile/ ---- */
 
-/* Set net_error unless there is one already: later errors are consequences of the first. Returns -EINVAL. */
+/* Set net_error unless it is set already: later errors are consequences of the first. Returns -EINVAL. */
 int net_fail(struct net *net, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Does the shape have at least one number, and no more than NET_COUNT_MAX? */
 bool shape_fits(struct shape shape);

@@ -1,4 +1,4 @@
-/* Compares two networks layer by layer. A layer with parameters is known by its name; the layers between two such
+/* Compares two networks layer by layer. Layers with parameters are matched by their names; the layers between two such
  * layers are compared as expressions, whatever their names. */
 #include "compute/net_difference.h"
 
@@ -149,7 +149,7 @@ static bool same_inputs(struct comparison *comparison, const struct layer *ours,
         is_same = same(comparison, ours->inputs[i], theirs->inputs[i]);
     if (is_same || ours->kind != LAYER_ADD || count != theirs->input_count)
         return is_same;
-    /* A sum in another order is the same sum. */
+    /* The order of the terms of a sum makes no difference. */
     const uint32_t different[SIDE_COUNT] = { comparison->different[OURS], comparison->different[THEIRS] };
     is_same = same(comparison, ours->inputs[0], theirs->inputs[1]) &&
               same(comparison, ours->inputs[1], theirs->inputs[0]);

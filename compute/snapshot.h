@@ -1,10 +1,10 @@
-/* Snapshots: a tower's state on the host, which is all that later steps depend on apart from step number, seed and
- * samples: weights, statistics, their averages, the optimizer's buffers, deferred gradients, and what the backend
- * carries from step to step. Used by sync/ and by checkpoints.
+/* Snapshots: copies of a tower's state on the host. The state is everything that later steps depend on apart from step
+ * number, seed and samples: weights, statistics, their averages, the optimizer's buffers, deferred gradients, and the
+ * state that the backend carries from step to step. Used by sync/ and by checkpoints.
  *
- * To save, the tower's compute stream copies the arenas, in the backend's layout, to one block of pinned memory
- * after a step; the tower's thread does not wait. Other threads convert parameters from the block to plain form
- * while the tower continues. To restore, parameters are written one by one before the first step. */
+ * To save, the tower's compute stream copies the arenas, in the backend's layout, to one block of pinned memory after a
+ * step; the tower's thread does not wait. Other threads convert parameters from the block to plain form while the tower
+ * continues. To restore, parameters are written one by one before the first step. */
 #ifndef PIPETRAIN_SNAPSHOT_H
 #define PIPETRAIN_SNAPSHOT_H
 

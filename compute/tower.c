@@ -21,15 +21,17 @@ struct tower {
     float *zeros;               /* ZERO_FLOATS zeros, from which the gradients of an empty local batch are copied */
     uint16_t *bf16_grads;       /* NULL: not wanted */
     float *average_weights, *average_statistics;        /* NULL: none is kept */
-    bool shows_average;         /* the average has changed places with what is trained */
+    bool shows_average;         /* the average is swapped with the trained weights and statistics */
 
     /* The gradients of all microbatches of a batch but the last are summed in arenas of their own. The sums are added
      * to the gradients of the last one as these become ready, so that they are reduced while its backward continues.
-     * With slices, sums[n] holds the sum of 2^n of them, if bit n of `summed` is set; else sums[0] holds all. */
+     * With slices, sums[n] holds the sum of 2^n microbatches if bit n of `summed` is set; without slices, sums[0] holds
+     * the sum of all. */
     float *gradient_sums[SUMS_MAX];
-    float *statistics_sums[SUMS_MAX];   /* of the statistics, in the same way */
+    float *statistics_sums[SUMS_MAX];   /* sums of the statistics, in the same way */
     uint32_t summed;            /* microbatches of this batch whose gradients are in gradient_sums */
-    size_t sums_added;          /* the sums have been added to so many of the first gradients of the last microbatch */
+    size_t sums_added;          /* the number of gradients at the start of the arena to which the sums have been
+                                 * added */
     int sums_rc;                /* of the first addition that failed */
 
     /* Steps whose reduced gradients are not finite are skipped (spec.backend_spec.skips_nonfinite): nothing is updated,
@@ -564,7 +566,7 @@ static void layer_done(void *arg, uint32_t layer)
     tower->ready(tower->ready_arg, floats);
 }
 
-/* The next batch starts without sums. 0, or the error of adding those of this batch. */
+/* Reset the sums for the next batch. 0, or the error of adding the sums of this batch. */
 static int end_sums(struct tower *tower)
 {
     const int rc = tower->sums_rc;

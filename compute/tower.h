@@ -21,7 +21,7 @@
 /* With train.slices: the slices of every batch that a tower computes, one microbatch each (stage/schedule.h). */
 struct tower_slices {
     uint32_t all;               /* slices of a batch, <= TOWER_SLICES_MAX; 0: batches are not sliced */
-    uint32_t first, count;      /* those of this tower */
+    uint32_t first, count;      /* the slices that this tower computes */
     bool pairs;                 /* as in struct schedule */
 };
 
@@ -40,7 +40,7 @@ struct tower_spec {
     /* A local batch of more samples than this is computed in microbatches, whose gradients are added up. 0: local
      * batches of any size are computed at once. */
     uint32_t microbatch_max;
-    struct tower_slices slices; /* instead of microbatch_max, which is 0 then */
+    struct tower_slices slices; /* used instead of microbatch_max, which is then 0 */
     /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
     uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
     bool evaluates_only;                /* train_counts are 0: there are no gradients and no optimizer buffers, and the
@@ -95,9 +95,9 @@ int tower_divide_statistics(struct tower *tower, uint32_t batch_samples);
 /* Queue the update of arena range [offset, offset + count), which consists of whole parameters, from the gradients of
  * tower_applied. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
-/* Whether every bucket of gradients must pass tower_check before one tower_update of all that is updated: with fp16,
- * with steps that are skipped when gradients are not finite, and when the norm of all gradients is clipped.
- * Otherwise buckets are updated as they arrive. */
+/* Must every bucket of gradients pass tower_check before one tower_update of all updated weights? Yes with fp16, when
+ * steps are skipped if gradients are not finite, and when the norm of all gradients is clipped. Otherwise buckets are
+ * updated as they arrive. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
 /* With spec.defers: queue a copy of the gradients of this step, which the updates of the next step apply. */
@@ -112,8 +112,8 @@ int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
  * that is updated. Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
- * stream has come that far. If the last microbatch has no samples, they are those of the last one of this batch that
- * has, if any, because the counters of all steps are among them. */
+ * stream has come that far. If the last microbatch has no samples, they are those of the last microbatch of the batch
+ * that has samples, if any, because they include the counters of all steps. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 /* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
  * sample. Blocks until the compute stream has come that far; results queued before are complete then, too. */
@@ -137,8 +137,8 @@ int tower_update_average(struct tower *tower, uint64_t step);
  * gradients is under way: the gradients serve as temporary storage. */
 int tower_show_average(struct tower *tower, bool is_shown);
 bool tower_shows_average(const struct tower *tower);
-/* Where the average is stored (the trained weights while it is shown), laid out as the updated weights and as the
- * statistics. NULL: no average is kept, or there are no such numbers. */
+/* Where the average is stored (while it is shown, the trained weights are stored there), with the layout of the updated
+ * weights, or of the statistics. NULL: no average is kept, or the network has no such numbers. */
 float *tower_average_weights(struct tower *tower);
 float *tower_average_statistics(struct tower *tower);
 

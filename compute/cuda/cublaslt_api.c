@@ -1,6 +1,6 @@
 /* Loading cuBLASLt: the first tower that needs it loads the library, the others wait. It stays loaded until the process
- * ends, because it registers kernels with the CUDA runtime. A file of its own, which the simulated CUDA replaces at the
- * link. */
+ * ends, because it registers kernels with the CUDA runtime. This is a file of its own because the simulated CUDA
+ * replaces it at link time. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>

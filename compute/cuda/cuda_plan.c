@@ -93,7 +93,7 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
                                                     cudaMemcpyDeviceToDevice, backend->stream));
 }
 
-/* Buffers for what the input step writes besides the image, and for the result of a step. */
+/* Adds the buffers that the input step writes besides the image, and the buffer for the result of a step. */
 static int open_step(struct plan *plan)
 {
     struct value_memory *const values = &plan->base.values;

@@ -72,7 +72,7 @@ static inline const struct net *plan_net(const struct plan *plan)
     return plan->base.net;
 }
 
-/* Raises the workspace of the plan to what a library call needs. */
+/* Enlarges the workspace of the plan to the bytes that a library call needs. */
 void cuda_plan_workspace(struct plan *plan, size_t bytes);
 
 /* Channels, features or units including padding. */

@@ -120,7 +120,8 @@ static bool has_plans_of(const struct search *search, int64_t engine)
     return search->wanted > 1 && count >= ENGINE_PLANS_PER_ENGINE;
 }
 
-/* 1 with the rank; 0 when the rules exclude the engine or there are enough plans of it; or a negative errno. */
+/* Returns 1 and sets the rank, 0 when the rules exclude the engine or there are enough plans of it, or a negative
+ * errno. */
 static int rate_engine(struct search *search, cudnnBackendDescriptor_t config, enum rank *rank_out)
 {
     cudnnBackendDescriptor_t engine = NULL;

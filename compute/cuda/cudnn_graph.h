@@ -26,7 +26,8 @@ int descriptor_open(cudnnBackendDescriptor_t *descriptor_out, const char *name, 
 void descriptor_close(cudnnBackendDescriptor_t descriptor);     /* NULL: nothing */
 int descriptor_set(cudnnBackendDescriptor_t descriptor, const char *name, cudnnBackendAttributeName_t attribute,
                    cudnnBackendAttributeType_t type, int64_t count, const void *values);
-/* Reads at most `capacity` values; *count_out (NULL: not wanted): how many there are. */
+/* Reads at most `capacity` values; *count_out (NULL: not wanted) is set to the number of values that the attribute
+ * has. */
 int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnBackendAttributeName_t attribute,
                    cudnnBackendAttributeType_t type, int64_t capacity, int64_t *count_out, void *values);
 /* As cudnn_try. */

@@ -223,7 +223,7 @@ static inline struct tiling tiling_of(size_t rows, uint32_t columns)
     return tiling;
 }
 
-/* For kernels without sums: as many blocks as give every thread a few rows. */
+/* The tiling for kernels without sums: so many blocks that every thread has only a few rows. */
 static inline struct tiling fine_tiling_of(size_t rows, uint32_t columns)
 {
     struct tiling tiling = tiling_of(rows, columns);
@@ -255,8 +255,8 @@ static __device__ inline share share_of(const tiling &tiling, size_t rows)
                   THREADS / tiling.width };
 }
 
-/* Sums over the threads whose numbers are equal modulo `width`, a power of two; the first of them gets the sum. For
- * each of `count` rows. */
+/* For each of `count` rows of sums: adds up the sums of the threads whose numbers are equal modulo `width`, a power of
+ * two; the first of these threads gets the total. */
 static __device__ inline void sum_lanes(float (*sums)[THREADS], uint32_t count, uint32_t width)
 {
     for (uint32_t step = THREADS / 2; step >= width; step /= 2) {

@@ -11,7 +11,8 @@ static __device__ inline float transformed(const input_transform &transform, flo
     return transform.is_plain ? value : (value - transform.mean[channel]) / transform.std[channel];
 }
 
-/* The pixels that a thread of the input step reads: one of the sample, and the same one of its mixing partner. */
+/* The pixels that a thread of the input step reads: a pixel of the sample, and the pixel at the same place in the
+ * sample that it is mixed with. */
 struct mixed_pixels {
     const uint8_t *own, *other;
     mix how;
@@ -232,7 +233,7 @@ cudaError_t kernel_bias(cudaStream_t stream, enum value_type type, size_t rows, 
     return launch_threads(stream, threads, kernels[type], threads, columns / GROUP, bias, relu != 0, in_out);
 }
 
-/* ---- bias gradient: sums of chunks of rows, then the sum of those ---- */
+/* ---- bias gradient: sums of chunks of rows, then the sums of all chunks ---- */
 
 template <typename T>
 static __global__ void sum_chunk(tiling tiling, size_t rows, const void *__restrict__ out,

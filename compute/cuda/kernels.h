@@ -34,12 +34,12 @@ static inline size_t value_bytes(enum value_type type)
     return type == VALUE_FP32 ? 4 : 2;
 }
 
-/* The dynamic loss scale of fp16, in device memory: gradients are computed of loss * factor, so that small ones
- * survive 16 bits, and divided by it in the update, in fp32. After a step whose reduced gradients hold a number that
- * is not finite, nothing is updated and the factor is halved; after LOSS_SCALE_GROWTH good steps in a row it is
- * doubled (Micikevicius et al. 2018, "Mixed precision training"). The reduced gradients are the same in every tower,
- * so all towers decide alike without communication. In other precisions, where steps may be skipped, the factor
- * stays 1. */
+/* The dynamic loss scale of fp16, in device memory: the gradients of loss * factor are computed, so that small ones are
+ * not rounded to 0 in 16 bits; the update divides them by the factor, in fp32. After a step whose reduced gradients
+ * hold a number that is not finite, nothing is updated and the factor is halved; after LOSS_SCALE_GROWTH good steps in
+ * a row it is doubled (Micikevicius et al. 2018, "Mixed precision training"). The reduced gradients are the same in
+ * every tower, so all towers decide alike without communication. In other precisions, where steps may be skipped, the
+ * factor stays 1. */
 #define LOSS_SCALE_FIRST 1024.0f        /* lower than usual, because gradients are sums over samples, not means */
 #define LOSS_SCALE_LEAST 0x1p-14f
 #define LOSS_SCALE_MOST 16777216.0f
@@ -126,8 +126,8 @@ cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct
                          const int32_t *labels, const struct mix *mixes, uint64_t first_position, uint32_t epoch,
                          void *out, struct mixed_label *labels_out, struct step_values *values);
 
-/* The largest value of a window inside the image (the first one, row by row, wins; every window has at least one).
- * winners (NULL: not wanted): its tap in the window. */
+/* The largest value of a window inside the image (of equal values the first one, row by row; every window contains at
+ * least one pixel). winners (NULL: not wanted): the taps of these values in their windows. */
 cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                             const void *in, void *out, uint8_t *winners);
 /* in_gradient[i] = [in_gradient[i] +] sum of out_gradient over the windows whose winner is i, in
@@ -165,7 +165,7 @@ cudaError_t kernel_response_norm_backward(cudaStream_t stream, enum value_type t
 
 /* out[i] = in[i] > 0 ? in[i] : 0; out may be in. */
 cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out);
-/* in_gradient[i] = [in_gradient[i] +] (out[i] > 0 ? out_gradient[i] : 0); both may be the same. */
+/* in_gradient[i] = [in_gradient[i] +] (out[i] > 0 ? out_gradient[i] : 0); in_gradient may be out_gradient. */
 cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size_t count, const void *out,
                                  const void *out_gradient, void *in_gradient, bool adds);
 /* sum[i] = a[i] + b[i], then max(., 0) with relu; sum may be a or b. */
@@ -255,10 +255,10 @@ struct sample_loss {
     uint32_t flags;
 }; /* bit 0 counted, bit 1 correct */
 
-/* Softmax cross-entropy of rows of logits. gradient (NULL: not wanted; may be the logits) = (softmax - smoothed
- * target) * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns.
- * samples: scratch, one per row. *result: weight times the loss, summed in double in a fixed order; counts;
- * skipped_steps and loss_scale of *scale (0 and 1 without). */
+/* Softmax cross-entropy of rows of logits. gradient (NULL: not wanted; may be the logits) = (softmax - smoothed target)
+ * * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns. samples:
+ * scratch, an element per row. *result: weight times the loss, summed in double in a fixed order; counts; skipped_steps
+ * and loss_scale of *scale (0 and 1 without). */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
                                 const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);

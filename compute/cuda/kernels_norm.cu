@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ---- statistics: mean and variance of chunks of rows, then of all ---- */
+/* ---- statistics: mean and variance of chunks of rows, then of all rows ---- */
 
 /* The mean of `count` numbers, and the sum of squared distances from it. */
 struct moments { float count, mean, squares; };
@@ -313,8 +313,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     write(partials + mine.partial(1), product);
 }
 
-/* A block sums the chunks of eight columns, 32 threads each. `means` gets what the gradient of the values needs: the
- * mean gradient, and the mean product of gradient and distance from the mean, over the variance. */
+/* A block sums the chunks of eight columns, 32 threads each. Writes to `means` the numbers that the gradient of the
+ * values needs: the mean gradient, and the mean product of gradient and distance from the mean, over the variance. */
 static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, const float *__restrict__ partials,
                                            float *__restrict__ means, float *__restrict__ gamma_gradient,
                                            float *__restrict__ beta_gradient)

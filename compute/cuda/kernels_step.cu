@@ -1,5 +1,5 @@
-/* Kernels over flat ranges of the arenas: what follows backward in a step. Queued by the CUDA backend, and sums over
- * towers by the reduction between peers. All are bound by memory. */
+/* Kernels over flat ranges of the arenas, for the part of a step after backward. Queued by the CUDA backend, and sums
+ * over towers by the reduction between peers. All are bound by memory. */
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -252,7 +252,8 @@ static __global__ void update(updated_ranges ranges, const struct loss_scale *__
         write_shadow(ranges.type, ranges.shadow, i, w, rest);
 }
 
-/* Has the other range the same offset from the first in every array, small enough for the table? */
+/* Does the other range have the same offset from the first one in every array, and is the offset small enough for the
+ * table? */
 static bool shares_offset(const optimizer_range &first, const optimizer_range &other)
 {
     const ptrdiff_t offset = other.weights - first.weights;

@@ -24,7 +24,7 @@ extern const struct style style_benchmarks;
 extern const struct batch_norm norm_without_gamma;
 /* Mean and standard deviation of ImageNet's pixels in [0, 1], as in torchvision. */
 extern const float torchvision_mean[3], torchvision_std[3];
-/* Initialisers of torchvision's models and of those made after them: He et al. 2015 by fan-out; a std of 0.01. */
+/* Initialisers of torchvision's models and of models that follow them: He et al. 2015 by fan-out; a std of 0.01. */
 struct initializer he_normal_fan_out(uint64_t fan_in, uint64_t fan_out);
 struct initializer normal_001(uint64_t fan_in, uint64_t fan_out);
 /* Keras: pixels in [0, 1]; all weights Glorot uniform; decay 0.99, epsilon 1e-3. */

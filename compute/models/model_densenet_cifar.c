@@ -21,7 +21,7 @@ static uint32_t norm_relu(struct builder *builder, uint32_t from)
     return build_relu(builder, "relu", at);
 }
 
-/* The std is that of a 3x3 window whatever the window is. */
+/* The initial weights of every convolution have the std for a 3x3 window. */
 static uint32_t conv(struct builder *builder, uint32_t from, uint32_t filters, struct window window)
 {
     const float std = sqrtf(2.0f / 9.0f / (float)filters);

@@ -1,4 +1,5 @@
-/* The models of this folder, for the table in model_table.c. The comment of each says what `variant` means. */
+/* The models of this folder, for the table in model_table.c. The comment of each function explains its argument
+ * `variant`. */
 #ifndef PIPETRAIN_MODELS_H
 #define PIPETRAIN_MODELS_H
 

@@ -470,7 +470,8 @@ static void report_unknown(const struct net_form *form, const char *name, uint32
         net_problems_add(problems, line, "%s has no '%.60s'", net_form_name(form), name);
 }
 
-/* Read the values of one word. False: reading cannot continue, because only a known word says where its values end. */
+/* Read the values of one word. False: reading cannot continue, because the number of values of an unknown word is
+ * unknown. */
 static bool read_word(const struct net_form *form, const char *name, struct net_words *words,
                       struct net_layer_text *text, uint32_t line, struct net_problems *problems)
 {

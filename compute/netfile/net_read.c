@@ -1,5 +1,5 @@
 /* Reading a text as a network. The text is split into lines, the header opens the net, then the lines are executed in
- * order, those of a repeat as often as it says. Problems are collected and reported in the order of the lines. */
+ * order, lines of a repeat as often as it requests. Problems are collected and reported in the order of the lines. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Shared by the files that read and write networks as text: lines, words and values, and the forms of layers, which are
- * the kinds of layers as they are written. Private to this folder. */
+/* Shared by the files that read and write networks as text: lines, words and values, and the forms of layers, which
+ * describe how each kind of layer is written. Private to this folder. */
 #ifndef PIPETRAIN_NET_TEXT_H
 #define PIPETRAIN_NET_TEXT_H
 

@@ -176,7 +176,7 @@ static void write_init(const struct parameter *parameter, FILE *out)
         write_number(" ", how.value, out);
 }
 
-/* A global average is written as such, so that it stays global for other image sizes. */
+/* Is the layer a global average? It is written with that word, so that it stays global for other image sizes. */
 static bool is_global(const struct layer *layer)
 {
     return layer->kind == LAYER_AVERAGE_POOL && layer->kernel_h == layer->in.height &&

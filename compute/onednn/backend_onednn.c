@@ -152,8 +152,8 @@ static int onednn_bind(struct backend *backend, const struct backend_memory *mem
     return 0;
 }
 
-/* The pool grows to the size of the largest plan; plans notice that it moved. Afterwards there must still be address
- * space for what oneDNN allocates temporarily in each step. */
+/* The pool grows to the size of the largest plan; plans notice that it moved. Afterwards there must be enough address
+ * space left for the memory that oneDNN allocates temporarily in each step. */
 static int onednn_allocate(struct backend *backend)
 {
     struct device *const device = backend->spec.device;

@@ -542,7 +542,7 @@ int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitiv
     return count;
 }
 
-/* Instruction sets are bit masks: each includes those it builds on. */
+/* Instruction sets are bit masks; the mask of a set includes those of the sets that it extends. */
 static bool cpu_has(unsigned isa)
 {
     return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;

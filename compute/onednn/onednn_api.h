@@ -70,8 +70,8 @@ nn_md nn_md_of(const_dnnl_primitive_desc_t pd, int arg);
 void nn_md_release(nn_md md);
 bool nn_md_equal(nn_md a, nn_md b);
 size_t nn_md_bytes(nn_md md);
-/* Bytes of a primitive's scratchpad. Must not create a descriptor: how many implementations oneDNN lists depends on
- * what other towers have created. */
+/* Bytes of a primitive's scratchpad. The function must not create a descriptor, because the number of implementations
+ * that oneDNN lists depends on the descriptors that other towers have created. */
 size_t nn_pd_scratch_bytes(const_dnnl_primitive_desc_t pd);
 /* The logical dimensions, also of a descriptor without a layout. Returns the rank, 0 when it is above NN_RANK_MAX. */
 int nn_md_dims(nn_md md, dnnl_dim_t dims_out[NN_RANK_MAX]);

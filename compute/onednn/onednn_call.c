@@ -244,7 +244,7 @@ static void run_operand(struct nn_run *run, int arg, dnnl_memory_t memory)
     run->args[run->arg_count++] = (dnnl_exec_arg_t){ .arg = arg, .memory = memory };
 }
 
-/* The plan's scratchpad grows to what this primitive needs. */
+/* Enlarges the plan's scratchpad to the bytes that this primitive needs. */
 static int run_scratch(struct plan *plan, struct nn_run *run, const_dnnl_primitive_desc_t pd)
 {
     nn_md md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD);
@@ -290,7 +290,8 @@ static bool is_output(int arg, enum nn_direction direction)
     return arg == DNNL_ARG_DIFF_WEIGHTS || arg == DNNL_ARG_DIFF_BIAS;
 }
 
-/* An operand's own memory, and the one passed to the primitive: the same, or a copy in the layout it wants. */
+/* The memory of an operand, and the memory passed to the primitive: the same one, or a copy in the layout that the
+ * primitive requires. */
 struct bound_operand {
     nn_md wanted;
     dnnl_memory_t own, given;

@@ -376,7 +376,7 @@ static void find_powers(const struct local_response_norm *how, size_t channels, 
             powers[c] = powf(divisors[c], -how->beta);
 }
 
-/* The values of a pixel, their divisors, and the powers of those. */
+/* Computes the values of a pixel, their divisors, and the powers of the divisors. */
 static void pixel_begin(const struct response_work *work, uint32_t member, size_t sample, size_t pixel)
 {
     const struct local_response_norm *const how = &work->layer->response;

@@ -75,7 +75,7 @@ static void mix_row_any(enum value_type type, const struct mixed_row *row, void 
     FOR_TYPE(type, mix_row, row, values);
 }
 
-/* Overwrites the mixed part of a sample, all of it or the box. The sample is converted already. */
+/* Overwrites the mixed part of a sample that is converted already: all of it (Mixup) or a box (CutMix). */
 static void mix_sample(enum value_type type, const struct input_transform *how, const struct tensor_layout *tensor,
                        const struct mix *mix, const uint8_t *own, const uint8_t *other, void *values)
 {

@@ -1,6 +1,6 @@
-/* Decided once, when the backend is opened: the layouts of values and parameters, and which convolutions use Winograd's
- * algorithm. oneDNN is asked for its own choice, and layouts are compared by the class of the implementations they lead
- * to; nothing is timed, because all towers must decide alike. */
+/* Chooses, when the backend is opened, the layouts of values and parameters and the convolutions that use Winograd's
+ * algorithm. oneDNN is asked for its own choice, and layouts are compared by the class of implementations that oneDNN
+ * has for them; nothing is timed, because all towers must decide alike. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -260,7 +260,7 @@ static bool bias_is_made(const struct layer *layer, nn_md bias)
     return bias != NULL || !layer_has(layer, PARAMETER_BIAS);
 }
 
-/* Descriptors of the layer, and those that they lend. */
+/* Descriptors of a layer with weights, and the descriptors that `mds` borrows. */
 struct choice_mds { struct weighted_mds mds; nn_md any, bias; };
 
 static void choice_mds_close(struct choice_mds *of)
@@ -507,14 +507,14 @@ static void find_results(const struct layouts *layouts, uint32_t layer, uint32_t
     preferred_blocks(backend, conv, with_relu(layouts, layer), &unused, &own_block);
     if (next < layouts->net->layer_count)
         preferred_blocks(backend, &layouts->net->layers[next], with_relu(layouts, next), &next_block, &unused);
-    /* "All channels" for the next convolution is this one's number of channels. */
+    /* A block of all channels of the next convolution is a block of all channels of this result. */
     if (next < layouts->net->layer_count && next_block == layouts->net->layers[next].in.channels)
         next_block = channels;
     const uint32_t found[RESULTS] = { next_block, own_block, 16, 8, channels, 1 };
     memcpy(results, found, sizeof(found));
 }
 
-/* The best pair of blocks for a convolution: the first of those with the best score. */
+/* Chooses the pair of blocks with the best score for a convolution; of equal scores the first. */
 static void choose_conv_blocks(const struct layouts *layouts, uint32_t layer, struct choice *choice)
 {
     const struct layer *const conv = choice->layer;
@@ -601,8 +601,8 @@ static bool has_branches(const struct net *net)
     return false;
 }
 
-/* The convolution with the most multiplications, but not one that reads the image, whose layout says nothing about
- * the other values. */
+/* The convolution with the most multiplications among those that do not read the image, whose layout does not determine
+ * that of other values. */
 static uint32_t largest_conv(const struct net *net)
 {
     uint32_t most = net->layer_count;
@@ -697,8 +697,8 @@ static uint32_t find_winograd(const struct layouts *layouts)
 }
 
 /* In networks with branches all values share one layout: the requested one; or the one that Winograd's algorithm
- * prefers; or NHWC, where the largest convolution has brgemm kernels, or where values grow in place and that
- * convolution has fast kernels; or the one that convolution prefers. */
+ * prefers; or NHWC, if the largest convolution has brgemm kernels for it, or if values grow in place and that
+ * convolution has fast kernels for it; or the layout that the largest convolution prefers. */
 static uint32_t find_uniform(const struct layouts *layouts)
 {
     const uint32_t layer = largest_conv(layouts->net);

@@ -1,4 +1,4 @@
-/* Batch normalisation with what is fused into it: an addition and a ReLU.
+/* Batch normalisation, with the addition and the ReLU that are fused into it.
  *
  * Forward takes two passes over memory: sums per channel, then everything else. Mean and squared distances of a plane
  * (one channel block of one sample) are computed while it is in the cache and merged over samples by the rule of Chan,
@@ -34,7 +34,8 @@ struct norm {
     uint32_t moments;           /* buffer: struct channel_sums per channel, when another normalisation reuses them */
     uint32_t mask;            /* buffer: norm_mask_words per plane: which results are above 0; BUFFER_NONE: the results
                                * themselves serve as the mask */
-    struct norm *before;        /* training: an earlier one of the same value, or of its first channels; NULL: none */
+    struct norm *before;        /* training: an earlier normalisation of the same value, or of its first channels; NULL:
+                                 * none */
     size_t known;               /* channels whose statistics `before` has computed */
     uint32_t sub_batch;             /* samples that are computed at a time, see value_sub_batch; 0: all */
     uint32_t deferred;              /* buffer: struct deferred_gradient per channel of the widest value, shared by
@@ -114,8 +115,8 @@ static bool needs_mask(const struct plan *plan, uint32_t layer)
     return plan->base.training && plan_has_sum(plan, layer) && plan_has_relu(plan, layer);
 }
 
-/* Is the mask kept as bits? They follow the layout of the normalised values: where there is one pixel, the results
- * may have other blocks. */
+/* Is the mask stored as bits? The bits are in the order of the normalised values, because the results may have other
+ * channel blocks where there is one pixel. */
 static bool has_mask_bits(const struct plan *plan, uint32_t layer)
 {
     return needs_mask(plan, layer) && norm_can_mask(plane_of_tensor(plan, in_tensor(plan, layer, 0)));
@@ -205,7 +206,8 @@ static int open_deferred(struct plan *plan, uint32_t layer, uint32_t head_before
     return 0;
 }
 
-/* Reuses the statistics of an earlier normalisation of the same values: they are kept until this one has run. */
+/* Reuses the statistics of an earlier normalisation of the same values, which are kept until forward of this
+ * normalisation. */
 static int open_shared(struct plan *plan, uint32_t layer, struct norm *norm)
 {
     const uint32_t head = plan->base.training ? plan_norm_before(&plan->base, layer) : NET_INPUT;

@@ -45,8 +45,8 @@ struct tensor_layout {
     struct shape shape;
     uint32_t block;
     bool is_nhwc;               /* nhwc; passed to oneDNN as such even when all channels are one block of 8 or 16 */
-    uint32_t width;             /* channels of the wider value in whose first channels this one is stored (nhwc); 0:
-                                 * stored by itself */
+    uint32_t width;             /* if the value is stored in the first channels of a wider value (nhwc): the channels of
+                                 * that value; else 0 */
 };
 
 struct plan {
@@ -160,9 +160,9 @@ size_t pd_winograd_bytes(dnnl_engine_t engine, const struct nn_op *op);
 /* Only the class of pd_find. */
 enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward);
 /* Creates the best primitive for `op` and `operands`, to run in a pass of the head: with exactly these layouts, or,
- * when that gives a better class, with layouts of oneDNN's choice and reorders around it. -ENOTSUP (logged) when
- * there is only a reference implementation and the settings refuse those. first_call (NULL: none): another call with
- * the same operands in the same pass; both share the memory of reordered copies. */
+ * when that gives a better class, with layouts of oneDNN's choice and reorders around it. -ENOTSUP (logged) when there
+ * are only reference implementations and the settings exclude them. first_call (NULL: none): another call with the same
+ * operands in the same pass; both share the memory of reordered copies. */
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
               enum pass pass, const struct nn_call *first_call);

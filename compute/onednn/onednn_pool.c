@@ -21,7 +21,7 @@ struct pool {
     uint32_t in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
     size_t block, blocks;       /* of input and result */
     bool windows_tile;          /* the windows cover every input exactly once, and the gradient is not added */
-    bool adds;                  /* the gradient of the input is added to what is there */
+    bool adds;                  /* the gradient of the input is added to the gradient in memory */
     bool after_relu;
     bool has_dropout;
     struct dropout dropout;

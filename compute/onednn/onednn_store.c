@@ -169,7 +169,7 @@ static void copy_four_rows(const float *from, const size_t *elements, float *to,
         copy_row(from + a, elements + transposed, to + a * row_count + transposed, count - transposed);
 }
 
-/* Rows that are copied at once from this one on: 4 when their elements are adjacent, else 1. */
+/* The number of rows that are copied at once, beginning with `row`: 4 when their elements are adjacent, else 1. */
 static dnnl_dim_t rows_at_once(const struct tile *tile, dnnl_dim_t row)
 {
     if (row + 4 > tile->count[0])

@@ -420,8 +420,9 @@ static bool masks_gradient(const struct plan *plan, uint32_t layer)
            !value_is_masked_above(plan, plan_output(&plan->base, layer));
 }
 
-/* Should the ReLU's mask be kept as a byte per value, instead of the values? Yes when the values are large or no
- * other group reads them in backward: one more pass over them, but their memory is free for gradients. */
+/* Should the ReLU's mask be kept as a byte per value, instead of the values? Yes when the values are large or no other
+ * group reads them in backward: storing the bytes takes one more pass, but the memory of the values is free for
+ * gradients. */
 static bool keeps_mask_bytes(const struct plan *plan, uint32_t layer)
 {
     const uint32_t made = plan_output(&plan->base, layer);
@@ -437,7 +438,7 @@ static void weighted_use(const struct plan *plan, uint32_t layer, struct value_u
         .in_until = value_sub_batch(plan, plan_input(&plan->base, layer, 0)) != 0 ? PASS_FORWARD : PASS_PARAMETERS,
         .out_until = keeps ? PASS_PARAMETERS : PASS_FORWARD,
         .out_sign = true,
-        .in_place = plan_has_sum(plan, layer),      /* the primitive adds its result to what is in dst */
+        .in_place = plan_has_sum(plan, layer),      /* the primitive adds its result to the contents of dst */
         .in_place_input = plan_has_sum(plan, layer),
     };
 }

@@ -13,8 +13,8 @@ struct backend_base {
     void *pool;                 /* memory of the buffers of all plans: only one runs at a time */
 };
 
-/* A row of a backend's layer table: how it computes groups whose head is of that kind. All functions get the head and
- * return 0 or a negative errno. */
+/* A row of a backend's layer table: how the backend computes groups whose head is of one kind. All functions receive
+ * the head and return 0 or a negative errno. */
 struct layer_ops {
     /* How groups of the kind use values. */
     struct value_use uses;

@@ -37,13 +37,13 @@ struct value_use {
     bool out_sign;              /* backward reads only which numbers of the result are above 0 */
     bool in_place;              /* forward may overwrite an input with the result */
     uint32_t in_place_input;    /* this input of the group; other than 0 in evaluation only */
-    bool keeps_sign;            /* forward in place keeps what backward reads of the sign: numbers not above 0 stay so,
-                                 * and numbers above 0 stay so or have the gradient 0 */
+    bool keeps_sign;            /* in place, forward preserves the signs that backward reads: numbers not above 0 stay
+                                 * so; a number above 0 stays so unless its gradient is 0 */
     bool is_identity;           /* the result is the first input: forward and backward do nothing */
-    bool grows;                 /* the result may be the first input with more channels after those of each pixel:
-                                 * then forward writes and backward reads only the new ones */
+    bool grows;                 /* the result may extend the first input in place, with more channels after those of
+                                 * each pixel; then forward writes and backward reads only the new channels */
     bool reads_fronts;          /* inputs may be the front of a wider value (struct value), where backward adds */
-    bool gradient_in_place;     /* backward may overwrite its result's gradient with that of its last input */
+    bool gradient_in_place;     /* backward may overwrite the gradient of the result with that of the last input */
     bool adds;                  /* backward can add an input's gradient to the one in memory */
     bool gradient_early;        /* forward writes the input's gradient (the loss) */
 };
@@ -51,7 +51,7 @@ struct value_use {
 /* Values that grow out of each other (value_use.grows) share one buffer, and their gradients another. Each of them
  * is the front of the widest, that is, its first channels at every pixel. */
 struct value {
-    size_t bytes;               /* of all samples; of a front: those of the widest */
+    size_t bytes;               /* bytes of all samples; for a front, the bytes of the widest value */
     uint32_t widest;            /* the value of which it is the front; itself when it is not a front */
     bool has_gradient;          /* in training, when a layer before it is trained and not frozen */
     uint32_t buffer, gradient;  /* BUFFER_NONE: none */
@@ -81,7 +81,7 @@ int value_memory_open(struct value_memory *memory, const struct fusion *fusion, 
                     const struct value_use *uses);
 void value_memory_close(struct value_memory *memory);
 
-/* Add a buffer of the backend's own, not yet in use at any time. 0 or -ENOMEM. */
+/* Add a buffer for the backend itself, which is not in use at any time yet. 0 or -ENOMEM. */
 int value_memory_buffer(struct value_memory *memory, size_t bytes, uint32_t *buffer_out);
 /* Mark the buffer as in use at `time`. It is in use from the first to the last time that was marked. */
 void value_memory_use(struct value_memory *memory, uint32_t buffer, uint32_t time);

@@ -386,8 +386,8 @@ static void find_variances(const struct view *v, struct channel *channels)
         channels[c].variance /= (double)channel_count(v);
 }
 
-/* The running variance estimates that of all data: n / (n - 1) times the variance of the batch, which is 0 when
- * there is one value. */
+/* The running variance is an estimate of the variance of all data: n / (n - 1) times the variance of the batch, or 0
+ * when there is one value. */
 static void move_running(const struct view *v, const struct channel *channels)
 {
     const double decay = v->layer->decay, count = (double)channel_count(v);

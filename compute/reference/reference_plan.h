@@ -1,5 +1,5 @@
-/* Shared by the files of the reference backend: its plan, what a plan keeps of each layer, and the arguments of the
- * loops of a layer. Private to this folder. */
+/* Shared by the files of the reference backend: its plan, the data that a plan keeps for each layer, and the arguments
+ * of the loops of a layer. Private to this folder. */
 #ifndef PIPETRAIN_REFERENCE_PLAN_H
 #define PIPETRAIN_REFERENCE_PLAN_H
 
@@ -16,7 +16,7 @@ struct reference {
     struct mixed_label *labels;
 };
 
-/* What a layer keeps from forward to backward. */
+/* The data that a layer keeps from forward to backward. */
 struct reference_layer {
     uint32_t kept;              /* buffer: max_pool winners, dropout mask, batch_norm channels */
     uint32_t weight_sums, in_sums;      /* buffers: conv2d, gradients while they are summed in double */

@@ -99,7 +99,7 @@ static int conv2d_forward(struct plan *plan, uint32_t index)
     return 0;
 }
 
-/* Add what a tap of a window with output gradient `gradient` contributes to the gradients of weights or inputs. */
+/* Add the contribution of a tap, in a window with output gradient `gradient`, to the gradients of weights or inputs. */
 typedef void (*tap_backward)(const struct view *v, struct tap tap, size_t weight, double gradient, double *sums);
 
 static void tap_to_weights(const struct view *v, struct tap tap, size_t weight, double gradient, double *sums)

@@ -1,4 +1,4 @@
-/* Counts the class names that records say. Called while a set is opened, and by tools for all records. */
+/* Counts the class names in records. Called while a data set is opened, and by tools for all records. */
 #include "loader/class_census.h"
 
 #include <errno.h>
@@ -13,12 +13,13 @@
 
 #define SAID_MAX ((uint32_t)1 << 16)
 #define SAID_FIRST 64u
-/* More texts for each label are captions rather than names. */
+/* If labels have more texts than this on average, the texts are captions, not names. */
 #define TEXTS_OF_LABEL 3u
-/* Fewer wrong records than one of so many right ones are wrong labels rather than labels of another set. */
+/* Contradicting records are taken for labels of another data set if they are at least one for every RIGHT_OF_WRONG
+ * agreeing records; otherwise they are single wrong labels. */
 #define RIGHT_OF_WRONG 4u
 
-/* The slot of a label with a text, or the empty slot for it. */
+/* The slot of this label and text, or the empty slot for them. */
 static uint32_t *find_slot(const struct class_census *census, int64_t label, const char *text)
 {
     uint64_t at = XXH3_64bits_withSeed(text, strlen(text), (uint64_t)label);
@@ -30,7 +31,7 @@ static uint32_t *find_slot(const struct class_census *census, int64_t label, con
     }
 }
 
-/* Half of the slots stay empty. */
+/* Enlarge the hash table so that half of the slots stay empty. */
 static int grow(struct class_census *census)
 {
     const uint32_t room = census->slot_count > 0 ? census->slot_count : SAID_FIRST;
@@ -84,7 +85,7 @@ int class_census_join(struct class_census *census, const struct class_census *ot
     return rc;
 }
 
-/* By label, the most frequent text first. */
+/* Sort by label, and each label's texts by frequency, the most frequent first. */
 static int by_label(const void *left, const void *right)
 {
     const struct class_said *const a = left, *const b = right;
@@ -102,7 +103,7 @@ static int by_text(const void *left, const void *right)
     return order != 0 ? order : ((*a)->label > (*b)->label) - ((*a)->label < (*b)->label);
 }
 
-/* Whether records of another label say the same; `sorted` has all by text. */
+/* Do records of another label have the same text? `sorted` has all entries by text. */
 static bool is_of_another(const struct class_said *const *sorted, uint32_t count, const struct class_said *said)
 {
     uint32_t low = 0, high = count;

@@ -1,4 +1,4 @@
-/* Compares the names of classes in records with a list. Called while a set is opened, and by tools for all records. */
+/* Compares the class names in records with a list. Called while a data set is opened, and by tools for all records. */
 #include "loader/class_text.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "formats/example.h"
 #include "stage/log.h"
 
-/* Texts in the records of ImageNet, of which a list may have either. */
+/* Features of ImageNet's records; a list may have the names of either one. */
 static const char *const text_keys[] = { "image/class/text", "image/class/synset" };
 #define TEXT_KEYS (sizeof(text_keys) / sizeof(*text_keys))
 
@@ -21,7 +21,7 @@ static char fold_char(char c)
     return c == '_' || c == '-' ? ' ' : c;
 }
 
-/* Write the first synonym in lower case. Returns its length. */
+/* Write the first synonym of a text in lower case. Returns its length. */
 static size_t fold(const char *text, size_t bytes, char *out)
 {
     size_t length = 0;
@@ -61,8 +61,8 @@ void class_texts_close(struct class_texts *texts)
     *texts = (struct class_texts){ .names = NULL };
 }
 
-/* Whether a name is the text with a number, as lists of ImageNet have "crane" and "crane2" where records say "crane" in
- * both. A number behind a number is another name: "class11" is not "class1". */
+/* Is the name the text with a number appended? Lists of ImageNet have "crane" and "crane2" where records have "crane"
+ * for both. A number after a digit makes another name: "class11" is not "class1". */
 static bool is_numbered(const char *name, const char *text, size_t bytes)
 {
     const char last = text[bytes - 1];
@@ -70,8 +70,8 @@ static bool is_numbered(const char *name, const char *text, size_t bytes)
            strspn(name + bytes, "0123456789") == strlen(name + bytes);
 }
 
-/* 1: the name of the class; -1: of another class; 0: of none. The whole name of another class counts more than a part
- * of a name: "male" is a part of "female". */
+/* Returns 1 if the text is the name of the class, -1 if it is the name of another class, 0 if it is no known name. The
+ * whole name of another class has priority over a part of the own name: "male" is a part of "female". */
 static int judge(const struct class_texts *texts, uint32_t label, const struct feature *feature)
 {
     char text[256];

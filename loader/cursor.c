@@ -1,4 +1,4 @@
-/* Hands out the chunks of a run. Called by readers, once per chunk. */
+/* Divides a run into chunks. Called by readers, once per chunk. */
 #include "loader/cursor.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void order_follow(struct cursor *cursor, enum phase phase, uint64_t posit
     cursor->windows += phase == PHASE_TRAIN;
 }
 
-/* The size of the next chunk: at most what is left of the local batch and of the window. */
+/* The size of the next chunk, limited by the rest of the local batch and of the window. */
 static uint32_t count_places(const struct cursor *cursor, const struct local_batch *local)
 {
     const uint32_t left = local->count - cursor->first;
@@ -41,7 +41,7 @@ static uint32_t count_places(const struct cursor *cursor, const struct local_bat
     return wanted < in_window ? wanted : (uint32_t)in_window;
 }
 
-/* Move past `chunk`: within the local batch, then to the next tower, then to the next batch. */
+/* Advance past `chunk`: in the local batch, then to the next tower, then to the next batch. */
 static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
 {
     cursor->first += chunk->count;
@@ -54,7 +54,7 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
     cursor->number++;
 }
 
-/* Fill in the chunk; its local batch is set already. */
+/* Set the other fields of a chunk whose local batch is set. */
 static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
 {
     chunk->tower = cursor->tower;

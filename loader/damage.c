@@ -1,4 +1,5 @@
-/* Damaged records and decoder warnings of a run. Decoders add to them, rarely; main takes the list at the end. */
+/* Damaged records and decoder warnings of a run. Decoders add to them, which is rare; main takes the list at the
+ * end. */
 #include "loader/damage.h"
 
 #include <assert.h>
@@ -14,10 +15,10 @@
 
 /* Further damaged records are counted without a message. */
 #define REPORTED_MAX 10u
-/* Shards with damage that the end of a run lists. */
+/* Shards with damage that are listed at the end of a run. */
 #define SHARDS_LISTED 20u
 
-/* ---- a bit for every record ---- */
+/* ---- one bit per record ---- */
 
 static size_t bits_bytes(const struct dataset *dataset)
 {
@@ -65,7 +66,7 @@ static bool comes_before(const struct damaged_record *a, const struct damaged_re
     return a->shard != b->shard ? a->shard < b->shard : a->offset < b->offset;
 }
 
-/* Make room at the end; a full list drops its last record. False if that would be `record`. */
+/* Make room for a record; a full list drops its last record. False if `record` itself would be the last. */
 static bool make_room(struct damage_list *list, const struct damaged_record *record)
 {
     if (list->count < DAMAGE_LISTED_MAX) {
@@ -103,7 +104,7 @@ size_t damage_bytes(const struct dataset *const datasets[PHASE_COUNT])
     return bytes;
 }
 
-/* Under the lock, so that no message follows damage_silence. */
+/* Report a damaged record. Called with the lock held, so that no message follows damage_silence. */
 static void report_locked(struct damage *damage, const struct damaged_record *record)
 {
     const uint64_t before = damage->reported++;
@@ -117,7 +118,7 @@ static void report_locked(struct damage *damage, const struct damaged_record *re
         log_message(LOG_RUN, "skipped: more damaged records; from here on they are only counted");
 }
 
-/* Count, list and report. Any thread. */
+/* Count, list and report damaged records. Any thread. */
 static void add_record(struct damage *damage, const struct damaged_record *record)
 {
     atomic_fetch_add(&damage->count, record->count);
@@ -131,7 +132,7 @@ static void add_record(struct damage *damage, const struct damaged_record *recor
     pthread_mutex_unlock(&damage->lock);
 }
 
-/* If the compressed data are damaged there, report that instead of the header. */
+/* If the compressed data of a loss are damaged, report that damage instead of the header's. */
 static bool find_break(struct shard_source *source, const struct shard_damage *lost, struct record_problem *problem)
 {
     char text[sizeof(problem->text)];
@@ -142,7 +143,7 @@ static bool find_break(struct shard_source *source, const struct shard_damage *l
     return true;
 }
 
-/* Report the header at the beginning of a loss, which was invalid when the shard was indexed. */
+/* Describe a loss by the header at its beginning, which was invalid when the shard was indexed. */
 static void find_loss(const struct dataset *dataset, uint32_t shard, const struct shard_damage *lost,
                       struct record_problem *problem_out)
 {
@@ -160,7 +161,7 @@ static void find_loss(const struct dataset *dataset, uint32_t shard, const struc
     }
     record_problem_set(problem_out, check, &problem);
     if (find_break(dataset->sources[shard], lost, problem_out) && lost->bytes == 1)
-        return;                 /* the placeholder byte of a break; no bytes of records are lost here */
+        return;                 /* only the placeholder byte of a break: no bytes of records are lost here */
     const size_t length = strlen(problem_out->text);
     snprintf(problem_out->text + length, sizeof(problem_out->text) - length,
              ": no record was found in %" PRIu64 " byte%s", lost->bytes, lost->bytes == 1 ? "" : "s");
@@ -187,7 +188,7 @@ static void add_lost(struct damage *damage, enum phase phase, uint32_t shard)
     }
 }
 
-/* Records that the description counts and the shard lacks at its end. */
+/* Add the records that are missing at the end of a shard, by the count in the data set's description. */
 static void add_missing(struct damage *damage, enum phase phase, uint32_t shard)
 {
     const struct dataset *const dataset = damage->datasets[phase];
@@ -216,8 +217,8 @@ static void add_missing(struct damage *damage, enum phase phase, uint32_t shard)
     add_record(damage, &record);
 }
 
-/* Mark the records before a loss that are wrong for the same cause, so that they are not counted as well. If a part of
- * a set is held out, losses are reported and counted with the part that is trained on. */
+/* Mark damaged records before a loss that have the same cause, so that they are not counted in addition. If a part of a
+ * data set is held out, losses are reported and counted with the part used for training. */
 static void mark_losses(struct damage *damage, enum phase phase, uint32_t shard)
 {
     const struct dataset *const dataset = damage->datasets[phase];
@@ -314,7 +315,7 @@ static bool is_same_record(const struct damaged_record *a, const struct damaged_
     return a->phase == b->phase && a->shard == b->shard && a->offset == b->offset;
 }
 
-/* "; in each file: a.tfrecord 3 of 100, b.tfrecord 1 of 80" */
+/* Add the counts of the shards: "; in each file: a.tfrecord 3 of 100, b.tfrecord 1 of 80". */
 static void list_shards(const struct damage *damage, struct text *text)
 {
     uint32_t listed = 0, more = 0;

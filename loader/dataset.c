@@ -1,4 +1,4 @@
-/* An open set of shards: finding records, by any thread; files that two sets share; closing. */
+/* An open data set: finding records, by any thread; files that two data sets share; closing. */
 #include "loader/dataset.h"
 
 #include <assert.h>
@@ -44,7 +44,7 @@ bool dataset_is_plain(const struct dataset *dataset)
     return true;
 }
 
-/* The last shard whose first id is at most `id`; an empty shard has the first id of the next one. */
+/* The last shard whose first id is at most `id`. (An empty shard has the first id of the next one.) */
 static uint32_t find_shard(const struct dataset *dataset, uint64_t id)
 {
     uint32_t low = 0, high = dataset->shard_count;
@@ -88,12 +88,12 @@ uint64_t dataset_number(const struct dataset *dataset, const struct dataset_plac
 
 /* ---- overlaps ---- */
 
-/* What two equal shards have in common: device and inode of a file, or checksum and count of its records. */
+/* A key that two equal shards share: device and inode of a file, or checksum and number of its records. */
 struct shard_key {
     uint64_t first, second;
 };
 
-/* False for a shard that has none. */
+/* Get the key of a shard. False if it has none. */
 typedef bool (*shard_key_fn)(struct shard_key *key_out, const struct dataset *dataset, uint32_t shard);
 
 static bool key_of_file(struct shard_key *key_out, const struct dataset *dataset, uint32_t shard)
@@ -116,7 +116,7 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct shard_key));
 }
 
-/* The keys of all shards that have one. Returns their count. */
+/* List the keys of all shards that have one. Returns their number. */
 static uint32_t list_keys(struct shard_key *keys, const struct dataset *dataset, shard_key_fn key_of)
 {
     uint32_t count = 0;

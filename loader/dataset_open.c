@@ -1,4 +1,4 @@
-/* Opening a set of shards. Everything here runs before the first thread starts. */
+/* Opening a data set. All functions run before the first thread starts. */
 #include "loader/dataset_open.h"
 
 #include <endian.h>
@@ -16,7 +16,7 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 
-#define PROBLEM_LINES_MAX 20u   /* more problems are counted, not listed */
+#define PROBLEM_LINES_MAX 20u   /* more problems are counted but not listed */
 #define NAMES_PROBLEM_BYTES 256u
 
 /* ---- problems ---- */
@@ -68,7 +68,7 @@ static int copy_string(const char **string)
     return *string != NULL ? 0 : -ENOMEM;
 }
 
-/* Afterwards every string is copied or NULL, even on failure. */
+/* Replace all strings by copies. On failure too, every string is a copy or NULL. */
 static int copy_options(struct dataset *dataset, const struct dataset_options *options)
 {
     struct dataset_options *copy = &dataset->options;
@@ -98,7 +98,7 @@ static int format_init(struct dataset *dataset)
     return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
 }
 
-/* Allow as many descriptors as possible: shards that stay open need not be opened again. */
+/* Raise the limit of open files as far as allowed: shards that stay open are not opened again. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -121,7 +121,7 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
     return is_all ? 0 : -ENOMEM;
 }
 
-/* Why a shard cannot be opened. */
+/* The message about a shard that cannot be opened. */
 static const char *open_problem(int error)
 {
     static const char too_many[] = "too many open files: raise the limit with ulimit -n";
@@ -138,8 +138,9 @@ static const char *open_problem(int error)
     return strerror(error);
 }
 
-/* If damage is skipped, an unreadable shard is lost as a whole, provided that the set's description lists it, so that
- * it is a shard and the number of lost records is known. A file of another kind is not damage. */
+/* Open the index of a shard. If damage is skipped, an unreadable shard is lost as a whole, but only if the data set's
+ * description lists it, because then it is known to be a shard and how many records are lost. A file of another kind is
+ * not damage. */
 static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, bool rebuild,
                       char *line, size_t line_size)
 {
@@ -157,7 +158,7 @@ static int open_index(const struct dataset *dataset, uint32_t shard, const struc
     return shard_index_lose(&dataset->indexes[shard], source);
 }
 
-/* What is wrong with a shard's size or counts; false if nothing is. */
+/* Describe a size or count of a shard that differs from the description; false if none does. */
 static bool find_difference(const struct shard_index *index, const struct manifest_shard *listed, char *text,
                             size_t text_size)
 {
@@ -187,7 +188,8 @@ static void check_counts(struct opening *opening, uint32_t shard, const struct m
         log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
 }
 
-/* Whether an index from a file contradicts the description of the set. The file may be forged, so the shard decides. */
+/* Does an index from an index file contradict the data set's description? The index file may be forged, so the shard
+ * itself is checked then. */
 static bool is_doubtful(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed)
 {
     const struct shard_index *const index = &dataset->indexes[shard];
@@ -195,7 +197,7 @@ static bool is_doubtful(const struct dataset *dataset, uint32_t shard, const str
     return atomic_load(&index->is_unproved) && find_difference(index, listed, text, sizeof(text));
 }
 
-/* A shard is missing that the description lists. */
+/* Handle a shard that the description lists but that does not exist. */
 static void handle_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
     struct dataset *const dataset = opening->dataset;
@@ -257,7 +259,7 @@ static int contents_compare(const void *left, const void *right, void *arg)
                                                     : (a > b) - (a < b);
 }
 
-/* Copies of a shard under another name are told. They may be intended, to weight their records. */
+/* Report copies of a shard under another name. They may be intended, to weight their records. */
 static int report_copies(const struct dataset *dataset)
 {
     uint32_t *const order = calloc(dataset->shard_count, sizeof(*order));
@@ -285,7 +287,7 @@ static int report_copies(const struct dataset *dataset)
     return 0;
 }
 
-/* What else is in the folders of the shards. A held-out part has the same shards. */
+/* Report other files in the folders of the shards. Not for a held-out part, which has the same shards as the rest. */
 static void report_others(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
@@ -321,9 +323,9 @@ static int set_fingerprint(struct dataset *dataset)
     return 0;
 }
 
-/* ---- parts of a set ---- */
+/* ---- parts of a data set ---- */
 
-/* Keep the records that are wanted, in the order of their numbers, in the index of a shard. */
+/* Keep only the wanted records in the index of a shard. `is_wanted` is called in the order of their numbers. */
 static void keep_records(struct shard_index *index, bool (*is_wanted)(void *arg, uint64_t number), void *arg)
 {
     uint64_t kept = 0;
@@ -341,8 +343,8 @@ static void keep_records(struct shard_index *index, bool (*is_wanted)(void *arg,
 /* One part of a shard's records. Each record is held out with probability limit / 2^64. */
 struct part { uint64_t key, limit; bool is_held_out; };
 
-/* Depends on the name of the shard's file, which gives the key, and the record's number alone: the parts are the same
- * in every run, whatever the seed. */
+/* Depends only on the shard's file name, from which the key is made, and on the record's number: the parts are the same
+ * in every run, with any seed. */
 static bool is_in_part(void *arg, uint64_t number)
 {
     const struct part *const part = arg;
@@ -350,7 +352,7 @@ static bool is_in_part(void *arg, uint64_t number)
     return (XXH3_64bits_withSeed(&bytes, sizeof(bytes), part->key) < part->limit) == part->is_held_out;
 }
 
-/* Lost records are counted once, with the part that is trained on. */
+/* Keep one part of every shard. Lost records are counted once, with the part used for training. */
 static void keep_part(struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
@@ -366,12 +368,12 @@ static void keep_part(struct dataset *dataset)
     }
 }
 
-/* A selection of records spread evenly over the set: of `all` records those numbered floor(i * all / wanted), i <
- * wanted; 1 <= wanted <= all < 2^63. */
+/* A selection of evenly spaced records: of `all` records, the ones with numbers floor(i * all / wanted), i < wanted; 1
+ * <= wanted <= all < 2^63. */
 struct spread { uint64_t all, wanted, passed; };
 
-/* Record g of the set is floor(i * all / wanted) for some i if a multiple of `all` is in [g * wanted, (g + 1) *
- * wanted). `passed` is g * wanted less the last multiple. Called for all records of the set in order. */
+/* Record g is selected, that is g = floor(i * all / wanted) for some i, if [g * wanted, (g + 1) * wanted) contains a
+ * multiple of `all`. `passed` is g * wanted modulo `all`. Called for all records of the data set in order. */
 static bool is_in_spread(void *arg, uint64_t number)
 {
     (void)number;
@@ -409,7 +411,7 @@ static void number_records(struct dataset *dataset)
 
 /* ---- class names ---- */
 
-/* Read data.class_names. 0, or a negative errno with a text that follows "PATH: ". */
+/* Read the list data.class_names. 0, or a negative errno with a text that follows "PATH: ". */
 static int read_names(struct set_names *names, const char *path, char *problem, size_t problem_size)
 {
     char *text;
@@ -426,13 +428,13 @@ static int read_names(struct set_names *names, const char *path, char *problem, 
     return rc == 0 && names->path == NULL ? -ENOMEM : rc;
 }
 
-/* How many numbers are stored as labels, if each is a class. */
+/* The number of stored labels from 0 on whose classes the network has. */
 static int64_t stored_classes(const struct dataset_options *options)
 {
     return (int64_t)options->classes - options->label_offset;
 }
 
-/* Whether a list counts classes from 1, as in 1:cat 2:dog, and the labels count from 0. */
+/* Does the list number classes from 1, as in 1:cat 2:dog, while labels are numbered from 0? */
 static bool counts_from_one(const struct set_names *names, const struct dataset_options *options)
 {
     return names->names.count > 1 && *names->names.names[0] == '\0' &&
@@ -450,7 +452,8 @@ static void describe_count(const struct dataset *dataset, const struct set_names
                  names->names.count == 1 ? "" : "es", dataset->options.classes);
 }
 
-/* Compare a list with the network, which has the classes of dataset.json unless another number is configured. */
+/* Compare the length of a list with the network's classes, which are those of dataset.json unless configured
+ * otherwise. */
 static void check_count(struct opening *opening, struct set_names *names)
 {
     const struct dataset *const dataset = opening->dataset;
@@ -470,8 +473,8 @@ static void check_count(struct opening *opening, struct set_names *names)
         class_names_release(&names->names);
 }
 
-/* The classes of the network are the numbers that are stored, plus label_offset. A list has a name for each of the
- * former, or for each of the latter. */
+/* Store the names by class number. A class of the network is a stored label plus label_offset. A list has a name either
+ * for each stored label or for each class of the network. */
 static int set_names(struct dataset *dataset, struct set_names *names)
 {
     const struct dataset_options *const options = &dataset->options;
@@ -505,7 +508,7 @@ static int find_beside(struct opening *opening, const struct set_names *configur
     return rc;
 }
 
-/* A configured list decides what labels mean, whatever is said beside the shards. */
+/* Use the configured list for the meaning of labels, also if lists beside the shards differ. */
 static int find_configured(struct opening *opening, struct set_names *names)
 {
     char problem[NAMES_PROBLEM_BYTES] = "not enough memory";
@@ -523,9 +526,9 @@ static int find_configured(struct opening *opening, struct set_names *names)
     return rc;
 }
 
-/* ---- the set ---- */
+/* ---- the data set ---- */
 
-/* For a set without any records: report what is missing in a shard. */
+/* For a data set without records: report a shard's lost records. */
 static void report_lost(struct opening *opening, uint32_t shard)
 {
     const struct dataset *const dataset = opening->dataset;
@@ -585,9 +588,9 @@ static int prepare_options(struct opening *opening, const struct dataset_options
     return rc;
 }
 
-/* More classes than the network has are refused before the first step, because a label that is too large would end the
- * run only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is reported with
- * the rest. */
+/* Check the number of classes. More classes than the network has are an error at once, as a label that is too large
+ * would end the run only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is
+ * reported with the rest. */
 static void check_classes(struct opening *opening, const struct set_names *names)
 {
     const uint64_t classes = names->classes;
@@ -613,7 +616,7 @@ static void check_classes(struct opening *opening, const struct set_names *names
         log_message(LOG_RUN, "%s: %s", options->what, text);
 }
 
-/* Use the description in the first shard's folder where nothing is configured. */
+/* Use the description in the first shard's folder for options that are not configured. */
 static int use_description(struct opening *opening)
 {
     struct dataset *const dataset = opening->dataset;
@@ -634,7 +637,7 @@ static int use_description(struct opening *opening)
     return options->image_key != NULL && options->label_key != NULL ? 0 : -ENOMEM;
 }
 
-/* The names of the classes, and their number. */
+/* Find the names of the classes and their number. */
 static int find_classes(struct opening *opening)
 {
     struct dataset *const dataset = opening->dataset;
@@ -670,7 +673,7 @@ static int find_shards(struct opening *opening)
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }
 
-/* dataset_open once. -ESTALE: an index file was wrong. */
+/* Open the data set. -ESTALE: an index file was wrong, so opening has to be repeated with rebuilt indexes. */
 static int open_once(struct dataset **dataset_out, const struct dataset_options *options, bool rebuilds_indexes,
                      char *problem_out, size_t problem_size)
 {

@@ -1,5 +1,5 @@
-/* A data set that is being opened, and the problems found so far. Private to dataset_open.c and dataset_probe.c; main's
- * thread only. */
+/* A data set that is being opened, and the problems found so far. Private to dataset_open.c and dataset_probe.c; only
+ * main's thread uses it. */
 #ifndef PIPETRAIN_DATASET_OPEN_H
 #define PIPETRAIN_DATASET_OPEN_H
 
@@ -16,13 +16,13 @@ struct opening {
     struct shard_counts *counts;
     struct text problems;
     uint32_t problem_count;
-    int result;                 /* of the first problem; -ESTALE: an index file was wrong */
-    bool rebuilds_indexes;      /* index files are not read */
+    int result;                 /* result of the first problem; -ESTALE: an index file was wrong */
+    bool rebuilds_indexes;      /* do not read index files */
 };
 
-/* A problem without a message. */
+/* Record a failure without a message. */
 void opening_fail(struct opening *opening, int result);
-/* Add a line "WHAT: LINE"; after some lines problems are only counted. */
+/* Add a line "WHAT: LINE"; after PROBLEM_LINES_MAX lines problems are only counted. */
 void opening_report(struct opening *opening, int result, const char *line);
 void opening_report_path(struct opening *opening, int result, const char *path, const char *what);
 

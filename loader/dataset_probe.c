@@ -9,7 +9,7 @@
 #include "loader/record.h"
 #include "stage/log.h"
 
-/* Records that are examined, spread over the set, when the first one is not enough. */
+/* Records that are examined, evenly spaced, if the first one is not enough. */
 #define SAMPLED_RECORDS 64u
 
 static void report_record(struct opening *opening, uint64_t id, const struct record_problem *problem)
@@ -19,7 +19,7 @@ static void report_record(struct opening *opening, uint64_t id, const struct rec
     opening_report(opening, -EBADMSG, line);
 }
 
-/* Damage is skipped, and there are no other records. */
+/* Report that no record is readable although damaged ones are skipped. */
 static void report_all_damaged(struct opening *opening, const struct record_problem *first)
 {
     const struct dataset *const dataset = opening->dataset;
@@ -30,8 +30,8 @@ static void report_all_damaged(struct opening *opening, const struct record_prob
     opening_report(opening, -EBADMSG, line);
 }
 
-/* Find the format from the first record with a valid frame, with skip_damage not necessarily record 0. UINT64_MAX if
- * there is none, or its format is unknown. */
+/* Find the format from the first record with a valid frame, which is record 0 unless damage is skipped. Returns its id;
+ * UINT64_MAX if there is none or its format is unknown. */
 static uint64_t find_format(struct opening *opening, struct decode_context *context)
 {
     struct dataset *const dataset = opening->dataset;
@@ -57,8 +57,8 @@ static uint64_t sampled_count(const struct dataset *dataset)
     return dataset->record_count < SAMPLED_RECORDS ? dataset->record_count : SAMPLED_RECORDS;
 }
 
-/* The i-th of these records. In compressed shards, where all earlier data have to be decompressed, records near the
- * beginnings are used. */
+/* The id of the i-th examined record. In a compressed shard all earlier data has to be decompressed, so records near
+ * the beginnings of shards are used. */
 static uint64_t sampled_id(const struct dataset *dataset, uint64_t i)
 {
     if (dataset_is_plain(dataset))
@@ -68,7 +68,7 @@ static uint64_t sampled_id(const struct dataset *dataset, uint64_t i)
     return id < dataset->first_ids[shard + 1] ? id : dataset->first_ids[shard];
 }
 
-/* The payload of the i-th of these records; NULL if it cannot be read. */
+/* The payload of the i-th examined record; NULL if it cannot be read. */
 static const uint8_t *sampled_payload(struct decode_context *context, uint64_t i, uint64_t *bytes_out)
 {
     struct record_problem problem;
@@ -76,7 +76,7 @@ static const uint8_t *sampled_payload(struct decode_context *context, uint64_t i
     return id < context->dataset->record_count ? record_payload(context, id, bytes_out, &problem) : NULL;
 }
 
-/* Whether other records have labels that can only be numbers. */
+/* Does one of the examined records have a label that can only be a number? */
 static bool labels_are_number_bytes(struct decode_context *context)
 {
     const struct dataset *const dataset = context->dataset;
@@ -89,7 +89,7 @@ static bool labels_are_number_bytes(struct decode_context *context)
     return is_number;
 }
 
-/* A single label may be ambiguous: a digit or a byte. */
+/* Determine how labels are stored if the first one is ambiguous: a digit or a byte. */
 static int find_label(struct opening *opening, struct decode_context *context, uint64_t first_id)
 {
     struct dataset *const dataset = opening->dataset;
@@ -108,7 +108,7 @@ static int find_label(struct opening *opening, struct decode_context *context, u
     return rc;
 }
 
-/* Survey several images: a single one may be dark. 0, or a negative errno after a report. */
+/* Survey several images, as a single one may be dark. 0, or a negative errno after a report. */
 static int survey_pixels(struct opening *opening, struct decode_context *context, struct pixel_survey *survey)
 {
     const struct dataset *const dataset = opening->dataset;
@@ -124,7 +124,7 @@ static int survey_pixels(struct opening *opening, struct decode_context *context
     return rc;
 }
 
-/* Warn of raw images that are probably stored or read in a wrong way. */
+/* Warn of raw images that are probably stored or read incorrectly. */
 static void warn_of_pixels(const struct dataset *dataset, uint64_t images)
 {
     const struct pixel_reading *const reading = &dataset->format.reading;
@@ -211,7 +211,7 @@ static void try_records(struct opening *opening, struct decode_context *context,
             try_record(opening, context, dataset->first_ids[i], pixels);
 }
 
-/* A context has the codec of the format, so one context is used to find the format and another one to decode. */
+/* The codec of a context is that of the format, so the context that finds the format is not used for decoding. */
 static int probe(struct opening *opening, uint8_t *pixels)
 {
     struct decode_context *context;

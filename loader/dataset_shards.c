@@ -1,4 +1,4 @@
-/* The shard files of a set, from what the configuration names. Called while a run is prepared. */
+/* Finds the shard files of a data set by the patterns in the configuration. Called while a run is prepared. */
 #include "loader/dataset_shards.h"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@
 
 /* A pattern FOLDER or FOLDER:SPLIT. */
 struct folder_request {
-    char folder[PATH_MAX];      /* with its slash */
+    char folder[PATH_MAX];      /* with a slash at the end */
     const char *split;          /* NULL: depends on `what` */
     const char *what;
     struct text *problems;
@@ -49,7 +49,7 @@ static bool set_folder(struct folder_request *request, const char *path, size_t 
     return is_folder(request->folder);
 }
 
-/* False if the pattern is neither FOLDER nor FOLDER:SPLIT. */
+/* Split a pattern into folder and split. False if it is neither FOLDER nor FOLDER:SPLIT. */
 static bool read_pattern(struct folder_request *request, const char *pattern)
 {
     struct stat status;
@@ -109,7 +109,7 @@ static bool find_meant(const struct manifest *manifest, enum split meant, size_t
     return false;
 }
 
-/* If there is no validation set, the test set is used. */
+/* Find the wanted split; the test split is used if there is no validation split. */
 static bool find_split(const struct folder_request *request, const struct manifest *manifest, size_t *split_out)
 {
     if (request->split != NULL)
@@ -141,7 +141,8 @@ static size_t stem_bytes(const char *name)
     return bytes > 0 && name[bytes - 1] == '-' ? bytes : 0;
 }
 
-/* A file that is named like the listed ones but is not listed shows that the description belongs to another set. */
+/* Check a file in the folder. One that is named like the listed shards but is not listed shows that the description is
+ * of another version of the data set. */
 static int check_entry(const struct folder_request *request, const struct manifest *manifest, const char *listed,
                        const char *name)
 {
@@ -161,7 +162,7 @@ static int check_files(const struct folder_request *request, const struct manife
 {
     DIR *const entries = opendir(request->folder);
     if (entries == NULL)
-        return 0;               /* files in it may be readable all the same */
+        return 0;               /* files in the folder may still be readable */
     const struct dirent *entry;
     int rc = 0;
     while (rc == 0 && (entry = readdir(entries)) != NULL)
@@ -186,9 +187,9 @@ static int find_in_folder(const struct folder_request *request, const struct man
 }
 
 /* Find the shards of FOLDER:SPLIT, if no file has this name and the folder has a description; or of a TFDS folder,
- * whose split follows from `what` ("train" or "validation"). The list has all listed shards, existing or not; an
- * unlisted file of the split is a problem. 0; -ENOTSUP if the pattern is neither; or another negative errno, with a
- * line in `problems` that begins with `what` unless it is -ENOMEM. */
+ * whose split is chosen by `what` ("train" or "validation"). The list has all listed shards, existing or not; an
+ * unlisted file of the split is an error. 0; -ENOTSUP if the pattern is neither of these; or another negative errno,
+ * with a line in `problems` that begins with `what` unless it is -ENOMEM. */
 static int split_folder_find(struct shard_list *list_out, struct shard_counts *counts, const char *pattern,
                              const char *what, struct text *problems)
 {
@@ -218,11 +219,11 @@ static int split_folder_find(struct shard_list *list_out, struct shard_counts *c
 
 /* ---- files under several names ---- */
 
-/* A file of a list, by which paths of the same file are found. */
+/* A file of a list, with its identity, to find several paths of the same file. */
 struct named_file {
     struct file_identity file;
     const char *path;
-    uint32_t place;             /* in the lists */
+    uint32_t place;             /* position in the lists */
 };
 
 static int place_compare(const void *a, const void *b)
@@ -243,7 +244,7 @@ static bool is_same_file(const struct named_file *one, const struct named_file *
     return file_identity_compare(&one->file, &other->file) == 0;
 }
 
-/* Add the file of a path, if it exists. */
+/* Add the file at a path if it exists. */
 static void add_named_file(struct named_file *files, uint32_t *count, const char *path, uint32_t place)
 {
     struct stat status;
@@ -270,7 +271,7 @@ static int report_path(const struct finding *finding, const char *path, const ch
     return -EINVAL;
 }
 
-/* A description says which files are a set. */
+/* Check by their names that the files are of one data set, unless a description lists them. */
 static int check_names(struct finding *finding, const struct shard_list *found)
 {
     const struct manifest_shard *listed = NULL;
@@ -308,7 +309,7 @@ static int add_part(struct finding *finding, const char *pattern)
     return add_pattern(finding, pattern);
 }
 
-/* Returns the first error. The remaining patterns are tried as well, so that all problems are reported. */
+/* Add the files of all patterns. All are tried, so that all problems are reported. Returns the first error. */
 static int add_patterns(struct finding *finding, char *rest)
 {
     int first = 0;
@@ -320,7 +321,7 @@ static int add_patterns(struct finding *finding, char *rest)
     return first;
 }
 
-/* A file that two patterns name would be trained on twice as often as the others. */
+/* Refuse a file that two patterns match: it would be trained on twice as often as the others. */
 static int check_named_once(const struct finding *finding)
 {
     const struct shard_list *const list = &finding->list;
@@ -364,9 +365,9 @@ int dataset_shards_find(struct shard_list *list_out, const char *patterns, const
     return rc;
 }
 
-/* ---- shards that no set uses ---- */
+/* ---- shards that no data set uses ---- */
 
-/* Keep the files that are left out and that no list uses, each once, in the order of the lists. Files in use have place
+/* Keep the left-out files that no list uses, each once, in the order of the lists. The position of files in use is
  * 0. */
 static uint32_t keep_unused(struct named_file *files, uint32_t count)
 {
@@ -422,14 +423,14 @@ int left_out_report(const struct shard_list *lists, uint32_t list_count)
     return 0;
 }
 
-/* ---- the description of a set ---- */
+/* ---- the description of a data set ---- */
 
-/* The largest number of classes that is said in folders, and the first names. */
+/* The largest number of classes found in the folders, and the first list of names. */
 struct class_search {
     struct shard_counts counts;
-    struct set_names named;     /* of the first folder that has names */
-    const char *label_key;      /* NULL: each folder's own */
-    char folder[PATH_MAX];      /* the last one, with its slash */
+    struct set_names named;     /* names in the first folder that has any */
+    const char *label_key;      /* NULL: the label of each folder's description */
+    char folder[PATH_MAX];      /* the latest folder, with a slash at the end */
     uint64_t in_folder, most;
 };
 
@@ -439,7 +440,7 @@ static bool is_link(const char *path)
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* Search the folder of a file and, if it says nothing and the file is a link, that of the link's target. */
+/* Search the folder of a file and, if it has no description and the file is a link, the folder of the link's target. */
 static void search_file(struct class_search *search, char *path)
 {
     char problem[256];
@@ -463,7 +464,7 @@ static void search_file(struct class_search *search, char *path)
     search->named = names;
 }
 
-/* Search the folder itself, or that of a file. */
+/* Search the folder at a path, or the folder of the file at the path. */
 static int search_path(void *arg, const char *path)
 {
     char folder[PATH_MAX];
@@ -479,7 +480,7 @@ static int pass_unlisted(void *arg, const char *path, int error)
     return 0;
 }
 
-/* Search what a pattern matches, or the directory of DIRECTORY:SPLIT. */
+/* Search all matches of a pattern, or the directory of DIRECTORY:SPLIT. */
 static void search_pattern(struct class_search *search, char *pattern)
 {
     const struct pattern_visitor visitor = { search_path, pass_unlisted, search };

@@ -7,20 +7,21 @@
 
 #include "loader/images/pixel_survey.h"
 
-/* Limits of a sample: of records, and of the bytes that are read for it. */
+/* Limits of a sample: the number of records, and the bytes that are read. */
 struct sample_limits { uint64_t records_min, records_max, bytes_max; };
 static const struct sample_limits image_sample = { 64, 512, (uint64_t)16 << 20 };
 static const struct sample_limits label_sample = { 256, 4096, (uint64_t)64 << 20 };
 
-/* A survey ends after so many unreadable labels in succession, since each takes its time if a disk fails. */
+/* A survey ends after this many unreadable labels in succession, since on a failing disk each takes long. */
 #define UNREADABLE_LABELS_MAX 4u
-/* Records whose texts are compared; none of them after so many without a known name. */
+/* TEXTS_MAX: records whose texts are compared. The comparison ends after TEXTS_EXPECTED records without a known
+ * name. */
 #define TEXTS_MAX 64u
 #define TEXTS_EXPECTED 16u
 #define PAIRS 64u
-#define PAIRS_MIN 32u           /* fewer say nothing about the order */
+#define PAIRS_MIN 32u           /* fewer pairs are no evidence of the order */
 #define UNREADABLE_PAIRS_MAX 4u
-/* An excess of equal pairs is reported if it is this many standard deviations and this share of the pairs. */
+/* An excess of equal pairs is reported if it is this many standard deviations and this fraction of the pairs. */
 #define STDS_MIN 4.5
 #define EXCESS_MIN 0.15
 
@@ -33,7 +34,7 @@ static uint64_t choose_count(const struct dataset *dataset, const struct sample_
     return wanted < dataset->record_count ? wanted : dataset->record_count;
 }
 
-/* The i-th of `count` records that are spread evenly over the set. */
+/* The id of the i-th of `count` evenly spaced records. */
 static uint64_t spread_id(const struct dataset *dataset, uint64_t i, uint64_t count)
 {
     return (uint64_t)((__uint128_t)dataset->record_count * i / count);
@@ -61,7 +62,7 @@ static void add_pixels(struct image_survey *survey, const uint8_t *pixels, size_
     survey->mean += ((double)sum / (double)count - survey->mean) / (double)survey->count;
 }
 
-/* 0, or -ENOMEM; an unreadable image is no error. */
+/* Decode an image and add it to the survey. An unreadable image is counted and is no error. 0 or -ENOMEM. */
 static int decode_image(struct image_survey *survey, struct decode_context *context, uint64_t id, uint8_t *pixels)
 {
     const struct dataset *const dataset = context->dataset;
@@ -118,7 +119,7 @@ static void note_unreadable(struct label_survey *survey, uint64_t id, const stru
     survey->problem = *problem;
 }
 
-/* False if the label cannot be read. */
+/* Add a label to the survey. False if it cannot be read. */
 static bool survey_label(struct label_survey *survey, struct decode_context *context, uint64_t id)
 {
     struct record_problem problem;
@@ -198,15 +199,16 @@ bool label_survey_offset(const struct label_survey *survey, uint32_t classes, in
     if (survey->count == 0 || __builtin_sub_overflow(0, survey->labels[0], &from_lowest) ||
         __builtin_sub_overflow((int64_t)classes - 1, survey->labels[survey->count - 1], &from_highest))
         return false;
-    if (from_lowest > from_highest)     /* offsets between them would be needed */
+    if (from_lowest > from_highest)     /* no offset moves all labels into the range */
         return false;
     *offset_out = from_lowest > 0 ? from_lowest : from_highest < 0 ? from_highest : 0;
     return *offset_out >= -LABEL_OFFSET_MAX && *offset_out <= LABEL_OFFSET_MAX;
 }
 
-/* ---- names of classes ---- */
+/* ---- class names ---- */
 
-/* In compressed shards, where all earlier data have to be decompressed, records near the beginnings. */
+/* The id of the i-th record to be compared. In a compressed shard all earlier data has to be decompressed, so records
+ * near the beginnings of shards are used. */
 static uint64_t text_id(const struct dataset *dataset, uint64_t i, uint64_t count)
 {
     if (dataset_is_plain(dataset))
@@ -243,7 +245,7 @@ int class_text_survey_make(struct class_text_counts *counts_out, const struct cl
         if (id < dataset->record_count)
             compare_text(&counts, texts, context, id);
         if (counts.right + counts.wrong == 0 && i + 1 >= TEXTS_EXPECTED)
-            break;              /* records have no texts, or others than names */
+            break;              /* records have no texts, or texts that are no names */
     }
     decode_context_close(context);
     *counts_out = counts;
@@ -303,13 +305,13 @@ int class_census_names(struct class_names *names_out, const struct class_census 
     return rc;
 }
 
-/* ---- the order of labels ---- */
+/* ---- order of labels ---- */
 
 struct label_pairs {
     struct order order;
     struct decode_context *context;
     int64_t labels[2 * PAIRS];
-    uint32_t count;             /* of labels, two for each pair */
+    uint32_t count;             /* number of labels, two for each pair */
 };
 
 static bool read_label(struct label_pairs *pairs, uint64_t position, int64_t *label_out)
@@ -328,7 +330,7 @@ static bool read_label(struct label_pairs *pairs, uint64_t position, int64_t *la
     return true;
 }
 
-/* Pairs without a common record, spread over the set. */
+/* Read the labels of disjoint pairs, evenly spaced over the data set. */
 static int read_pairs(struct label_pairs *pairs)
 {
     const uint64_t places = pairs->order.shape.count / 2, count = places < PAIRS ? places : PAIRS;
@@ -346,7 +348,7 @@ static int read_pairs(struct label_pairs *pairs)
     return 0;
 }
 
-/* The share of equal labels among all pairs of the labels read: what random pairs would have. */
+/* The fraction of equal labels among all pairs of the labels read, which is the expectation for random pairs. */
 static double equal_share(const struct label_pairs *pairs)
 {
     uint32_t equal = 0, all = 0;

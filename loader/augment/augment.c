@@ -14,14 +14,15 @@
 #define RESIZED_ASPECT_MIN (3.0 / 4.0)
 #define RESIZED_ASPECT_MAX (4.0 / 3.0)
 
-/* tf_cnn_benchmarks asks for an area of at least 0.05 and for a tenth of the object, which is the whole image here. */
+/* tf_cnn_benchmarks requires an area of at least 0.05 and at least a tenth of the object, which here is the whole
+ * image. */
 #define BOX_TRIES 100u
 #define BOX_AREA_ASKED 0.05
 #define BOX_AREA_SEEN 0.1
 #define BOX_ASPECT_MIN 0.75
 #define BOX_ASPECT_MAX 1.33
 
-/* An image of which a part is cut out. */
+/* An image to be cropped. */
 struct crop_job {
     const struct augment *augment;
     const struct image_request *request;
@@ -39,31 +40,31 @@ static struct augment_view view_part(const struct crop_job *job, double top, dou
                                   .filter = job->augment->filter };
 }
 
-/* ---- the middle ---- */
+/* ---- central crops ---- */
 
 struct interval { double from, length; };
 
-/* The part of an axis that becomes the `wanted` pixels in the middle once the axis is scaled to `scaled` pixels. */
+/* The part of an axis that becomes the middle `wanted` pixels when the axis is scaled to `scaled` pixels. */
 static struct interval find_middle(uint32_t image, double scaled, uint32_t wanted)
 {
     const double pixel = image / scaled;
     return (struct interval){ .from = floor((scaled - wanted) / 2) * pixel, .length = wanted * pixel };
 }
 
-/* One axis of an image that is resized as a whole: the first of the `wanted` pixels in the middle of the result, and
- * the pixels of the image that they are computed from. The widest filter reaches two output pixels to each side. */
+/* One axis of an image that is resized as a whole: where the middle `wanted` pixels begin in the result, and the pixels
+ * of the image that they depend on. The widest filter reaches two output pixels to each side. */
 struct resized_axis { double step, first, from, length; };
 
 static struct resized_axis resize_axis(uint32_t image, double resized, uint32_t wanted)
 {
     const double step = image / resized, reach = 2 * fmax(step, 1) + 1;
-    const double first = nearbyint((resized - wanted) / 2);     /* halves to the even one, as Python's round */
+    const double first = nearbyint((resized - wanted) / 2);     /* round half to even, as Python's round */
     const double from = fmax(floor(first * step - reach), 0);
     const double end = fmin(ceil((first + wanted) * step + reach), image);
     return (struct resized_axis){ step, first, from, end - from };
 }
 
-/* torchvision's Resize(resize) and CenterCrop: the longer side is rounded down. */
+/* torchvision's Resize(resize) and CenterCrop; the longer side is rounded down. */
 static struct augment_view view_resized_whole(const struct crop_job *job)
 {
     const struct image_shape *const wanted = &job->request->shape;
@@ -76,8 +77,8 @@ static struct augment_view view_resized_whole(const struct crop_job *job)
     return view;
 }
 
-/* The image is scaled, keeping its aspect, so that the shorter side is `scale` times the sample's; sizes are rounded
- * down. */
+/* Scale the image, keeping its aspect ratio, until it is `scale` times as large as the smallest size that covers the
+ * sample, and crop the middle. Sizes are rounded down. */
 static struct augment_view view_central(const struct crop_job *job)
 {
     const struct image_shape *const wanted = &job->request->shape;
@@ -92,11 +93,11 @@ static struct augment_view view_central(const struct crop_job *job)
     return view_part(job, y.from, x.from, y.length, x.length);
 }
 
-/* ---- random parts of whole pixels ---- */
+/* ---- random crops of whole pixels ---- */
 
 struct part { double height, width; };
 
-/* Place a part of whole pixels, which fits, by the last two random words. */
+/* Choose the position of a crop of whole pixels that fits into the image by the last two random words. */
 static struct augment_view place_part(const struct crop_job *job, const struct draw *draw, const struct part *part)
 {
     const uint32_t top = draw_below(draw->word[2], job->height - (uint32_t)part->height + 1);
@@ -109,7 +110,7 @@ static bool part_fits(const struct crop_job *job, const struct part *part)
     return part->height >= 1 && part->width >= 1 && part->height <= job->height && part->width <= job->width;
 }
 
-/* A uniform area and a uniform logarithm of the aspect. */
+/* Draw a uniform area and an aspect ratio with uniform logarithm. */
 static struct part draw_resized(const struct crop_job *job, const struct draw *draw)
 {
     const double area = (double)job->height * job->width * draw_uniform(draw->word[0], RESIZED_AREA_MIN, 1);
@@ -118,7 +119,7 @@ static struct part draw_resized(const struct crop_job *job, const struct draw *d
     return (struct part){ .height = nearbyint(sqrt(area / aspect)), .width = nearbyint(sqrt(area * aspect)) };
 }
 
-/* The largest central part with an allowed aspect. */
+/* The largest central crop with an allowed aspect ratio. */
 static struct augment_view view_allowed_aspect(const struct crop_job *job)
 {
     const double height = fmin(job->height, nearbyint(job->width / RESIZED_ASPECT_MIN));
@@ -142,7 +143,7 @@ static struct part part_of_height(double height, double aspect)
     return (struct part){ .height = height, .width = nearbyint(height * aspect) };
 }
 
-/* The greatest height of a part of this aspect in the image. */
+/* The greatest height of a crop with this aspect ratio in the image. */
 static double box_height_most(const struct crop_job *job, double aspect)
 {
     double height = nearbyint(sqrt((double)job->height * job->width / aspect));
@@ -153,7 +154,7 @@ static double box_height_most(const struct crop_job *job, double aspect)
     return fmin(height, job->height);
 }
 
-/* A uniform aspect, then a uniform height among those that are possible with it. If rounding makes the part too small
+/* Draw a uniform aspect ratio, then a uniform height among those possible with it. If rounding makes the crop too small
  * or too large, its height is changed by a pixel. */
 static struct part draw_box(const struct crop_job *job, const struct draw *draw)
 {
@@ -182,9 +183,9 @@ static struct augment_view view_box(const struct crop_job *job)
     return view_whole(job);
 }
 
-/* ---- the whole image, moved ---- */
+/* ---- shifts of the whole image ---- */
 
-/* How far to move an axis of `image` pixels, for a sample of `wanted` pixels; in pixels of the image. */
+/* Draw the shift of an axis of `image` pixels, for a sample of `wanted` pixels; in pixels of the image. */
 static double draw_padding(uint32_t word, uint32_t pad, uint32_t image, uint32_t wanted)
 {
     const uint32_t reach = pad < wanted ? pad : wanted - 1;
@@ -202,7 +203,7 @@ static struct augment_view view_padded(const struct crop_job *job)
     return view;
 }
 
-/* Images of the sample's size are not interpolated, which would blur them. */
+/* Images of the sample's size take the nearest pixels, as interpolation would blur them. */
 static struct augment_view view_shifted(const struct crop_job *job)
 {
     const struct image_shape *const wanted = &job->request->shape;
@@ -231,9 +232,9 @@ static struct augment_view crop_view(enum crop crop, const struct crop_job *job)
     return rules[crop](job);
 }
 
-/* ---- the choice of a crop ---- */
+/* ---- choosing a crop ---- */
 
-/* How CROP_AUTO treats images of another size than the sample's. */
+/* The crops that CROP_AUTO uses for images that do not have the sample's size. */
 static const enum crop fitting[PHASE_COUNT] = { [PHASE_TRAIN] = CROP_RESIZED, [PHASE_EVALUATE] = CROP_CENTRAL };
 
 /* The phase whose crop is used for the images of this phase. */

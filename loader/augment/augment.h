@@ -1,7 +1,7 @@
 /* Augmentation: which part of an image becomes the sample, whether it is mirrored, how its colours change, and how
- * samples are mixed in pairs (doc/augmentation.md). Everything is a pure function of the augmentation and of the
- * sample's place in the run, not of the record: pixels are the same for any number of threads, after a resume, and
- * when a damaged record is replaced. */
+ * pairs of samples are mixed (doc/augmentation.md). All of it is a pure function of the augmentation and of the
+ * sample's position in the run, not of the record: pixels do not depend on the number of threads or on a resume, and a
+ * damaged record is replaced without changing the augmentation. */
 #ifndef PIPETRAIN_AUGMENT_H
 #define PIPETRAIN_AUGMENT_H
 
@@ -14,46 +14,48 @@
 
 struct image_request;
 
-/* The pixels of a view outside the image: zeros, or the nearest pixel of the image. */
+/* How pixels of a view outside the image are filled: with zeros, or with the nearest pixel of the image. */
 enum beyond { BEYOND_ZERO, BEYOND_EDGE };
 
-/* How a view is scaled to the sample. When images are reduced, bilinear and bicubic average over all pixels, as Pillow
- * and torchvision's antialias=True do. */
+/* The filter that scales a view to the sample. When images are reduced, bilinear and bicubic average over all pixels,
+ * as Pillow and torchvision's antialias=True do. */
 enum filter { FILTER_BILINEAR, FILTER_AREA, FILTER_BICUBIC, FILTER_NEAREST, FILTER_COUNT };
 
 /* Which part of an image becomes the sample. RESIZED to SHIFT are random. */
 enum crop {
-    CROP_AUTO,      /* the whole image if it has the sample's size; else RESIZED in training, CENTRAL in evaluation */
+    CROP_AUTO,      /* the whole image if it has the sample's size; otherwise RESIZED in training, CENTRAL in
+                     * evaluation */
     CROP_NONE,      /* the whole image */
-    CROP_CENTRAL,   /* the middle of the image, scaled with its aspect to `scale` times the sample's size, or resized to
-                     * `resize` pixels as torchvision does */
+    CROP_CENTRAL,   /* the middle of the image, scaled with its aspect ratio to `scale` times the sample's size, or
+                     * resized to `resize` pixels as in torchvision */
     CROP_RESIZED,   /* torchvision's RandomResizedCrop */
-    CROP_BOX,       /* TensorFlow's sample_distorted_bounding_box with the arguments of tf_cnn_benchmarks */
-    CROP_PAD,       /* pad with `pad` zeros on all sides, then a random part of the original size */
-    CROP_SHIFT,     /* shift by up to `shift` of each side, as Keras does */
+    CROP_BOX,       /* TensorFlow's sample_distorted_bounding_box with the parameters of tf_cnn_benchmarks */
+    CROP_PAD,       /* pad with `pad` zeros on all sides, then crop a random part of the original size */
+    CROP_SHIFT,     /* shift by up to `shift` of each side, as in Keras */
     CROP_COUNT,
-    CROP_EVALUATED  /* of training: the crop of evaluation */
+    CROP_EVALUATED  /* for training: use the crop of evaluation */
 };
 
-/* Constant during a run. A NULL pointer means: the whole image, scaled with FILTER_BILINEAR. */
+/* Constant during a run. Where a pointer to it is NULL, the whole image is used, scaled with FILTER_BILINEAR. */
 struct augment {
-    uint64_t seed;              /* of the run */
-    enum crop crop[PHASE_COUNT]; /* not random for evaluation */
+    uint64_t seed;              /* the run's seed */
+    enum crop crop[PHASE_COUNT]; /* for evaluation not a random one */
     enum filter filter;
     double scale;               /* >= 1 */
-    uint32_t resize;            /* for CENTRAL: the shorter side in pixels, >= the sample's sides; 0: use `scale` */
-    uint32_t pad;               /* in pixels of the sample; less than its sides */
-    double shift;               /* share of a side, < 1 */
+    uint32_t resize;            /* for CENTRAL: the shorter side in pixels, at least the sample's sides; 0: use
+                                 * `scale` */
+    uint32_t pad;               /* in pixels of the sample; smaller than its sides */
+    double shift;               /* fraction of a side, < 1 */
     bool flips;                 /* mirror half of the training images */
-    bool changes_colour;        /* of every training image */
+    bool changes_colour;        /* change the colours of all training images */
     double mixup, cutmix;       /* parameters of the Beta distributions; 0: not used */
-    double mixed;               /* share of the images that are mixed */
+    double mixed;               /* fraction of the images that are mixed */
 };
 
-/* The image is resized as a whole with Pillow's arithmetic (FILTER_BILINEAR or FILTER_BICUBIC), and the sample is the
- * part of the result that begins at pixel (row, column). */
+/* A resize of the whole image with Pillow's arithmetic (FILTER_BILINEAR or FILTER_BICUBIC). The sample is the part of
+ * the result that begins at pixel (row, column). */
 struct augment_resize {
-    double y_step, x_step;      /* input pixels per output pixel; 0: no such resize */
+    double y_step, x_step;      /* input pixels per output pixel; 0: no resize */
     double row, column;         /* whole numbers */
 };
 
@@ -61,19 +63,20 @@ struct augment_resize {
  * (y + 1, x + 1). It may be partly outside the image, but not completely. */
 struct augment_view {
     double left, top, width, height;    /* width and height > 0 */
-    bool is_flipped;                    /* mirror left and right, after scaling */
+    bool is_flipped;                    /* mirror left to right, after scaling */
     enum beyond beyond;
     enum filter filter;
-    struct augment_resize resize;       /* if set, the rectangle above is the input of the sample's pixels */
+    struct augment_resize resize;       /* if set, the rectangle above has the pixels of the image that the sample
+                                         * depends on */
 };
 
-/* The part of an image of image_height x image_width (>= 1) for this request. Any thread. */
+/* Find the view of an image of image_height x image_width (>= 1) for this request. Any thread. */
 void augment_view(const struct augment *augment, const struct image_request *request, uint32_t image_height,
                   uint32_t image_width, struct augment_view *view_out);
-/* Change the colours of a sample (HWC, of the request's shape) in place if the augmentation says so. Any thread;
+/* Change the colours of a sample (HWC, of the request's shape) in place, if the augmentation does so. Any thread;
  * allocates nothing. */
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
-/* Describe in one line what is done to the images of a phase, including scaling. */
+/* Describe in one line how the images of a phase are scaled and augmented. */
 void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size);
 
 static inline bool mixing_is_on(const struct augment *augment)
@@ -81,12 +84,12 @@ static inline bool mixing_is_on(const struct augment *augment)
     return augment->mixup > 0 || augment->cutmix > 0;
 }
 
-/* How the sample at `position` of the epoch's training phase, of height x width pixels, is mixed with its partner:
- * mixup (Zhang, Cisse, Dauphin, Lopez-Paz 2018) or CutMix (Yun et al. 2019). Drawn here, mixed on the device
- * (compute/mixing.h). A pure function of all arguments. It is mixed with probability `mixed`; if both methods are on,
- * each has probability 1/2. Its own share is drawn from Beta(a, a), where a is the parameter of the method. CutMix
- * takes a box of sqrt(1 - share) times both sides around a uniform centre, clipped to the image; the share is then that
- * of the pixels outside. Any thread; allocates nothing. */
+/* Draw how the sample at `position` of the epoch's training phase, of height x width pixels, is mixed with its partner:
+ * by mixup (Zhang, Cisse, Dauphin, Lopez-Paz 2018) or CutMix (Yun et al. 2019). The device mixes the samples
+ * (compute/mixing.h). A pure function of all arguments. A sample is mixed with probability `mixed`; if both methods are
+ * on, each has probability 1/2. The sample's share is drawn from Beta(a, a), where a is the parameter of the method.
+ * The box of CutMix has sqrt(1 - share) times both sides, around a uniform centre, and is clipped to the image; the
+ * share is then the fraction of pixels outside the box. Any thread; allocates nothing. */
 struct mix mixing_draw(const struct augment *augment, uint32_t epoch, uint64_t position, uint32_t height,
                        uint32_t width);
 

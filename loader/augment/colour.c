@@ -1,5 +1,5 @@
-/* Random changes of brightness, saturation, hue and contrast, as the distortions of tf_cnn_benchmarks. Pixels are
- * values in [0, 1] that may leave this range between the steps. Called by decoders for every training image. */
+/* Random changes of brightness, saturation, hue and contrast, as in tf_cnn_benchmarks. Pixels are values in [0, 1] that
+ * may leave this range between the steps. Called by decoders for every training image. */
 #include <math.h>
 
 #include "loader/augment/augment.h"
@@ -8,37 +8,37 @@
 #define BRIGHTNESS_MAX (32.0 / 255.0)
 #define FACTOR_MIN 0.5
 #define FACTOR_MAX 1.5
-#define HUE_MAX 0.2            /* of the circle */
+#define HUE_MAX 0.2            /* fraction of the hue circle */
 
-#define RANGE_MIN 1e-30f      /* for grey pixels, whose range is 0: a division without a branch */
+#define RANGE_MIN 1e-30f      /* smallest divisor: avoids a branch for grey pixels, whose range is 0 */
 
 #define PLANES_MAX 3u
 #define BLOCK_PIXELS 64u
-#define LANES 8u                /* independent sums; a single one would wait for its own result */
+#define LANES 8u                /* number of independent sums: additions to a single sum would wait for one another */
 
-/* Everything inlined into change_set is compiled twice: for every CPU, and for CPUs with AVX2. */
+/* Functions inlined into change_set are compiled twice: for every CPU, and for CPUs with AVX2. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Without this gcc does not vectorise conditional expressions that might raise a floating-point exception. Values are
- * the same. */
+/* Without this option gcc does not vectorise conditional expressions that might raise a floating-point exception. It
+ * does not change values. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif
 
-/* The random numbers of an image. */
+/* The random changes of an image. */
 struct change {
-    float brightness;           /* added */
+    float brightness;           /* is added */
     float saturation, contrast; /* factors */
-    float turn;                 /* of the hue, in sixths of the circle */
-    bool contrast_is_early;     /* contrast is changed before saturation, not after hue */
-    float mean[PLANES_MAX];     /* of each plane when contrast, the distance from the mean, is changed */
+    float turn;                 /* change of the hue, in sixths of the circle */
+    bool contrast_is_early;     /* contrast is changed before saturation and hue, not after them */
+    float mean[PLANES_MAX];     /* mean of each plane just before contrast, the distance from the mean, is changed */
 };
 
-/* The three colours of an image, or one of its other planes. */
+/* The three colour planes of an image, or one of its other planes. */
 struct plane_set {
     uint8_t *pixels;            /* of the first plane */
-    size_t count;               /* pixels */
-    uint32_t planes, stride;    /* from pixel to pixel */
+    size_t count;               /* number of pixels */
+    uint32_t planes, stride;    /* stride: distance from pixel to pixel */
 };
 
 struct pixel_block {
@@ -68,8 +68,8 @@ INLINE float most(float a, float b)
     return a > b ? a : b;
 }
 
-/* In HSV: value stays; saturation, (value - smallest) / value, is multiplied and limited to 1. That multiplies the
- * distance of every colour from the value. */
+/* Change the saturation as in HSV. The value stays; the saturation, (value - smallest) / value, is multiplied and
+ * limited to 1, which multiplies the distance of every colour from the value. */
 INLINE void saturate(struct pixel_block *block, float factor)
 {
     for (uint32_t i = 0; i < block->count; i++) {
@@ -83,7 +83,7 @@ INLINE void saturate(struct pixel_block *block, float factor)
     }
 }
 
-/* One colour, from value - range to value, of a hue in sixths of the circle; `place` is the colour's phase. */
+/* One colour channel, in [value - range, value], of a hue in sixths of the circle; `place` is the channel's phase. */
 INLINE float colour_of(float hue, float place, float value, float range)
 {
     const float wide = hue + place;
@@ -91,7 +91,7 @@ INLINE float colour_of(float hue, float place, float value, float range)
     return value - range * most(0, least(1, least(sixth, 4 - sixth)));
 }
 
-/* In HSV: value and smallest colour stay. */
+/* Rotate the hue as in HSV. The value and the smallest colour stay. */
 INLINE void turn_hue(struct pixel_block *block, float turn)
 {
     for (uint32_t i = 0; i < block->count; i++) {
@@ -137,7 +137,7 @@ INLINE void change_contrast(struct pixel_block *block, uint32_t planes, const st
                                      change->mean[plane];
 }
 
-/* Grey has neither saturation nor hue. */
+/* Change saturation and hue, which grey images do not have. */
 INLINE void change_colour(struct pixel_block *block, uint32_t planes, const struct change *change)
 {
     if (planes != 3)
@@ -173,7 +173,7 @@ INLINE double add_lanes(const double sums[LANES])
     return sum;
 }
 
-/* Intermediate values are not stored; change_set computes them again once the means are known. */
+/* Find the means before contrast is changed. Changed pixels are not stored: change_set computes them again. */
 INLINE void find_means(const struct plane_set *set, struct change *change)
 {
     double sums[PLANES_MAX][LANES] = { 0 };

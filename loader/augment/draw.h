@@ -8,7 +8,7 @@
 #include "loader/images/image.h"
 #include "stage/random.h"
 
-/* Each use has a block; each attempt of a crop has one, from DRAW_CROP on. */
+/* Each use has a block of random words; from DRAW_CROP on, each attempt of a crop has one. */
 enum draw_use { DRAW_FLIP, DRAW_COLOUR, DRAW_CROP };
 
 struct draw { uint32_t word[4]; };
@@ -21,13 +21,13 @@ static inline struct draw draw_make(const struct augment *augment, const struct 
     return draw;
 }
 
-/* Uniform in [low, high). */
+/* A uniform number in [low, high). */
 static inline double draw_uniform(uint32_t word, double low, double high)
 {
     return low + (high - low) * (word * 0x1p-32);
 }
 
-/* One of 0 ... count - 1, count >= 1. */
+/* A uniform number of 0 ... count - 1, count >= 1. */
 static inline uint32_t draw_below(uint32_t word, uint32_t count)
 {
     return (uint32_t)((uint64_t)word * count >> 32);

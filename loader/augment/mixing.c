@@ -6,7 +6,7 @@
 #include "loader/augment/draw.h"
 #include "stage/random.h"
 
-/* Uses of blocks of random numbers. The last word of the counter keeps them apart from those in draw.h. */
+/* Uses of blocks of random words. The last word of the counter separates them from the uses in draw.h. */
 enum mixing_use { MIXING_CHOICE, MIXING_TRIES };
 #define MIXING_PLANE 1u
 
@@ -19,15 +19,16 @@ static struct draw mixing_block(const struct mixing_key *key, uint32_t use)
     return draw;
 }
 
-/* In (0, 1). */
+/* A uniform number in (0, 1). */
 static double open_unit(uint32_t word)
 {
     return (word + 0.5) * 0x1p-32;
 }
 
-/* The logarithm of a number drawn from Gamma(shape, 1), shape > 0: a number of Gamma(shape + 1, 1) by Marsaglia and
- * Tsang (2000, "A simple method for generating gamma variables"), times u^(1 / shape), which is too small for a double
- * if shape is small. Uses blocks use, use + 2, ...; more than the first one in at most 5 % of all cases. */
+/* The logarithm of a number drawn from Gamma(shape, 1), shape > 0: of one from Gamma(shape + 1, 1), by Marsaglia and
+ * Tsang (2000, "A simple method for generating gamma variables"), times u^(1 / shape). The logarithm is used because
+ * the number underflows a double if shape is small. Uses blocks use, use + 2, ...; more than the first one in at most 5
+ * % of all cases. */
 static double gamma_logarithm(const struct mixing_key *key, double shape, uint32_t use)
 {
     const double d = shape + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);

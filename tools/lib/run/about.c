@@ -1,4 +1,4 @@
-/* Lines about a run. Devices and libraries come from the tables of operations that the run uses. */
+/* Lines about a run. Devices and libraries are those of the operation tables that the run uses. */
 #include "tools/lib/run/about.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@
 #include "tools/lib/text/wrapped.h"
 
 #define COLUMNS 80u
-#define INDENT 10u              /* where the values of the first lines begin */
+#define INDENT 10u              /* the column at which the values of the first lines begin */
 #define LIBRARIES_MAX 16u
 #define HOSTS_NAMED 6u
 #define HOSTS_BYTES 512u
@@ -46,13 +46,13 @@ static struct libraries find_libraries(const struct run_devices *plan, bool read
     return libraries;
 }
 
-/* The host is one device for all its towers. */
+/* On the CPU all towers use the same device. */
 static uint32_t device_count(const struct run_devices *plan)
 {
     return plan->ops->host_memory ? 1 : plan->count;
 }
 
-/* False: device `i` of the run is not there. */
+/* Describe device `i` of the run. False if it does not exist. */
 static bool find_device(const struct run_devices *plan, uint32_t i, struct device_description *description_out)
 {
     *description_out = (struct device_description){ .name = "" };
@@ -64,7 +64,7 @@ static bool is_same(const struct device_description *a, const struct device_desc
     return strcmp(a->name, b->name) == 0 && strcmp(a->more, b->more) == 0 && a->memory_bytes == b->memory_bytes;
 }
 
-/* Append an item to a list, on a new line where it would be too long. Returns the new column. */
+/* Append an item to a list, on a new line if it does not fit on the current one. Returns the new column. */
 static size_t put_item(FILE *out, size_t column, const char *item)
 {
     const bool is_first = column == INDENT;
@@ -93,7 +93,7 @@ static void print_device(const struct device_description *device, uint32_t count
     fputc('\n', out);
 }
 
-/* Equal devices in succession are printed once, with their number. */
+/* Print the devices; consecutive equal ones once, with their number. */
 static void print_devices(const struct run_devices *plan, FILE *out)
 {
     struct device_description device, next;
@@ -125,8 +125,8 @@ static void print_libraries(const struct libraries *libraries, FILE *out)
     fputc('\n', out);
 }
 
-/* Left out: the run directory, which is on the first line; the seed, which comes first; and a model name that
- * model.file overrides. */
+/* Leave out the run directory, which is on the first line; the seed, which is printed before the others; and a model
+ * name that model.file overrides. */
 static bool is_listed(const struct option_row *row, const struct settings *settings, const struct settings *usual)
 {
     struct option_text ours, theirs;
@@ -145,7 +145,7 @@ static void write_settings(const struct settings *settings, const struct setting
     }
 }
 
-/* To be freed; NULL: out of memory. */
+/* Returns a text that the caller frees; NULL: out of memory. */
 static char *settings_text(const struct settings *settings, const struct settings *usual)
 {
     char *text = NULL;
@@ -158,7 +158,7 @@ static char *settings_text(const struct settings *settings, const struct setting
     return text;
 }
 
-/* On one long line where there is no memory for wrapping it. */
+/* Print the settings; on one long line if there is no memory for wrapping it. */
 static void print_settings(const struct settings *settings, const struct settings *usual, FILE *out)
 {
     char *const text = settings_text(settings, usual);
@@ -187,7 +187,8 @@ void about_print(const struct run_devices *plan, bool reads, FILE *out)
         print_libraries(&libraries, out);
 }
 
-/* Ranks on the host of `rank`; 0 if a lower one is on it. */
+/* The number of ranks on the host of `rank`; 0 if a lower rank is on the same host, so that each host is counted
+ * once. */
 static uint32_t ranks_beside(const struct ranks *ranks, uint32_t rank)
 {
     uint32_t beside = 0;
@@ -208,7 +209,7 @@ static uint32_t count_hosts(const struct ranks *ranks)
     return hosts;
 }
 
-/* "node7 2, node8 2", the first few. */
+/* Write the first few hosts and their numbers of ranks: "node7 2, node8 2". */
 static void name_hosts(const struct ranks *ranks, char *text, size_t text_size)
 {
     uint32_t named = 0;
@@ -321,7 +322,7 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
 
 /* ---- the result of --overfit ---- */
 
-#define FALLS 0.5       /* a loss that fell below this fraction of the first one is making progress */
+#define FALLS 0.5       /* the loss makes progress if it fell below this fraction of the first one */
 
 static bool has_batch_norm(const struct net *net)
 {

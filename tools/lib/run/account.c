@@ -11,7 +11,7 @@
 #include "stage/pairwise.h"
 
 #define WARMUP_STEPS 10u
-/* Step times kept for percentiles; of longer runs every second, third, ... step is kept. */
+/* The most step times that are kept for percentiles; in longer runs only every second, third, ... step is kept. */
 #define DURATIONS_MAX (1u << 20)
 
 int account_open(struct account **account_out, const struct schedule *schedule)
@@ -74,7 +74,7 @@ static void add_totals(struct step_totals *sum, const struct step_totals *totals
     add_times(&sum->times, &totals->times);
 }
 
-/* The totals of one global batch; *end_ns_out is when its last tower ended it. */
+/* The totals of one global batch. *end_ns_out becomes the time at which the last tower ended it. */
 static struct step_totals batch_totals(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
     struct step_totals totals = { .steps = 1 };
@@ -98,7 +98,7 @@ static struct step_totals batch_totals(struct step_report *const *reports, uint3
     return totals;
 }
 
-/* A sum does not depend on which process and which tower sees a sample. */
+/* A sum of hashes is the same whichever tower sees a sample. */
 uint64_t account_order(const struct step_report *report)
 {
     uint64_t order = 0;
@@ -111,7 +111,7 @@ uint64_t account_order(const struct step_report *report)
     return order;
 }
 
-/* The size of a batch that is not partial. */
+/* The number of samples in a full batch. */
 static uint64_t full_batch(const struct schedule *schedule)
 {
     const uint64_t records = schedule->records[PHASE_TRAIN];
@@ -167,7 +167,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_duration(account, &reports[0]->local, totals);
 }
 
-/* Of both training and evaluation. */
+/* Add the time of a training or evaluation batch. */
 static void add_seen(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
     account->seen_ns = 0;

@@ -1,5 +1,5 @@
-/* Sums over the towers' reports: loss and accuracy, where the time went, the order in which samples were seen. Used by
- * main only; allocates nothing after account_open. */
+/* Sums over the towers' reports: loss and accuracy, the times of the parts of a step, the order in which samples were
+ * seen. Used by main only; allocates nothing after account_open. */
 #ifndef PIPETRAIN_ACCOUNT_H
 #define PIPETRAIN_ACCOUNT_H
 
@@ -15,8 +15,8 @@
 struct step_totals {
     uint64_t images, correct, steps;
     uint64_t lossless;          /* images of batches whose loss is not finite */
-    double loss_sum;            /* over the others */
-    uint64_t wall_ns;           /* from the end of the step before to the end of its last step */
+    double loss_sum;            /* over all other images */
+    uint64_t wall_ns;           /* from the end of the step before these steps to the end of the last one */
     struct step_times times;    /* summed over towers */
 };
 
@@ -26,51 +26,51 @@ struct fractions { double input_wait, exposed_copy, forward, backward, exposed_r
 
 struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
 
-/* The sums that are part of a checkpoint, so that a resumed run reports epochs, intervals and totals as one process
- * would. Speeds (fractions, percentiles) are of one process and not part of it. */
+/* The sums that are part of a checkpoint, so that a resumed run reports the same epochs, intervals and totals as an
+ * uninterrupted one. Speeds (fractions, percentiles) are of one process and not part of a checkpoint. */
 struct account_state {
-    struct step_totals phases[PHASE_COUNT];     /* the current or latest one of each kind */
+    struct step_totals phases[PHASE_COUNT];     /* of the current or latest pass of each kind */
     struct step_totals interval, training;      /* of training: since account_interval_reset, and in total */
     /* A hash of the order in which training saw samples: the sum modulo 2^64 of xxh3(epoch from 0, position in the
-     * epoch, id; each 64-bit, little-endian). The sums of parts of a run add up to that of the whole. */
+     * epoch, id; each 64-bit, little-endian). The hash of a run is the sum of the hashes of its parts. */
     uint64_t order_hash;
     uint64_t evaluated_step;            /* training steps done at the latest evaluation */
 };
 
-/* async: how many training batches of this process' towers had each staleness; `most` is the largest one. */
+/* async: how many training batches of this process' towers had each staleness; `most` is the largest staleness. */
 struct staleness { uint64_t batches[STALENESS_MAX + 1]; uint32_t most; };
 
-/* Only account.c writes it; all may read it. Times are on clock_now_ns's clock. */
+/* Written only by account.c; may be read by all of main's code. Times are on clock_now_ns's clock. */
 struct account {
     const struct schedule *schedule;
     struct account_state state;
-    uint64_t step;              /* training steps the run has done, with those before a resume */
-    uint64_t warmup;            /* steps of this process that are warm-up: the first 10, fewer in short runs */
+    uint64_t step;              /* completed training steps of the run, including those before a resume */
+    uint64_t warmup;            /* warm-up steps of this process: the first 10, fewer in short runs */
     struct step_totals process, warm;   /* training of this process, and the part after warm-up */
     struct step_totals recent;  /* training since account_recent_reset or the end of warm-up */
     struct queue_fills interval_fills, recent_fills;    /* since the resets of the same names */
-    struct queue_fills fills;   /* of the steps after warm-up; before it has ended, of all steps so far */
+    struct queue_fills fills;   /* of the steps after warm-up; until it has ended, of all steps so far */
     uint64_t last_end_ns;       /* when the last tower ended the batch that was added last */
-    uint64_t first_step_ns;     /* when the first training step of this process ended; 0: none did */
+    uint64_t first_step_ns;     /* when the first training step of this process ended; 0: none has ended */
     uint64_t begun_ns;          /* when the first step began */
     uint64_t towers_ns;         /* the times of all steps, training and evaluation, summed over towers */
     uint64_t seen_ns;           /* the host's time from begun_ns to the end of the latest step, summed over towers */
     double *durations_ms;       /* of full training batches after warm-up */
     uint64_t duration_count, duration_every;
-    uint32_t skipped_steps;     /* fp16: training steps that were skipped, in the tower that skipped most */
+    uint32_t skipped_steps;     /* fp16: training steps that were skipped, in the tower that skipped the most */
     struct staleness staleness;
 };
 
-/* For the run of `schedule` (lent), beginning with its first batch. 0 or -ENOMEM. */
+/* Open the account of the run of `schedule` (lent), which begins with its first batch. 0 or -ENOMEM. */
 int account_open(struct account **account_out, const struct schedule *schedule);
 void account_close(struct account *account);
 /* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);
-/* To be called when the first step begins. */
+/* Called when the first step begins. */
 void account_begin(struct account *account, uint64_t now_ns);
-/* One global batch: the report of every tower of the run, in tower order; `towers` of them. */
+/* Add a global batch: the reports of all towers of the run, in tower order; `towers` of them. */
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers);
-/* What the report of a training batch adds to order_hash. */
+/* The hash that the report of a training batch adds to order_hash. */
 uint64_t account_order(const struct step_report *report);
 void account_interval_reset(struct account *account);
 void account_recent_reset(struct account *account);
@@ -80,21 +80,21 @@ struct fractions totals_fractions(const struct step_totals *totals);
 /* The sum of the towers' step times by their own clocks, as a share of the time since the first step by the host's
  * clock: near 1 if the accounting is right. NAN without a step. */
 double account_explained(const struct account *account);
-/* Of full training batches of this process after warm-up; NAN without one. */
+/* Percentiles of the times of full training batches of this process after warm-up; NAN without one. */
 struct step_percentiles account_percentiles(const struct account *account);
-/* Of the same steps. */
+/* A histogram of the times of the same steps as account_percentiles. */
 void account_histogram(const struct account *account, struct step_histogram *histogram_out);
-/* The speed of this process in training after warm-up; its spread is over the steps of the percentiles. All NAN without
- * a step. */
+/* The training speed of this process after warm-up; its spread is over the same steps as account_percentiles. All NAN
+ * without a step. */
 struct speeds account_speeds(const struct account *account);
-/* NAN without a batch. */
+/* The mean staleness; NAN without a batch. */
 double staleness_mean(const struct staleness *staleness);
 
 static inline bool account_is_warm(const struct account *account)
 {
     return account->process.steps >= account->warmup;
 }
-/* NAN without an image. */
+/* The mean loss; NAN without an image. */
 static inline double totals_loss(const struct step_totals *totals)
 {
     return totals->images > totals->lossless ? totals->loss_sum / (double)(totals->images - totals->lossless) : NAN;

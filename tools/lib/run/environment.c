@@ -1,4 +1,4 @@
-/* Names of the variables, the restart without some of them, and messages about others. */
+/* Names of the environment variables, the restart without some of them, and messages about others. */
 #include "tools/lib/run/environment.h"
 
 #include <sched.h>
@@ -14,12 +14,12 @@
 #include "tools/lib/run/team_wait.h"
 
 #define NAMES_MAX 8
-/* Set by a restart: the variables that limit the CPUs, where they do. */
+/* Set by a restart: contains the variables that limit the CPUs, if any do. */
 #define LIMITED_CPUS "PIPETRAIN_LIMITED_CPUS"
 
 static const char *const binding[NAMES_MAX] = { "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY" };
-/* Stacks of another size than the program needs, and limits of all threads of the process, with which LLVM's library
- * ends a process of several towers. */
+/* Variables that set another stack size than the program needs, or limit the threads of the whole process; LLVM's
+ * library then ends a process of several towers. */
 static const char *const unusable[NAMES_MAX] = { "OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE", "KMP_ALL_THREADS",
                                                  "KMP_DEVICE_THREAD_LIMIT", "KMP_MAX_THREADS" };
 static const char *const teams_of_libraries[NAMES_MAX] = {
@@ -54,8 +54,8 @@ static void unset_all(const char *const names[NAMES_MAX])
 
 /* ---- binding ---- */
 
-/* The CPUs that the process was given. The initialisation of OpenMP's library, before main, changes the affinity, but
- * functions of .preinit_array are called earlier. Not even the library of a sanitizer is ready then. */
+/* The CPUs that the process was given. They are read by a function of .preinit_array, because OpenMP's library changes
+ * the affinity when it is initialised, before main. Not even the library of a sanitizer is initialised at that time. */
 static cpu_set_t given_cpus;
 
 __attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")))
@@ -66,7 +66,7 @@ static void note_given_cpus(void)
 
 __attribute__((section(".preinit_array"), used)) static void (*const note_early)(void) = note_given_cpus;
 
-/* clang's OpenMP library reads the affinity when it is first called, so the whole one is restored before. */
+/* Restore the affinity with all given CPUs, before clang's OpenMP library reads it in its first call. */
 static void use_given_cpus(void)
 {
     cpu_set_t places;

@@ -1,4 +1,4 @@
-/* How the input pipeline was used, in words and numbers. */
+/* Computes and prints the use of the input pipeline. */
 #include "tools/lib/run/feed.h"
 
 #include <inttypes.h>
@@ -6,7 +6,8 @@
 
 #include "tools/lib/text/wrapped.h"
 
-/* At most 1: work is counted when it is done, and may have begun before the interval. */
+/* The share of the threads' time, limited to 1: work is counted when it ends, and may have begun before the
+ * interval. */
 static double share(uint64_t before_ns, uint64_t after_ns, uint64_t wall_ns, uint32_t threads)
 {
     const double room = (double)wall_ns * threads;

@@ -1,4 +1,4 @@
-/* Sums of bytes, the message when they are too many, and a batch that would fit. */
+/* Adds up the memory needs, and reports those that are too large, with a batch that would fit. */
 #include "tools/lib/run/memory_needs.h"
 
 #include <errno.h>
@@ -12,12 +12,13 @@
 
 #define TEXT_BYTES 512u
 #define SMALL_BYTES ((size_t)1 << 20)   /* smaller parts are left out of the printed plan */
-#define PLANNED_BYTES ((size_t)32 << 20)        /* by which the plans of two batches may differ */
-#define IMAGES_LEAST ((size_t)16 << 20) /* bytes for decoding large images, however little memory there is */
+#define PLANNED_BYTES ((size_t)32 << 20)        /* margin for differences between the plans of two batches */
+/* the least bytes for decoding large images, even if little memory is available */
+#define IMAGES_LEAST ((size_t)16 << 20)
 #define TOWER_BLOCKS 6u         /* large blocks of a tower: weights, gradients, two states, statistics, values */
 #define TOWER_TOUCHED_BYTES ((size_t)1 << 20)   /* stacks, generated kernels, small allocations */
 
-/* grows: with the batch. */
+/* grows: the memory is proportional to the batch. */
 static const struct {
     const char *name;
     bool grows;
@@ -99,7 +100,7 @@ size_t memory_needs_bytes(const struct memory_needs *memory)
     return share_bytes(&all);
 }
 
-/* "batches 1.0 KiB, slots 2.0 MiB": the parts of at least `least` bytes, and not 0. */
+/* The parts of at least `least` bytes that are not 0: "batches 1.0 KiB, slots 2.0 MiB". */
 struct share_text { char text[TEXT_BYTES]; };
 
 static struct share_text share_text(const struct memory_share *share, size_t kept_bytes, size_t least)
@@ -118,7 +119,7 @@ static struct share_text share_text(const struct memory_share *share, size_t kep
     return text;
 }
 
-/* How many of the `samples` of these towers would fit by the sums, 0: none. */
+/* The number of samples that would fit, estimated from the sums for `samples` samples; 0: none. */
 static uint32_t fitting(const struct memory_share *share, uint32_t samples, size_t there)
 {
     struct backend_needs needs = { .values = 0 };
@@ -129,14 +130,14 @@ static uint32_t fitting(const struct memory_share *share, uint32_t samples, size
     return needs.values > 0 ? backend_fitting(&needs, samples, there) : 0;
 }
 
-/* One memory, and what limits it. */
+/* A memory of limited size. */
 struct limit {
     const char *where, *verb;   /* for the message: "pipetrain: memory", "available are" */
     char of[32];
     size_t bytes, margin;
 };
 
-/* Rounded, or to the byte where both would look the same. */
+/* Write both sizes rounded, or exactly if the rounded ones would look equal. */
 static void write_sizes(size_t needed, size_t there, struct number *needed_out, struct number *there_out)
 {
     *needed_out = number_bytes(needed);
@@ -147,7 +148,7 @@ static void write_sizes(size_t needed, size_t there, struct number *needed_out, 
     snprintf(there_out->text, sizeof(there_out->text), "%.28s B", number_grouped(there).text);
 }
 
-/* The settings that can save enough, each on its own. */
+/* The settings each of which alone can save enough. */
 static struct share_text other_hints(const struct memory_needs *memory, const struct memory_share *share, size_t excess,
                                      const struct settings *settings)
 {
@@ -169,7 +170,7 @@ static struct share_text other_hints(const struct memory_needs *memory, const st
     return text;
 }
 
-/* Every slice gets a sample. */
+/* The smallest batch, which has a sample for each slice. */
 static uint32_t least_batch(const struct settings *settings)
 {
     return settings->train.slices > 0 ? (uint32_t)settings->train.slices : 1;
@@ -319,10 +320,11 @@ void memory_needs_print_tower(const struct trainer_needs *needs, uint32_t number
 
 /* ---- the batch that would fit ---- */
 
-#define PLANS_MAX 8u            /* to try; two or three suffice where memory is linear in the batch */
-#define ROUNDING 64u            /* a batch is rounded down to a power of two of at most 1 / this of it */
+#define PLANS_MAX 8u            /* the most plans to try; two or three suffice if memory is linear in the batch */
+/* a batch is rounded down to a multiple of a power of two, the largest that is at most batch / ROUNDING */
+#define ROUNDING 64u
 
-/* The bytes that a batch needs. */
+/* A batch and the bytes that it needs. */
 struct point { uint32_t batch; size_t bytes; };
 
 static int find_tower_needs(struct tower_spec *spec, struct tower_needs *needs_out)
@@ -360,7 +362,7 @@ static int find_needs(const struct memory_fit *fit, const struct run_plan *plan,
     return memory_needs_tower(&tower, plan->devices.ops, &needs_out->tower);
 }
 
-/* SIZE_MAX where it cannot be planned. */
+/* The bytes that a batch needs; SIZE_MAX if it cannot be planned. */
 static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
 {
     struct settings settings = *fit->settings;
@@ -381,8 +383,8 @@ static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
     return rc == 0 ? memory_needs_bytes(&plan.memory) : SIZE_MAX;
 }
 
-/* The workspace of convolutions jumps where a batch has no divisor that suits the cache; round batches seldom do
- * that. */
+/* Round a batch: the workspace of convolutions is much larger for some batches, those without a divisor that suits the
+ * cache, which round batches usually have. */
 static uint32_t round_down(uint32_t batch)
 {
     uint32_t unit = 1;
@@ -391,7 +393,8 @@ static uint32_t round_down(uint32_t batch)
     return batch / unit * unit;
 }
 
-/* By linear interpolation between two batches; in the middle where memory jumps and interpolation does not help. */
+/* A batch between two batches: by linear interpolation, or in the middle where memory is not linear in the batch and
+ * interpolation does not help. */
 static uint32_t batch_between(struct point low, struct point high, size_t there, bool on_line)
 {
     const double share = on_line ? (double)(there - low.bytes) / (double)(high.bytes - low.bytes) : 0.5;

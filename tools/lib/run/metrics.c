@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The field of a row, and its type. */
+/* The field of struct metric_values, and its type. */
 #define FIELD(name) .offset = offsetof(struct metric_values, name), \
     .type = _Generic(((struct metric_values *)NULL)->name, uint32_t : METRIC_U32, uint64_t : METRIC_U64, \
                      double : METRIC_DOUBLE, bool : METRIC_BOOL)
@@ -13,7 +13,7 @@
 #define IN_ROWS (IN_TRAIN | IN_VALIDATION | IN_EPOCH | IN_EPOCH_VALIDATION)
 #define IN_FEED (IN_TRAIN | IN_PROGRESS | IN_TIME)
 
-/* Members of the same JSON object follow each other. */
+/* Rows for members of one JSON object are consecutive. */
 const struct metric metric_table[] = {
     /* ---- the process ---- */
     { NULL, FIELD(process.is_running), .unit = UNIT_YES_NO, .prometheus = "running",
@@ -332,7 +332,7 @@ static void write_value(const struct metric *metric, const struct metric_values 
         json_double(json, key, value);
 }
 
-/* The objects that the values of both paths are in, in bytes: 7 for "queues.ring.mean" and "queues.slots.mean". */
+/* The length of the part of both paths that names common objects: 7 for "queues.ring.mean" and "queues.slots.mean". */
 static size_t shared_bytes(const char *path, const char *other)
 {
     size_t bytes = 0;
@@ -342,7 +342,8 @@ static size_t shared_bytes(const char *path, const char *other)
     return bytes;
 }
 
-/* Close the objects of the path before that the next one is not in, and open its own. Returns its last part. */
+/* Close the objects of the previous path that do not contain the next one, and open the others of the next one. Returns
+ * the last part of the path. */
 static const char *enter_objects(const char *before, const char *path, struct json *json)
 {
     const size_t shared = shared_bytes(before, path);

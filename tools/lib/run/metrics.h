@@ -1,7 +1,7 @@
-/* The metrics of a run: a row of metric_table says all that is known of one. metrics.jsonl, summary.json, the files for
- * Prometheus and TensorBoard, --compare, --tune and the report page are made from this table. A new metric is a row,
- * its field in struct metric_values, and an assignment where it is measured: report.c (rows), summary.c (the whole
- * run) or prometheus.c (the process). */
+/* The metrics of a run: a row of metric_table describes a metric completely. metrics.jsonl, summary.json, the files for
+ * Prometheus and TensorBoard, --compare, --tune and the report page are made from this table. A new metric needs a row,
+ * a field in struct metric_values, and an assignment where it is measured: report.c (rows), summary.c (the whole run)
+ * or prometheus.c (the process). */
 #ifndef PIPETRAIN_METRICS_H
 #define PIPETRAIN_METRICS_H
 
@@ -14,19 +14,19 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/run/feed.h"
 
-/* Conditions of metrics. One whose conditions are not met is left out of every file. */
+/* Conditions of metrics. A metric whose conditions are not met is left out of every file. */
 enum metric_need {
     NEEDS_LOADER = 1,           /* input that is not synthetic */
     NEEDS_SKIPPING = 2,         /* train.on_nan = skip, in summary.json also fp16 */
     NEEDS_CLIPPING = 4,         /* train.clip_norm */
-    NEEDS_EVALUATION = 8,       /* there was a complete one */
+    NEEDS_EVALUATION = 8,       /* there was a complete evaluation */
     NEEDS_ROLLBACKS = 16,       /* train.on_nan = rollback */
-    NEEDS_CHECKPOINT = 32       /* this process saved one */
+    NEEDS_CHECKPOINT = 32       /* this process has saved a checkpoint */
 };
 
 #define METRIC_UNKNOWN UINT64_MAX       /* a count that is null in JSON */
 
-/* What the process that writes a file for Prometheus has done; busy and waiting times are summed over threads or
+/* Values for Prometheus of the process that writes the file; busy and waiting times are summed over threads or
  * towers. */
 struct process_values {
     bool is_running;
@@ -36,7 +36,7 @@ struct process_values {
     double read_seconds, decode_seconds, forward_seconds, backward_seconds, update_seconds, input_wait_seconds;
 };
 
-/* What is measured of a whole run only. */
+/* Values that exist only for a whole run. */
 struct run_values {
     uint64_t steps, warmup_steps;
     double epochs, mean_images_per_second, start_to_first_step_seconds, explained;
@@ -50,29 +50,29 @@ struct run_values {
     uint64_t rollbacks, decoder_warnings, corrupt_records, planned_bytes, peak_rss_bytes;
 };
 
-/* The values of a row of metrics.jsonl, or of the whole run for summary.json. A double is NAN where it is unknown. */
+/* The values of a row of metrics.jsonl, or of the whole run for summary.json. Unknown doubles are NAN. */
 struct metric_values {
     unsigned has;               /* the conditions that are met: bits of enum metric_need */
     uint32_t epoch;             /* from 1 */
     uint64_t images, correct, skipped_steps;
     double loss, accuracy, seconds, images_per_second;
     double learning_rate;       /* of the latest training step */
-    double gradient_norm;       /* of the mean gradients of that step */
-    double step_seconds, step_ms, input_wait_ms;        /* means over training steps; the wait also over towers */
+    double gradient_norm;       /* of the mean gradients of the latest training step */
+    double step_seconds, step_ms, input_wait_ms;        /* means over training steps; input_wait_ms: also over towers */
     struct fractions share;
     struct feed_use feed;
     struct process_values process;
     struct run_values run;
 };
 
-/* Where metrics are written as JSON. */
+/* The places where metrics are written as JSON. */
 enum metric_place {
     IN_TRAIN = 1, IN_VALIDATION = 2, IN_EPOCH = 4,      /* rows of metrics.jsonl */
-    IN_EPOCH_VALIDATION = 8,    /* object "validation" of the rows of epochs */
+    IN_EPOCH_VALIDATION = 8,    /* the object "validation" in the rows of epochs */
     IN_PROGRESS = 16,           /* lines of --progress=json */
     /* Parts of summary.json, which has other values between them. */
     IN_SPEED = 32,
-    IN_TIME = 64,               /* of towers and of the loader's threads */
+    IN_TIME = 64,               /* times of towers and of the loader's threads */
     IN_LEARNED = 128,           /* loss and accuracy */
     IN_COSTS = 256,             /* cores and copies */
     IN_FAULTS = 512,
@@ -80,10 +80,10 @@ enum metric_place {
     IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY
 };
 
-/* How the report page writes a number. */
+/* The format of a number on the report page. */
 enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO };
 
-/* A chart of the report page: curves of training, of one or two metrics. */
+/* A chart of the report page, with a curve of training for each of one or two metrics. */
 enum metric_chart_number {
     CHART_NONE, CHART_LOSS, CHART_ACCURACY, CHART_SPEED, CHART_RATE, CHART_INPUT_WAIT, CHART_RING, CHART_SLOTS,
     CHART_LOADER, CHART_COUNT
@@ -91,9 +91,10 @@ enum metric_chart_number {
 
 struct metric_chart {
     const char *title;
-    bool is_share, from_zero, may_be_log, is_over_time;         /* of the axes: over time instead of steps */
-    bool has_validation;        /* a second curve is that of validation */
-    const char *whole;          /* the path of what numbers are divided by; NULL: nothing */
+    /* Of the axes; is_over_time: the horizontal axis is time instead of steps. */
+    bool is_share, from_zero, may_be_log, is_over_time;
+    bool has_validation;        /* there is a second curve, of validation */
+    const char *whole;          /* the path of the metric by which numbers are divided; NULL: none */
 };
 
 enum metric_type { METRIC_U32, METRIC_U64, METRIC_DOUBLE, METRIC_BOOL };
@@ -101,29 +102,31 @@ enum metric_type { METRIC_U32, METRIC_U64, METRIC_DOUBLE, METRIC_BOOL };
 #define METRICS_MAX 96          /* rows of the table */
 
 struct metric {
-    const char *path;           /* in JSON: "fractions.forward"; NULL: not there */
-    unsigned places;            /* bits of enum metric_place; without `path`, the rows that observers get it from */
+    const char *path;           /* in JSON, such as "fractions.forward"; NULL: not written there */
+    unsigned places;            /* bits of enum metric_place; if `path` is NULL: the rows from which observers get it */
     enum metric_type type;
     size_t offset;              /* of its field in struct metric_values */
     unsigned needs;             /* its conditions: bits of enum metric_need */
     enum metric_unit unit;
     const char *help;           /* one line */
-    const char *prometheus;     /* its name there without "pipetrain_", counters end in _total; NULL: it is not there */
-    const char *labels;         /* by which metrics of one name differ; NULL: none */
-    const char *family;         /* the help of all of them, in the row of the first; NULL: `help` */
-    bool counts_again;          /* a counter: a resumed run counts again what it has counted before */
-    const char *tag;            /* TensorBoard; NULL: it is not there */
-    const char *compared;       /* the name in --compare; NULL: it is not there */
-    const char *label;          /* of a result on the report page; NULL: it is none */
-    bool is_headline;           /* shown above the charts, too */
+    /* Name for Prometheus without "pipetrain_"; counters end in _total; NULL: not written there. */
+    const char *prometheus;
+    const char *labels;         /* labels that distinguish metrics of the same name; NULL: none */
+    const char *family;         /* help for all metrics of this name, in the row of the first; NULL: `help` */
+    /* A counter: a resumed run counts the events of earlier processes again, so their number is not added. */
+    bool counts_again;
+    const char *tag;            /* name for TensorBoard; NULL: not written there */
+    const char *compared;       /* name in --compare; NULL: not compared */
+    const char *label;          /* of a result on the report page; NULL: it is not one */
+    bool is_headline;           /* is also shown above the charts */
     enum metric_chart_number chart;             /* on the report page */
     const char *curve;          /* its name in the legend; NULL: none */
     bool is_faint;              /* the second of two curves */
 };
 
-/* The last row has no help. */
+/* The table ends with a row whose help is NULL. */
 extern const struct metric metric_table[];
-/* In the order of the page; that of CHART_NONE has no title. */
+/* In the order of the page; the entry of CHART_NONE has no title. */
 extern const struct metric_chart metric_charts[CHART_COUNT];
 
 const char *metric_unit_name(enum metric_unit unit);
@@ -136,11 +139,11 @@ static inline bool metric_is_given(const struct metric *metric, const struct met
 {
     return (metric->needs & ~values->has) == 0;
 }
-/* The conditions that a row meets by the settings of the run. */
+/* The conditions (bits of enum metric_need) that are met according to the settings of the run. */
 unsigned metric_needs_met(const struct settings *settings);
-/* NAN where it is unknown. */
+/* The value of a metric; NAN if it is unknown. */
 double metric_get(const struct metric *metric, const struct metric_values *values);
-/* The opposite, for a value read from JSON. A count becomes 0 where `value` is NAN. */
+/* Set the value of a metric to one that was read from JSON. A count becomes 0 if `value` is NAN. */
 void metric_set(const struct metric *metric, struct metric_values *values, double value);
 /* Write the metrics of a place as members of the open object, in the order of the table. */
 void metrics_write(const struct metric_values *values, enum metric_place place, struct json *json);

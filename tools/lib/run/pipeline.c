@@ -15,12 +15,13 @@
 #include "tools/lib/run/run_trace.h"
 #include "tools/lib/run/tower_pipeline.h"
 
-#define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
-#define OUTPUT_DEPTH 2u         /* the same where reports have outputs: it computes one while main reads another */
+#define REPORT_DEPTH 8u         /* the most global batches by which a tower may be ahead of main */
+/* the same if reports contain outputs: the tower computes one batch while main reads another */
+#define OUTPUT_DEPTH 2u
 
 struct pipeline {
     struct pipeline_parts parts;
-    uint32_t tower_count;               /* of this process */
+    uint32_t tower_count;               /* towers of this process */
     struct watchdog *watchdog;          /* NULL: none */
     bool has_gone, closes;
     struct tower_pipeline *towers;
@@ -30,15 +31,16 @@ struct pipeline {
     struct remote_towers *remote;       /* NULL: all towers are here */
     struct loader *loader;
     struct run_trace *trace;            /* NULL: none */
-    struct step_report **reports;       /* [tower of the run], of the current batch; those here come first */
-    uint64_t waited_ns;                 /* by main, for reports */
+    /* [tower of the run], of the current batch; begins with those of this process */
+    struct step_report **reports;
+    uint64_t waited_ns;                 /* time that main has waited for reports */
 };
 
 /* The heartbeats of each tower. */
 enum { BEAT_TRAINER, BEAT_FEEDER, BEAT_MAIN, BEAT_COUNT };
 
-/* Of tower d of this process. NULL: nothing is watched. On a CPU only computing is, by the trainer: every wait there is
- * one for another thread. */
+/* A heartbeat of tower d of this process; NULL: it is not watched. On a CPU only the trainer's computing is watched,
+ * because every wait there is for another thread. */
 static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t d, int of)
 {
     const bool is_cpu = pipeline->parts.plan->devices.ops->host_memory;
@@ -47,17 +49,18 @@ static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t 
     return watchdog_heartbeat(pipeline->watchdog, d * BEAT_COUNT + (uint32_t)of);
 }
 
-/* What main does on a device from now on is for tower d. */
+/* Main acts on the device for tower d from now on. */
 static void act_for(const struct pipeline *pipeline, uint32_t d)
 {
     heartbeat_adopt(heartbeat_of(pipeline, d, BEAT_MAIN));
     heartbeat_at(pipeline->closes ? "closing" : "setting up", HEARTBEAT_NO_NUMBER);
 }
 
-#define LONGER 20u      /* than any layer before takes a layer that never ends */
+#define LONGER 20u      /* a layer is stuck when it takes so many times as long as any layer before */
 
-/* A feeder waits for its tower's steps, and these may wait for the input of another tower, so only its calls are
- * watched. The trainer knows when it waits for another tower (reduce.h). */
+/* Name the heartbeats. A feeder waits for its tower's steps, and these may wait for the input of another tower, so only
+ * the feeder's device calls are watched, not its waits. The trainer knows when it waits for another tower
+ * (reduce.h). */
 static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
 {
     const struct run_devices *const devices = &pipeline->parts.plan->devices;
@@ -90,7 +93,7 @@ static int open_watchdog(struct pipeline *pipeline)
     return rc;
 }
 
-/* All that can block is registered with stop, which cancels it when the run fails. */
+/* Everything that can block is registered with `stop`, which cancels it when the run fails. */
 static int open_tower(struct pipeline *pipeline, uint32_t d)
 {
     struct tower_pipeline *const tower = &pipeline->towers[d];
@@ -234,7 +237,7 @@ static int start_loader(struct pipeline *pipeline)
     return loader_start(&pipeline->loader, &spec);
 }
 
-/* For all of them, so that none is planning when the devices' free memory is read. */
+/* Wait for the plans of all towers, so that none is planning when the devices' free memory is read. */
 static int wait_for_plans(struct pipeline *pipeline)
 {
     struct run_plan *const plan = pipeline->parts.plan;
@@ -270,7 +273,7 @@ static int allocate_towers(struct pipeline *pipeline)
     return pipeline->towers != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
 }
 
-/* The first half: devices, streams, trainers that plan. All memory needs are known afterwards. */
+/* The first half of opening: devices, streams, trainers that plan. Afterwards all memory needs are known. */
 static int plan(struct pipeline *pipeline)
 {
     const uint32_t towers = pipeline->tower_count;
@@ -292,8 +295,8 @@ static int plan(struct pipeline *pipeline)
     return rc == 0 ? wait_for_plans(pipeline) : rc;
 }
 
-/* The second half: rings, slots, loader, memory of the towers, feeders. Feeders copy to the devices only after the
- * towers are open, because these warm up collectives. */
+/* The second half of opening: rings, slots, loader, memory of the towers, feeders. Feeders start to copy to the devices
+ * only when the towers are ready, because towers warm up collectives. */
 static int build(struct pipeline *pipeline)
 {
     const uint32_t towers = pipeline->tower_count;
@@ -315,7 +318,7 @@ static int build(struct pipeline *pipeline)
     return rc;
 }
 
-/* A failing thread has already reported the cause. */
+/* Fail the run; a thread that failed earlier has already reported the cause, which is kept. */
 static int report_failure(const struct pipeline_parts *parts, int rc)
 {
     if (rc != 0)
@@ -401,7 +404,7 @@ void pipeline_go(struct pipeline *pipeline)
         trainer_go(pipeline->towers[d].trainer);
 }
 
-/* Reports of towers here are sent to rank 0, or those of the others received. */
+/* Send the reports of this process' towers to rank 0; in rank 0 receive those of the other ranks. */
 static int exchange_reports(struct pipeline *pipeline)
 {
     if (pipeline->remote == NULL)
@@ -511,8 +514,8 @@ static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
     }
 }
 
-/* In the order of the data: loader, feeders, trainers. Cancels a loader or feeder that waits for room, and a tower that
- * never began. */
+/* Join the threads in the order of the data: loader, feeders, trainers. Cancels a loader or feeder that waits for free
+ * space, and a tower that has not begun. */
 static void join_threads(struct pipeline *pipeline, struct pipeline_counts *counts)
 {
     if (pipeline->loader != NULL)

@@ -1,4 +1,5 @@
-/* Two tables: what is longer than the run, reported in one line, and other combinations, with a line each. */
+/* Two tables: settings that are longer than the run, which are reported in one line; and other combinations, with a
+ * line for each. */
 #include "tools/lib/run/plan_doubts.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ struct doubts {
     const struct run_plan *plan;
     const struct settings *settings;
     const struct net *net;
-    double per_epoch, steps;    /* of the run */
+    double per_epoch, steps;    /* steps of an epoch and of the run */
 };
 
 static enum origin origin_of(const struct doubts *doubts, enum section section, const char *key)
@@ -40,7 +41,7 @@ static bool is_train_set(const struct doubts *doubts, const char *key)
 
 /* ---- longer than the run ---- */
 
-/* Steps that a run needs for the setting to have its effect; 0: it has none anyway. */
+/* The number of steps after which a setting has its effect; 0: it has no effect in any run. */
 
 static double warmup_steps(const struct doubts *doubts)
 {
@@ -73,7 +74,7 @@ static double average_steps(const struct doubts *doubts)
     return doubts->settings->train.ema > 0 ? round(1 / (1 - doubts->settings->train.ema)) : 0;
 }
 
-/* The first evaluation is the best so far. */
+/* Patience counts from the first evaluation, which is always the best so far. */
 static double patience_steps(const struct doubts *doubts)
 {
     const double epochs = (double)doubts->settings->train.patience;
@@ -138,14 +139,15 @@ static bool is_cut(const struct doubts *doubts, char *words)
                                     ": leave out train.epochs to do all of them",
                  train->epochs, number_grouped((uint64_t)by_epochs).text, train->steps);
     else if (steps > epochs)
-        return false;       /* a shorter run of the same file, which was asked for */
+        return false;       /* a shorter run of the same configuration file is intended */
     else
         snprintf(words, LINE_BYTES, "train.steps = %" PRId64 " ends the run before its train.epochs = %" PRId64 " (%s "
                                     "steps)", train->steps, train->epochs, number_grouped((uint64_t)by_epochs).text);
     return true;
 }
 
-/* One cycle ends with a 250,000th of its largest rate, which is as good as nothing. */
+/* Is the rate 0, or that of the end of the one-cycle schedule, a 250,000th of its largest rate, which has no visible
+ * effect? */
 static bool is_idle(const struct learning_rate *rate, uint64_t step)
 {
     const double at = learning_rate_at(rate, step);
@@ -158,7 +160,8 @@ static bool is_small(const struct learning_rate *rate, uint64_t step)
     return learning_rate_at(rate, step) < rate->base / 1000;
 }
 
-/* The first of the last steps that are so, or `steps`: a schedule that has fallen stays there. */
+/* The first of the final steps for which are_so is true; `steps`: there are none. Binary search: a schedule that has
+ * fallen does not rise again. */
 static uint64_t find_last_steps(const struct learning_rate *rate, uint64_t steps,
                                 bool (*are_so)(const struct learning_rate *rate, uint64_t step))
 {
@@ -166,7 +169,7 @@ static uint64_t find_last_steps(const struct learning_rate *rate, uint64_t steps
     if (steps == 0 || before >= steps || !are_so(rate, steps - 1))
         return steps;
     if (before > 0 && are_so(rate, before))
-        return 1;               /* even where the warm-up ends */
+        return 1;               /* the rate is too small even at the end of the warm-up */
     while (first - before > 1) {
         const uint64_t middle = before + (first - before) / 2;
         if (are_so(rate, middle))
@@ -198,7 +201,8 @@ static bool has_no_rate(const struct doubts *doubts, char *words)
     return true;
 }
 
-/* Usual schedules end with a ten-thousandth of the first rate, but for few of the steps. */
+/* Is the rate very small for most of the steps? Usual schedules, too, end with a ten-thousandth of the first rate, but
+ * only in few steps. */
 static bool is_rate_lost(const struct doubts *doubts, char *words)
 {
     static const char *const keys[RATE_SCHEDULE_COUNT][3] = {
@@ -222,7 +226,8 @@ static bool is_rate_lost(const struct doubts *doubts, char *words)
     return true;
 }
 
-/* The user asked for a schedule. What was set and is longer than the run has a line of its own. */
+/* Is the rate constant although the user set a schedule? A setting that is longer than the run is reported in another
+ * line. */
 static bool is_rate_constant(const struct doubts *doubts, char *words)
 {
     const struct learning_rate *const rate = &doubts->plan->learning_rate;
@@ -240,8 +245,8 @@ static bool is_rate_constant(const struct doubts *doubts, char *words)
     return true;
 }
 
-/* The most that one step adds to a weight (lars: as a share of its tensor's norm), for a learning rate of 1 and gradients
- * of at most `most`. */
+/* The largest change of a weight in one step (lars: relative to the norm of its tensor), for a learning rate of 1 and
+ * gradients of at most `most`. */
 static double largest_step(const struct train_settings *train, double most)
 {
     switch (train->optimizer) {
@@ -256,10 +261,11 @@ static double largest_step(const struct train_settings *train, double most)
     }
 }
 
-/* Weights of about 0.01 to 1, in single precision. */
+/* Smaller changes have no effect on weights of about 0.01 to 1 in single precision. */
 #define CHANGE_LEAST 1e-6
 
-/* All steps together; clipping bounds the gradients, which are taken for at most 1 otherwise. */
+/* Do all steps together leave the weights unchanged? Gradients are assumed to be at most 1, or the bound of
+ * clipping. */
 static bool do_weights_stay(const struct doubts *doubts, char *words)
 {
     const struct train_settings *const train = &doubts->settings->train;
@@ -310,7 +316,7 @@ static bool is_change_in_warmup(const struct doubts *doubts, char *words)
     return true;
 }
 
-/* A step subtracts rate * decay of each weight. */
+/* Each step subtracts rate * decay times each weight. */
 static bool is_decay_too_large(const struct doubts *doubts, char *words)
 {
     const struct train_settings *const train = &doubts->settings->train;
@@ -444,7 +450,7 @@ static bool are_the_same_dropped(const struct doubts *doubts, char *words)
 
 /* ---- batch normalisation of one value ---- */
 
-/* The first layer that normalises one number of each channel and sample; NULL: there is none. */
+/* The first batch normalisation of layers with a single pixel; NULL: there is none. */
 static const struct layer *find_single_norm(const struct net *net)
 {
     for (uint32_t i = 0; i < net->layer_count; i++)
@@ -455,7 +461,7 @@ static const struct layer *find_single_norm(const struct net *net)
 
 struct alone { bool sometimes, always; };
 
-/* When does this tower compute a sample alone? */
+/* Does this tower compute single samples, in some steps or always? */
 static struct alone find_alone(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
 {
     const struct tower_spec spec = run_plan_tower(plan, settings, tower);
@@ -467,8 +473,8 @@ static struct alone find_alone(const struct run_plan *plan, const struct setting
     return alone;
 }
 
-/* The variance of one value is 0: what is normalised does not depend on the image, and no gradient passes. The first
- * tower has the largest local batches, the last one the smallest. */
+/* The variance of one value is 0, so the normalised value does not depend on the image, and the gradient is 0. The
+ * first tower has the largest local batches, the last one the smallest. */
 int plan_doubts_check(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                       struct problems *problems)
 {

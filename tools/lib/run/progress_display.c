@@ -11,7 +11,8 @@
 #include "tools/lib/text/terminal.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-#define REDRAW_NS NS_PER_S      /* numbers are of the time since the last redraw: a shorter time makes them unsteady */
+/* numbers are of the interval since the last redraw; shorter intervals would make them unsteady */
+#define REDRAW_NS NS_PER_S
 #define JSON_BYTES 2048u        /* more than a line needs */
 
 static enum progress_form kind_of(const struct settings *settings)
@@ -35,7 +36,7 @@ void progress_display_release(struct progress_display *display)
     json_release(&display->json);
 }
 
-/* The steps of the pass that a batch is in; a last epoch may be shorter. */
+/* The number of steps in the pass of a batch; the last epoch may be shorter. */
 static uint64_t steps_of_pass(const struct schedule *schedule, const struct local_batch *local, uint64_t *step_out)
 {
     const uint64_t per_epoch = schedule_steps_per_epoch(schedule), steps = schedule_step_count(schedule);
@@ -46,14 +47,15 @@ static uint64_t steps_of_pass(const struct schedule *schedule, const struct loca
     return steps - first < per_epoch ? steps - first : per_epoch;
 }
 
-/* Seconds, at the speed of this pass so far. */
+/* Estimated seconds until the end of the pass, at its speed so far. */
 static double pass_left(const struct progress_display *display, const struct local_batch *local, uint64_t left)
 {
     const struct step_totals *const pass = &display->account->state.phases[local->phase];
     return pass->steps > 0 ? (double)pass->wall_ns / 1e9 / (double)pass->steps * (double)left : NAN;
 }
 
-/* Evaluations are assumed to take as long as the latest one; before the first one they are left out. */
+/* Estimated seconds until the end of the run. Each evaluation is assumed to take as long as the latest one; before the
+ * first one they are left out. */
 static double run_left(const struct progress_display *display, const struct local_batch *local, double epoch_left)
 {
     const struct schedule *const schedule = &display->plan->schedule;
@@ -87,7 +89,7 @@ static struct progress_line line_of(const struct progress_display *display, cons
     return line;
 }
 
-/* Of training since the previous line. */
+/* The use of the input pipeline in training since the previous line. */
 static struct feed_use measure_feed(struct progress_display *display)
 {
     struct loader_counts now;
@@ -146,7 +148,7 @@ static void print_line(struct progress_display *display, const struct progress_l
     }
 }
 
-/* On a terminal the last step of a pass is shown, too, as its results may take a while. */
+/* On a terminal the last step of a pass is always displayed, because its results may take a while. */
 void progress_display_step(struct progress_display *display, const struct local_batch *local)
 {
     const uint64_t now_ns = display->account->last_end_ns;

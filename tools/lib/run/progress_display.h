@@ -12,19 +12,19 @@
 #include "tools/lib/text/progress_line.h"
 
 struct progress_display {
-    const struct settings *settings;    /* all lent */
+    const struct settings *settings;    /* this and other pointers are lent */
     const struct run_plan *plan;
-    struct account *account;            /* its recent totals are reset */
+    struct account *account;            /* the display resets its recent totals */
     enum progress_form kind;                 /* never PROGRESS_AUTO */
-    const struct pipeline *pipeline;    /* set by the owner while it is open; NULL: nothing about the input is shown */
-    struct loader_counts loader;        /* at the previous line, */
-    uint64_t loader_ns;                 /* at this time on clock_now_ns's clock */
+    const struct pipeline *pipeline;    /* set by the owner while the pipeline is open; NULL: the input is not shown */
+    struct loader_counts loader;        /* counts at the previous line */
+    uint64_t loader_ns;                 /* when these counts were read, on clock_now_ns's clock */
     struct progress_room room[2];       /* widths of the lines of training and of evaluation */
     struct json json;
-    uint64_t due_ns;                    /* the next line, on clock_now_ns's clock */
+    uint64_t due_ns;                    /* when the next line is due, on clock_now_ns's clock */
 };
 
-/* 0 or -ENOMEM; progress_display_release after success or failure. */
+/* 0 or -ENOMEM. Call progress_display_release after success or failure. */
 int progress_display_init(struct progress_display *display, const struct settings *settings,
                           const struct run_plan *plan, struct account *account);
 void progress_display_release(struct progress_display *display);

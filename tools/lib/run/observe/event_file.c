@@ -15,11 +15,11 @@
 #include "tools/lib/results/file_list.h"
 
 #define NAME_BEGINS "events.out.tfevents."
-#define NAME_ENDS ".pipetrain"          /* instead of the machine's name, which is private */
+#define NAME_ENDS ".pipetrain"          /* where other programs write the machine's name, which is private */
 #define SECONDS_DIGITS 10
-#define TRIES 100                       /* of names, when other processes create files at the same time */
+#define TRIES 100                       /* the most names to try if other processes create files at the same time */
 
-/* The time in the name of an event file; 0 for other names. */
+/* The time that the name of an event file contains; 0 for other names. */
 static uint64_t time_of(const char *name)
 {
     const size_t begins = strlen(NAME_BEGINS);
@@ -33,7 +33,7 @@ static bool is_ours(const char *name)
     return time_of(name) > 0 && strcmp(name + strlen(NAME_BEGINS) + SECONDS_DIGITS, NAME_ENDS) == 0;
 }
 
-/* The latest time in the names of the folder, of any program; 0: none. */
+/* The latest time in the names of the folder's event files, of any program; 0: there are none. */
 static uint64_t latest_time(int folder_fd)
 {
     uint64_t latest = 0;

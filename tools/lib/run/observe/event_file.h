@@ -1,5 +1,5 @@
-/* An event file, to which whole records are appended. Every process creates its own file, whose name sorts after those
- * in the folder. Used by main only. */
+/* An event file, to which complete records are appended. Every process creates its own file, whose name sorts after all
+ * others in the folder. Used by main only. */
 #ifndef PIPETRAIN_EVENT_FILE_H
 #define PIPETRAIN_EVENT_FILE_H
 
@@ -8,12 +8,12 @@
 
 #include "formats/tfevent.h"
 
-/* Create a file in `folder`, which is created with its parents; `now` in seconds since 1970. Returns its descriptor or
- * a negative errno: -ENOTDIR also where `folder` is a symbolic link and may not be one. */
+/* Create a file in `folder`; the folder and its parents are created if needed. `now`: in seconds since 1970. Returns
+ * its descriptor or a negative errno; -ENOTDIR also if `folder` is a symbolic link and may_be_link is false. */
 int event_file_make(const char *folder, bool may_be_link, uint64_t now);
 /* Append the event with one write. 0 or a negative errno. */
 int event_file_put(int fd, struct tfevent *event);
-/* Remove the files that runs of this program left in the folder, which may not be a symbolic link. Errors are
+/* Remove the event files of earlier runs of this program from the folder, which may not be a symbolic link. Errors are
  * ignored. */
 void event_file_clear(const char *folder);
 

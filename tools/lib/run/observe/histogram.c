@@ -1,4 +1,4 @@
-/* Two passes over the numbers: one for the range, one for the counts. Called by tensorboard.c. */
+/* Makes two passes over the numbers: one for the range, one for the counts. Called by tensorboard.c. */
 #include "tools/lib/run/observe/histogram.h"
 
 #include <float.h>
@@ -21,7 +21,7 @@ static void find_sums(struct histogram *histogram, const float *floats, size_t c
         histogram->least = histogram->most = 0;
 }
 
-/* The last limit is exactly the maximum. */
+/* Set the upper ends of the buckets; the last one is exactly the maximum. */
 static void set_limits(struct histogram *histogram)
 {
     const double width = (histogram->most - histogram->least) / HISTOGRAM_BUCKETS;
@@ -31,7 +31,7 @@ static void set_limits(struct histogram *histogram)
     histogram->limits[histogram->buckets - 1] = histogram->most;
 }
 
-/* The division may be off by one rounding, so the limits decide. */
+/* The bucket of a number. Rounding of the division may give a neighbouring one, so the limits decide. */
 static uint32_t bucket_of(const struct histogram *histogram, double number)
 {
     const double width = (histogram->most - histogram->least) / histogram->buckets;

@@ -7,16 +7,16 @@
 
 #define HISTOGRAM_BUCKETS 30u
 
-/* Numbers that are not finite are ignored everywhere. */
+/* Numbers that are not finite are in no count or sum. */
 struct histogram {
     uint64_t count;
     double least, most, sum, squares;           /* 0 where there are no numbers; squares: the sum of squares */
-    uint32_t buckets;                           /* one where all numbers are the same */
+    uint32_t buckets;                           /* number of buckets; 1 if all numbers are equal */
     double limits[HISTOGRAM_BUCKETS];           /* the upper end of bucket i, inclusive */
     double counts[HISTOGRAM_BUCKETS];
 };
 
-/* Of floats[i] * factor, factor > 0. */
+/* Make the histogram of floats[i] * factor, factor > 0. */
 void histogram_count(struct histogram *histogram, const float *floats, size_t count, double factor);
 
 #endif

@@ -1,6 +1,6 @@
 /* Keeps the latest numbers, and writes them in Prometheus' text format 0.0.4 at every row. Every sample has the label
- * `run`, the path of the run's directory: a collector merges the files of a folder, and samples of two runs that have
- * the same labels are an error there. */
+ * `run`, the path of the run's directory: a collector merges the files of a folder, and reports an error if samples of
+ * two runs have the same labels. */
 #include "tools/lib/run/observe/prometheus.h"
 
 #include <errno.h>
@@ -25,22 +25,22 @@
 
 #define TEXT_MAX (512u * METRICS_MAX)   /* bytes without the labels `run` */
 #define SAMPLES_MAX (2u * METRICS_MAX)  /* of a text */
-#define LABEL_MAX 512u          /* bytes of the values of other labels that are written */
+#define LABEL_MAX 512u          /* the most bytes of the value of another label */
 #define SAMPLE_MAX 160u         /* bytes of a counter's name and labels without `run` */
-#define EARLIER_MAX ((size_t)4 << 20)   /* bytes of a file that is read */
+#define EARLIER_MAX ((size_t)4 << 20)   /* the most bytes of an earlier file that are read */
 
 struct prometheus {
     const struct observed_run *run;     /* borrowed */
     const char *path;
-    bool is_off;                        /* after an error */
+    bool is_off;                        /* nothing is written any more after an error */
     bool has_begun, is_running;
     bool has_row[PHASE_COUNT];
     struct metric_values rows[PHASE_COUNT];     /* the latest ones */
     struct metric_values now;           /* the latest row of any phase, but values of the process are of now */
-    /* By metric_index: the counters in the file of the run that is resumed. They continue from there, since a reader
-     * takes a lower number for a restart at 0. */
+    /* By metric_index: the counters in the file of the resumed run. Counting continues from them, because a reader
+     * takes a lower number for a restart from 0. */
     double earlier[METRICS_MAX];
-    char *label;                        /* run="..." */
+    char *label;                        /* run="...", with the path */
     char *text;                         /* terminated */
     size_t bytes, text_max;
 };
@@ -66,7 +66,7 @@ static void put_head(struct prometheus *prometheus, const char *name, const char
     put(prometheus, "# HELP pipetrain_%s %s\n# TYPE pipetrain_%s %s\n", name, help, name, type);
 }
 
-/* NaN and infinities are spelled as in Go, which Prometheus is written in. `split` NULL: without this label. */
+/* Write a sample; NaN and infinities as in Go, the language of Prometheus. `split` NULL: without this label. */
 static void put_number(struct prometheus *prometheus, const struct metric *metric, const char *split, double value)
 {
     put(prometheus, "pipetrain_%s{%s", metric->prometheus, prometheus->label);
@@ -82,8 +82,8 @@ static void put_number(struct prometheus *prometheus, const struct metric *metri
         put(prometheus, "} %.17g\n", value);
 }
 
-/* The first `bytes_max` bytes of a label's value, escaped: every byte takes at most three, since a collector refuses a
- * whole file for a byte that is not UTF-8. */
+/* Write the first `bytes_max` bytes of a label's value, escaped. Every byte becomes at most three, because a byte that
+ * is not UTF-8 is replaced: a collector would refuse the whole file. */
 static void escape(const char *value, size_t bytes_max, char *text)
 {
     const size_t bytes = strlen(value);
@@ -143,7 +143,7 @@ static bool is_written(const struct prometheus *prometheus, const struct metric 
     return metric_is_given(metric, &prometheus->now) && (!is_of_training || prometheus->has_row[PHASE_TRAIN]);
 }
 
-/* A counter includes the earlier processes of the run. */
+/* The value of a metric of the process; of a counter, including earlier processes of the run. */
 static double process_value(const struct prometheus *prometheus, const struct metric *metric)
 {
     const double value = metric_get(metric, &prometheus->now), earlier = prometheus->earlier[metric_index(metric)];
@@ -162,7 +162,7 @@ static void put_metric(struct prometheus *prometheus, const struct metric *metri
                 put_number(prometheus, metric, splits[phase], metric_get(metric, &prometheus->rows[phase]));
 }
 
-/* Write HELP and TYPE of a name, then all metrics that have it; nothing if none of them is written. */
+/* Write HELP and TYPE of a name, then all metrics with this name; nothing if none of them is written. */
 static void put_family(struct prometheus *prometheus, const struct metric *first)
 {
     bool has_head = false;
@@ -213,7 +213,7 @@ static void make_text(struct prometheus *prometheus)
 
 /* ---- the file ---- */
 
-/* Not synced: it is written again soon. */
+/* The file is not synced, because it is soon replaced again. */
 static int replace_in(int folder_fd, const char *file, const char *text, size_t bytes)
 {
     const int fd = whole_file_make(folder_fd, file);
@@ -229,7 +229,7 @@ static int replace_in(int folder_fd, const char *file, const char *text, size_t 
     return rc;
 }
 
-/* Readers see the whole new text or the whole old one. Allocates nothing. On error the old file stays. */
+/* Replace the file atomically. Allocates nothing. On error the old file stays. */
 static int replace_file(const char *path, const char *text, size_t bytes)
 {
     char folder[PATH_MAX];
@@ -256,8 +256,8 @@ static void write_metrics(struct prometheus *prometheus)
 
 /* ---- the observer ---- */
 
-/* The path of the directory from the root, which differs between all runs of a machine, and is that of every process of
- * a run. */
+/* Make the label `run` from the absolute path of the directory, which differs between all runs of a machine, and is the
+ * same in every process of a run. */
 static int make_label(struct prometheus *prometheus)
 {
     char real[PATH_MAX];
@@ -273,7 +273,7 @@ static int make_label(struct prometheus *prometheus)
     return 0;
 }
 
-/* The number of a counter in the text of a file; 0: it has none. */
+/* The value of a counter in the text of a file; 0: it is not there. */
 static double find_counter(const struct prometheus *prometheus, const char *text, const struct metric *counter)
 {
     char name[SAMPLE_MAX], rest[SAMPLE_MAX];
@@ -293,7 +293,7 @@ static double find_counter(const struct prometheus *prometheus, const char *text
     return 0;
 }
 
-/* A resumed run continues the counters of its file; images also count those of the checkpoint. */
+/* Read the counters of the resumed run's file; images also include those that the checkpoint counts. */
 static void read_earlier(struct prometheus *prometheus)
 {
     const struct account *const account = prometheus->run->account;

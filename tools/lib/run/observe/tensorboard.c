@@ -20,11 +20,11 @@
 #include "tools/lib/run/observe/event_file.h"
 #include "tools/lib/run/observe/histogram.h"
 
-#define RECORD_BYTES 8192u      /* more than the scalars of a row, the hyperparameters or two histograms need; texts are
-                                 * added to it */
+/* more than the scalars of a row, the hyperparameters or two histograms need; the size of texts is added to it */
+#define RECORD_BYTES 8192u
 #define TAG_BYTES 160u
 
-/* The runs as TensorBoard shows them, and their folders in the run's. */
+/* The runs that TensorBoard displays, and their subfolders in the folder of the run. */
 enum board_run { BOARD_ALL, BOARD_TRAIN, BOARD_VALIDATION, BOARD_RUN_COUNT };
 
 static const char *const run_folders[BOARD_RUN_COUNT] = {
@@ -41,11 +41,11 @@ struct tensorboard {
     bool is_off;                /* after an error nothing more is written */
     int fds[BOARD_RUN_COUNT];   /* -1: none */
     struct tfevent event;
-    float *numbers;             /* room for one parameter; NULL: no histograms */
+    float *numbers;             /* buffer for one parameter; NULL: no histograms */
     struct histogram histogram;
-    double gradient_squares;    /* the sum over the report's mean gradients */
-    uint32_t gradient_samples;  /* those are means over so many samples; 0: none yet */
-    bool is_mixed;              /* not all are means over the same number */
+    double gradient_squares;    /* the sum of squares over the mean gradients of the report */
+    uint32_t gradient_samples;  /* the number of samples that the gradients are means over; 0: none yet */
+    bool is_mixed;              /* gradients are means over different numbers of samples */
 };
 
 /* ---- hyperparameters: settings under their names in a configuration file ---- */
@@ -73,7 +73,7 @@ static void put_hyperparameter(struct tfevent *event, const struct option_row *o
     }
 }
 
-/* `group`: the name by which readers group sessions. */
+/* `group`: the name by which TensorBoard groups sessions. */
 static void put_hyperparameters(struct tfevent *event, const struct settings *settings, const char *group, double time)
 {
     tfevent_open_session(event);
@@ -97,10 +97,10 @@ static void write_settings(const struct observed_run *run, FILE *out)
 
 static void write_model(const struct observed_run *run, FILE *out)
 {
-    (void)net_file_write(run->net, out);        /* the same */
+    (void)net_file_write(run->net, out);        /* as in write_settings */
 }
 
-/* As a block of code in Markdown, so that it is shown unchanged. */
+/* Make a text, as a block of code in Markdown, so that it is displayed unchanged. */
 static int make_text(char **text_out, const struct observed_run *run,
                      void (*write)(const struct observed_run *run, FILE *out))
 {
@@ -127,7 +127,7 @@ static int make_texts(struct tensorboard *board)
 
 /* ---- histograms of tower 0's weights and gradients ---- */
 
-/* Of the numbers in board->numbers. */
+/* Write a histogram of board->numbers. */
 static void put_histogram(struct tensorboard *board, const char *what, uint32_t parameter, double factor)
 {
     const struct parameter *const shown = &board->run.net->parameters[parameter];
@@ -142,7 +142,8 @@ static void put_histogram(struct tensorboard *board, const char *what, uint32_t 
                                               .counts = histogram->counts, .buckets = histogram->buckets });
 }
 
-/* A gradient is a sum over samples: write it as their mean. A tower without samples has no gradient. */
+/* Write the gradient of a parameter, which is a sum over samples, as a mean. A tower without samples has no
+ * gradient. */
 static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
 {
     const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
@@ -222,7 +223,7 @@ static struct tensorboard *fail_to_open(struct tensorboard *board, int rc)
     return NULL;
 }
 
-/* 0 or a negative errno. */
+/* Allocate memory and make the texts. 0 or a negative errno. */
 static int prepare(struct tensorboard *board, const struct observed_run *run)
 {
     const char *const asked = run->settings->report.tensorboard;
@@ -259,7 +260,7 @@ struct tensorboard *tensorboard_open(const struct observed_run *run)
     return rc == 0 ? board : fail_to_open(board, rc);
 }
 
-/* Returns rc. The first error is reported, and turns the observer off. */
+/* Report the first error, and write nothing after it. Returns rc. */
 static int note_error(struct tensorboard *board, int rc)
 {
     if (rc != 0 && !board->is_off)
@@ -280,7 +281,7 @@ static void write_event(struct tensorboard *board, enum board_run run)
         (void)note_error(board, event_file_put(board->fds[run], &board->event));
 }
 
-/* Readers drop what earlier files have for step `first` and later ones. */
+/* Begin a file for the steps from `first` on: readers drop these steps of earlier files. */
 static void begin_file(struct tensorboard *board, enum board_run run, uint64_t first)
 {
     char folder[PATH_MAX + 16];
@@ -311,7 +312,7 @@ static uint64_t first_step(const struct schedule *schedule, enum board_run run)
     return run == BOARD_VALIDATION && local.phase == PHASE_EVALUATE ? steps : steps + 1;
 }
 
-/* At the step where this process began; hyperparameters are always at step 0. */
+/* Write texts at the step with which this process begins, and hyperparameters at step 0. */
 static void put_texts(struct tensorboard *board)
 {
     const double now = wall_time();
@@ -336,7 +337,7 @@ void tensorboard_begin(struct tensorboard *board)
     put_texts(board);
 }
 
-/* A number that is null in metrics.jsonl is left out. */
+/* Numbers that are null in metrics.jsonl are left out. */
 void tensorboard_put(struct tensorboard *board, enum phase phase, const struct metric_values *values)
 {
     const unsigned place = phase == PHASE_TRAIN ? IN_TRAIN : IN_VALIDATION;
@@ -351,8 +352,8 @@ void tensorboard_put(struct tensorboard *board, enum phase phase, const struct m
     write_event(board, phase == PHASE_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
 }
 
-/* The norm of all gradients, if they are means over the same samples. With train.clip_norm the rows have
- * the norm already. */
+/* Write the norm of all gradients, if they are means over the same number of samples. With train.clip_norm the rows
+ * contain the norm already. */
 static void put_norm(struct tensorboard *board, uint64_t step)
 {
     if (board->run.settings->train.clip_norm > 0 || board->is_mixed || board->gradient_samples == 0)
@@ -362,7 +363,7 @@ static void put_norm(struct tensorboard *board, uint64_t step)
     write_event(board, BOARD_TRAIN);
 }
 
-/* One event per parameter: a single event would need memory for the whole network. */
+/* Writes one event per parameter: a single event would need memory for the whole network. */
 void tensorboard_show(struct tensorboard *board, const struct step_report *report)
 {
     if (board == NULL || board->numbers == NULL)

@@ -1,4 +1,4 @@
-/* A memory block that grows and keeps its content. */
+/* A memory block that can grow and keeps its content. */
 #ifndef PIPETRAIN_BLOCK_H
 #define PIPETRAIN_BLOCK_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct block { uint8_t *bytes; size_t room; };      /* zeros: empty */
+struct block { uint8_t *bytes; size_t room; };      /* initialised with zeros */
 
 /* Make room for `bytes` bytes; the content is kept. 0 or -ENOMEM. */
 static inline int block_reserve(struct block *block, size_t bytes)

@@ -1,5 +1,5 @@
-/* pipetrain-convert: the interface between the program and its converters. A converter is a row of a table: it lists
- * the options it takes, and turns its inputs into sources of samples. */
+/* pipetrain-convert: the interface between the program and its converters. A converter lists the options that it
+ * takes, and makes sources of samples from its inputs. */
 #ifndef PIPETRAIN_CONVERT_H
 #define PIPETRAIN_CONVERT_H
 
@@ -30,76 +30,80 @@ enum convert_option {
 };
 
 struct convert_options {
-    char *const *inputs;        /* the arguments after the converter's name */
+    char *const *inputs;        /* the arguments after the name of the converter */
     size_t input_count;
     const char *output;
     uint64_t seed;
-    bool keeps_order;           /* records keep the order of the input */
+    bool keeps_order;           /* do not shuffle: records are in the order of the input */
     uint64_t jobs;
-    uint64_t shards;            /* of the training split; 0: not given */
+    uint64_t shards;            /* number of shards of the training split; 0: not given */
     uint64_t shard_bytes;       /* approximate size of a shard; 0: not given */
-    bool has_validation;        /* one of the next two is given */
-    uint64_t validation;        /* samples */
-    double validation_share;    /* fraction of all samples, or 0 */
-    uint64_t train;             /* samples to draw */
+    bool has_validation;        /* `validation` or `validation_share` is given */
+    uint64_t validation;        /* number of validation samples */
+    double validation_share;    /* fraction of all samples; 0: `validation` is used */
+    uint64_t train;             /* number of training samples to draw */
     enum packing packing;
-    struct image_change change; /* of the images; image_key is filled in later */
-    const char *image_key, *label_key;  /* features of the input; NULL: those in dataset.json, or the usual names */
-    bool folders_are_classes;   /* no folder or archive is a split, whatever its name */
-    const char *images_folder;  /* the folder that the paths of tables are relative to; NULL: that of the table */
-    const char *label_column, *path_column, *pixels_column, *split_column;   /* NULL: found by names and values */
-    const char *label;          /* which of several labels; NULL: the default */
+    struct image_change change; /* changes of the images; image_key is filled in later */
+    /* names of the input's features; NULL: those in dataset.json, or the usual names */
+    const char *image_key, *label_key;
+    bool folders_are_classes;   /* do not treat folders or archives as splits because of their names */
+    const char *images_folder;  /* paths in tables are relative to this folder; NULL: to the folder of the table */
+    const char *label_column, *path_column, *pixels_column, *split_column;   /* NULL: derived from names and values */
+    const char *label;          /* name of the label to use if there are several; NULL: the default */
     bool may_replace;           /* replace an existing set */
-    bool is_quiet;              /* do not print what was made */
+    bool is_quiet;              /* do not print the result */
     const atomic_bool *interrupted;     /* true: a long preparation should stop with -ECANCELED */
 };
 
-/* The samples, and what dataset.json says about them. */
+/* The result of a converter's prepare: the sources of samples, and data for dataset.json. */
 struct conversion {
     const char *name;
     const char *origin;         /* where the samples come from, one line */
-    const char *image_key, *label_key;  /* the features: image_raw and label unless the converter sets others;
-                                         * NULL: not known */
-    uint32_t classes;           /* 0: not known */
-    const char *const *class_names;     /* of each class; NULL: no names */
-    uint32_t height, width, depth;      /* of every image; 0: they differ */
+    /* names of the features: image_raw and label unless the converter sets others; NULL: unknown */
+    const char *image_key, *label_key;
+    uint32_t classes;           /* number of classes; 0: unknown */
+    const char *const *class_names;     /* one for each class; NULL: classes have no names */
+    uint32_t height, width, depth;      /* size of all images; 0: sizes differ */
     struct sample_source sources[CONVERT_SOURCES_MAX];  /* the training set first */
     size_t source_count;
-    /* Called when all samples have been read; NULL: nothing. 0, or a negative errno after stop_fail. */
+    /* Called when all samples have been read; may be NULL. 0, or a negative errno after stop_fail. */
     int (*finish)(const struct conversion *conversion, struct stop *stop);
-    const char *remark;         /* printed at the end; NULL or "": nothing */
-    void *state;                /* the converter's own; NULL: there was no memory for it */
+    const char *remark;         /* printed at the end; NULL or "": none */
+    void *state;                /* data of the converter (state_bytes bytes); NULL: out of memory */
 };
 
 struct converter {
     const char *name;
     const char *summary;
-    const char *inputs;         /* the arguments, for the usage */
+    const char *inputs;         /* the arguments, as printed in the usage line */
     size_t input_count_least, input_count_most;
     unsigned takes;             /* bits of enum convert_option */
-    bool has_named_inputs;      /* the names of its files are given by its format */
-    bool takes_pixels;          /* as numbers, in files that are the inputs: see convert_report_emnist */
-    size_t state_bytes;         /* of conversion->state, which prepare gets as zeros */
-    /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when interrupted. */
+    bool has_named_inputs;      /* the format determines the names of the input files */
+    bool takes_pixels;          /* the inputs are files with pixels as numbers: see convert_report_emnist */
+    size_t state_bytes;         /* size of conversion->state, which is zeroed before prepare is called */
+    /* Read and check the inputs. 0, -ECANCELED when interrupted, or another negative errno after stop_fail. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);
-    /* Release what the state owns, also after prepare has failed. NULL: nothing. */
+    /* Release the data of the state, also after prepare has failed. May be NULL. */
     void (*release)(struct conversion *conversion);
 };
 
 extern const struct converter convert_mnist, convert_cifar10, convert_cifar100, convert_npy, convert_digits;
 extern const struct converter convert_folder, convert_archive, convert_csv, convert_tfrecord;
 
-/* Call the converter's prepare, with its state. Results as of prepare; call converter_release in all cases. */
+/* Allocate the state and call prepare of the converter. Returns the same as prepare; call converter_release in all
+ * cases. */
 int converter_prepare(const struct converter *converter, const struct convert_options *options, struct stop *stop,
                       struct conversion *conversion);
 void converter_release(const struct converter *converter, struct conversion *conversion);
 
-/* Report a failure of a conversion: stop_fail with the exit code of `rc`, by default `otherwise`. Returns `rc`. */
+/* Report a failure of a conversion: call stop_fail with the exit code for `rc`, which is `otherwise` if `rc` has
+ * none of its own. Returns `rc`. */
 int convert_fail(struct stop *stop, enum exit_code otherwise, int rc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Report a file or folder of EMNIST, whose images have rows and columns exchanged: by its path, by what links lead to, or
- * by the name in a gzip file, unless it is known to be one. Returns whether it is one. */
+/* Warn if a file or folder is of EMNIST, whose images have rows and columns exchanged. It is recognised by its path,
+ * by the target of a link, or by the name that a gzip file contains; is_known: the caller has recognised it already.
+ * Returns whether it is of EMNIST. */
 bool convert_report_emnist(const char *path, bool is_known);
 
 /* Fill in the features of a raw image: depth, height, image_raw, label, width. Returns their number. */

@@ -11,15 +11,15 @@
 #define GLYPH_SIDE 28u
 #define GLYPH_PIXELS (GLYPH_SIDE * GLYPH_SIDE)
 
-/* Draw `digit` (0..9) as sample `number`: ink 255, paper 0, row by row. Any thread. */
+/* Draw `digit` (0 to 9) as sample `number`: ink is 255, paper is 0; pixels_out has row after row. Any thread. */
 void glyph_draw(unsigned digit, struct random_key key, uint64_t number, uint8_t pixels_out[GLYPH_PIXELS]);
 
-/* A style of a digit: points in percent of the digit's box (x to the right, y down), and strokes that name their points
- * by letters. A stroke is a smooth curve through its points; one that ends at its first point is closed. */
+/* A style of a digit: points in percent of the digit's box (x to the right, y down), and strokes whose letters refer
+ * to points. A stroke is a smooth curve through its points; if it ends at its first point, the curve is closed. */
 #define GLYPH_POINTS_MAX 16u
 #define GLYPH_STROKES_MAX 4u
 struct glyph_shape {
-    int8_t points[GLYPH_POINTS_MAX][2];     /* a, b, c, ... */
+    int8_t points[GLYPH_POINTS_MAX][2];     /* the points a, b, c, ... */
     const char *strokes[GLYPH_STROKES_MAX]; /* unused ones are NULL */
 };
 struct glyph_shapes {

@@ -1,4 +1,4 @@
-/* What the images of written records have in common. */
+/* Common properties of the images that were written. */
 #ifndef PIPETRAIN_IMAGE_SUMMARY
 #define PIPETRAIN_IMAGE_SUMMARY
 
@@ -10,9 +10,9 @@
 
 #define PIXEL_CHANNELS_MAX 4u
 
-/* Sums over rows of pixels. Grey images among colour images count as pixels with equal channels. */
+/* Sums of pixel values. If grey and colour images occur together, grey pixels count as pixels with equal channels. */
 struct pixel_sums {
-    uint64_t count;             /* pixels */
+    uint64_t count;             /* number of pixels */
     uint32_t channels;
     uint64_t sum[PIXEL_CHANNELS_MAX], squares[PIXEL_CHANNELS_MAX];
 };
@@ -21,32 +21,34 @@ struct pixel_sums {
 double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel);
 double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel);
 
-/* The pixels of one image, as training reads them. */
+/* Properties of the pixels of one image, as training reads them. */
 struct pixel_look {
     bool is_known;
-    bool is_flat;               /* as pixels_are_flat */
-    bool loses_opacity;         /* the stored image has some */
-    uint8_t brightest;          /* of all channels */
+    bool is_flat;               /* the result of pixels_are_flat */
+    bool loses_opacity;         /* the stored image has an opacity (alpha) channel that training ignores */
+    uint8_t brightest;          /* largest value of any channel */
 };
 
 struct pixel_look pixel_look_at(const uint8_t *pixels, size_t bytes, uint32_t channels);
 
-/* Starts as zeros. */
+/* Initialised with zeros. */
 struct image_summary {
     uint64_t counts[FOUND_KIND_COUNT];      /* images by kind */
-    uint32_t height, width, channels;       /* of all images with a known size; 0: they differ */
-    bool differs;                           /* some sizes do */
-    struct pixel_sums pixels;               /* of raw images in rows, with at most PIXEL_CHANNELS_MAX channels */
-    uint64_t looked_at;                     /* images with known pixels */
-    uint8_t brightest;                      /* of them */
+    uint32_t height, width, channels;       /* common size of all images with a known size; 0: sizes differ */
+    bool differs;                           /* at least two sizes are different */
+    /* raw images that are stored as rows and have at most PIXEL_CHANNELS_MAX channels */
+    struct pixel_sums pixels;
+    uint64_t looked_at;                     /* number of images with known pixels */
+    uint8_t brightest;                      /* largest pixel value of these images */
 };
 
-/* Count the image of a record. `look` is of the decoded image, or is found if it is not known and the image is rows
- * of pixels. Returns NULL, or what is wrong with an encoded image whose header is right: "is cut short". */
+/* Count the image of a record. `look` describes the pixels; if it is unknown and the image is stored as rows of
+ * pixels, it is computed here. Returns NULL, or the problem of an encoded image whose header is valid: "is cut
+ * short". */
 const char *image_summary_add(struct image_summary *summary, const struct found_sample *sample,
                               struct pixel_look *look);
 void image_summary_merge(struct image_summary *summary, const struct image_summary *more);
-/* "JPEG", "PNG", "JPEG and PNG", "raw"; NULL: other kinds, or none. */
+/* The encoding of all images: "JPEG", "PNG", "JPEG and PNG", "raw"; NULL: other kinds, or no images. */
 const char *image_summary_encoding(const struct image_summary *summary);
 
 #endif

@@ -1,7 +1,7 @@
-/* The order in which the records of a set are made and written. All writing threads do the same: take a group of
- * records, make it, and write it, or leave that to the thread that writes the group before it. There are few groups at
- * a time, so memory does not depend on the set; the groups of a shard are written in order, so its bytes do not depend
- * on which thread made what. */
+/* The order in which the records of a data set are made and written. Every writing thread takes a group of records
+ * and makes it; then it writes the group, unless a preceding group of the shard is not written yet: then the thread
+ * that writes that one continues with it. The number of groups is limited, so memory does not depend on the size of
+ * the data set. The groups of a shard are written in order, so its bytes do not depend on which thread made them. */
 #ifndef PIPETRAIN_RECORD_QUEUE_H
 #define PIPETRAIN_RECORD_QUEUE_H
 
@@ -13,25 +13,27 @@
 
 struct queued_shard;
 
-/* Consecutive records of a shard. `frames`, `bytes` and `images` belong to the thread that makes the group, and then
- * to the one that writes it. */
+/* Consecutive records of a shard. `frames`, `bytes` and `images` belong to the thread that makes the group, and
+ * later to the thread that writes it. */
 struct record_group {
-    struct record_group *next;          /* in the list of free groups */
+    struct record_group *next;          /* next in the list of free groups */
     struct queued_shard *shard;
     struct shard_file *file;
-    uint64_t number, first, count;      /* of the group in the shard; its first record there; its records */
-    bool is_last;                       /* of the shard */
-    struct block frames;                /* concatenated */
+    /* number of the group in the shard; index of its first record in the shard; number of records */
+    uint64_t number, first, count;
+    bool is_last;                       /* the last group of the shard */
+    struct block frames;                /* concatenated frames of the records */
     size_t bytes;
     struct image_summary images;
 };
 
-/* A shard of which groups are made or written. Under the lock. */
+/* A shard with groups that are being made or written. Protected by the lock. */
 struct queued_shard {
-    struct shard_file *file;            /* NULL: the place is free */
+    struct shard_file *file;            /* NULL: this element is free */
     uint64_t group_records, group_count, taken, written;
-    bool is_being_written;              /* by a thread that will ask for the next group */
-    struct record_group **made;         /* groups that wait for those before them, at their number modulo the pool */
+    bool is_being_written;              /* a thread is writing, and will ask for the next group */
+    /* groups that wait for preceding ones; the index is the group's number modulo pool_count */
+    struct record_group **made;
 };
 
 struct record_queue {
@@ -46,21 +48,23 @@ struct record_queue {
     const atomic_bool *interrupted;
 };
 
-/* Of all files of a set, for `threads` threads. 0 or -ENOMEM; record_queue_release in both cases. */
+/* Initialise the queue with all files of a data set, for `threads` threads. 0 or -ENOMEM; call record_queue_release
+ * in both cases. */
 int record_queue_init(struct record_queue *queue, size_t threads, const struct shard_set *set,
                       const atomic_bool *interrupted);
 void record_queue_release(struct record_queue *queue);
-/* True once the set has failed or was interrupted. */
+/* True after the conversion has failed or was interrupted. */
 bool record_queue_is_over(const struct record_queue *queue);
 
-/* A group to make. Waits until one is free; NULL once all were taken or the queue is over. */
+/* Take a group in order to make it. Waits until one is free; NULL after the last group, or if the queue is over. */
 struct record_group *record_queue_take(struct record_queue *queue);
-/* The group is made, or the set has failed. Returns the next group of its shard, to be written by the calling thread;
- * NULL: another thread is writing the shard or making that group, or the queue is over. */
+/* To be called when the group is made, or after a failure. Returns the next group of its shard, which the calling
+ * thread has to write; NULL: another thread is writing the shard, the next group is not made yet, or the queue is
+ * over. */
 struct record_group *record_queue_put(struct record_queue *queue, struct record_group *group);
-/* The group is written, and free again. Returns as record_queue_put. */
+/* To be called when the group is written; frees it. Returns the same as record_queue_put. */
 struct record_group *record_queue_written(struct record_queue *queue, struct record_group *group);
-/* The place of a group's shard among those that are written at the same time: from 0 to the number of threads. */
+/* The index of a group's shard among those that are being written: less than the number of threads. */
 size_t record_queue_place(const struct record_queue *queue, const struct record_group *group);
 
 #endif

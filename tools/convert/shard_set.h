@@ -1,7 +1,7 @@
-/* A set of shard files that appears in a directory all at once: everything is written under temporary names, and only
- * when all of it is on the disk do the files get their names. A run that dies before that leaves the directory as it
- * was, except for temporary files, which the next run removes; one that dies later leaves what the next run finishes.
- * A directory with a manifest (dataset.json) holds a complete set. */
+/* A set of shard files that appears in a directory all at once: everything is written under temporary names, and the
+ * files are renamed only when all of them are on the disk. If the program dies before that, the directory is
+ * unchanged, except for temporary files, which the next conversion removes; if it dies later, the next conversion
+ * finishes the renaming. A directory with a manifest (dataset.json) contains a complete set. */
 #ifndef PIPETRAIN_SHARD_SET
 #define PIPETRAIN_SHARD_SET
 
@@ -17,19 +17,19 @@
 struct set_folder {
     const char *path;           /* borrowed */
     int fd;                     /* -1: not open */
-    const char *advice;         /* appended to error messages; "": nothing */
+    const char *advice;         /* appended to error messages; may be "" */
     struct stop *stop;
 };
 
-/* Open the folder and lock it against another pipetrain-convert; on a file system without locks print a warning and
- * continue. 0, or a negative errno after stop_fail: -EWOULDBLOCK if another process has the lock. set_folder_close in
- * both cases. */
+/* Open the folder and lock it against other conversions; on a file system without locks, print a warning and
+ * continue. 0, or a negative errno after stop_fail: -EWOULDBLOCK if another process has the lock. Call
+ * set_folder_close in both cases. */
 int set_folder_open(struct set_folder *folder, const char *path, struct stop *stop);
-/* Also after set_folder_open has failed. */
+/* To be called also after set_folder_open has failed. */
 void set_folder_close(struct set_folder *folder);
 
-/* Call `look` for every entry until it returns something other than 0, and return that; or a negative errno after
- * stop_fail. */
+/* Call `look` for every entry until it returns something other than 0, and return that; 0 after the last entry; or a
+ * negative errno after stop_fail. */
 int set_folder_visit(const struct set_folder *folder,
                      int (*look)(const struct set_folder *folder, const char *name, void *arg), void *arg);
 /* Whether this is the name of a shard of a set that pipetrain-convert writes. */
@@ -41,43 +41,47 @@ bool set_folder_is_shard(const char *name);
  * old set is whole; after it the new set is only rolled forward: remove the old manifest, rename the shards, remove
  * shards that the new set does not have, and finally rename the marker to the manifest. set_commit_resume continues an
  * interrupted commit. Called by main, with the folder locked. */
-#define SET_COMMIT_MANIFEST ".dataset.json.tmp"     /* the new manifest, before the commit */
+#define SET_COMMIT_MANIFEST ".dataset.json.tmp"     /* the new manifest before the commit */
 
-/* Commit the set of SET_COMMIT_MANIFEST, which is synced like its shards; `text` is its content. *begun_out, set in all
- * cases: the commit has begun, so temporary files must stay. 0, or a negative errno after stop_fail. */
+/* Commit the set with the manifest SET_COMMIT_MANIFEST. The manifest, whose content is `text`, and the shards must
+ * be synced. *begun_out is set in all cases: the commit has begun, so temporary files must not be removed. 0, or a
+ * negative errno after stop_fail. */
 int set_commit_run(struct set_folder *folder, const char *text, bool *begun_out);
-/* Finish a commit that another run has begun here, if there is one, and report it. 0, or a negative errno after
- * stop_fail: then temporary files must stay. */
+/* If another conversion has begun a commit here, finish and report it. 0, or a negative errno after stop_fail: then
+ * temporary files must not be removed. */
 int set_commit_resume(struct set_folder *folder);
-/* The same for a directory that will be read: opened and locked only if a commit has begun. A path that is no
- * directory has none. */
+/* The same as set_commit_resume for a directory that will be read; it is opened and locked only if a commit has
+ * begun. Does nothing if the path is not a directory. */
 int set_commit_resume_in(const char *path, struct stop *stop);
 
-/* Compression of shards, in concatenated units, each of which ends where a record ends. */
+/* The compression of shards. They consist of concatenated compressed units, each of which ends at the end of a
+ * record. */
 enum packing { PACKING_NONE, PACKING_GZIP, PACKING_LZ4, PACKING_COUNT };
 
-#define PACKING_UNIT_BYTES ((size_t)1 << 20)    /* smallest unit before compression, except the last of a shard */
+/* a unit has at least so many bytes before compression, except the last one of a shard */
+#define PACKING_UNIT_BYTES ((size_t)1 << 20)
 
 #define SAMPLE_VALUES_MAX 16u
 #define SHARD_COUNT_MAX 99999u
 
-/* One split of a data set, from its converter. */
+/* One split of a data set, provided by a converter. */
 struct sample_source {
     const char *split;          /* "train", "validation" */
     uint64_t record_count;
-    uint32_t shard_count;       /* at most record_count; 0 only without records; set by splits_count_shards */
-    uint64_t bytes;             /* approximate, of all records; 0: estimated from the first one */
-    size_t scratch_bytes;       /* of scratch memory for each call of `sample` or `payload` */
-    /* Fill in the features of sample `index`, sorted bytewise by name; they may point into scratch. Any thread. 0, or a
-     * negative errno after stop_fail. */
+    uint32_t shard_count;       /* set by splits_count_shards; at most record_count; 0 only if there are no records */
+    uint64_t bytes;             /* approximate bytes of all records; 0: estimated from the first one */
+    size_t scratch_bytes;       /* scratch memory that each call of `sample` or `payload` gets */
+    /* Fill in the features of sample `index`, sorted bytewise by name. They may point into `scratch`. Any thread. 0,
+     * or a negative errno after stop_fail. */
     int (*sample)(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                   size_t *count_out);
-    /* Instead of `sample`, for existing records: the payload of record `index`, which may be in scratch. */
+    /* Used instead of `sample` for existing records: read the payload of record `index`, which may be stored in
+     * `scratch`. */
     int (*payload)(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out);
-    /* What tells the class of record `index` from other classes: its label, or another number for a label that is none.
-     * One thread. 0, or a negative errno after stop_fail. NULL: not known. */
+    /* Get a number that identifies the class of record `index`: the label if it is an integer, else a number derived
+     * from it. Called by one thread. 0, or a negative errno after stop_fail. NULL: classes are unknown. */
     int (*label)(void *arg, uint64_t index, void *scratch, int64_t *label_out);
-    /* The name of record `index` in messages, for example its file. Any thread. NULL: no name. */
+    /* Get the name of record `index` for messages, for example its file. Any thread. NULL: records have no names. */
     void (*name)(void *arg, uint64_t index, char *text, size_t text_size);
     void *arg;
 };
@@ -85,13 +89,13 @@ struct sample_source {
 struct shard_file {
     const struct sample_source *source;
     uint32_t source_number;
-    uint32_t number;            /* within its split */
-    uint64_t first_position;    /* its first record in the order of the split */
+    uint32_t number;            /* number of the shard in its split */
+    uint64_t first_position;    /* position of its first record in the order of the split */
     uint64_t record_count;
     char name[96];
     char temporary_name[112];
-    uint64_t bytes;             /* set by the writer of this file, like all that follows */
-    uint64_t content_hash;      /* xxh3 of the records' lengths and payloads */
+    uint64_t bytes;             /* this and the following members are set by the thread that writes the file */
+    uint64_t content_hash;      /* XXH3 of the lengths and payloads of the records */
     struct image_summary images;
 };
 
@@ -100,31 +104,34 @@ struct shard_set_spec {
     const struct sample_source *sources;
     size_t source_count;
     bool may_replace;           /* replace an existing set */
-    enum packing packing;       /* of the shards */
-    const char *image_key, *label_key;  /* the features with image and label; NULL: one of the usual names */
+    enum packing packing;       /* compression of the shards */
+    const char *image_key, *label_key;  /* names of the features with image and label; NULL: one of the usual names */
 };
 
 struct shard_set {
     struct shard_set_spec spec;
     struct set_folder folder;
-    size_t topmost_made;        /* the directories that this run made and removes if it fails (stage/file/folders.h) */
-    bool is_writing;            /* temporary files are of this run, and are removed with it */
+    /* number of topmost directories made by this program, which are removed if it fails (stage/file/folders.h) */
+    size_t topmost_made;
+    bool is_writing;            /* the temporary files are of this conversion, and are removed if it fails */
     struct shard_file *files;
     size_t file_count;
     struct stop *stop;
 };
 
-/* Make the directory and its parents if they do not exist, lock it against a second writer, finish a commit that a
- * dead run has begun, refuse an existing set that must not or cannot be replaced, and remove leftovers of dead runs.
- * Borrows what `spec` points to. 0, or a negative errno after stop_fail. shard_set_close in both cases. */
+/* Make the directory and its parents if they do not exist, lock it against other conversions, finish a commit that
+ * an earlier conversion has begun, refuse an existing set that must not or cannot be replaced, and remove leftovers
+ * of earlier conversions. Borrows the pointers in `spec`. 0, or a negative errno after stop_fail. Call
+ * shard_set_close in both cases. */
 int shard_set_open(struct shard_set *set, const struct shard_set_spec *spec, struct stop *stop);
-/* Commit: rename all files, replacing the previous set, and write `manifest`. 0, or a negative errno after stop_fail:
- * either the previous set is whole, or the message says that it is lost, and how to finish this one. */
+/* Commit: rename all files, replacing the previous set, and write `manifest`. 0, or a negative errno after
+ * stop_fail: either the previous set is complete, or the message says that it is lost, and how to finish the new
+ * one. */
 int shard_set_commit(struct shard_set *set, const char *manifest);
-/* Remove what was written, unless committing has begun. */
+/* Remove the files that were written, unless a commit has begun. */
 void shard_set_close(struct shard_set *set);
 
-/* Create a file of the set, which must not exist: a descriptor, or a negative errno. */
+/* Create a file of the set, which must not exist yet. Returns a descriptor or a negative errno. */
 int shard_set_create(const struct shard_set *set, const char *temporary_name);
 
 #endif

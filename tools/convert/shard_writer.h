@@ -1,5 +1,5 @@
-/* Writes the shards of a set with several threads, and reads each back. The bytes depend on the samples and the seed,
- * never on the number of threads. */
+/* Writes the shards of a data set with several threads, and reads each shard back. The bytes depend on the samples
+ * and the seed, but not on the number of threads. */
 #ifndef PIPETRAIN_SHARD_WRITER_H
 #define PIPETRAIN_SHARD_WRITER_H
 
@@ -11,20 +11,20 @@
 #include "tools/convert/shard_set.h"
 
 struct shard_writer_options {
-    uint32_t jobs;                      /* threads, at least 1 */
-    uint64_t seed;                      /* of the record order */
-    bool keeps_order;                   /* keep the order of the samples instead */
-    struct image_change change;         /* of the images */
-    const atomic_bool *interrupted;     /* true: stop soon */
+    uint32_t jobs;                      /* number of threads, at least 1 */
+    uint64_t seed;                      /* seed of the record order */
+    bool keeps_order;                   /* do not shuffle: keep the order of the samples */
+    struct image_change change;         /* changes of the images */
+    const atomic_bool *interrupted;     /* true: stop as soon as possible */
 };
 
-/* Write and sync all files of the set under their temporary names, then read each back: both checksums, the number of
- * records and the hash of all payloads must be right. Damaged images are printed; after one that cannot be decoded the
- * others are only checked, so that all are found. 0, -ECANCELED when interrupted, or a negative errno after
- * stop_fail. */
+/* Write and sync all files of the set under their temporary names. Then read each back, and verify both checksums of
+ * the records, their number, and the hash of all payloads. Damaged images are reported. After one that cannot be
+ * decoded, the remaining images are only checked, so that all damaged ones are found. 0, -ECANCELED when
+ * interrupted, or a negative errno after stop_fail. */
 int shards_write(struct shard_set *set, const struct shard_writer_options *options);
-/* Only note the damaged images of a source, as of its order. 0, -ECANCELED when interrupted, or a negative errno after
- * stop_fail. */
+/* Only check the images of a source: flaws are added, and nothing is written. 0, -ECANCELED when interrupted, or a
+ * negative errno after stop_fail. */
 int images_check(const struct sample_source *source, const struct shard_writer_options *options,
                  struct image_flaws *flaws, struct stop *stop);
 

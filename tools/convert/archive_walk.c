@@ -1,5 +1,5 @@
-/* Archives through libarchive. gzip is decompressed here by zlib instead, which verifies its checksums (libarchive does
- * not). Called by the main thread of the converters; archive_walk_read_at by any thread. */
+/* Reads archives through libarchive. gzip is decompressed here by zlib instead, because it verifies the checksums,
+ * and libarchive does not. Called by the main thread of the converters; archive_walk_read_at by any thread. */
 #include "tools/convert/archive_walk.h"
 
 #include <archive.h>
@@ -20,7 +20,7 @@
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 #define TAR_BLOCK_BYTES 512u
-/* Limits against decompression bombs: the first GiB is free, then no format may give more than deflate can. */
+/* Limits against decompression bombs: above the first GiB, the ratio must not be higher than deflate can reach. */
 #define UNPACKED_BYTES_FREE ((uint64_t)1 << 30)
 #define UNPACKED_RATIO_MAX 1032u
 
@@ -28,20 +28,20 @@ struct archive_walk {
     int fd;
     uint64_t file_bytes;
     const atomic_bool *interrupted;
-    gzFile gzip;                /* decompresses the file on its way to libarchive; NULL: no gzip */
-    uint64_t position;          /* of the file, for the next block */
+    gzFile gzip;                /* decompresses the file for libarchive; NULL: the file is not gzip */
+    uint64_t position;          /* position of the next block in the file */
     int read_error;             /* negative errno of the block that could not be read, or 0 */
     struct archive *library;    /* libarchive's handle; NULL once the walk has ended */
-    locale_t names;             /* in which names become UTF-8; 0: as they are */
+    locale_t names;             /* locale in which names are converted to UTF-8; 0: names are not converted */
     uint8_t *buffer;            /* the last block handed to libarchive */
-    uint64_t buffer_offset;     /* of that block in the file */
+    uint64_t buffer_offset;     /* position of that block in the file */
     size_t buffer_bytes;
-    /* of the member */
+    /* the current member */
     bool is_open, was_read, is_in_file;
-    const uint8_t *pending;     /* data from libarchive that is not read yet */
+    const uint8_t *pending;     /* the unread rest of the data that libarchive returned last */
     size_t pending_bytes;
-    uint64_t unpacked_bytes;    /* of all members */
-    int64_t end;                /* of the last member, in the unpacked stream */
+    uint64_t unpacked_bytes;    /* sum over all members */
+    int64_t end;                /* end of the last member in the unpacked stream */
     char path[ARCHIVE_PATH_MAX + 1];
     char problem[256];
 };
@@ -54,7 +54,7 @@ static int walk_fail(struct archive_walk *walk, int rc, const char *problem)
 
 /* ---- the file, as libarchive reads it ---- */
 
-/* gzip's end inside a stream shows only after the last bytes that could be decompressed. */
+/* gzread returns all bytes that it could decompress before it reports a truncated stream. */
 static int gzip_error(gzFile gzip)
 {
     int status;
@@ -175,14 +175,15 @@ static void support_formats(struct archive *library, bool is_raw)
         return;
     }
     archive_read_support_format_tar(library);
-    /* By its directory at the end only: read from the front, a zip archive that is cut in it would seem whole. */
+    /* Only with the directory at its end: read from the front, a zip archive that was truncated would seem complete. */
     archive_read_support_format_zip_seekable(library);
     archive_read_support_format_7zip(library);
-    /* Several tar archives may be joined; and so the stream is read, and its checksums verified, to its end. */
+    /* Several tar archives may be concatenated. This option also makes libarchive read the stream to its end, where
+     * checksums are verified. */
     archive_read_set_format_option(library, "tar", "read_concatenated_archives", "1");
 }
 
-/* What libarchive reports, as a negative errno with a text. */
+/* The error of libarchive as a negative errno; its text is put into walk->problem. */
 static int library_fail(struct archive_walk *walk)
 {
     const char *const said = archive_error_string(walk->library), *const text = said != NULL ? said : "";
@@ -269,13 +270,13 @@ static bool is_tar(const struct archive_walk *walk)
     return (archive_format(walk->library) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
 }
 
-/* A tar archive whose file is not compressed. */
+/* Is it a tar archive in a file that is not compressed? */
 static bool is_plain_tar(const struct archive_walk *walk)
 {
     return walk->gzip == NULL && archive_filter_code(walk->library, 0) == ARCHIVE_FILTER_NONE && is_tar(walk);
 }
 
-/* Check the number of decompressed bytes, of members and of the stream that contains them. */
+/* Check the ratio of decompression, from the bytes of the members or of the whole stream, whichever are more. */
 static int check_ratio(struct archive_walk *walk, size_t bytes)
 {
     walk->unpacked_bytes += bytes;
@@ -286,7 +287,7 @@ static int check_ratio(struct archive_walk *walk, size_t bytes)
     return walk_fail(walk, -EFBIG, "unpacks to over 1000 times the archive's size: it is no set of images");
 }
 
-/* Have data pending. -ENODATA at the end of the member. */
+/* Get data of the member, unless some are pending. -ENODATA at the end of the member. */
 static int next_data(struct archive_walk *walk)
 {
     const void *data;
@@ -309,7 +310,7 @@ static int next_data(struct archive_walk *walk)
     return 0;
 }
 
-/* The same where the member has more bytes. */
+/* The same, but the end of the member is an error: more bytes are expected. */
 static int need_data(struct archive_walk *walk)
 {
     const int rc = next_data(walk);
@@ -334,8 +335,8 @@ int archive_walk_read(struct archive_walk *walk, void *out, size_t bytes)
     return 0;
 }
 
-/* Skip the rest of the member. A member that was read in part is read to its end, which verifies its checksum;
- * compressed streams are read in pieces, which can be interrupted. */
+/* Skip the rest of the member. If part of it was read, read it to its end, so that its checksum is verified.
+ * Compressed streams are read in blocks, so they can be interrupted. */
 static int finish_member(struct archive_walk *walk)
 {
     const bool is_zip = (archive_format(walk->library) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_ZIP;
@@ -354,7 +355,7 @@ static int finish_member(struct archive_walk *walk)
 
 /* ---- members ---- */
 
-/* Copy the path without "." and empty parts. NULL, or the problem of the path. */
+/* Copy the path without "." and empty components. NULL, or the problem of the path. */
 static const char *tidy_path(const char *path, char out[ARCHIVE_PATH_MAX + 1])
 {
     size_t used = 0;
@@ -416,7 +417,8 @@ static int take_entry(struct archive_walk *walk, struct archive_entry *entry, st
     return 0;
 }
 
-/* Where the data of a member of an uncompressed tar archive is stored: libarchive hands it out in our own buffer. */
+/* Find the position of a member's data in an uncompressed tar archive: libarchive returns a pointer into
+ * walk->buffer. */
 static int locate_data(struct archive_walk *walk, struct archive_member *member)
 {
     if (member->bytes == 0 || !is_plain_tar(walk))
@@ -434,7 +436,7 @@ static int locate_data(struct archive_walk *walk, struct archive_member *member)
     return 0;
 }
 
-/* A tar archive ends with blocks of zeros: one that does not has been cut between two members. */
+/* A tar archive ends with blocks of zeros. Without them, it was truncated between two members. */
 static int check_end(struct archive_walk *walk)
 {
     walk->path[0] = '\0';
@@ -455,7 +457,7 @@ static int next_member(struct archive_walk *walk, struct archive_member *member_
     if (status == ARCHIVE_EOF)
         return check_end(walk);
     const char *const text = archive_error_string(walk->library);
-    /* Names of owners and the like that are no UTF-8 do not matter. */
+    /* A conversion warning is ignored: it is about names, such as those of owners, that are not valid UTF-8. */
     if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && text != NULL && strstr(text, "can't be converted") != NULL))
         return library_fail(walk);
     walk->is_open = true;
@@ -542,7 +544,7 @@ int archive_member_load(struct archive_walk *walk, const struct archive_member *
 
 /* ---- one file ---- */
 
-/* Read the data of the only member to a block that doubles. */
+/* Read the data of the only member to a block whose size is doubled as needed. */
 static int read_all(struct archive_walk *walk, size_t bytes_max, uint8_t **bytes_out, size_t *byte_count_out)
 {
     size_t room = BUFFER_BYTES, used = 0;

@@ -1,4 +1,4 @@
-/* What converters share. Called by the main thread; convert_fail and convert_raw_image by any thread. */
+/* Functions of all converters. Called by the main thread; convert_fail and convert_raw_image by any thread. */
 #include "tools/convert/convert.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 
-/* Say that an input is there twice: a validation set that is the training set measures nothing. */
+/* Report inputs that are given twice: validation with the training set measures nothing. */
 static void report_twice(const struct convert_options *options)
 {
     for (size_t i = 0; i < options->input_count; i++)
@@ -23,7 +23,8 @@ static void report_twice(const struct convert_options *options)
                             options->inputs[k], options->inputs[i]);
 }
 
-/* Whether a name is of EMNIST. That of LEAF's set, whose images are upright, ends with the same letters. */
+/* Does the name contain "emnist", but not at the end of a longer word as in FEMNIST? The images of that set, from
+ * LEAF, are upright. */
 static bool names_emnist(const char *name)
 {
     const char *found = strcasestr(name, "emnist");
@@ -37,7 +38,7 @@ static bool names_emnist(const char *name)
 #define GZIP_HAS_EXTRA 4u
 #define GZIP_HAS_NAME 8u
 
-/* The name that a file had when it was compressed; "" if it does not say. */
+/* Read the name that a gzip file contains, which is that of the file before compression; "" if there is none. */
 static void read_gzip_name(const char *path, char *name, size_t name_size)
 {
     uint8_t head[512] = { 0 };

@@ -1,5 +1,5 @@
-/* pipetrain-convert: converts a data set to TFRecord shards. This file parses the command line, and runs a conversion
- * from the first check to the commit at the end; the converters (convert_mnist.c, ...) provide the samples. */
+/* pipetrain-convert: converts a data set to TFRecord shards. This file parses the command line, and runs a
+ * conversion from the first check to the final commit; the converters (convert_mnist.c, ...) provide the samples. */
 #include "tools/convert/convert.h"
 
 #include <errno.h>
@@ -30,11 +30,11 @@
 /* ---- the command line ---- */
 
 struct convert_command {
-    const struct converter *converter;  /* NULL: help or the version is wanted */
-    struct convert_options options;     /* strings belong to argv */
-    unsigned given;                     /* bits of enum convert_option that were given */
+    const struct converter *converter;  /* NULL: print the help or the version */
+    struct convert_options options;     /* strings are those of argv */
+    unsigned given;                     /* bits of enum convert_option: options that were given */
     enum progress_form progress;
-    bool stores_unseen;                 /* --no-decode */
+    bool stores_unseen;                 /* --no-decode: do not check images */
     bool wants_help, wants_version;
 };
 
@@ -53,7 +53,7 @@ static const char *const packing_names[] = { [PACKING_NONE] = "none", [PACKING_G
 static const char *const progress_names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar", [PROGRESS_LINE] = "line",
                                               [PROGRESS_JSON] = "json", [PROGRESS_NONE] = "none", NULL };
 
-/* Options with a group are for converters that take it (enum convert_option). */
+/* Options with a `group` are only for converters that take it (enum convert_option). */
 static const struct program_option option_rows[] = {
     { .letter = 'o', .name = "output", .value = "OUT", .store = STORE_TEXT, FIELD(options.output),
       .help = "output directory; created, with its parents, if it does not exist" },
@@ -138,7 +138,7 @@ static int store_number(struct convert_command *command, const struct program_op
     return 0;
 }
 
-/* A whole number of samples, or with a decimal point a fraction of all. */
+/* Parse the value of --validation: a number of samples or, with a decimal point, a fraction of all samples. */
 static int store_validation(struct convert_command *command, const struct program_option *option, const char *text)
 {
     command->options.has_validation = true;
@@ -191,7 +191,7 @@ static const char *list_converters(char *text, size_t text_size)
     return text;
 }
 
-/* What people call the inputs of a converter. */
+/* Usual names for the inputs of converters. */
 static const struct { const char *name, *converter; } other_names[] = {
     { "zip", "tar" }, { "7z", "tar" }, { "archive", "tar" }, { "archives", "tar" }, { "tgz", "tar" },
     { "tar.gz", "tar" }, { "webdataset", "tar" }, { "images", "folder" }, { "image", "folder" },
@@ -343,8 +343,8 @@ static int commit(struct shard_set *set, const struct conversion *conversion, co
     return rc;
 }
 
-#define CLASSES_BYTES 300u      /* of the names that are printed */
-#define MESSAGES_MS 1000u       /* to write messages before the last lines */
+#define CLASSES_BYTES 300u      /* for the list of class names */
+#define MESSAGES_MS 1000u       /* time limit for writing messages before the result */
 
 /* "3 classes: cat, dog, owl", or as many as fit. */
 static void report_classes(const struct conversion *conversion, const char *output)
@@ -383,8 +383,8 @@ static void report(const struct conversion *conversion, const char *output)
     report_classes(conversion, output);
 }
 
-/* The set is complete: if nobody reads what is said of it, only text is lost, and the signal ends the program. Messages
- * are written first. */
+/* Print the result after all messages. The set is complete, so if the reader of the output has ended, only text is
+ * lost: the signal may end the program. */
 static void report_whole(const struct conversion *conversion, const char *output)
 {
     output_flush(MESSAGES_MS);
@@ -420,7 +420,7 @@ static int write_shards(const struct convert_options *options, const struct conv
     return rc;
 }
 
-/* Images are read under the key of the input and, with --raw, written under another. */
+/* Images are read from the feature of the input and, with --raw, written to another one. */
 static void set_image_keys(struct convert_options *options, struct conversion *conversion)
 {
     options->change.image_key = conversion->image_key;
@@ -428,7 +428,7 @@ static void set_image_keys(struct convert_options *options, struct conversion *c
         conversion->image_key = IMAGE_CHANGE_RAW_KEY;
 }
 
-/* What the last name of a path says; that of "x/test/" is test. */
+/* The split that the last component of a path names: for "x/test/", the test split. */
 static enum split split_of_input(const char *path)
 {
     size_t end = strlen(path);
@@ -440,8 +440,8 @@ static enum split split_of_input(const char *path)
     return split_name_read(path + begin, end - begin).split;
 }
 
-/* The first input is the training set, except of archives, which are splits by their names. A validation or test set in
- * its place is refused if the training set is behind it, else reported. */
+/* The first input must be the training set, except for archives, whose names decide. If the first one has the name
+ * of a validation or test set, it is refused if the training set comes later, and reported otherwise. */
 static int check_order(const struct converter *converter, const struct convert_options *options, struct stop *stop)
 {
     const enum split first = options->input_count > 0 ? split_of_input(options->inputs[0]) : SPLIT_UNSAID;
@@ -455,7 +455,7 @@ static int check_order(const struct converter *converter, const struct convert_o
                                 "and %s comes after it: name the training set first", options->inputs[0],
                                 split_text(first), options->inputs[i]);
     }
-    if (converter != &convert_tfrecord)         /* it looks at the names of the shards */
+    if (converter != &convert_tfrecord)         /* this converter checks the names of the shards itself */
         log_message(LOG_RUN, "%s: is called %s: it becomes the training set", options->inputs[0], split_text(first));
     return 0;
 }
@@ -490,7 +490,7 @@ static int run(struct convert_command *command)
 {
     struct stop *stop;
 
-    /* A second signal ends the process at once; the next conversion removes what it leaves. */
+    /* A second signal ends the process at once; the next conversion removes its temporary files. */
     signals_note(SA_RESTART);
     phase_begin();
     int rc = output_start();
@@ -518,7 +518,7 @@ static int dispatch(struct convert_command *command)
     if (!command->wants_help && !command->wants_version)
         return run(command);
     output_end_with_reader();
-    (void)output_start();       /* if it fails, output is written directly */
+    (void)output_start();       /* on an error, output is written directly */
     if (command->wants_help)
         convert_command_help();
     else

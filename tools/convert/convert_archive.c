@@ -1,7 +1,7 @@
-/* The converter of images in archives. Each archive is read once from front to back: the first bytes of every file are
- * looked at, and where the images are is kept. Shuffling needs them in any order: images of an uncompressed tar archive
- * are read again from its file when their records are written; those of any other archive stay in memory, up to half of
- * the memory there is. */
+/* The converter of images in archives. Each archive is read once from front to back, to examine the first bytes of
+ * every file and store where the images are. Shuffling needs the images in any order: those of an uncompressed tar
+ * archive are read again from its file when their records are written; those of other archives are kept in memory,
+ * up to half of the available memory. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -26,25 +26,26 @@ struct archive_set {
     const struct convert_options *options;
     struct archive_walk *archives[ARCHIVES_MAX];
     size_t archive_count;
-    /* images that are kept in memory, one after the other */
+    /* images that are kept in memory, concatenated */
     uint8_t *store;
     size_t store_bytes, store_room, store_limit;
-    uint64_t seen_bytes;            /* of the archive that is being read */
-    enum split splits[ARCHIVES_MAX];    /* that the names of the archives say; else all unsaid */
-    char path[ARCHIVE_PATH_MAX + 32];   /* of the current member, in the folder of its split */
+    uint64_t seen_bytes;            /* bytes of the current archive that are counted as progress */
+    /* the splits that the names of the archives mean; all SPLIT_UNSAID if they mean none */
+    enum split splits[ARCHIVES_MAX];
+    char path[ARCHIVE_PATH_MAX + 32];   /* path of the current member, inside a folder named after its split */
 };
 
-/* The `input` of an image that is kept in memory; else it is the number of its archive. */
+/* image_file.input is INPUT_STORE for an image that is kept in memory, else the number of its archive. */
 #define INPUT_STORE UINT16_MAX
 
-/* The bytes of the file that is being looked at. */
+/* Argument of read_head: where the bytes of the current file are. */
 struct file_bytes {
     const struct archive_set *set;
     uint16_t input;
     uint64_t offset;
 };
 
-/* Is it a part of an archive by its name, as split and 7z call them: ".aa", ".part-ab", "_01", ".001"? */
+/* Does the file have the name of a part of an archive, as split and 7z make them: ".aa", ".part-ab", "_01", ".001"? */
 static bool is_part(const char *path)
 {
     const size_t length = strlen(path), digits = strspn(path + (length > 2 ? length - 2 : 0), "0123456789");
@@ -57,7 +58,7 @@ static bool is_part(const char *path)
     return end > path && (strchr("._-", end[-1]) != NULL || (end - path > 4 && strncmp(end - 4, "part", 4) == 0));
 }
 
-/* End the conversion because of the last archive opened or a member of it. */
+/* End the conversion because of the archive that was opened last, or one of its members. */
 static int archive_fail(struct archive_set *set, int rc)
 {
     const size_t last = set->archive_count - 1;
@@ -70,7 +71,8 @@ static int archive_fail(struct archive_set *set, int rc)
     return archive_walk_fail(set->archives[last], path, problem[0] != '\0' ? problem : NULL, rc, set->images.stop);
 }
 
-/* Half of what the machine has, or the control group of this process: the page cache and the writing need room, too. */
+/* Half the memory of the machine, or of what is left in the control group of this process if that is less. The other
+ * half is for the page cache and the writers. */
 static size_t memory_limit(void)
 {
     const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -97,7 +99,7 @@ static int reserve(struct archive_set *set, uint64_t bytes)
     return 0;
 }
 
-/* Read the member to the end of the store. */
+/* Append the data of the member to the store. */
 static int load_member(struct archive_set *set, struct archive_walk *walk, const struct archive_member *member)
 {
     int rc = reserve(set, member->bytes);
@@ -130,7 +132,7 @@ static int read_image(const struct image_set *images, const struct image_file *f
     return read_bytes(images->arg, file->input, file->place, out, file->bytes);
 }
 
-/* The path of a member: where its archive is a split by its name, inside a folder of that split. */
+/* The path of a member. If the name of its archive means a split, the path is prefixed with a folder of that split. */
 static const char *path_of(struct archive_set *set, const struct archive_member *member)
 {
     const enum split split = set->splits[set->archive_count - 1];
@@ -207,7 +209,7 @@ static int add_archive(struct archive_set *set, const char *path)
     return 0;
 }
 
-/* Two members of one name: only one of them would be there if the archive were unpacked. */
+/* Refuse two members of the same name: if the archive was unpacked, one would overwrite the other. */
 static int refuse_duplicates(struct archive_set *set)
 {
     const struct image_list *list = &set->images.list;
@@ -241,7 +243,8 @@ static int refuse_names(const struct archive_set *set, const struct sibling *arc
                         has_train ? "none" : "for training");
 }
 
-/* Archives called train and test are splits, whatever folders they hold. Others are joined. */
+/* If the names of the archives mean splits, such as train and test, each is a split, whatever folders it contains.
+ * Otherwise the archives are joined into one set. */
 static int find_splits(struct archive_set *set)
 {
     const struct convert_options *const options = set->options;
@@ -287,7 +290,7 @@ static int find_images(struct archive_set *set)
     return rc;
 }
 
-/* Bytes of all archives, for progress. */
+/* The total size of all archives, for progress. */
 static uint64_t count_bytes(const struct convert_options *options)
 {
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-/* Convert the binary versions of CIFAR-10 and CIFAR-100, from the downloaded archive or its unpacked folder. All files
- * are read into memory and checked before anything is written. */
+/* The converter of the binary versions of CIFAR-10 and CIFAR-100, as the downloaded archive or its unpacked folder.
+ * All files are read into memory and checked before anything is written. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
 
-/* A record: its labels, then a plane each of red, green and blue. */
+/* A record: its labels, followed by a plane of red, one of green and one of blue. */
 #define SIDE 32u
 #define DEPTH 3u
 #define PLANE (SIDE * SIDE)
@@ -21,21 +21,21 @@
 #define BATCH_FILES_MAX 6u
 #define OTHER_VERSIONS 2u
 
-/* One of a record's labels. */
+/* A kind of label; each record has one label of each kind. */
 struct cifar_label {
-    const char *name;           /* as in --label */
+    const char *name;           /* value of --label */
     uint32_t offset, classes;
     const char *names_file;
 };
 
 static const struct cifar_kind {
-    const char *origin, *folder;        /* the folder in the archive */
-    const char *download;               /* name of the archive */
-    /* Other versions, which are refused: their archive, their folder, and a file in it. */
+    const char *origin, *folder;        /* folder: inside the archive */
+    const char *download;               /* file name of the archive */
+    /* Other versions of the data set, which are refused: the names of the archive, the folder, and a file in it. */
     struct { const char *name, *download, *folder, *file; } others[OTHER_VERSIONS];
-    const char *files[BATCH_FILES_MAX]; /* the last one has the validation samples */
+    const char *files[BATCH_FILES_MAX]; /* the last file has the validation samples */
     uint32_t file_count;
-    struct cifar_label labels[2];       /* the first one is the default of --label */
+    struct cifar_label labels[2];       /* the first kind is the default of --label */
     uint32_t label_count;
 } cifar10 = {
     .origin = "CIFAR-10, binary version", .folder = "cifar-10-batches-bin",
@@ -55,14 +55,14 @@ static const struct cifar_kind {
     .label_count = 2,
 };
 
-/* A file of the folder, or of the archive, in whatever folder it is there. */
+/* A file in the folder, or in any folder of the archive. */
 struct cifar_file {
     const char *name;
     uint8_t *bytes;             /* owned; NULL until it is read */
     size_t byte_count;
 };
 
-/* Consecutive files. */
+/* A split: consecutive files. */
 struct cifar_split {
     const struct cifar *cifar;
     const struct cifar_file *files;
@@ -75,7 +75,7 @@ struct cifar {
     const struct conversion *conversion;
     bool is_archive;
     char *folder;               /* path of the folder with the files, or of the archive */
-    /* Records, the class names and, of an archive, files that identify another version. */
+    /* Files of records, then the class names and, in an archive, files by which another version is recognised. */
     struct cifar_file files[BATCH_FILES_MAX + 1 + OTHER_VERSIONS];
     struct cifar_split splits[2];   /* training, validation */
     struct class_names class_names;
@@ -113,7 +113,7 @@ static bool has_file(const char *folder, const char *between, const char *name)
     return is_there;
 }
 
-/* Find the folder with the files: the input, or the folder of the unpacked archive in it. */
+/* Find the folder with the files: the input itself, or a folder in it that has the name of the archive's folder. */
 static int find_folder(struct cifar *cifar, const char *input, struct stop *stop)
 {
     const char *const inner = has_file(input, cifar->kind->folder, cifar->kind->files[0]) ? cifar->kind->folder : "";
@@ -129,7 +129,7 @@ static size_t count_records(const struct cifar_file *file, const struct cifar_ki
     return file->byte_count / record_bytes(kind);
 }
 
-/* Check every label of the records, not only the one used: they reveal a file of another data set. */
+/* Check the labels of all kinds, not only of the chosen one: invalid labels reveal a file of another data set. */
 static int check_labels(const struct cifar *cifar, const struct cifar_file *file, const char *path, struct stop *stop)
 {
     const struct cifar_kind *const kind = cifar->kind;
@@ -146,7 +146,7 @@ static int check_labels(const struct cifar *cifar, const struct cifar_file *file
     return 0;
 }
 
-/* Read a file from the folder; those of an archive have been read. 0 or a negative errno. */
+/* Read a file from the folder; the files of an archive have been read already. 0 or a negative errno. */
 static int read_file(const struct cifar *cifar, struct cifar_file *file, const char *path)
 {
     if (!cifar->is_archive)
@@ -154,7 +154,7 @@ static int read_file(const struct cifar *cifar, struct cifar_file *file, const c
     return file->bytes != NULL ? 0 : -ENOENT;
 }
 
-/* The name of another version, if that is what the input contains; NULL: none. */
+/* The name of another version, if the input contains that; else NULL. */
 static const char *other_version(const struct cifar *cifar)
 {
     const struct cifar_kind *const kind = cifar->kind;
@@ -171,7 +171,7 @@ static const char *other_version(const struct cifar *cifar)
     return NULL;
 }
 
-/* The first file is missing: report what the input is instead. */
+/* The first file is missing: report what the input contains instead. */
 static void report_missing(const struct cifar *cifar, const char *path, struct stop *stop)
 {
     const char *const download = cifar->kind->download, *const version = other_version(cifar);
@@ -204,7 +204,7 @@ static int load_batch(struct cifar *cifar, uint32_t number, const char *path, st
     return check_labels(cifar, file, path, stop);
 }
 
-/* Class names are optional: without them, the data set is converted without names. */
+/* Load the class names. They are optional: without them, the data set is converted without names. */
 static int load_names(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
 {
     struct cifar_file *const file = &cifar->files[number];
@@ -228,7 +228,7 @@ static int load_names(struct cifar *cifar, uint32_t number, const char *path, st
     return -EBADMSG;
 }
 
-/* The name of file `number`; the number after the last record file is the file of class names. */
+/* The name of file `number`; the number after that of the last record file is the file of class names. */
 static const char *file_name(const struct cifar *cifar, uint32_t number)
 {
     return number == cifar->kind->file_count ? cifar->label->names_file : cifar->kind->files[number];
@@ -318,7 +318,7 @@ static int cifar_label(void *arg, uint64_t index, void *scratch, int64_t *label_
     return 0;
 }
 
-/* Interleave the planes: shards contain rows of pixels. */
+/* Make the features of a sample. The planes are interleaved, because shards contain rows of pixels. */
 static int cifar_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                         size_t *count_out)
 {

@@ -1,6 +1,6 @@
-/* The converter of tables: a row for each image, with its class and either its pixels or the path of its file. The
- * first table is the training set, the second one the validation set, unless a column says the split. Tables are read
- * into memory; image files are read twice: their headers in the beginning, all of them when their records are
+/* The converter of tables: each row has the class of an image, and either its pixels or the path of its file. The
+ * first table is the training set, the second one the validation set, unless a column gives the splits. Tables are
+ * read into memory. Image files are read twice: first only their headers, and completely when their records are
  * written. */
 #include <dirent.h>
 #include <errno.h>
@@ -24,11 +24,11 @@
 #define PARTS_MAX 3u
 #define PATH_BYTES 4096u
 #define PATH_SHOWN 1000          /* bytes of a path in a hint */
-#define IDS_LEAST 10u           /* fewer rows may each have a class of its own */
+#define IDS_LEAST 10u           /* with fewer rows, each may have a class of its own */
 
 static const char *const split_names[PARTS_MAX] = { "train", "validation", "test" };
 
-/* The samples of a table with pixels. */
+/* Argument of the sample functions of a split, if the table has pixels. */
 struct pixel_source {
     const struct conversion *conversion;
     const struct csv_table *table;
@@ -38,18 +38,23 @@ struct csv_set {
     const struct convert_options *options;
     struct csv_table tables[TABLES_MAX];
     size_t table_count;
-    struct csv_table parts[PARTS_MAX];      /* the rows of each split; they borrow from the tables */
-    size_t part_tables[PARTS_MAX];          /* the number of the table */
+    struct csv_table parts[PARTS_MAX];      /* the rows of each split; the memory belongs to the tables */
+    size_t part_tables[PARTS_MAX];          /* for each split, the index of its table */
     size_t part_count;
-    struct image_set images;                /* of tables with paths; classes are used by both kinds */
-    int folders[TABLES_MAX];                /* of the tables: paths are relative to them */
-    bool is_missed[TABLES_MAX];             /* a file of the table does not exist; */
-    char beside[TABLES_MAX][NAME_MAX + 1];  /* the first such is in this folder beside the table; "": in none */
-    char others[TABLES_MAX][NAME_MAX + 1];  /* and another one in this, beside the first or beside --images */
-    bool has_addresses[TABLES_MAX];         /* such a file is called "https://..." */
-    uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension; the first of them: */
+    /* for tables with paths; class names are used for tables with pixels, too */
+    struct image_set images;
+    int folders[TABLES_MAX];                /* for each table, the folder that paths are relative to */
+    bool is_missed[TABLES_MAX];             /* a file of the table does not exist */
+    /* name of a subfolder of `folders[t]` that has the first missing file; "": none */
+    char beside[TABLES_MAX][NAME_MAX + 1];
+    /* another such name for a later file or, with --images, of a folder beside that */
+    char others[TABLES_MAX][NAME_MAX + 1];
+    bool has_addresses[TABLES_MAX];         /* a missing file is an address, "https://..." */
+    /* number of paths to which an extension was appended; the first such path follows */
+    uint64_t ended[TABLES_MAX];
     char first_ended[TABLES_MAX][PATH_BYTES];
-    uint64_t turned[TABLES_MAX];            /* paths with backslashes, read as slashes; the first of them: */
+    /* number of paths with backslashes, which were replaced by slashes; the first such path follows */
+    uint64_t turned[TABLES_MAX];
     char first_turned[TABLES_MAX][PATH_BYTES];
     struct pixel_source sources[PARTS_MAX];
 };
@@ -59,14 +64,14 @@ static int refuse(const struct csv_set *set, const struct csv_table *table, cons
     return convert_fail(set->images.stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", table->input, problem);
 }
 
-/* The folder of a table, to be freed: "." or with a slash at its end; NULL without memory. */
+/* The folder of a table, to be freed: "." or with a slash at its end; NULL if out of memory. */
 static char *folder_of(const char *input)
 {
     const char *const end = strrchr(input, '/');
     return end == NULL ? strdup(".") : strndup(input, (size_t)(end - input) + 1);
 }
 
-/* The folder that the paths of a table are relative to, to be freed; NULL without memory. */
+/* The folder that the paths of a table are relative to, to be freed; NULL if out of memory. */
 static char *images_folder_of(const struct csv_set *set, const char *input)
 {
     return set->options->images_folder != NULL ? strdup(set->options->images_folder) : folder_of(input);
@@ -115,7 +120,7 @@ static bool copy_path(const struct csv_row *row, char path[PATH_BYTES])
     return true;
 }
 
-/* Open a path, or else the one with slashes for its backslashes, as tables of Windows have them. */
+/* Open a path. If it does not exist and has backslashes, as tables from Windows have, try it with slashes instead. */
 static int open_path(int folder, char path[PATH_BYTES])
 {
     const int fd = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -127,8 +132,8 @@ static int open_path(int folder, char path[PATH_BYTES])
     return openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Open the file of a row. Tables may list names without extension: then the first extension that names a file is
- * appended to the path. A descriptor, or -1 with errno for the path itself. */
+/* Open the file of a row. Tables may list names without extension: then the first extension for which a file exists
+ * is appended to the path. A descriptor, or -1 with the errno of opening the path itself. */
 static int open_file(int folder, char path[PATH_BYTES])
 {
     static const char *const extensions[] = { ".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG" };
@@ -150,7 +155,7 @@ static int open_file(int folder, char path[PATH_BYTES])
     return fd;
 }
 
-/* Is there a file that a path means, in a folder inside another? */
+/* Does the path of a row exist in `folder`, a folder inside `outer`? */
 static bool is_inside(int outer, const char *folder, const char *path)
 {
     char inside[PATH_BYTES];
@@ -162,7 +167,8 @@ static bool is_inside(int outer, const char *folder, const char *path)
     return fd >= 0;
 }
 
-/* The first folder in a place (".": beside the table) that has the file: "train_images"; false: none. */
+/* Find the first folder inside `place` (".": table_folder, "..": its parent) that contains the file. False if there
+ * is none. */
 static bool find_beside(int table_folder, const char *place, const char *path, char *name_out, size_t name_size)
 {
     const int own = openat(table_folder, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -182,7 +188,7 @@ static bool find_beside(int table_folder, const char *place, const char *path, c
     return is_found;
 }
 
-/* Note where a file is that does not exist in the folder of its table's images. */
+/* A file does not exist in the folder for the paths of its table: find other folders that contain it. */
 static void note_missed(struct csv_set *set, size_t t, const char *path)
 {
     char *const beside = set->beside[t], *const others = set->others[t];
@@ -253,7 +259,7 @@ static int read_image(const struct image_set *images, const struct image_file *f
     return image_set_read_file(images, file, set->folders[file->input], out);
 }
 
-/* A text: the folder that the paths of a table are relative to, and the one that may be meant. */
+/* Describe which folder the paths of a table are relative to, and which folder may be meant. */
 static void describe_missed(const struct csv_set *set, size_t t, const char *folder, char *text, size_t text_size)
 {
     const bool is_current = strcmp(folder, ".") == 0;
@@ -276,7 +282,8 @@ static void describe_missed(const struct csv_set *set, size_t t, const char *fol
              found, shell_word(found, quoted, sizeof(quoted)));
 }
 
-/* 0, or a negative errno after stop_fail, whose message says to which folder paths are relative. */
+/* Report refused files; the message has a hint about the folder that paths are relative to. 0, or a negative errno
+ * after stop_fail. */
 static int end_choice(struct csv_set *set)
 {
     char hint[PATH_BYTES] = "";
@@ -313,7 +320,7 @@ static int describe_files(struct csv_set *set, struct conversion *conversion)
     return rc;
 }
 
-/* A table does not say the shape of its images: they are square, grey or RGB. */
+/* Derive the shape of images from the number of their values: they are square, and grey or RGB. */
 static bool find_shape(size_t values, struct conversion *conversion)
 {
     static const uint32_t depths[] = { 1, 3 };
@@ -404,7 +411,7 @@ static bool names_file(const struct csv_set *set, size_t t, const struct csv_row
     return fd >= 0;
 }
 
-/* The table whose columns are looked for. */
+/* Argument of value_names_file: the table whose columns are examined. */
 struct table_files { const struct csv_set *set; size_t table; };
 
 static bool value_names_file(void *arg, struct csv_text value)
@@ -415,7 +422,8 @@ static bool value_names_file(void *arg, struct csv_text value)
     return files->set->folders[files->table] >= 0 && value.bytes > 0 && names_file(files->set, files->table, &row);
 }
 
-/* Drop a header row with unknown names ("id,breed"): its file does not exist, and that of the next row does. */
+/* Remove a header row with unknown names ("id,breed"), which is recognised because its path does not exist, but that
+ * of the next row does. */
 static void drop_header(const struct csv_set *set, size_t t, struct csv_table *table)
 {
     if (table->columns.has_header || table->row_count < 2 || names_file(set, t, &table->rows[0]) ||
@@ -483,8 +491,8 @@ static int compare_rows(const void *a, const void *b)
     return (one->pixel_row > other->pixel_row) - (one->pixel_row < other->pixel_row);
 }
 
-/* The rows of each split, one after the other: training, validation, test. Without validation rows the test rows are
- * for validation; unlabelled rows are left out. */
+/* Divide a table into its splits: training, validation, test. Without validation rows, the test rows are used for
+ * validation. Unlabelled rows are left out. */
 static int part_table(struct csv_set *set)
 {
     struct csv_table *const table = &set->tables[0];
@@ -507,7 +515,7 @@ static int part_table(struct csv_set *set)
     return 0;
 }
 
-/* With two tables, their columns must say the same. */
+/* If there are two tables, their columns of splits must agree with them. */
 static int check_splits(const struct csv_set *set, size_t t)
 {
     const struct csv_table *const table = &set->tables[t];
@@ -535,7 +543,7 @@ static int find_parts(struct csv_set *set)
     return 0;
 }
 
-/* Labels that are another number or name in each row are no classes. */
+/* Refuse labels that are different in every row: they are not classes. */
 static int check_ids(struct csv_set *set, uint32_t class_count)
 {
     const struct csv_table *const train = &set->parts[0];
@@ -556,7 +564,7 @@ static int check_ids(struct csv_set *set, uint32_t class_count)
                         train->columns.places[CSV_LABEL] + 1);
 }
 
-/* The last split that a folder of a path is called by. */
+/* The split that folders in the path name; the last such folder counts. */
 static enum split split_of_path(struct csv_text path)
 {
     enum split split = SPLIT_UNSAID;
@@ -572,7 +580,8 @@ static enum split split_of_path(struct csv_text path)
     return split;
 }
 
-/* Report training images in folders called test or validation, unless a column or option gives the splits. */
+/* Report training images in folders that are called test or validation, unless a column or an option gives the
+ * splits. */
 static void report_split_folders(const struct csv_set *set)
 {
     const struct csv_table *const train = &set->parts[0];
@@ -655,8 +664,8 @@ static struct listed_image *list_images(const struct csv_set *set, size_t *count
     return images;
 }
 
-/* An image file has one class; rows that repeat one are reported. Paths may be written in several ways, or be links.
- * After describe_files. */
+/* Refuse an image file that occurs with two classes, and report other repeated files. Files are compared, not paths,
+ * which may be written differently or be links. To be called after describe_files. */
 static int check_repeats(const struct csv_set *set)
 {
     struct image_repeats repeats;

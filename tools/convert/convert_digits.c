@@ -1,5 +1,5 @@
 /* The data set of drawn digits that look handwritten. Sample i of a split depends only on the seed, the split and i,
- * so a larger set begins with the samples of a smaller one. */
+ * so a larger data set begins with the samples of a smaller one. */
 #include "tools/convert/convert.h"
 #include "tools/convert/glyph.h"
 

@@ -1,5 +1,5 @@
-/* The converter of images in folders, one folder per class. The tree is walked once (image_folder.h); an image is read
- * when its record is written. */
+/* The converter of images in folders, one folder for each class. The folders are walked through once
+ * (image_folder.h); an image is read when its record is written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int read_image(const struct image_set *set, const struct image_file *file
     return image_set_read_file(set, file, folder->fd, out);
 }
 
-/* Remove the last name from an absolute path; false for the root. */
+/* Remove the last component of an absolute path; false for the root. */
 static bool go_up(char *path)
 {
     char *const slash = strrchr(path, '/');
@@ -38,7 +38,7 @@ static bool go_up(char *path)
     return true;
 }
 
-/* The deepest existing folder of a path whose last parts may not exist yet; NULL on errors. */
+/* The deepest existing folder of a path, of which the last components may not exist yet; NULL on errors. */
 static char *existing_folder(const char *path)
 {
     char *text = path[0] == '/' ? strdup(path) : NULL, *found;
@@ -52,7 +52,8 @@ static char *existing_folder(const char *path)
     return is_found ? found : NULL;
 }
 
-/* Is the output the folder that is converted, or inside it? Errors show when the output is written. */
+/* Is the output the folder that is converted, or inside it? Errors are ignored here; they are reported when the
+ * output is written. */
 static bool holds_output(const struct folder *folder, const char *output)
 {
     struct stat input, above;
@@ -82,7 +83,7 @@ static int walk(struct folder *folder)
     return rc;
 }
 
-/* The converter of a file of this name, which was given for a folder. */
+/* The converter for a file with this name, which was given instead of a folder. */
 static const char *converter_of(const char *name)
 {
     static const struct { const char *ending, *converter; } rows[] = {
@@ -108,7 +109,7 @@ static int fail_open(const struct image_set *images, int rc)
                         exit_cause(rc));
 }
 
-/* ---- links to one file ---- */
+/* ---- links to the same file ---- */
 
 static void report_links(const struct image_set *set, const struct repeats *repeats, const char *where,
                          const char *result)
@@ -147,7 +148,8 @@ static struct listed_image *list_images(const struct image_set *set, size_t *cou
     return images;
 }
 
-/* One file in two classes is refused, unless all folders are classes; other links to one file are reported. */
+/* A file that occurs in two classes is refused, unless all folders are classes; other links to the same file are
+ * reported. */
 static int check_links(const struct image_set *set)
 {
     struct image_repeats repeats;

@@ -1,5 +1,5 @@
-/* The converter of MNIST and of data sets in the same four files: IDX, compressed or not, as downloaded. All four are
- * read into memory and checked before anything is written. */
+/* The converter of MNIST and of data sets with the same four files: IDX, compressed or not, as downloaded. All four
+ * are read into memory and checked before anything is written. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ enum mnist_file { TRAIN_IMAGES,
                   TEST_LABELS,
                   FILE_COUNT };
 
-/* The constant parts of the file names, and the XXH3 (64 bits) of the original files, unpacked. */
+/* The constant parts of the file names, and the XXH3 (64 bits) of the unpacked original files. */
 static const struct known_file {
     const char *stem, *emnist_stem, *tail;
     uint32_t rank;
@@ -53,7 +53,7 @@ struct mnist_split {
 };
 
 struct mnist {
-    char emnist[64]; /* what the names of EMNIST's files begin with, as "emnist-digits-"; "": MNIST's names */
+    char emnist[64]; /* prefix of EMNIST's file names, such as "emnist-digits-"; "": MNIST's names */
     struct loaded_file files[FILE_COUNT];
     struct mnist_split splits[2];
 };
@@ -65,7 +65,7 @@ static int mnist_fail(struct stop *stop, const struct loaded_file *file, const c
 
 #define USUAL_NAMES 4u
 
-/* One of the usual names of a file, to be freed; NULL without memory. */
+/* One of the usual names of a file, to be freed; NULL if out of memory. */
 static char *usual_path(const char *directory, const char *emnist, const struct known_file *known, unsigned number)
 {
     static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
@@ -102,7 +102,7 @@ static int check_folder(const char *path, struct stop *stop)
     return convert_fail(stop, EXIT_CODE_DATA, -ENOTDIR, "%s: is a file: give the folder that has all four files", path);
 }
 
-/* The length of what the name of a file of EMNIST begins with, as "emnist-digits-"; 0 for other names. */
+/* The length of the prefix of an EMNIST file name, such as "emnist-digits-"; 0 for other names. */
 static size_t emnist_bytes(const char *name)
 {
     static const char *const splits[] = { "-train-", "-test-" };
@@ -113,7 +113,7 @@ static size_t emnist_bytes(const char *name)
     return end != NULL ? (size_t)(end - name) + 1 : 0;
 }
 
-/* EMNIST is six sets, whose files have names of their own and may be in one folder. */
+/* EMNIST consists of six data sets, whose files have different prefixes and may be in the same folder. */
 static int find_emnist(struct mnist *mnist, const char *directory, struct stop *stop)
 {
     DIR *const entries = opendir(directory);
@@ -137,7 +137,7 @@ static int find_emnist(struct mnist *mnist, const char *directory, struct stop *
     return rc;
 }
 
-/* Look for all four files before any is read, so that one message lists all that are missing. 0, -ENOENT or -ENOMEM. */
+/* Look for all four files before any is read, so that one message lists all missing files. 0, -ENOENT or -ENOMEM. */
 static int find_named(struct mnist *mnist, const char *directory, int *count_out, char missing[512])
 {
     size_t length = 0;
@@ -159,7 +159,7 @@ static int find_named(struct mnist *mnist, const char *directory, int *count_out
 
 #define DEPTH_MOST 3u
 
-/* Describe the folders below `directory` that have such files, as DIR/MNIST/raw of torchvision has. */
+/* List the folders inside `directory` that contain such files, like DIR/MNIST/raw made by torchvision. */
 static void find_below(const char *directory, unsigned depth, char *text, size_t text_size)
 {
     DIR *const entries = depth < DEPTH_MOST ? opendir(directory) : NULL;
@@ -214,7 +214,8 @@ static void report_origin(struct loaded_file *file, const struct known_file *kno
                 file->is_original ? "the MNIST original" : "not the MNIST original", sum);
 }
 
-/* Does the file at `path` hold other data? One that cannot be read, such as a download that was cut, does not count. */
+/* Does the file at `path` contain other data? A file that cannot be read, such as an incomplete download, does not
+ * count. */
 static bool holds_other_data(const struct loaded_file *file, const char *path)
 {
     uint8_t *bytes = NULL;
@@ -229,7 +230,8 @@ static bool holds_other_data(const struct loaded_file *file, const char *path)
     return is_other;
 }
 
-/* Refuse other data under another of its names, as where one data set was unpacked and another downloaded. */
+/* Refuse another file with different data and another usual name: it may be of another data set, downloaded or
+ * unpacked. */
 static int check_names(const struct loaded_file *file, const char *emnist, const struct known_file *known,
                        const char *directory, struct stop *stop)
 {
@@ -309,7 +311,7 @@ static int count_originals(const struct mnist *mnist)
     return count;
 }
 
-/* Files of several data sets fit together by their counts alone. */
+/* Report files of different data sets, which are not noticed otherwise if their numbers of samples agree. */
 static void report_mixture(const struct mnist *mnist, const char *directory)
 {
     const int count = count_originals(mnist);
@@ -320,13 +322,13 @@ static void report_mixture(const struct mnist *mnist, const char *directory)
                     directory, count, count == 1 ? "is" : "are");
 }
 
-/* As many images has no other set in these files. */
+/* No other data set in such files has as many images. */
 static bool is_emnist_digits(const struct mnist *mnist)
 {
     return mnist->files[TRAIN_IMAGES].idx.dims[0] == 240000 && mnist->files[TEST_IMAGES].idx.dims[0] == 40000;
 }
 
-/* Files of EMNIST may be linked or renamed, and so each is looked at. */
+/* Files of EMNIST may be linked or renamed, so the name of each file is checked. */
 static void report_emnist(const struct mnist *mnist, const char *directory)
 {
     bool is_emnist = count_originals(mnist) == FILE_COUNT ||

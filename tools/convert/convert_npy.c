@@ -1,5 +1,6 @@
-/* Convert NumPy arrays: two .npy files, four with a validation set, or one .npz archive. All headers and labels are
- * read and checked before anything is written; the images of .npy files are read while the shards are written. */
+/* The converter of NumPy arrays: two .npy files, four with a validation set, or one .npz archive. All headers and
+ * labels are read and checked before anything is written; the images of .npy files are read while the shards are
+ * written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,23 +25,23 @@
 /* ---- arrays ---- */
 
 struct array {
-    char *path;                 /* for messages: "x.npy", "x.npz: x_train.npy"; owned */
+    char *path;                 /* "x.npy" or "x.npz: x_train.npy", for messages; owned */
     int fd;                     /* -1: the array is in memory */
-    uint8_t *bytes;             /* the member of an archive, or NULL; owned */
+    uint8_t *bytes;             /* the data, if the array is a member of an archive; else NULL; owned */
     struct npy npy;
 };
 
-/* Splits of an .npz archive, which the names of its arrays show. */
+/* Splits; in an .npz archive they follow from the names of its arrays. */
 enum npy_split_kind { NPY_TRAIN, NPY_VALIDATION, NPY_TEST, NPY_SPLITS };
 
 struct npy_arrays { bool is_there; struct array images, labels; };
 
 struct array_shape {
     uint32_t height, width, depth;
-    bool is_planar;             /* (N, C, H, W) */
+    bool is_planar;             /* the array is (N, C, H, W) */
 };
 
-/* The smallest and the largest number of arrays. */
+/* The smallest and the largest number in arrays. */
 struct number_range { double least, most; };
 
 static int array_no_memory(struct stop *stop)
@@ -72,7 +73,7 @@ static int cannot_read(const struct array *array, int error, struct stop *stop)
 
 #define OTHER_ADVICE ": unpack or load it, and save the images and the labels by numpy.save"
 
-/* Parse the header, `head` being the first bytes of the array's `all_bytes`. */
+/* Parse the header from the first `head_bytes` bytes of the array, which has `all_bytes` bytes in all. */
 static int parse_header(struct array *array, const uint8_t *head, size_t head_bytes, uint64_t all_bytes,
                         struct stop *stop)
 {
@@ -128,7 +129,7 @@ static void array_close(struct array *array)
     *array = (struct array){ .fd = -1 };
 }
 
-/* Read the member that `walk` is at, of the archive `path`. */
+/* Read the current member of `walk`, whose archive is at `path`. */
 static int array_open_member(struct array *array, const char *path, struct archive_walk *walk,
                              const struct archive_member *member, struct stop *stop)
 {
@@ -164,7 +165,8 @@ static int array_read(const struct array *array, uint64_t offset, void *out, siz
 
 /* ---- .npz archives ---- */
 
-/* Names of images and their labels; of each split, the first pair that the archive contains is used. */
+/* Names of an array of images and the array of their labels. For each split, the first pair that the archive
+ * contains is used. */
 static const struct name_pair { enum npy_split_kind split; const char *images, *labels; } pairs[] = {
     { NPY_TRAIN, "x_train", "y_train" },
     { NPY_TRAIN, "train_images", "train_labels" },
@@ -180,21 +182,22 @@ static const struct name_pair { enum npy_split_kind split; const char *images, *
 };
 #define PAIR_COUNT (sizeof(pairs) / sizeof(pairs[0]))
 
-/* Names of members, for messages. */
+/* Names of members as text, for messages. */
 struct name_list { char text[512]; size_t length; };
 
-/* An archive that is visited twice: first to find which arrays of each pair it has, then to read the chosen ones. */
+/* Argument for visiting an archive twice: first to find which pairs of arrays it contains, then to read the chosen
+ * arrays. */
 struct npz {
     const char *path;
     struct stop *stop;
-    struct npy_arrays *arrays;  /* of each split; is_there: its images and labels are those of the pair in `chosen` */
+    struct npy_arrays *arrays;  /* for each split; is_there: the archive contains the pair of index `chosen` */
     size_t chosen[NPY_SPLITS];
     bool has_images[PAIR_COUNT], has_labels[PAIR_COUNT];
-    bool are_alike;             /* two of them have names that differ in capitals only */
+    bool are_alike;             /* the names of two arrays differ only in upper and lower case */
     struct name_list all, unused;
 };
 
-/* Whether a member is NAME.npy, in any capitals. */
+/* Is the member NAME.npy? Case is ignored. */
 static bool is_array(const struct archive_member *member, const char *name)
 {
     const size_t bytes = strlen(name);
@@ -224,7 +227,7 @@ static int note_member(void *arg, struct archive_walk *walk, const struct archiv
     return 0;
 }
 
-/* Read the member if it is one of the chosen arrays, else list it. */
+/* Read the member if it is one of the chosen arrays; else add it to the list of unused members. */
 static int read_member(void *arg, struct archive_walk *walk, const struct archive_member *member)
 {
     struct npz *const npz = arg;
@@ -251,7 +254,7 @@ static bool is_npz(const char *path)
     return bytes > 4 && strcmp(path + bytes - 4, ".npz") == 0;
 }
 
-/* An archive of a single array, as numpy.savez writes one of each. */
+/* Argument for reading an archive that contains a single array, as numpy.savez writes for one argument. */
 struct single_npz {
     const char *path;
     struct stop *stop;
@@ -279,7 +282,7 @@ static int array_open_only(struct array *array, const char *path, const atomic_b
                         "labels, or save one array in each file", path, npz.count, npz.all.text);
 }
 
-/* For each split, the first pair whose images and labels the archive has. */
+/* For each split, choose the first pair of which the archive contains both arrays. */
 static void choose_pairs(struct npz *npz)
 {
     for (size_t i = 0; i < PAIR_COUNT; i++) {
@@ -291,7 +294,8 @@ static void choose_pairs(struct npz *npz)
     }
 }
 
-/* Read the images and labels of every split. 0, or a negative errno after stop_fail; no training set is an error. */
+/* Read the images and labels of every split. 0, or a negative errno after stop_fail; a missing training set is an
+ * error. */
 static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, const atomic_bool *interrupted,
                     struct stop *stop)
 {
@@ -332,7 +336,8 @@ static bool is_side(uint64_t size)
     return size >= 1 && size <= IMAGE_NUMBERS_MAX;
 }
 
-/* Whether an image of two sizes is rather a row of pixels, of one or several channels. */
+/* An image with two sizes: are they probably the channels and the pixels of a single row, instead of height and
+ * width? */
 static bool is_row(uint64_t one, uint64_t other)
 {
     return (is_depth(one) && other >= ROW_PIXELS) || (is_depth(other) && one >= ROW_PIXELS);
@@ -464,7 +469,7 @@ static int image_array_read(const struct array *images, const struct array_shape
 
 /* ---- labels ---- */
 
-#define CLASSES_MAX (1u << 24)  /* more are a mistake */
+#define CLASSES_MAX (1u << 24)  /* a larger label is probably a mistake */
 
 static int check_label_shape(const struct array *labels, uint64_t count, struct stop *stop)
 {
@@ -536,8 +541,8 @@ struct npy_split {
     const struct array *images;
     uint64_t count;
     uint32_t *labels;
-    struct number_range range;              /* of the numbers of its images */
-    const struct image_range *pixel_range;  /* that `range` suggests */
+    struct number_range range;              /* of the numbers in the images */
+    const struct image_range *pixel_range;  /* range of pixel values that `range` suggests */
 };
 
 struct npy_set {
@@ -545,11 +550,11 @@ struct npy_set {
     struct stop *stop;
     struct npy_arrays arrays[NPY_SPLITS];
     struct npy_split splits[NPY_SPLITS];
-    struct array_shape shape;     /* of all splits */
-    const struct image_range *pixel_range;  /* that the numbers of all splits suggest */
+    struct array_shape shape;     /* common to all splits */
+    const struct image_range *pixel_range;  /* range of pixel values that the numbers of all splits suggest */
 };
 
-/* Open the inputs, which are pairs of images and labels: training, validation. */
+/* Open the inputs: pairs of images and labels, for training and for validation. */
 static int open_files(struct npy_set *set, const struct convert_options *options)
 {
     for (size_t i = 0; i < options->input_count; i++) {
@@ -632,8 +637,8 @@ static int load_split(struct npy_set *set, int number, uint32_t *classes, const 
     return rc < 0 ? rc : find_pixel_range(split, set->stop);
 }
 
-/* Whether both splits have the pixel range of their common numbers. A split of one number only, such as black images,
- * fits any range. */
+/* Do both splits have the same range of pixel values as their numbers together? A split with a single number, such
+ * as black images, is compatible with any range. */
 static bool have_same_range(const struct npy_split *one, const struct npy_split *other)
 {
     const struct number_range both = { fmin(one->range.least, other->range.least),
@@ -654,7 +659,8 @@ static int check_same_range(const struct npy_set *set, const struct npy_split *o
                         other->images->path, other->range.least, other->range.most, other->pixel_range->name);
 }
 
-/* The range of bytes and of booleans is that of their type: it says nothing about the images. */
+/* Print the range of pixel values. The numbers found are left out for bytes and booleans, whose range follows from
+ * the type. */
 static void log_pixel_range(const struct npy_set *set, const struct number_range *found)
 {
     const struct array *const images = &set->arrays[NPY_TRAIN].images;
@@ -669,7 +675,7 @@ static void log_pixel_range(const struct npy_set *set, const struct number_range
                 npy->kind == NPY_BOOL ? "0 (False) and 255 (True)" : set->pixel_range->name);
 }
 
-/* Choose and print the pixel range of all splits, after checking that every two splits agree. */
+/* Check that all splits have the same range of pixel values, and print it. */
 static int choose_pixel_range(struct npy_set *set)
 {
     struct number_range all = { INFINITY, -INFINITY };
@@ -690,7 +696,7 @@ static int choose_pixel_range(struct npy_set *set)
     return rc;
 }
 
-/* Both the second and the last size can be that of the channels, and one of them is 3. */
+/* Report a shape in which both the second and the last size can be the number of channels, and one of them is 3. */
 static void report_axis(const struct npy_set *set)
 {
     const struct array *const images = &set->arrays[NPY_TRAIN].images;

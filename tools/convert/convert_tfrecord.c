@@ -1,5 +1,6 @@
-/* Convert existing shards: another number of shards, order or compression, or a validation split. The bytes of records
- * do not change, except where images are resized or decoded. Prepared by the main thread; any thread reads records. */
+/* The converter of existing shards: changes their number, order or compression, or makes a validation split. The
+ * bytes of records do not change, except where images are resized or decoded. Prepared by the main thread; any
+ * thread reads records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -37,12 +38,12 @@ struct record_shard {
     struct shard_source *source;
     struct shard_index index;
     uint64_t first;             /* index of its first record in the set */
-    uint8_t *stream;            /* the decompressed shard if it is kept in memory, else NULL */
+    uint8_t *stream;            /* the decompressed shard, if it is kept in memory; else NULL */
 };
 
-/* The texts of all records beside the names of their classes or, without such names, beside each other. */
+/* Compares the class texts of all records with the class names or, without class names, with each other. */
 struct text_check {
-    pthread_mutex_t lock;       /* of the text_counts and the census */
+    pthread_mutex_t lock;       /* protects text_counts and census */
     struct class_text_counts text_counts;
     struct class_census census;
     struct class_texts texts;   /* constant while records are read */
@@ -50,15 +51,15 @@ struct text_check {
 
 struct record_set {
     struct shard_list list;
-    struct record_shard *shards;    /* one for every path of the list */
+    struct record_shard *shards;    /* one for each path of the list */
     uint64_t record_count;
-    uint64_t bytes;             /* of all frames */
+    uint64_t bytes;             /* of the frames of all records */
     uint32_t payload_bytes_max;
     const char *label_key;      /* NULL: one of the usual names */
     const atomic_bool *interrupted;
     struct stop *stop;
     struct text_check *check;
-    uint64_t first_number;      /* of its records, among those of all splits */
+    uint64_t first_number;      /* number of the first record, counted over all splits */
 };
 
 #define CHUNK_BYTES ((uint64_t)16 << 20)
@@ -86,7 +87,7 @@ static int open_shard(struct record_set *set, uint32_t number)
     return 0;
 }
 
-/* 0 for a missing file: opening it later reports the error. */
+/* The size of a file; 0 if it is missing, because opening it later reports the error. */
 static uint64_t file_bytes(const char *path)
 {
     struct stat status;
@@ -110,7 +111,7 @@ static int open_shards(struct record_set *set)
     return rc;
 }
 
-/* Takes over the list. */
+/* Takes ownership of the list. */
 static int record_set_open(struct record_set *set, const struct shard_list *list, const atomic_bool *interrupted,
                            struct stop *stop)
 {
@@ -139,7 +140,7 @@ static int read_stream(const struct record_set *set, struct record_shard *shard)
     return 0;
 }
 
-/* Decompressed bytes of all compressed shards. */
+/* Total size of all compressed shards after decompression. */
 static uint64_t packed_bytes(const struct record_set *set)
 {
     uint64_t bytes = 0;
@@ -149,7 +150,7 @@ static uint64_t packed_bytes(const struct record_set *set)
     return bytes;
 }
 
-/* Keep compressed shards in memory, as many as RECORD_SET_KEPT_MAX allows; *all_out says whether all fit. */
+/* Decompress as many compressed shards into memory as RECORD_SET_KEPT_MAX allows; *all_out: all of them fit. */
 static int record_set_keep(struct record_set *set, bool *all_out)
 {
     uint64_t left = RECORD_SET_KEPT_MAX;
@@ -241,7 +242,7 @@ static int record_set_read(void *arg, uint64_t number, void *frame, const uint8_
     return 0;
 }
 
-/* A number for the class of a label that may be anything. */
+/* A number that identifies the class of a label, which may be of any type. */
 static int64_t class_of(const struct feature *feature)
 {
     if (feature->kind == FEATURE_INT64S && feature->value_count == 1)
@@ -252,7 +253,7 @@ static int64_t class_of(const struct feature *feature)
                                             : (int64_t)XXH3_64bits(feature->entry, feature->entry_bytes);
 }
 
-/* MISSING: readers report it. */
+/* The label's feature. If it is missing or cannot be read, the kind is FEATURE_MISSING: readers report that. */
 static struct feature find_label(const struct record_set *set, const uint8_t *payload, size_t bytes)
 {
     const char *const only[] = { set->label_key, NULL };
@@ -280,7 +281,7 @@ static int record_set_label(void *arg, uint64_t number, void *scratch, int64_t *
     return 0;
 }
 
-/* Read a record, and compare its text with the name of its class. */
+/* Read a record, and compare its class text with the name of its class. */
 static int record_set_payload(void *arg, uint64_t number, void *frame, const uint8_t **payload_out, size_t *bytes_out)
 {
     const struct record_set *const set = arg;
@@ -307,15 +308,15 @@ static int record_set_payload(void *arg, uint64_t number, void *frame, const uin
 
 /* ---- converting in place ---- */
 
-/* Which shards of the output folder are inputs. */
+/* The shards in the output folder: are all of them inputs? */
 struct output_scan {
     struct file_identity *inputs; /* sorted */
     size_t input_count, found_count;
-    char other[NAME_MAX + 1];   /* the first shard by name that is not an input; "": none */
+    char other[NAME_MAX + 1];   /* name of the first shard (in order of names) that is not an input; "": none */
     bool has_manifest;
 };
 
-/* 0 or -ENOMEM. */
+/* Find the identities of all input files. 0 or -ENOMEM. */
 static int identify_all(struct output_scan *scan, const struct shard_list *lists, uint32_t count)
 {
     struct stat status;
@@ -374,7 +375,7 @@ static int check_scan(const struct output_scan *scan, const struct set_folder *f
     return -EINVAL;
 }
 
-/* Check that writing to `output` replaces only the shards that are converted and the manifest that describes them. */
+/* Check that writing to `output` replaces only shards that are converted, and the manifest that describes them. */
 static int in_place_check(const struct shard_list *lists, uint32_t count, const char *output, bool is_described,
                           struct stop *stop)
 {
@@ -383,7 +384,7 @@ static int in_place_check(const struct shard_list *lists, uint32_t count, const 
 
     folder.fd = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder.fd < 0)
-        return 0;               /* it does not exist; if it is not a folder, creating it reports the error */
+        return 0;               /* the folder does not exist; if it is not a folder, creating it reports the error */
     int rc = identify_all(&scan, lists, count);
     if (rc < 0)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory for the list of shards");
@@ -405,9 +406,9 @@ static const char *const split_names[SPLITS] = { "train", "validation", "test" }
 
 struct tfrecord_set {
     struct record_set splits[SPLITS];
-    struct shard_counts counts; /* the descriptions of their folders */
-    struct set_names names;     /* of the classes of all splits */
-    const char **class_names;   /* of each class; NULL: none has a name */
+    struct shard_counts counts; /* the manifests in the folders of the shards */
+    struct set_names names;     /* names of the classes, common to all splits */
+    const char **class_names;   /* one for each class; NULL: classes have no names */
     struct text_check check;
     bool is_described;          /* the first training shard is listed in dataset.json */
 };
@@ -427,7 +428,7 @@ static int report_memory(struct stop *stop)
     return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
 }
 
-/* Shards that a description lists are of one set, whatever their names. */
+/* Check by their names that the shards belong to one set, unless they are listed in a manifest. */
 static int check_names(struct shard_counts *counts, const struct shard_list *list, const char *split, struct stop *stop)
 {
     char buffer[4096];
@@ -446,7 +447,8 @@ static enum split split_of_path(const char *path)
     return split_of_name(shard_base_name(path));
 }
 
-/* The splits that the names in a folder show, one bit for each of enum split; 0 for anything else than a folder. */
+/* The splits that occur in the names of shards in a folder, as one bit for each value of enum split; 0 if it is not
+ * a folder. */
 static unsigned named_splits(const char *input)
 {
     struct shard_list list = { 0 };
@@ -483,7 +485,7 @@ static int find_tests(struct shard_list *list_out, const char *input, struct sto
     return 0;
 }
 
-/* Random reads of compressed shards are slow: keep them decompressed. */
+/* Random reads of compressed shards are slow, so the shards are decompressed into memory. */
 static int keep_streams(struct record_set *records, const char *input)
 {
     bool all = true;
@@ -524,7 +526,8 @@ static int open_split(struct conversion *conversion, const char *input, const st
     return 0;
 }
 
-/* Copy the keys of features, unless options set them, from the manifest of the input, if that lists its first shard. */
+/* Copy the names of features from the manifest of the input, unless options set them; only if the manifest lists the
+ * first shard. */
 static int copy_keys(struct conversion *conversion, const struct convert_options *options, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
@@ -543,7 +546,7 @@ static int copy_keys(struct conversion *conversion, const struct convert_options
     return 0;
 }
 
-/* The paths of all splits, to be freed; NULL without memory. */
+/* The paths of the shards of all splits, to be freed; NULL if out of memory. */
 static char **all_paths(const struct tfrecord_set *set, uint32_t *count_out)
 {
     uint32_t count = 0, at = 0;
@@ -558,7 +561,7 @@ static char **all_paths(const struct tfrecord_set *set, uint32_t *count_out)
     return paths;
 }
 
-/* Find what the folders of all shards say about classes; they have to agree. */
+/* Find the class names in the folders of all shards; the folders have to agree. */
 static int find_names(struct tfrecord_set *set, const char *label_key, struct stop *stop)
 {
     char problem[2048];
@@ -596,7 +599,7 @@ static int copy_names(struct conversion *conversion, struct stop *stop)
     return 0;
 }
 
-/* Compare all records with the names from now on. */
+/* Prepare comparing the class texts of all records with the class names. */
 static int begin_text_check(struct conversion *conversion, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
@@ -615,7 +618,7 @@ static void name_any(const struct tfrecord_set *set, uint64_t number, char *text
     record_set_name((void *)(uintptr_t)records, number - records->first_number, text, text_size);
 }
 
-/* Refuse labels that are several classes. */
+/* Refuse labels that mean several classes, according to the texts of the records. */
 static int end_census(struct tfrecord_set *set, struct stop *stop)
 {
     const struct class_census_result result = class_census_end(&set->check.census);
@@ -633,7 +636,7 @@ static int end_census(struct tfrecord_set *set, struct stop *stop)
     return 0;
 }
 
-/* Refuse names that most records contradict. */
+/* Refuse class names that contradict the texts of most records. */
 static int end_text_check(const struct conversion *conversion, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
@@ -650,7 +653,7 @@ static int end_text_check(const struct conversion *conversion, struct stop *stop
     return 0;
 }
 
-/* Check the other files in the folders of the input and the output. */
+/* Check the other shards in the folders of the input and the output. */
 static int check_folders(const struct conversion *conversion, const char *output, struct stop *stop)
 {
     const struct tfrecord_set *const set = conversion->state;
@@ -663,7 +666,7 @@ static int check_folders(const struct conversion *conversion, const char *output
                   : in_place_check(lists, SPLITS, output, set->is_described, stop);
 }
 
-/* Finish a commit that was interrupted in a folder of the input: until then it has shards of two sets. */
+/* Finish commits that were interrupted in folders of the input: such a folder contains shards of two sets. */
 static int finish_commits(const struct convert_options *options, struct stop *stop)
 {
     int rc = 0;

@@ -1,5 +1,5 @@
-/* The meaning of columns, from the names in the first row and the values of the first rows. A name counts only if the
- * values go with it. Called by the main thread of the converter. */
+/* Finds the meaning of columns from the names in the first row and the values of the first rows. A name counts only
+ * if the values are compatible with it. Called by the main thread of the converter. */
 #include "tools/convert/csv_columns.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 
 #define SAMPLE_ROWS_MAX 500u
 #define SAMPLE_FIELDS_MAX 1000000u
-#define NAME_BYTES 32u          /* of a column, as it is compared */
-#define WIDE_PIXELS_LEAST 64u   /* fewer numbers in a row are an image only if names say so */
+#define NAME_BYTES 32u          /* size of a normalised column name */
+#define WIDE_PIXELS_LEAST 64u   /* fewer columns of numbers are pixels only if they have such names */
 #define TEXT_PIXELS_LEAST 9u
-#define COUNTED_LEAST 5u        /* fewer numbers in succession may be values */
+#define COUNTED_LEAST 5u        /* fewer consecutive numbers in the first row may be values */
 #define DECIDE_TEXT "--label-column, --path-column and --pixels-column decide, by name or number"
 
 /* ---- values ---- */
@@ -52,7 +52,8 @@ static size_t digits_at(struct csv_text value, size_t at)
     return at - begin;
 }
 
-/* "e+02" at a place: its length, 0 if there is none. The sign tells an exponent from a hexadecimal id. */
+/* The length of an exponent such as "e+02" at a position; 0 if there is none. The sign is required, because "e02"
+ * may be part of a hexadecimal id. */
 static size_t read_exponent(struct csv_text value, size_t at, int *exponent_out)
 {
     if (at + 2 >= value.bytes || (value.text[at] | 32) != 'e' || (value.text[at + 1] != '+' && value.text[at + 1] != '-'))
@@ -115,7 +116,7 @@ static bool has_image_name(struct csv_text value)
     return image_choice_name(end);
 }
 
-/* "1,5" */
+/* A number with a decimal comma, such as "1,5". */
 static bool is_decimal_comma(struct csv_text value)
 {
     const char *const comma = memchr(value.text, ',', value.bytes);
@@ -143,7 +144,7 @@ bool csv_next_pixel(struct csv_text *text, unsigned *pixel_out)
     return true;
 }
 
-/* The number of pixels in a text; 0 if it holds anything else. */
+/* The number of pixels in a text; 0 if it contains anything else. */
 static size_t count_pixels(struct csv_text text)
 {
     size_t count = 0;
@@ -167,7 +168,7 @@ static bool is_word(struct csv_text value, const char *word)
     return strlen(word) == value.bytes && strncasecmp(word, value.text, value.bytes) == 0;
 }
 
-/* 1, true, yes: 1; 0, false, no: 0; else -1. */
+/* 1 for "1", "true", "yes" and the like; 0 for "0", "false", "no" and the like; else -1. */
 static int truth_of(struct csv_text value)
 {
     static const char *const words[2][6] = { { "0", "false", "no", "f", "n", "0.0" }, { "1", "true", "yes", "t", "y", "1.0" } };
@@ -178,7 +179,7 @@ static int truth_of(struct csv_text value)
     return -1;
 }
 
-/* In a contest the public test set is for validation, and the private one is the test set. */
+/* In Kaggle contests, the public test set is used for validation, and the private one for testing. */
 static enum split split_of_words(struct csv_text value)
 {
     const struct split_name name = split_name_read(value.text, value.bytes);
@@ -214,8 +215,8 @@ static bool is_truth(struct csv_text value)
 
 struct sample {
     struct csv_text *values;
-    size_t count, rows;         /* columns; complete rows */
-    size_t begin;               /* the first row of values: 1 after a header */
+    size_t count, rows;         /* count: number of columns; rows: number of complete rows */
+    size_t begin;               /* the first row of values: 1 if there is a header, else 0 */
     const struct csv_choice *choice;
     struct csv_columns *columns;
     char *problem;
@@ -247,7 +248,7 @@ static bool all_are(const struct sample *sample, size_t column, bool (*is)(struc
     return sample->rows > sample->begin;
 }
 
-/* Make room for one more value. The room doubles, so it is full when the count is a power of two. */
+/* Make room for one more value. The room is doubled whenever it is full, that is, when the count is a power of two. */
 static int reserve_value(struct csv_text **values, size_t count)
 {
     if ((count & (count - 1)) != 0)
@@ -275,7 +276,7 @@ static int read_values(struct csv *csv, struct csv_text **values, size_t *count,
     return 0;
 }
 
-/* Read the first row, and further ones as long as they have as many fields. */
+/* Read the first row, and following rows as long as they have the same number of fields. */
 static int read_sample(struct sample *sample, struct csv *csv, const char **problem_out)
 {
     size_t count = 0;
@@ -307,15 +308,15 @@ static const char *const split_names[] = {
     "split", "datasplit", "splitname", "set", "subset", "usage", "partition", "phase", "fold", "dataset", "mode",
     "stage", "purpose", NULL
 };
-/* Those that are nothing else: their values have to be splits. */
+/* Names that can only mean splits: the values of such a column have to be splits. */
 static const char *const split_names_only[] = {
     "split", "datasplit", "splitname", "set", "subset", "usage", "partition", NULL
 };
-/* A mark by this name alone; "valid" may be a flag of images that are any good. */
+/* Names of flag columns without "is_". "valid" is not among them: it may be a flag of usable images. */
 static const char *const bare_marks[] = {
     "train", "training", "val", "validation", "test", "testing", NULL
 };
-/* Never labels or pixels, unless an option says so. */
+/* Names of columns that are never labels or pixels, unless an option chooses them. */
 static const char *const other_names[] = {
     "id", "index", "idx", "", "unnamed", "rowid", "imageid", "uuid", "md5", "hash", "weight", "weights",
     "sampleweight", "width", "height", "w", "h", "xmin", "ymin", "xmax", "ymax", "x", "x1", "y1", "x2", "y2", "bbox",
@@ -323,7 +324,7 @@ static const char *const other_names[] = {
     "date", "time", "timestamp", NULL
 };
 
-/* A name without capitals and punctuation; those that are too long end early. */
+/* Normalise a name: lower case, without punctuation, and truncated to NAME_BYTES - 1. */
 static const char *plain_name(struct csv_text text, char out[NAME_BYTES])
 {
     size_t used = 0;
@@ -353,7 +354,7 @@ static bool is_named(const struct sample *sample, size_t column, const char *con
     return sample->begin > 0 && is_one_of(value_at(sample, 0, column), names);
 }
 
-/* "-1.5e2", also a value that is missing */
+/* A number such as "-1.5e2", or a missing value. */
 static bool is_measure(struct csv_text value)
 {
     size_t i = 0;
@@ -363,7 +364,8 @@ static bool is_measure(struct csv_text value)
     return i == value.bytes || is_word(value, "nan");
 }
 
-/* Is the column the y of points, beside a column x, and not the label of images that are called x? */
+/* Is it the y coordinate of points, because there is also a column x? Otherwise y is the label of images that are
+ * called x. */
 static bool is_coordinate(const struct sample *sample, size_t column)
 {
     static const char *const x[] = { "x", NULL }, *const y[] = { "y", NULL };
@@ -383,7 +385,7 @@ static bool is_other(const struct sample *sample, size_t column)
            (sample->begin > 0 && name.bytes > 7 && strncasecmp(name.text, "unnamed", 7) == 0);
 }
 
-/* What the 1 of a mark means, from "train" or "training_img". */
+/* The split that a flag of this name is for: "train" or "training_img" without "is_". */
 static bool find_kind(struct csv_text text, enum csv_split_kind *kind_out)
 {
     const struct split_name name = split_name_read(text.text, text.bytes);
@@ -394,14 +396,14 @@ static bool find_kind(struct csv_text text, enum csv_split_kind *kind_out)
     return name.is_whole && name.split != SPLIT_UNSAID && name.split != SPLIT_UNLABELLED;
 }
 
-/* "is_train", "IsTestSet" */
+/* Is it the name of a flag: "is_train", "IsTestSet"? */
 static bool find_mark(struct csv_text text, enum csv_split_kind *kind_out)
 {
     return text.bytes > 2 && strncasecmp(text.text, "is", 2) == 0 &&
            find_kind((struct csv_text){ text.text + 2, text.bytes - 2 }, kind_out);
 }
 
-/* Does an option or a name say where the classes are? */
+/* Do an option or the names determine the column of classes? */
 static bool has_named_label(const struct sample *sample)
 {
     bool is_there = sample->choice->label != NULL;
@@ -411,7 +413,8 @@ static bool has_named_label(const struct sample *sample)
     return is_there;
 }
 
-/* A column of marks; called "train" or "test" alone only where it cannot be one of one-hot classes. */
+/* Is it a column of flags for a split? The name "train" or "test" alone counts only if another column is named as
+ * the label; otherwise it may be one of one-hot classes. */
 static bool is_mark_column(const struct sample *sample, size_t column, enum csv_split_kind *kind_out)
 {
     const struct csv_text name = value_at(sample, 0, column);
@@ -419,7 +422,7 @@ static bool is_mark_column(const struct sample *sample, size_t column, enum csv_
                                                                has_named_label(sample) && find_kind(name, kind_out)));
 }
 
-/* "name", or "column 3" of a table without names. */
+/* The name of the column, or "column 3" if the table has no names. */
 static const char *column_text(const struct sample *sample, size_t column, char text[64])
 {
     const struct csv_text name = value_at(sample, 0, column);
@@ -456,7 +459,7 @@ static bool is_equal(struct csv_text a, struct csv_text b)
     return a.bytes == b.bytes && memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-/* Is each value of one column always beside the same value of the other, and the other way round? */
+/* Do two columns correspond one to one: are their values equal in the same rows? */
 static bool are_one_to_one(const struct sample *sample, size_t a, size_t b)
 {
     for (size_t i = sample->begin; i < sample->rows; i++)
@@ -467,7 +470,7 @@ static bool are_one_to_one(const struct sample *sample, size_t a, size_t b)
     return true;
 }
 
-/* Not the name of a file: a row with such a word in the path column is a header. */
+/* Is the value not the name of a file? A row with such a word in the column of paths is a header. */
 static bool is_plain_word(struct csv_text value)
 {
     return memchr(value.text, '.', value.bytes) == NULL && memchr(value.text, '/', value.bytes) == NULL;
@@ -480,7 +483,7 @@ static bool is_known_name(struct csv_text text)
                               is_word(text, "split") || is_word(text, "usage") || find_mark(text, &kind));
 }
 
-/* Is there a column of names of files in which the first row has a word that names none? */
+/* Is there a column whose value in the first row is not an existing file, while the value in the second row is one? */
 static bool has_file_below(const struct sample *sample)
 {
     const struct csv_choice *const choice = sample->choice;
@@ -492,7 +495,7 @@ static bool has_file_below(const struct sample *sample)
     return false;
 }
 
-/* 0, 1, 2, ... or 1, 2, 3, ..., as programs call columns without names? */
+/* Does the first row have the numbers 0, 1, 2, ... or 1, 2, 3, ..., as programs name columns without names? */
 static bool counts_up(const struct sample *sample)
 {
     const struct csv_text first = value_at(sample, 0, 0);
@@ -508,7 +511,7 @@ static bool counts_up(const struct sample *sample)
     return true;
 }
 
-/* Is the first row one of names? */
+/* Does the first row contain names? */
 static bool has_names(struct sample *sample)
 {
     size_t numbers = 0, named = 0, words = 0;
@@ -534,7 +537,8 @@ static bool has_names(struct sample *sample)
     return words > 0 || (named > 0 && 2 * named >= numbers) || (sample->count > 2 && has_file_below(sample));
 }
 
-/* The column that an option names. A number is a name only in a row of names: it may also be a value of the first row. */
+/* Find the column that an option chooses. A number is compared with names only if the first row contains names,
+ * because otherwise it may be equal to a value. */
 static int find_chosen(struct sample *sample, const char *option, const char *wanted, size_t *column_out)
 {
     const struct csv_text text = { wanted, strlen(wanted) };
@@ -583,7 +587,7 @@ static void take_split(struct sample *sample)
     sample->columns->split_kind = is_mark && (!is_chosen || all_are(sample, place, is_truth)) ? kind : CSV_SPLIT_WORDS;
 }
 
-/* The first value of a column that is not as `is` asks; the first of all without one. */
+/* The first value of a column for which `is` is false; if there is none, the first value. */
 static struct csv_text find_stranger(const struct sample *sample, size_t column, bool (*is)(struct csv_text))
 {
     for (size_t row = sample->begin; row < sample->rows; row++)
@@ -592,7 +596,7 @@ static struct csv_text find_stranger(const struct sample *sample, size_t column,
     return value_at(sample, sample->begin, column);
 }
 
-/* Has the column a name of splits, and is it nothing else by its values? */
+/* Does the name of the column mean splits, and do its values not contradict that? */
 static bool must_be_split(const struct sample *sample, size_t column)
 {
     bool has_word = is_named(sample, column, split_names_only);
@@ -602,7 +606,7 @@ static bool must_be_split(const struct sample *sample, size_t column)
     return has_word;
 }
 
-/* A column called split, or of marks, must say splits. */
+/* Check that columns of splits, by their names or as flags, contain only splits. */
 static int check_splits(const struct sample *sample)
 {
     char text[64];
@@ -626,7 +630,8 @@ static int check_splits(const struct sample *sample)
     return 0;
 }
 
-/* Without a name, a column of nothing but splits, where another one is left for the classes. */
+/* Take a column without a known name as the splits if all of its values are splits, and another column remains for
+ * the classes. */
 static void take_unnamed_split(struct sample *sample)
 {
     size_t column = CSV_NO_COLUMN, left = 0;
@@ -679,7 +684,7 @@ static int take_pixel_text(struct sample *sample)
     return 0;
 }
 
-/* Does the column name a file in its first row? */
+/* Is the first value of the column the path of an existing file? */
 static bool names_file(const struct sample *sample, size_t column)
 {
     const struct csv_choice *const choice = sample->choice;
@@ -687,7 +692,7 @@ static bool names_file(const struct sample *sample, size_t column)
            choice->names_file(choice->arg, value_at(sample, sample->begin, column));
 }
 
-/* Numbers are names of files only where nothing else is likely. */
+/* Numbers are taken as names of files only if no other meaning is likely. */
 static bool may_be_names(const struct sample *sample, size_t column)
 {
     return !all_are(sample, column, csv_is_number) || is_other(sample, column) || sample->count == 2;
@@ -704,7 +709,7 @@ static bool may_be_path(const struct sample *sample, size_t column, int way)
                       : is_path && !all_are(sample, column, is_pixels);
 }
 
-/* The column of the paths: by name and values, by values, because the files are there, by name alone. */
+/* Find the column of paths, in four ways: by name and values, by values, because such files exist, or by name alone. */
 static int take_path(struct sample *sample)
 {
     char one[64], other[64];
@@ -733,7 +738,7 @@ static int take_path(struct sample *sample)
 
 /* ---- a column for each pixel ---- */
 
-/* "pixel7", "px_0_1", "1x1" */
+/* Is it the name of a pixel: "pixel7", "px_0_1", "1x1"? */
 static bool is_pixel_name(struct csv_text name)
 {
     static const char *const words[] = { "pixel", "pixels", "pix", "px", "pxl" };
@@ -750,7 +755,8 @@ static bool is_pixel_name(struct csv_text name)
     return strcmp(letters, "x") == 0 && is_digit(name.text[0]);
 }
 
-/* The columns that are called like this one; 0 if more than a few are not pixels by their values. */
+/* The number of columns with names like this one, except for numbers in them; 0 unless more than half of them have
+ * pixel values. */
 static size_t count_alike(const struct sample *sample, size_t column)
 {
     size_t count = 0, pixels = 0;
@@ -763,7 +769,7 @@ static size_t count_alike(const struct sample *sample, size_t column)
     return 2 * pixels > count ? count : 0;
 }
 
-/* Assign the free columns from `first` on, those called like `alike` if it is not NULL. */
+/* Take the free columns from `first` on as pixels; if `alike` is not NULL, only those with names like it. */
 static void assign_pixels(const struct sample *sample, size_t first, const struct csv_text *alike)
 {
     struct csv_columns *const columns = sample->columns;
@@ -776,7 +782,8 @@ static void assign_pixels(const struct sample *sample, size_t first, const struc
     }
 }
 
-/* Give the pixels the places in an image that the names of their columns say. 0, -EINVAL if they say none, -ENOMEM. */
+/* Derive the index of each pixel in the image from the name of its column. 0, -EINVAL if the names do not determine
+ * it, -ENOMEM. */
 static int order_pixels(const struct sample *sample)
 {
     struct csv_columns *const columns = sample->columns;
@@ -801,7 +808,8 @@ static int order_pixels(const struct sample *sample)
     return rc;
 }
 
-/* A column called otherwise that is one of as many or more, which may be pixels, too; CSV_NO_COLUMN: none. */
+/* Find a column that is not among the pixels, but may be one of at least as many other columns with pixel values;
+ * CSV_NO_COLUMN if there is none. */
 static size_t find_other_pixels(const struct sample *sample)
 {
     size_t found = CSV_NO_COLUMN, count = 0;
@@ -824,7 +832,8 @@ static int refuse_shape(const struct sample *sample)
                   column_text(sample, sample->columns->places[CSV_PIXEL], text));
 }
 
-/* By their names: one of a few columns is one of them. */
+/* Find the columns of pixels by their names. The name that most columns share is looked for in the middle, at the
+ * end and at the beginning only. */
 static int take_named_pixels(const struct sample *sample)
 {
     const size_t half = sample->count / 2, few[] = { half, half - 1, sample->count - 1, 0 };
@@ -853,8 +862,9 @@ static int take_named_pixels(const struct sample *sample)
                   sample->columns->pixel_count, column_text(sample, first, one), one);
 }
 
-/* By an option: the columns that are called like the first one, where it has a name with a number, else all behind it.
- * They are in their order where their names say none. */
+/* Take the columns of pixels that an option chooses: those with names like the first one, if its name has a number;
+ * else all columns from the first one on. They are in the order of the columns if the names do not determine another
+ * one. */
 static int take_chosen_pixels(const struct sample *sample, size_t first)
 {
     const struct csv_text name = value_at(sample, 0, first);
@@ -865,8 +875,8 @@ static int take_chosen_pixels(const struct sample *sample, size_t first)
     return rc == -ERANGE ? refuse_shape(sample) : rc == -EINVAL ? 0 : rc;
 }
 
-/* Are the numbers of a column, which are below 256, as classes are: at least two, and nearly all of those up to the
- * greatest, or below ten? */
+/* Are the values of the column plausible class numbers: below 256, at least two different ones, and the largest
+ * below 10 or below twice their number? */
 static bool is_like_classes(const struct sample *sample, size_t column)
 {
     bool is_there[256] = { false };
@@ -889,7 +899,7 @@ static bool is_no_number(struct csv_text value)
     return !csv_is_number(value);
 }
 
-/* Where all columns are numbers, the label is the first or the last, whichever has numbers as classes are. */
+/* If all columns are numbers, the label is the first or the last column: the one with plausible class numbers. */
 static int take_number_label(const struct sample *sample, size_t first, size_t last)
 {
     const bool is_first = is_like_classes(sample, first), is_last = is_like_classes(sample, last);
@@ -901,7 +911,7 @@ static int take_number_label(const struct sample *sample, size_t first, size_t l
     return 0;
 }
 
-/* Without names, the label is the column without any number, if there is one. */
+/* Find pixels in a table without names. The label is the column without any number, if there is one. */
 static int take_unnamed_pixels(const struct sample *sample)
 {
     size_t bytes = 0, words = 0, word = CSV_NO_COLUMN, first = CSV_NO_COLUMN, last = 0;
@@ -946,9 +956,9 @@ static int take_pixels(struct sample *sample)
     return take_named_pixels(sample);
 }
 
-/* ---- what is left ---- */
+/* ---- remaining columns ---- */
 
-/* Are there columns of 0 and 1 of which each row has a single 1? */
+/* Are there one-hot classes: columns of 0 and 1, of which exactly one is 1 in each row? */
 static bool is_one_hot(const struct sample *sample)
 {
     size_t columns = 0;
@@ -965,7 +975,8 @@ static bool is_one_hot(const struct sample *sample)
     return columns > 1;
 }
 
-/* The only column that is left, among those without a name of something else where there are several. */
+/* Find the last free column, and the number of free columns. Columns with names of other data count only if
+ * takes_others. */
 static size_t find_last(const struct sample *sample, bool takes_others, size_t *count_out)
 {
     size_t found = CSV_NO_COLUMN;
@@ -980,7 +991,7 @@ static size_t find_last(const struct sample *sample, bool takes_others, size_t *
     return found;
 }
 
-/* The columns that are left, as far as a message has room. */
+/* List the names of the free columns, as many as fit into the text. */
 static const char *list_left(const struct sample *sample, char *text, size_t size)
 {
     size_t length = 0;
@@ -994,7 +1005,7 @@ static const char *list_left(const struct sample *sample, char *text, size_t siz
     return text;
 }
 
-/* The label is the only column that is left. */
+/* Take the only free column as the label. */
 static int take_last_label(struct sample *sample)
 {
     char left[256];
@@ -1019,7 +1030,7 @@ static int take_last_label(struct sample *sample)
 
 #define UNIQUE_ROWS_LEAST 3u
 
-/* Has the column other texts in all rows, as names of files are? */
+/* Are the values of the column different texts in all rows, as names of files are? */
 static bool is_unique_text(const struct sample *sample, size_t column)
 {
     for (size_t row = sample->begin; row < sample->rows; row++) {
@@ -1035,7 +1046,7 @@ static bool is_unique_text(const struct sample *sample, size_t column)
     return sample->rows - sample->begin >= UNIQUE_ROWS_LEAST;
 }
 
-/* The only such column that is left; CSV_NO_COLUMN if there is none, or several. */
+/* Find the only free column for which is_unique_text is true; CSV_NO_COLUMN if there are none or several. */
 static size_t find_unique_text(const struct sample *sample)
 {
     size_t found = CSV_NO_COLUMN;
@@ -1050,7 +1061,7 @@ static size_t find_unique_text(const struct sample *sample)
     return found;
 }
 
-/* Neither paths nor pixels were found. */
+/* Neither paths nor pixels were found: take a remaining column as the paths, or refuse the table. */
 static int take_last_path(struct sample *sample)
 {
     size_t count;

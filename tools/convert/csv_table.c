@@ -1,5 +1,5 @@
-/* Tables of images: their columns, rows and pixels, and the classes of their labels. Called by the main thread of the
- * converter. */
+/* Reads tables of images: columns, rows and pixels, and the classes of their labels. Called by the main thread of
+ * the converter. */
 #include "tools/convert/csv_table.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ static int reserve_row(struct csv_table *table)
     return 0;
 }
 
-/* The value of a field, with doubled quotes undone in place. */
+/* The value of a field. Doubled quotes are replaced by single ones in place. */
 static struct csv_text value_of(const struct csv_field *field)
 {
     const size_t bytes = field->has_doubled_quotes ? csv_value(field, (char *)(uintptr_t)field->text) : field->bytes;
@@ -111,7 +111,7 @@ static const char *store_split(const struct csv_table *table, struct csv_row *ro
                                         "give --split-column=none" : NULL;
 }
 
-/* Store the value of a column. */
+/* Store the value of a field according to the role of its column. */
 static const char *store_field(struct csv_table *table, struct csv_row *row, size_t column,
                                const struct csv_field *field)
 {
@@ -149,7 +149,7 @@ static const char *row_problem(const struct csv_table *table, const struct csv_r
     return row->path.bytes == 0 && table->columns.pixel_count == 0 ? "has no file" : NULL;
 }
 
-/* -ENODATA after the last row; -EBADMSG with a problem. */
+/* Read the next row. 0, -ENODATA after the last row, or another negative errno; -EBADMSG with a problem. */
 static int read_row(struct csv_table *table, struct csv *csv, struct csv_row *row, const char **problem_out)
 {
     struct csv_field field = { .ends_row = false };
@@ -203,7 +203,7 @@ static int read_rows(struct csv_table *table, const atomic_bool *interrupted, st
     return table->row_count > 0 ? 0 : table_fail(table, stop, -EBADMSG, "has no rows except its header");
 }
 
-/* What a file is that is taken for a table; NULL if it may be one. */
+/* Describe a file of another format that was given as a table; NULL if it may be a table. */
 static const char *other_format(const struct csv_table *table)
 {
     const char *text = table->text;
@@ -285,8 +285,8 @@ static bool is_word(struct csv_text text, const char *word)
     return strlen(word) == text.bytes && strncasecmp(word, text.text, text.bytes) == 0;
 }
 
-/* The words that pandas, Excel and others write for a value that is missing or cannot be computed. "None" may be a
- * class. */
+/* The words that pandas, Excel and other programs write for missing values or errors. "None" is not among them,
+ * because it may be a class. */
 static bool is_missing(struct csv_text label)
 {
     static const char *const words[] = { "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "nil", "?", "-", "#ref!",
@@ -307,7 +307,7 @@ static bool is_one(struct csv_text label, bool is_negative)
     return is_negative == (label.text[0] == '-') && csv_read_number(digits, &number) && number == 1;
 }
 
-/* A label that means no class: such a word, or -1 unless all are -1 and 1. */
+/* Refuse labels that mean "no class": a word for a missing value, or -1 if there are other labels than -1 and 1. */
 static int check_missing(const struct csv_table *tables, size_t table_count, struct stop *stop)
 {
     const struct csv_table *table = NULL;
@@ -331,7 +331,7 @@ static int check_missing(const struct csv_table *tables, size_t table_count, str
                                                         "programs: remove its rows, or write a name if it is one");
 }
 
-/* Whether all labels are numbers; else the first one that is none, and its table. */
+/* Are all labels numbers? If not, *name_out is the first row with another label, and *table_out its table. */
 static bool are_numbers(const struct csv_table *tables, size_t table_count, const struct csv_table **table_out,
                         const struct csv_row **name_out)
 {
@@ -346,7 +346,7 @@ static bool are_numbers(const struct csv_table *tables, size_t table_count, cons
     return true;
 }
 
-/* "-1.5e2", "2020-01-31" */
+/* Is the label a number or a date, such as "-1.5e2" or "2020-01-31"? */
 static bool is_numeric(struct csv_text label)
 {
     size_t digits = 0;
@@ -360,7 +360,7 @@ static bool is_numeric(struct csv_text label)
     return digits > 0;
 }
 
-/* Warn about numbers among names: they are names, too, and sorted bytewise. */
+/* Warn about numbers among names: all labels are then names, which are sorted bytewise. */
 static void warn_mixed(const struct csv_table *tables, size_t table_count, const struct csv_table *table,
                        const struct csv_row *name)
 {
@@ -394,7 +394,7 @@ static int compare_text(const void *left, const void *right)
     return order != 0 ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* Sort labels and remove duplicates; returns how many stay. */
+/* Sort labels and remove duplicates. Returns the number of remaining labels. */
 static size_t sort_distinct(struct csv_text *labels, size_t count)
 {
     size_t kept = 0;
@@ -407,8 +407,8 @@ static size_t sort_distinct(struct csv_text *labels, size_t count)
     return kept;
 }
 
-/* The distinct labels of a table, sorted, to be freed. Tables are long and classes few, so labels are sorted and
- * deduplicated in portions. 0, -ENOMEM, or -ECANCELED when interrupted. */
+/* Find the distinct labels of a table, sorted, to be freed. There are many rows but few classes, so labels are
+ * sorted and deduplicated in portions. 0, -ENOMEM, or -ECANCELED when interrupted. */
 static int distinct_labels(const struct csv_table *table, const atomic_bool *interrupted, struct csv_text **labels_out,
                            size_t *count_out)
 {
@@ -432,7 +432,7 @@ static int distinct_labels(const struct csv_table *table, const atomic_bool *int
     return 0;
 }
 
-/* Whether the label consists of several between such a separator, each of which is a class or a number. */
+/* Does the label consist of several parts with this separator, each of which is a class or a number? */
 static bool is_list_between(struct csv_text label, char separator, const struct csv_text *labels, size_t count)
 {
     const char *at = label.text, *const end = label.text + label.bytes;
@@ -448,7 +448,7 @@ static bool is_list_between(struct csv_text label, char separator, const struct 
     return parts > 1;
 }
 
-/* "cat|dog", "['cat', 'dog']", "3 17", or "cat dog" where cat and dog are classes. */
+/* Is the label a list: "cat|dog", "['cat', 'dog']", "3 17", or "cat dog" if cat and dog are classes? */
 static bool is_list(struct csv_text label, const struct csv_text *labels, size_t count)
 {
     static const char separators[] = { ' ', ',', ';' };
@@ -484,7 +484,7 @@ static void warn_lists(const struct csv_table *table, const struct csv_text *lab
                     lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
 }
 
-/* "None" is what Python writes for a missing value, and what people call a class. */
+/* Warn about "None", which Python writes for a missing value, but which may also be a class. */
 static void warn_none(const struct csv_table *table, const struct csv_text *labels, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -493,8 +493,8 @@ static void warn_none(const struct csv_table *table, const struct csv_text *labe
                         table->input, line_of(table, labels[i]), label_shown(labels[i]), labels[i].text);
 }
 
-/* The length of what a reader hardly sees at the begin of a text: a blank, also one that does not break, an underscore
- * or a quote. */
+/* The length of an inconspicuous character at the beginning of a text: a blank, non-breaking blank, underscore or
+ * quote. */
 static size_t unseen_bytes(const char *text, size_t bytes)
 {
     if (bytes >= 2 && memcmp(text, "\xc2\xa0", 2) == 0)
@@ -502,7 +502,7 @@ static size_t unseen_bytes(const char *text, size_t bytes)
     return bytes > 0 && strchr(" \t_'\"", text[0]) != NULL && text[0] != '\0';
 }
 
-/* The next character of a label without capitals; -1 at its end. */
+/* Read the next conspicuous character of a label, in lower case; -1 at the end. */
 static int next_seen(struct csv_text *text)
 {
     size_t unseen;
@@ -528,7 +528,7 @@ static int compare_looks(const void *left, const void *right)
     return one - other;
 }
 
-/* Warn of "cat" beside "Cat". 0 or -ENOMEM. */
+/* Warn about labels that look alike, such as "cat" and "Cat". 0 or -ENOMEM. */
 static int warn_alike(const struct csv_table *table, const struct csv_text *labels, size_t count)
 {
     struct csv_text *const sorted = calloc(count + 1, sizeof(*sorted));
@@ -562,7 +562,7 @@ static int assign_names(struct csv_table *table, const struct csv_text *labels, 
     return 0;
 }
 
-/* Terminated copies; NULL without memory. */
+/* Copies with a terminating NUL; NULL if out of memory. */
 static char **copy_names(const struct csv_text *labels, size_t count)
 {
     char **names = calloc(count, sizeof(*names));

@@ -11,7 +11,7 @@ static size_t aligned(size_t count)
     return (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* The last layer first; within a layer in the order of enum parameter_kind. */
+/* Append ranges for the parameters of the last layer first, and within a layer in the order of enum parameter_kind. */
 static void append(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained,
                    bool is_frozen)
 {

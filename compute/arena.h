@@ -17,8 +17,8 @@
 struct arena_range { size_t offset, count; };   /* in floats; offsets are multiples of 16 floats (64 bytes) */
 
 struct arena {
-    uint32_t parameter_count;           /* of the net */
-    struct arena_range *ranges;         /* by parameter index */
+    uint32_t parameter_count;           /* the number of parameters of the net */
+    struct arena_range *ranges;         /* the range of each parameter, by its index */
     size_t count;                       /* floats of the whole arena */
     size_t updated;                     /* floats before the frozen parameters, which updates change; all floats in the
                                          * arena of statistics */

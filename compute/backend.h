@@ -43,7 +43,7 @@ struct backend_spec {
                                  * all towers store parameters alike */
     enum layout layout;
     enum convolution convolution;
-    uint64_t seed;              /* of dropout */
+    uint64_t seed;              /* seed of dropout */
     float label_smoothing;      /* in training: the share of the target that is spread evenly over all classes (Szegedy
                                  * et al. 2016) */
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
@@ -99,7 +99,7 @@ struct step_counts {
 /* Bytes of device memory by purpose, in addition to the arenas. */
 struct backend_needs {
     size_t values;              /* values, gradients and data that layers keep from forward to backward */
-    size_t workspace;           /* of library calls */
+    size_t workspace;           /* workspace of library calls */
     size_t weights;             /* additional copies of weights */
     size_t room;                /* host address space that libraries use temporarily */
 };
@@ -128,8 +128,8 @@ struct backend_ops {
     const struct library *libraries;    /* libraries that the backend uses; NULL: none */
     bool host_memory;           /* device memory is host memory; false: memory of a CUDA device */
     const char *device;         /* kind of devices: "cpu", "cuda", "null" */
-    bool computes;              /* it trains; false: it only counts samples */
-    bool keeps_plans;           /* it uses spec.plan_cache */
+    bool computes;              /* the backend trains; false: it only counts samples */
+    bool keeps_plans;           /* the backend uses spec.plan_cache */
     enum instructions (*instructions)(void);    /* the newest instruction set that its library uses on this CPU; NULL:
                                                  * unknown */
     bool has_teams;             /* computes with an OpenMP team of spec.threads threads */

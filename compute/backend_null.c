@@ -123,7 +123,7 @@ static int null_forward(struct plan *plan)
     return 0;
 }
 
-/* There are no gradients, so all are ready at once. */
+/* There are no gradients, so all layers are done at once. */
 static int null_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
 {
     (void)plan;

@@ -1,14 +1,14 @@
-/* Dropout masks: a function of (seed, layer, epoch, position, element) without state, so that threads, towers and
- * local batches do not change which values are dropped.
+/* Dropout masks: a function of (seed, layer, epoch, position, element) without state, so that threads, towers and local
+ * batches do not change which values are dropped.
  *
- * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) gives 16 bits to each of eight elements
- * of a sample. Element e of the sample at `position` in `epoch` uses the block at counter {e / 8, low 32 bits of
- * position, high 32 bits of position, epoch}, in it word e / 2 % 4, of this the low half when e is even, else the
- * high half. The value is kept when the half >= threshold = rate * 2^16, rounded; kept values are scaled by 2^16 /
- * (2^16 - threshold).
+ * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) gives 16 bits to each of eight elements of a
+ * sample. Element e of the sample at `position` in `epoch` uses the block at counter {e / 8, low 32 bits of position,
+ * high 32 bits of position, epoch}, of that block the word e / 2 % 4, and of that word the low half when e is even,
+ * else the high half. The value is kept when the half >= threshold = rate * 2^16, rounded; kept values are scaled by
+ * 2^16 / (2^16 - threshold).
  *
- * e is the index of the value in its sample in C,H,W order, whatever the order in memory: all backends and layouts
- * drop the same values. */
+ * e is the index of the value in its sample in C,H,W order, whatever the order in memory: all backends and layouts drop
+ * the same values. */
 #ifndef PIPETRAIN_DROPOUT_H
 #define PIPETRAIN_DROPOUT_H
 
@@ -20,7 +20,7 @@
 struct dropout {
     struct random_key key;
     uint16_t threshold;         /* values whose 16 bits are below it are dropped */
-    float scale;                /* of kept values */
+    float scale;                /* factor of kept values */
 };
 
 /* `rate` in [0, 1). */

@@ -74,7 +74,7 @@ static bool is_finite(const float *number)
     return (int32_t)(bits & MAGNITUDE) < BOUND;
 }
 
-/* Without a branch, so that the loop is vectorised. */
+/* Has no branch, so that the loop is vectorised. */
 static bool are_finite(const float *floats, size_t count)
 {
     uint32_t bad = 0;

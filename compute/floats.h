@@ -66,7 +66,7 @@ size_t floats_find_nonfinite(const float *floats, size_t count);
 /* A range and SQUARES_ROOM doubles for its sum, in device memory. */
 struct squares { const float *floats; size_t count; double *sum; };
 
-/* Floats of one part. The last part that has any may have fewer; the parts after it have none. */
+/* The number of floats of one part. The last part with floats may have fewer, and the parts after it have none. */
 static inline size_t squares_part_floats(size_t count)
 {
     const size_t grain = 64;

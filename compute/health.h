@@ -6,8 +6,8 @@
 
 #include "compute/tower.h"
 
-/* The indices of the first number that is not finite in the weights and in the statistics. When the last update
- * clipped the norm of the gradients: their sum of squares and the factor that makes them means; else NAN and 0. */
+/* The indices of the first number that is not finite in the weights and in the statistics. When the last update clipped
+ * the norm of the gradients: their sum of squares and the factor that turns them into means; else NAN and 0. */
 struct health {
     uint64_t weights, statistics;
     double gradient_squares;

@@ -12,7 +12,7 @@ static float unit(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Element e uses word e % 4 of the block at counter e / 4. */
+/* Fill in uniform numbers of (-limit, limit). Element e uses word e % 4 of the block at counter e / 4. */
 static void uniform(struct random_key key, float limit, size_t first, size_t end, float *out)
 {
     uint32_t word[4] = { 0 };

@@ -34,7 +34,7 @@ static double share(double step, double from, double to)
     return step >= to ? 1 : step <= from ? 0 : (step - from) / (to - from);
 }
 
-/* From `from` to `to` along half a cosine. */
+/* The number between `from` and `to` at `share` of half a cosine. */
 static double along_cosine(double from, double to, double share)
 {
     return to + (from - to) * (1 + cos(M_PI * share)) / 2;
@@ -50,7 +50,7 @@ static double polynomial_at(const struct learning_rate *rate, double step)
     return rate->end + (rate->base - rate->end) * pow(1 - share(step, rate->warmup, rate->last), rate->power);
 }
 
-/* The last step, not the one after it, has the smallest rate. */
+/* The rate of one_cycle. The last step, not the step after it, has the smallest rate. */
 static double one_cycle_at(const struct learning_rate *rate, double step)
 {
     const double begin = rate->base / RATE_CYCLE_START, top = rate->peak * rate->last - 1, last = rate->last - 1;

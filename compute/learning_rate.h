@@ -32,7 +32,8 @@ struct learning_rate {
     bool staircase;         /* exponential */
     double power;           /* polynomial */
     double peak;            /* one_cycle: share of the steps up to the largest rate */
-    /* piecewise, ascending: a step has the factor of the last boundary before it, 1 up to and at the first boundary. */
+    /* piecewise, ascending: a step has the factor of the last boundary before it; the factor is 1 up to and including
+     * the first boundary. */
     uint32_t boundary_count;
     double boundaries[RATE_BOUNDARIES_MAX], factors[RATE_BOUNDARIES_MAX];
 };

@@ -115,7 +115,7 @@ int net_use_transform(struct net *net, const struct input_transform *transform)
 /* One axis of a window: its number of positions, and the pixels of padding. */
 struct axis { uint32_t out, before, after; };
 
-/* ceil(n / stride) positions; the padding is split evenly, an odd pixel goes after. */
+/* A window has ceil(n / stride) positions; the padding is split evenly, and an odd pixel of it is after the image. */
 static bool find_same(uint32_t n, uint32_t kernel, uint32_t stride, struct axis *axis_out)
 {
     const uint32_t out = (n - 1) / stride + 1;
@@ -125,8 +125,8 @@ static bool find_same(uint32_t n, uint32_t kernel, uint32_t stride, struct axis 
     return true;
 }
 
-/* As many whole windows as fit on the padded axis. Padding of a whole window is an error, because a window outside
- * of the image has no maximum and no mean. */
+/* A window has as many positions as fit on the padded axis. Padding of a whole window is an error, because a window
+ * outside of the image has no maximum and no mean. */
 static bool find_explicit(uint32_t n, uint32_t kernel, uint32_t stride, struct axis padding, struct axis *axis_out)
 {
     const uint64_t padded = (uint64_t)n + padding.before + padding.after;
@@ -155,7 +155,7 @@ bool layer_pads_same(const struct layer *layer)
            layer->pad_right == columns.after;
 }
 
-/* The pixels of an axis that are enough for `positions` positions of a window. */
+/* The number of pixels of an axis that suffices for `positions` positions of a window. */
 static uint64_t pixels_for(uint64_t positions, uint32_t kernel, uint32_t stride, uint32_t padding)
 {
     return (positions - 1) * (stride > 0 ? stride : 1) + (kernel > padding ? kernel - padding : 1);
@@ -191,7 +191,7 @@ static bool pads_whole_windows(const struct window *window)
             window->left >= window->kernel_w || window->right >= window->kernel_w);
 }
 
-/* The message names the image size on which the window would fit. */
+/* Set an error for a window that does not fit; the message names the image size on which it would fit. */
 static int fail_window(struct net *net, const struct layer *layer, const struct window *window)
 {
     if (pads_whole_windows(window))

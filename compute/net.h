@@ -72,7 +72,7 @@ struct initializer initializer_variance_scaling(uint64_t fan_in);
 /* A normal of std sqrt(2 / fan_out): He et al. 2015, "Delving deep into rectifiers". */
 struct initializer initializer_he_normal(uint64_t fan_out);
 
-struct shape { uint32_t channels, height, width; };     /* of one sample */
+struct shape { uint32_t channels, height, width; };     /* shape of one sample */
 
 #define NET_LAYERS_MAX 1024
 #define NET_PARAMETERS_MAX (4 * NET_LAYERS_MAX)
@@ -83,8 +83,8 @@ struct shape { uint32_t channels, height, width; };     /* of one sample */
 
 #define LAYER_INPUTS_MAX 8u
 
-/* y = x / (k + alpha / size * sum of x^2)^beta. The sum is over the `size` (odd) channels around that of x, fewer at
- * the ends: Krizhevsky et al. 2012, section 3.3, with alpha as in PyTorch, cuDNN and oneDNN. */
+/* y = x / (k + alpha / size * sum of x^2)^beta. The sum is over the `size` (odd) channels around the channel of x,
+ * fewer at the ends: Krizhevsky et al. 2012, section 3.3, with alpha as in PyTorch, cuDNN and oneDNN. */
 struct local_response_norm { uint32_t size; float alpha, beta, k; };
 
 struct layer {
@@ -112,7 +112,8 @@ struct parameter {
     uint32_t layer;
     uint32_t rank, dims[4];     /* conv [out, in, kh, kw], dense [out, in], others [channels] */
     size_t count;               /* product of dims */
-    bool is_trained;            /* it has a gradient and is updated; else it is a running statistic of the layer */
+    bool is_trained;            /* the parameter has a gradient and is updated; false: it is a running statistic of the
+                                 * layer */
     bool is_frozen;             /* of a trained parameter: it is not updated (net_freeze) */
     bool decays;                /* weight decay applies to it by default */
     struct initializer initializer;
@@ -136,7 +137,7 @@ struct net {
     struct layer *layers;
     struct parameter *parameters;   /* in layer order, within a layer in the order of enum parameter_kind */
     size_t trainable_count;     /* numbers in all trained parameters */
-    size_t frozen_count;        /* of these, numbers in frozen parameters */
+    size_t frozen_count;        /* numbers in frozen parameters, which trainable_count includes */
     size_t statistic_count;     /* numbers in running statistics */
     uint64_t macs;              /* per sample, forward, of convolutions and dense layers */
     char error[192];            /* net_error */

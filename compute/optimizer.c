@@ -44,7 +44,7 @@ static void update_nesterov(const struct optimizer_numbers *numbers, float *rest
     }
 }
 
-/* As in Keras: the step is scaled by the old average of squared steps. */
+/* Adadelta as in Keras: the step is scaled by the average of squared steps before this one. */
 VECTOR_LOOPS
 static void update_adadelta(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, float *restrict d, size_t count)
@@ -84,7 +84,7 @@ static void update_rmsprop_keras(const struct optimizer_numbers *numbers, float 
     }
 }
 
-/* Also for adamw: either decay or shrink is 0. */
+/* Adam and AdamW: either decay or shrink is 0. */
 VECTOR_LOOPS
 static void update_adam(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                         float *restrict m, float *restrict v, size_t count)
@@ -98,7 +98,8 @@ static void update_adam(const struct optimizer_numbers *numbers, float *restrict
     }
 }
 
-/* As in the paper, the buffer includes the rate: a change of the rate does not affect the momentum of earlier steps. */
+/* LARS as in the paper: the buffer includes the rate, so a change of the rate does not affect the momentum of earlier
+ * steps. */
 VECTOR_LOOPS
 static void update_lars(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                         float *restrict a, size_t count)
@@ -146,7 +147,7 @@ static void run_adam(const struct optimizer_numbers *numbers, const struct optim
     update_adam(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
 }
 
-/* The factor of the rate; 1 when a norm is 0. */
+/* The factor that LARS applies to the rate; 1 when a norm is 0. */
 static double trust_ratio(const struct optimizer_numbers *numbers, double weight_squares, double gradient_squares)
 {
     const double w = sqrt(weight_squares), g = (double)numbers->scale * sqrt(gradient_squares);
@@ -163,7 +164,7 @@ static void run_lars(const struct optimizer_numbers *numbers, const struct optim
 
 /* ---- the numbers and the table of rules ---- */
 
-/* Bias correction: averages that start at 0 are too small by the factor 1 - beta^t. */
+/* Corrects the bias of averages that start at 0, which are too small by the factor 1 - beta^t. */
 static void correct_adam(const struct optimizer *optimizer, const struct optimizer_step *step,
                          struct optimizer_numbers *numbers)
 {
@@ -191,7 +192,7 @@ static const struct rule {
     uint32_t state_count;
     float starts[OPTIMIZER_STATES_MAX];
     void (*correct)(const struct optimizer *optimizer, const struct optimizer_step *step,
-                    struct optimizer_numbers *numbers);     /* NULL: the numbers are the optimizer's */
+                    struct optimizer_numbers *numbers);     /* NULL: the numbers of the optimizer are used unchanged */
     void (*run)(const struct optimizer_numbers *numbers, const struct optimizer_range *range);
 } rules[OPTIMIZER_KIND_COUNT] = {
     [OPTIMIZER_SGD] = { "sgd", "", .usual = { .learning_rate = 0.01 }, .run = run_sgd },
@@ -262,7 +263,7 @@ struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, co
     return numbers;
 }
 
-/* The factor of gradients with this sum of squares, as in PyTorch's clip_grad_norm_. */
+/* The factor that scales gradients with this sum of squares, as in PyTorch's clip_grad_norm_. */
 static float clipped_scale(const struct optimizer_numbers *numbers, double squares)
 {
     const double share = numbers->clip_norm / ((double)numbers->scale * sqrt(squares) + CLIP_EPSILON);

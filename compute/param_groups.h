@@ -12,7 +12,8 @@
 struct param_group {
     size_t offset, end;
     bool decays;                        /* weight decay applies */
-    bool adapts;                        /* it has a rate of its own, computed from the norms of weights and gradients */
+    bool adapts;                        /* the group has a rate of its own, computed from the norms of weights and
+                                         * gradients */
     double *sums;                       /* where it adapts: 2 * SQUARES_ROOM doubles, for the weights and the
                                          * gradients */
 };
@@ -23,10 +24,10 @@ struct param_groups {
     bool are_alike;                     /* all groups are updated alike, as one range */
     bool clips;                         /* the norm of all gradients is clipped */
     double *all_sums;                   /* where the norm is clipped: SQUARES_ROOM doubles */
-    float scale;                        /* of the gradients in the last update; 0: no update yet */
+    float scale;                        /* factor of the gradients in the last update; 0: no update yet */
     /* Results of param_groups_select, with room for all groups. */
-    struct optimizer_range *ranges;     /* to be updated */
-    struct squares *squares;            /* to be summed before the update */
+    struct optimizer_range *ranges;     /* ranges to be updated */
+    struct squares *squares;            /* sums of squares to be computed before the update */
     uint32_t range_count, squares_count;
 };
 
@@ -40,8 +41,9 @@ void param_groups_release(struct param_groups *groups);
 size_t param_groups_bytes(const struct param_groups *groups);
 /* Set that memory, which is lent. Not called when it is 0 bytes. */
 void param_groups_bind(struct param_groups *groups, double *sums);
-/* Find the ranges to update in [offset, end), which contains every parameter entirely or not at all, and all of them
- * when gradients are clipped; and the squares that they need. `arena` describes the whole arena as one range. */
+/* Find the ranges to update in [offset, end), and the sums of squares that the updates need. [offset, end) contains
+ * every parameter entirely or not at all; when gradients are clipped, it contains all of them. `arena` describes the
+ * whole arena as one range. */
 void param_groups_select(struct param_groups *groups, const struct optimizer_range *arena, size_t offset, size_t end);
 
 #endif

@@ -37,7 +37,7 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
     return backend->carried != NULL ? backend->carried(tower_backend(tower), bytes_out) : NULL;
 }
 
-/* All kinds contain the weights. */
+/* Does a snapshot of this kind contain the part? All kinds contain the weights. */
 static bool is_wanted(enum part_kind part, enum snapshot_kind kind)
 {
     return part == PART_WEIGHTS || (part == PART_GRADIENTS) == (kind == SNAPSHOT_SHOWN);
@@ -219,7 +219,7 @@ const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out)
     return snapshot->block + snapshot->parts[PART_CARRIED].offset;
 }
 
-/* Write a parameter to an arena with the layout of its own arena. */
+/* Write a parameter to an arena that has the layout of its own arena. */
 static int write_plain(struct tower *tower, float *arena, uint32_t parameter, const float *plain)
 {
     const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;

@@ -27,7 +27,7 @@ void team_size(uint32_t threads)
 #endif
 }
 
-/* A thread that ends as soon as it gets the lock. */
+/* The function of a thread that ends as soon as it gets the lock. */
 static void wait_for_lock(void *lock)
 {
     pthread_mutex_lock(lock);

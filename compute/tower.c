@@ -19,7 +19,7 @@ struct tower {
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS zeros, from which the gradients of an empty local batch are copied */
-    uint16_t *bf16_grads;       /* NULL: not wanted */
+    uint16_t *bf16_grads;       /* NULL: gradients are not reduced as bf16 */
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average is swapped with the trained weights and statistics */
 
@@ -32,7 +32,7 @@ struct tower {
     uint32_t summed;            /* microbatches of this batch whose gradients are in gradient_sums */
     size_t sums_added;          /* the number of gradients at the start of the arena to which the sums have been
                                  * added */
-    int sums_rc;                /* of the first addition that failed */
+    int sums_rc;                /* error of the first addition that failed */
 
     /* Steps whose reduced gradients are not finite are skipped (spec.backend_spec.skips_nonfinite): nothing is updated,
      * and the running statistics, which forward has moved, are restored. Backends on devices decide that on the device
@@ -57,7 +57,7 @@ static size_t updated_count(const struct tower *tower)
     return tower->arenas.trained.updated;
 }
 
-/* For the watchdog: on host memory the thread itself computes. */
+/* For the watchdog: with host memory this thread computes by itself. */
 static void begin_work(const struct tower *tower, const char *what)
 {
     if (tower->spec.backend->host_memory)
@@ -283,7 +283,7 @@ static int alloc_average(struct tower *tower)
     return rc == 0 ? alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->average_statistics) : rc;
 }
 
-/* The memory that only training uses. */
+/* Allocate the memory that only training uses. */
 static int alloc_gradients(struct tower *tower)
 {
     const size_t updated = updated_count(tower);
@@ -340,7 +340,7 @@ static int set_state(struct tower *tower, uint32_t state, const float *plain)
     return rc;
 }
 
-/* Device memory is 0 when it is allocated, so only other values are set. */
+/* Set the initial values of the states. Device memory is 0 when it is allocated, so only other values are set. */
 static int set_states(struct tower *tower, float *plain, size_t most)
 {
     const enum optimizer_kind kind = tower->spec.optimizer.kind;
@@ -654,7 +654,7 @@ static int decide_skip(struct tower *tower)
     return 0;
 }
 
-/* The configured limit is for mean gradients, but these gradients are sums. */
+/* Clip the gradients. The configured limit is for mean gradients, but these gradients are sums. */
 static int clip_gradients(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
     const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;

@@ -33,10 +33,11 @@ struct tower_spec {
     const struct backend_ops *backend;
     struct backend_spec backend_spec;   /* net, device and compute are filled in by tower_open */
     struct optimizer optimizer;
-    double average_decay;               /* of the moving average of weights and statistics; 0: keep no average */
+    double average_decay;               /* decay of the moving average of weights and statistics; 0: no average is
+                                         * kept */
     bool defers;                        /* updates apply the gradients of the step before */
     bool has_bf16_grads;                /* gradients travel between towers as bf16 (sync.wire = bf16) */
-    uint64_t seed;                      /* of the initial weights */
+    uint64_t seed;                      /* seed of the initial weights */
     /* A local batch of more samples than this is computed in microbatches, whose gradients are added up. 0: local
      * batches of any size are computed at once. */
     uint32_t microbatch_max;
@@ -125,12 +126,12 @@ int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count);
 int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count);
 
 /* ---- the moving average of weights and running statistics (Polyak, Juditsky 1992) ---- After update t each number of
- * the average moves by 1 - decay of the distance to the tower's number; after the first update it is that number, as in
- * PyTorch's AveragedModel with get_ema_multi_avg_fn and use_buffers. Evaluation and the weights that a run saves use
- * the average: for that it is swapped with the weights and statistics. Without an average (spec.average_decay 0) these
- * functions do nothing. */
+ * the average moves towards the tower's number by 1 - decay of their distance; after the first update it is equal to
+ * that number, as in PyTorch's AveragedModel with get_ema_multi_avg_fn and use_buffers. Evaluation and the weights that
+ * a run saves use the average: for that it is swapped with the weights and statistics. Without an average
+ * (spec.average_decay 0) these functions do nothing. */
 
-/* Call after update number `step` of the run, from 0, is queued, or would be if the tower had samples, and while the
+/* Call after update number `step` (from 0) of the run is queued, or would be queued if the tower had samples, while the
  * average is not shown. The average does not move in a step whose update was skipped, except the first. */
 int tower_update_average(struct tower *tower, uint64_t step);
 /* Let the tower compute with the average, or with the trained weights again. Between two steps, while no reduction of

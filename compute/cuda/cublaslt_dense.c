@@ -26,7 +26,7 @@
 struct dense_library {
     const struct cublaslt_api *api;
     cublasLtHandle_t handle;
-    char name[NAME_BYTES];      /* for messages */
+    char name[NAME_BYTES];      /* name of the device, for messages */
 };
 
 struct dense_plan {
@@ -234,7 +234,8 @@ static bool is_unsupported(cublasStatus_t status)
         || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* 0, -ENOTSUP (not logged: the caller may try another epilogue), or another negative errno. */
+/* Asks cuBLASLt for algorithms. 0, -ENOTSUP (not logged: the caller may try another epilogue), or another negative
+ * errno. */
 static int query_heuristics(struct dense_plan *const plan, cublasLtMatmulPreference_t preference)
 {
     cublasLtMatmulHeuristicResult_t found;
@@ -289,7 +290,8 @@ static int read_algorithm_id(struct dense_plan *const plan)
                    &plan->algorithm_id, sizeof(plan->algorithm_id), &written);
 }
 
-/* The product and the sum of the bias gradient run one after the other: they share the workspace. */
+/* The bytes of the workspace. The product and the sum of the bias gradient share it, because they run one after the
+ * other. */
 static size_t workspace_needed(const struct dense_plan *const plan)
 {
     const struct dense_shape *const shape = &plan->shape;

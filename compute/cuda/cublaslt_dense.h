@@ -78,7 +78,7 @@ void dense_plan_describe(const struct dense_plan *plan, char *text, size_t text_
 struct dense_operands {
     void *in, *out;
     const void *weight;
-    const void *bias;           /* of the value type */
+    const void *bias;           /* numbers of the value type */
     float *weight_gradient, *bias_gradient;
     void *workspace;            /* dense_plan_workspace bytes */
 };

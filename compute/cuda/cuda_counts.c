@@ -164,7 +164,7 @@ static void count_backward(const struct counter *counter, uint32_t head)
 
 /* ---- a step ---- */
 
-/* The input step, and the copy of the result to the host. */
+/* Counts the input step, and the copy of the result to the host. */
 static void count_step(const struct counter *counter)
 {
     const struct plan_base *const base = &counter->plan->base;
@@ -180,7 +180,7 @@ static void count_step(const struct counter *counter)
     counter->counts->is_recorded = cuda_plan_is_recorded(counter->plan);
 }
 
-/* The plan has no cuDNN engines, because that would need a device. */
+/* Counts a plan without cuDNN engines, because these would need a device. */
 static int count_plan(struct backend *backend, uint32_t count, struct step_counts *counts_out)
 {
     struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net,

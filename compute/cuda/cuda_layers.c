@@ -150,7 +150,7 @@ static int pool_refuse_window(const struct plan *plan, const struct layer *layer
     return -ENOTSUP;
 }
 
-/* Winners are stored as a byte. */
+/* Plans a buffer with a byte for the winner of each window. */
 static int max_pool_plan(struct plan *plan, uint32_t head)
 {
     const struct layer *const layer = plan_layer(plan, head);

@@ -42,7 +42,7 @@ static int loss_forward(struct plan *plan, uint32_t head)
 
 /* ---- logits on the host ---- */
 
-/* fp16 (IEEE 754 binary16) to float. */
+/* Converts fp16 (IEEE 754 binary16) to float. */
 static float fp16_to_float(uint16_t half)
 {
     const int exponent = half >> 10 & 31, mantissa = half & 1023;

@@ -30,7 +30,7 @@ struct backend {
     enum value_type type;
     cudnnHandle_t cudnn;                /* NULL: the network has no convolutions */
     struct dense_library *dense;        /* NULL: the network has no dense layers */
-    struct event *done;                 /* for blocking copies to wait for */
+    struct event *done;                 /* the event that blocking copies wait for */
     uint64_t *broken;                   /* device memory: result of find_nonfinite */
     void *bounce;                       /* pinned memory that blocking copies go through */
     const struct arenas *arenas;        /* lent */
@@ -75,13 +75,13 @@ static inline const struct net *plan_net(const struct plan *plan)
 /* Enlarges the workspace of the plan to the bytes that a library call needs. */
 void cuda_plan_workspace(struct plan *plan, size_t bytes);
 
-/* Channels, features or units including padding. */
+/* The number of channels, features or units including padding. */
 static inline uint32_t channels_stored(uint32_t channels)
 {
     return (channels + 7) / 8 * 8;
 }
 
-/* Stored channels of a value. */
+/* The number of stored channels of a value. */
 static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {
     return channels_stored(plan_shape(&plan->base, value).channels);

@@ -19,7 +19,7 @@
 /* Why a recording failed: not logged, because steps can also be queued call by call. */
 struct recording_error { char text[160]; };
 
-/* 0, or a negative errno with the text in *error. */
+/* Checks the status of a call. 0, or a negative errno with the text in *error. */
 static int recording_check(cudaError_t status, const char *call, struct recording_error *error)
 {
     if (status == cudaSuccess)

@@ -96,7 +96,7 @@ int cuda_store_write(struct backend *backend, void *to, const void *from, size_t
 
 /* ---- parameters ---- */
 
-/* Updates the shadow of changed weights. */
+/* Updates the shadow where weights have changed. */
 static int shadow_update(struct backend *backend, const float *stored, size_t count)
 {
     const uintptr_t begin = (uintptr_t)backend->memory.weights, at = (uintptr_t)stored;

@@ -1,8 +1,8 @@
 /* Convolutions (cuDNN) and dense layers (cuBLASLt). Backward begins with one pass of our own over the gradient of the
  * result: the ReLU's mask and the bias gradient. cuDNN writes a weight gradient in the value type: 16-bit ones are
  * widened from a buffer into the arena. In evaluation the batch normalisation after a convolution is folded into a copy
- * of weights and bias, in every pass, because they may have changed; an addition after that, and its ReLU, is a kernel
- * of ours. */
+ * of weights and bias, which is made in every pass because they may have changed; a kernel of ours computes an addition
+ * after the normalisation and its ReLU. */
 #include "compute/cuda/cuda_plan.h"
 
 #include <errno.h>
@@ -217,7 +217,7 @@ static int open_backward(struct plan *plan, uint32_t index, struct weighted *sta
     return rc;
 }
 
-/* A plan that is only counted (cuda_counts.c) has no libraries. */
+/* Has the plan a library for the layer? A plan that is only counted (cuda_counts.c) has none. */
 static bool has_library(const struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
@@ -264,7 +264,8 @@ void cuda_weighted_describe(const struct plan *plan, uint32_t index, char *text,
 
 /* ---- running ---- */
 
-/* cuDNN's pointers are not const; weights are only read. */
+/* The weights of a layer in the value type. The pointer is not const because cuDNN has no const pointers; weights are
+ * only read. */
 static void *weight_of(const struct plan *plan, uint32_t index)
 {
     return (void *)(uintptr_t)parameter_value(plan, index, PARAMETER_WEIGHT);

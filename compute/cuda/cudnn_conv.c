@@ -145,7 +145,7 @@ struct conv_engine {
     struct engine_plan chosen;
     bool cached, measured;
     const char *cache;          /* lent: the cache folder, NULL: none */
-    char *key;                  /* of the plan in the cache folder */
+    char *key;                  /* key of the plan in the cache folder */
     bool was_replaced;          /* the first plan failed to run */
 };
 
@@ -351,7 +351,7 @@ static int bind_pointers(const struct conv_engine *engine, const struct conv_poi
                          pointers->workspace);
 }
 
-/* The parts of the planner's scratch, by id. */
+/* The pointers of the tensors, by id, in the scratch memory of the planner. */
 static struct conv_pointers scratch_of(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     struct conv_pointers pointers = { .workspace = planner->workspace };
@@ -461,7 +461,8 @@ static void end_measuring(int folder)
     pthread_mutex_unlock(&measuring);
 }
 
-/* Bias and ReLU become kernels of ours when cuDNN has no engine that fuses them. */
+/* Chooses a plan for the whole shape or, when cuDNN has no engine that fuses bias and ReLU, for the convolution alone,
+ * followed by kernels of ours. */
 static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
                            struct cudnn_refusal *refusal)
 {
@@ -574,7 +575,7 @@ static bool applies_relu_separately(const struct conv_engine *engine)
     return engine->shape.relu && !engine->fused.relu;
 }
 
-/* The padded image is at the start of the workspace. */
+/* The bytes of the padded image, which is at the start of the workspace. */
 static size_t padded_bytes(const struct conv_engine *engine)
 {
     return pads_separately(engine) ? tensor_bytes(&engine->fused, TENSOR_IN) : 0;
@@ -643,9 +644,9 @@ static int pad_image(const struct conv_engine *engine, cudnnHandle_t handle, con
 
 /* ---- plans that fail to run ---- */
 
-/* An engine may fail when it first runs, for example on another driver than the plan was made with. Then another
- * engine is chosen, once, that needs no more workspace, and the plan leaves the cache. 0; -ENOTSUP, with the reason
- * in *refusal, when there is none; or another negative errno. */
+/* An engine may fail when it first runs, for example on another driver than the plan was made with. Then another engine
+ * that needs no more workspace is chosen, once, and the plan is removed from the cache. 0; -ENOTSUP, with the reason in
+ * *refusal, when there is none; or another negative errno. */
 static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
 {
     const struct conv_planner planner = { .name = engine->name, .handle = handle,

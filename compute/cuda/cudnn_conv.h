@@ -60,9 +60,9 @@ size_t conv_plan_workspace(const struct conv_plan *plan);
 /* For people: "engine 27, 12.0 MiB workspace, bias apart, cached". Engine 0 is cuDNN's slow generic one: in fp32 a
  * larger workspace_max may avoid it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
-/* Queues the convolution on the handle's stream. Pointers are device memory, 16-byte aligned; bias is NULL without
- * one; workspace has conv_plan_workspace bytes. May be captured; allocates nothing if the pointers are those of the
- * last run. A plan that fails to run is replaced once by one of another engine (logged) and leaves the cache. */
+/* Queues the convolution on the handle's stream. Pointers are device memory, 16-byte aligned; bias is NULL without one;
+ * workspace has conv_plan_workspace bytes. May be captured; allocates nothing if the pointers are those of the last
+ * run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache. */
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
                   void *workspace);
 

@@ -53,7 +53,7 @@ int engine_place(const struct engine_rules *rules, char *text, size_t text_size)
     return rc;
 }
 
-/* The numerical notes of an engine as a bit set, and whether it is compiled at run time. */
+/* Reads the numerical notes of an engine as a bit set, and whether the engine is compiled at run time. */
 static int notes_of(cudnnBackendDescriptor_t engine, const char *name, uint32_t *numerical_out, bool *compiled_out)
 {
     cudnnBackendNumericalNote_t numerical[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -423,7 +423,7 @@ struct timing {
     struct cudnn_refusal *refusal;
 };
 
-/* The mean time of several runs in a row. */
+/* Measures the mean time of several runs in a row. */
 static int run_some(const struct timing *timing, const struct engine_plan *plan, uint32_t runs, float *ms_out)
 {
     const char *const name = timing->rules->name;
@@ -455,7 +455,7 @@ static uint32_t runs_of_round(float ms)
     return runs < 1 ? 1 : runs > TIMING_RUNS_MAX ? TIMING_RUNS_MAX : (uint32_t)runs;
 }
 
-/* INFINITY when the plan fails to run or is much slower than `least`. */
+/* Measures the time of a plan. It is INFINITY when the plan fails to run or is much slower than `least`. */
 static int time_plan(const struct timing *timing, const struct engine_plan *plan, float least, float *ms_out)
 {
     float times[TIMING_ROUNDS], warm;

@@ -32,7 +32,7 @@ static int error_of(cudnnStatus_t status)
     }
 }
 
-/* The first line of the message. */
+/* Sets `text` to the first line of the last message. */
 static void last_error(char *text, size_t text_size)
 {
     *text = '\0';
@@ -169,7 +169,7 @@ void graph_release(struct cudnn_graph *graph)
         descriptor_close(graph->parts[--graph->part_count]);
 }
 
-/* NULL after a failure; the functions below pass that on. */
+/* Adds a part to the graph. NULL after a failure, which the functions below pass on. */
 static cudnnBackendDescriptor_t add_part(struct cudnn_graph *graph, cudnnBackendDescriptorType_t type)
 {
     cudnnBackendDescriptor_t part = NULL;

@@ -46,7 +46,7 @@ int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t 
 
 struct cudnn_graph {
     const char *name;           /* for messages; lent */
-    int status;                 /* of the first failure, or 0; -ENOTSUP as for descriptor_finalize */
+    int status;                 /* the errno of the first failure, or 0; -ENOTSUP as for descriptor_finalize */
     struct cudnn_refusal refusal;
     uint32_t part_count;
     cudnnBackendDescriptor_t parts[GRAPH_PARTS_MAX];    /* owned; the last is the graph */

@@ -12,7 +12,8 @@
 
 #include "compute/cuda/kernels.h"
 
-#define THREADS 256u        /* of every block; with at most 84 registers a thread, two blocks run per multiprocessor */
+#define THREADS 256u        /* threads of every block; with at most 84 registers a thread, two blocks run per
+                             * multiprocessor */
 #define WARP 32u
 #define WHOLE_WARP 0xffffffffu
 #define GROUP 8u            /* values that a thread reads at once: 16 bytes of a 16-bit type */
@@ -107,7 +108,7 @@ static __device__ inline void write_some(T *to, const floats<COUNT> &values, siz
             narrowed(values.value[k], &to[k]);
 }
 
-/* NaN becomes 0, as in the reference. */
+/* max(value, 0); NaN becomes 0, as in the reference. */
 static __device__ inline floats<GROUP> positive(const floats<GROUP> &values)
 {
     floats<GROUP> result;
@@ -202,7 +203,7 @@ static __device__ inline size_t offset_of(size_t sample, uint32_t row, uint32_t 
 /* A block sums `rows` rows of width * 8 columns: width threads along the columns, THREADS / width (a power of two)
  * along the rows. Depends on the shape alone, so that sums are the same on all devices. */
 struct tiling {
-    uint32_t groups;            /* of eight columns, in all */
+    uint32_t groups;            /* the number of groups of eight columns */
     uint32_t width;
     size_t tiles, chunks, rows; /* blocks along the columns; blocks along the rows, rows of each */
 };

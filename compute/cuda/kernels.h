@@ -1,9 +1,10 @@
-/* Our CUDA kernels. Each function queues on `stream` and returns the status of the launch; pointers are device
- * memory unless noted. Activations are NHWC, the channels of a pixel padded to `stored` (a multiple of 8) with
- * zeros. Pointers to values, winners, partials and arenas must be 16-byte aligned, else nothing is launched and
+/* Our CUDA kernels. Each function queues on `stream` and returns the status of the launch; pointers are device memory
+ * unless noted. Activations are NHWC, the channels of a pixel padded to `stored` (a multiple of 8) with zeros. Pointers
+ * to values, winners, partials and arenas must be 16-byte aligned, else nothing is launched and
  * cudaErrorMisalignedAddress is returned; cudaErrorInvalidValue when a shape breaks a rule below. A count of 0 does
- * nothing; sums over nothing are 0. "[x +]" is done when `adds`; the sum is rounded once. No kernel allocates,
- * synchronises or uses floating-point atomics: results are the same in every run. Callable from C; compiled by nvcc. */
+ * nothing; sums over nothing are 0. "[x +]" means that x is added when `adds` is set; the sum is rounded once. No
+ * kernel allocates, synchronises or uses floating-point atomics: results are the same in every run. Callable from C;
+ * compiled by nvcc. */
 #ifndef PIPETRAIN_KERNELS_H
 #define PIPETRAIN_KERNELS_H
 
@@ -49,10 +50,10 @@ static inline size_t value_bytes(enum value_type type)
 #define LOSS_SCALE_LEFT_OUT 2u          /* the last step was skipped; this one is not checked yet */
 
 struct loss_scale {
-    float factor;               /* of this step */
+    float factor;               /* factor of the loss in this step */
     uint32_t good_steps;        /* since the factor last changed */
     uint32_t overflowed;        /* LOSS_SCALE_...; 0: finite so far */
-    uint32_t skipped_steps;     /* in all */
+    uint32_t skipped_steps;     /* steps skipped since the start */
 };
 
 /* The three products of a convolution or a dense layer: forward, and the gradients of its input and its weight. */
@@ -203,7 +204,7 @@ struct normalisation {
     struct {
         uint32_t columns;
         const float *means, *squares;
-    } known;                   /* of a batch: statistics of the first columns (a multiple of 8) that another
+    } known;                   /* statistics of a batch, of the first columns (a multiple of 8) that another
                                 * normalisation has computed */
 };
 
@@ -268,10 +269,10 @@ cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /*
                            uint32_t count);
 
 /* Applies compute/optimizer.h's rule to ranges (device pointers) of the same arenas; one launch handles up to 112
- * ranges after the first, in any order. kept and decayed: optimizer_numbers for ranges without and with weight
- * decay. shadow (NULL: none) also gets the new weights, rounded to `type`: it points to those of the first range,
- * the others are at the same offsets as in the arenas. scale (NULL: 1): gradients are divided by its factor, and
- * nothing is written when it overflowed. */
+ * ranges after the first, in any order. kept and decayed: optimizer_numbers for ranges without and with weight decay.
+ * shadow (NULL: none) also gets the new weights, rounded to `type`: it points to the weights of the first range, and
+ * those of the other ranges are at the same offsets from it as in the arenas. scale (NULL: 1): gradients are divided by
+ * its factor, and nothing is written when it overflowed. */
 cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
                           const struct optimizer_numbers *kept /* host */,
                           const struct optimizer_numbers *decayed /* host */, const struct loss_scale *scale,

@@ -89,7 +89,8 @@ static __device__ inline float deviation_inverse(float variance, float epsilon)
     return 1.0f / sqrtf(variance + epsilon);
 }
 
-/* The running variance is the unbiased estimate, n / (n - 1) times that of the batch. */
+/* Stores the statistics of a batch and updates the running ones. The running variance is the unbiased estimate, n / (n
+ * - 1) times that of the batch. */
 static __device__ inline void store_statistics(const moments &of, const normalisation &norm, const running &running,
                                                uint32_t column)
 {
@@ -204,7 +205,7 @@ static __device__ inline floats<GROUP> normalised(const line &line, const floats
     return result;
 }
 
-/* One bit per number: is it above 0 as stored? */
+/* One bit per number: is the number, rounded as it is stored, above 0? */
 template <typename T>
 static __device__ inline uint8_t signs_of(const floats<GROUP> &values)
 {
@@ -263,9 +264,9 @@ cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const s
 
 /* Where the gradient passes the ReLU. */
 enum passing {
-    PASSING_ALL,                /* there is no ReLU */
-    PASSING_MASK,               /* by the stored mask; the masked gradient is written back */
-    PASSING_RECOMPUTED,         /* by the recomputed normalised values */
+    PASSING_ALL,                /* everywhere: there is no ReLU */
+    PASSING_MASK,               /* where a bit of the stored mask is set; the masked gradient is written back */
+    PASSING_RECOMPUTED,         /* where the recomputed normalised value is above 0 */
     PASSING_COUNT
 };
 

@@ -93,7 +93,7 @@ struct updated_range {
 struct updated_ranges {
     optimizer_range first;      /* the pointers of the first range */
     void *shadow;
-    enum value_type type;       /* of the shadow */
+    enum value_type type;       /* value type of the shadow */
     uint32_t count;
     numbers kept, decayed;      /* for ranges without and with weight decay */
     updated_range of[UPDATES_AT_ONCE];
@@ -264,7 +264,7 @@ static bool shares_offset(const optimizer_range &first, const optimizer_range &o
     return belongs;
 }
 
-/* Fills in as many ranges as one launch takes and returns their number; 0 when one is too large. */
+/* Fills in as many ranges as one launch can update and returns their number; 0 when a range is too large. */
 static uint32_t fill_ranges(updated_ranges *filled, const optimizer_range *ranges, uint32_t count, size_t *blocks_out)
 {
     size_t blocks = 0;
@@ -506,7 +506,7 @@ cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float k
 
 /* ---- sums over towers, for the reduction between peers: at the speed of links and memory ---- */
 
-#define SUM_LEVELS 7u           /* of KERNEL_TOWERS_MAX towers: 64 = 2^6 */
+#define SUM_LEVELS 7u           /* levels of a sum over KERNEL_TOWERS_MAX = 64 = 2^6 towers */
 
 static __device__ void add_quad(floats<QUAD> *sum, const floats<QUAD> &more)
 {

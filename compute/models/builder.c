@@ -125,7 +125,7 @@ static uint32_t weights_begin(struct builder *builder, int64_t layer,
     return (uint32_t)layer;
 }
 
-/* `name` is the full name. */
+/* Appends a convolution; `name` is its full name. */
 static uint32_t conv(struct builder *builder, const char *name, uint32_t from, uint32_t filters, struct window window,
                      bool with_bias)
 {

@@ -1,5 +1,5 @@
-/* Functions with which the models of this folder are written. Each appends one or a few layers, of which the first
- * reads `from` (a layer index or NET_INPUT), and returns the index of the last. Errors show in net_finish. */
+/* Functions with which the models of this folder are written. Each appends one or a few layers, the first of which
+ * reads `from` (a layer index or NET_INPUT), and returns the index of the last layer. Errors show in net_finish. */
 #ifndef PIPETRAIN_BUILDER_H
 #define PIPETRAIN_BUILDER_H
 
@@ -35,11 +35,11 @@ struct builder {
     struct net *net;
     const struct model_options *options;
     const struct style *style;
-    char prefix[40];            /* of all names: "layer2.0." */
+    char prefix[40];            /* prefix of all names: "layer2.0." */
     char name[64];              /* the last name */
 };
 
-/* A builder for an empty net, which gets the transform of the style; without a prefix. */
+/* A builder without a prefix, for an empty net, in which it sets the transform of the style. */
 struct builder builder_of(struct net *net, const struct model_options *options, const struct style *style);
 /* A builder for the same net that appends this to the prefix of names, for a block or a branch. */
 struct builder builder_within(const struct builder *builder, const char *format, ...)
@@ -106,7 +106,8 @@ uint32_t build_conv_norm_relu(struct builder *builder, const char *number, uint3
 uint32_t build_conv_relu(struct builder *builder, const char *number, uint32_t from, uint32_t filters,
                          struct window window);
 uint32_t build_dense_relu(struct builder *builder, const char *number, uint32_t from, uint32_t units);
-/* The end of every model: a dense layer of that name with a unit per class, whose index is returned, and the loss. */
+/* The end of every model: appends a dense layer of that name with a unit per class, and the loss. Returns the index of
+ * the dense layer. */
 uint32_t build_classifier(struct builder *builder, const char *name, uint32_t from);
 
 #endif

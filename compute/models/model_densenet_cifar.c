@@ -8,7 +8,7 @@
 
 enum { BLOCKS = 3, STEM_CHANNELS = 16 };
 
-/* By variant. */
+/* The settings of each variant. */
 static const struct { uint32_t layers_per_block, growth; } variants[] = {
     [DENSENET40_K12] = { 12, 12 },
     [DENSENET100_K12] = { 32, 12 },

@@ -28,7 +28,7 @@ static const struct module modules[] = {
     { "inception5b", 384, 192, 384, 48, 128, 128, NULL },
 };
 
-/* Layers <name> and <name>.relu. */
+/* Appends the layers <name> and <name>.relu. */
 static uint32_t conv(struct builder *builder, const char *name, uint32_t from, uint32_t filters, struct window window)
 {
     char relu[24];

@@ -101,7 +101,7 @@ static const struct module {
     { "Mixed_7c", module_e, build_max_pool, 0, false },
 };
 
-/* Layers <name>.conv, <name>.bn and <name>.relu. */
+/* Appends the layers <name>.conv, <name>.bn and <name>.relu. */
 static uint32_t conv(const struct builder *builder, const char *name, uint32_t from, uint32_t filters,
                      struct window window)
 {
@@ -139,7 +139,7 @@ static void initialize_truncated(struct builder *builder, uint32_t layer, float 
     net_initialize(builder->net, layer, PARAMETER_WEIGHT, how);
 }
 
-/* conv1 is initialised with a smaller std than all other convolutions. */
+/* Appends the auxiliary head, whose conv1 is initialised with a smaller std than all other convolutions. */
 static void append_head(struct builder *builder, uint32_t from)
 {
     uint32_t at = build_average_pool(builder, "pool", from, window_valid(5, 3));

@@ -8,7 +8,7 @@
 struct step {
     uint32_t kernel, stride;
     enum padding padding;
-    uint32_t filters;           /* 0: the end */
+    uint32_t filters;           /* 0: the end of the table */
     uint32_t pool;              /* size of the window, with stride 2; 0: no pool */
 };
 
@@ -25,7 +25,7 @@ static uint32_t hidden(struct sequential *sequential, uint32_t from, uint32_t un
     return build_dropout(sequential_next(sequential), "", at, 0.5f);
 }
 
-/* The layers after the convolutions. */
+/* Appends the layers after the convolutions. */
 static void classify(const struct builder *builder, uint32_t from, uint32_t first, uint32_t second)
 {
     struct sequential classifier = { .builder = builder_within(builder, "classifier.") };
@@ -78,7 +78,7 @@ void model_build_overfeat(struct net *net, const struct model_options *options, 
 
 enum { GROUPS = 5 };
 
-/* Five groups of `lengths` convolutions, with a pool after each. */
+/* Builds five groups of `lengths` convolutions, with a pool after each. */
 static void build_groups(struct net *net, const struct model_options *options, const struct style *style,
                          const uint32_t lengths[GROUPS])
 {

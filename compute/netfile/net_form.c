@@ -50,7 +50,7 @@ const char *const net_initializer_words[INITIALIZER_KIND_COUNT] = {
     [INITIALIZER_UNIFORM] = "uniform",
 };
 
-/* Keras' HeNormal: variance 2 / fan_in after truncation. */
+/* The initialiser HeNormal of Keras: variance 2 / fan_in after truncation. */
 static struct initializer he_normal(uint64_t fan_in)
 {
     struct initializer how = initializer_variance_scaling(fan_in);
@@ -108,7 +108,7 @@ static const char *read_number(struct value *value)
     return net_read_number(value->text, value->field) ? NULL : "is not a number";
 }
 
-/* "3" or "1x7". */
+/* Read a pair of numbers: "1x7", or "3" for two equal numbers. */
 static const char *read_pair(const char *text, uint32_t *height, uint32_t *width)
 {
     const char *end;
@@ -132,7 +132,7 @@ static const char *read_stride(struct value *value)
     return read_pair(value->text, &window->stride_h, &window->stride_w);
 }
 
-/* "1", the same on all sides, or "0,1,0,1": top, bottom, left, right. */
+/* Read "1" (all sides) or "0,1,0,1" (top, bottom, left, right). */
 static bool read_sides(const char *text, struct window *window)
 {
     uint32_t *const sides[] = { &window->top, &window->bottom, &window->left, &window->right };
@@ -328,7 +328,7 @@ static int64_t append_relu(struct net *net, const char *name, const uint32_t *fr
     return net_relu(net, name, from[0]);
 }
 
-/* The stride of a pool is the size of its window unless the line gives one. */
+/* The window of a pool. Its stride is the size of the window unless the line gives a stride. */
 static struct window pool_window(const struct net_layer_text *text)
 {
     struct window window = text->window;
@@ -452,7 +452,7 @@ const struct net_form *net_form_find(const char *name, const char **near_out)
 
 /* ---- reading ---- */
 
-/* Report a word that the form does not take, with the most similar word that it takes. */
+/* Report a word that the form does not allow, with the most similar word that it allows. */
 static void report_unknown(const struct net_form *form, const char *name, uint32_t line, struct net_problems *problems)
 {
     struct nearest nearest = { .name = name };

@@ -76,7 +76,7 @@ static void problem_list_release(struct problem_list *list)
 
 /* ---- names of layers ---- */
 
-#define NAMES_MAX (NET_LAYERS_MAX + 1)          /* with the image */
+#define NAMES_MAX (NET_LAYERS_MAX + 1)          /* names of layers and of the image */
 #define NAME_IMAGE 0u                           /* index of the image */
 
 struct layer_name {
@@ -162,7 +162,7 @@ static const char *read_classes(struct header *header, struct net_words *words)
     return fits ? NULL : "has to be followed by a whole number from 1 to 2147483647";
 }
 
-/* "0.5" or "0.1,0.2,0.3". */
+/* Read numbers separated by commas: "0.5" or "0.1,0.2,0.3". */
 static bool read_numbers(const char *text, float *numbers, uint32_t *count_out)
 {
     char number[64];
@@ -275,7 +275,8 @@ static bool header_read(struct header *header, const struct net_lines *lines, st
     return problems->count == problems_before;
 }
 
-/* One number for all channels, or one per channel. */
+/* Set the numbers of all channels: one number is that of every channel. False: the count is neither 1 nor the number of
+ * channels. */
 static bool spread_channels(float *numbers, uint32_t count, uint32_t channels)
 {
     if (count == 1)
@@ -483,7 +484,7 @@ static bool is_name_missing(const struct net_words *words)
                                     !net_form_has_word(words->word[next + 1]));
 }
 
-/* The name of the layer, "" when it is missing, wrong or taken. */
+/* Read the name of the layer; "" when it is missing, wrong or taken. */
 static const char *read_name(struct reader *reader)
 {
     const bool is_missing = is_name_missing(&reader->words);
@@ -781,7 +782,7 @@ static int read_lines(struct reader *reader, struct header *header)
     return finish(reader);
 }
 
-/* Allocate what is too large for the stack. */
+/* Allocate the parts of the reader that are too large for the stack, then read the text. */
 static int read_with(struct reader *reader, const struct net_lines *lines)
 {
     struct header *const header = malloc(sizeof(*header));

@@ -29,7 +29,7 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-/* The bytes before the comment. */
+/* The number of bytes before the comment. */
 static size_t bytes_without_comment(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -91,7 +91,7 @@ static struct net_line read_line(const char *text, size_t bytes, uint32_t number
     return line;
 }
 
-/* Each end belongs to the last open repeat before it. */
+/* Match repeats and ends: each end belongs to the last open repeat before it. */
 static void match_repeats(struct net_lines *lines, struct net_problems *problems)
 {
     uint32_t open[NET_FILE_DEPTH_MAX], depth = 0, beyond = 0;

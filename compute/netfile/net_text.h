@@ -74,7 +74,7 @@ bool net_name_is_reserved(const char *name);
 struct net_fan_rule {
     const char *word;
     struct initializer (*initializer)(uint64_t fan);
-    bool of_fan_out;            /* else of fan-in */
+    bool of_fan_out;            /* the rule depends on fan-out; false: on fan-in */
 };
 
 #define NET_FAN_RULES 3u

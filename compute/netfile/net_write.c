@@ -25,7 +25,7 @@ static void write_pair(const char *word, uint32_t height, uint32_t width, FILE *
 
 /* ---- the header ---- */
 
-/* Write one number when all channels have the same. */
+/* Write the numbers of all channels, or one number if they are equal. */
 static void write_channels(const char *word, const float *numbers, uint32_t channels, FILE *out)
 {
     uint32_t count = 1;
@@ -184,7 +184,7 @@ static bool is_global(const struct layer *layer)
            (layer->pad_top | layer->pad_bottom | layer->pad_left | layer->pad_right) == 0;
 }
 
-/* Two strings, each with its terminating 0: the text before the layer's inputs, and the text after them. */
+/* Write two strings, each with its terminating 0: the text before the layer's inputs, and the text after them. */
 static void write_layer(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
@@ -250,7 +250,7 @@ static const char *name_of(const struct net *net, uint32_t input)
     return input == NET_INPUT ? "image" : net->layers[input].name;
 }
 
-/* The same in an iteration that starts with layer `turn`. */
+/* The name of a layer that line `layer` reads, in an iteration that starts with layer `turn`. */
 static const char *name_in_turn(const struct net *net, uint32_t input, uint32_t layer, uint32_t turn)
 {
     if (input == layer_before(layer))
@@ -300,7 +300,7 @@ static bool counts(const char *a, size_t a_digits, const char *b, size_t b_digit
     return *counts_from == first;
 }
 
-/* The common line of two iterations, with the counter in it. False: they differ in something else. */
+/* Make the pattern of two lines, with the counter in it. False: the lines differ in something else. */
 static bool make_pattern(const char *a, const char *b, uint32_t *counts_from, struct row *pattern_out)
 {
     pattern_out->text[0] = '\0';
@@ -340,7 +340,7 @@ static void fill_pattern(const struct row *pattern, uint32_t number, struct row 
 
 /* ---- repeats ---- */
 
-/* The pattern of a line of the first two iterations. */
+/* Find the pattern of a line in the first two iterations. */
 static bool find_pattern(const struct script *script, const struct fold *fold, uint32_t line,
                          uint32_t *counts_from, struct row *pattern_out)
 {
@@ -415,7 +415,7 @@ static void fold_line(const struct script *script, const struct fold *fold, uint
 
 /* ---- the whole ---- */
 
-/* The strings of all layers, in order. The caller frees them. */
+/* Write the strings of all layers, in order. The caller frees them. */
 static int write_layers(const struct net *net, char **text_out)
 {
     size_t bytes;

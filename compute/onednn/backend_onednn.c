@@ -318,7 +318,7 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
     return 0;
 }
 
-/* Some values are stored in the first channels of a wider one (value_is_front). */
+/* Sets tensor_layout.width of the values that are stored in the first channels of a wider one (value_is_front). */
 static void set_tensor_widths(struct plan *plan)
 {
     const struct value_memory *const values = &plan->base.values;

@@ -285,7 +285,7 @@ size_t nn_pd_scratch_bytes(const_dnnl_primitive_desc_t pd)
     return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD));
 }
 
-/* Dimensions from the largest stride to the smallest; equal strides (sizes of 1) in order. */
+/* Orders the dimensions from the largest stride to the smallest; equal strides (of sizes of 1) keep their order. */
 static void stride_order(const struct nn_layout *layout, int *order)
 {
     for (int i = 0; i < layout->rank; i++) {
@@ -486,7 +486,8 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
 
 #endif
 
-/* The order fixes the arguments' indices: NN_ARG_FACTOR, NN_ARG_SHIFT. */
+/* Appends the post-operations of `op`. Their order determines the indices of their arguments: NN_ARG_FACTOR,
+ * NN_ARG_SHIFT. */
 static int append_posts(const struct nn_op *op, dnnl_post_ops_t ops)
 {
     int rc = 0;
@@ -512,7 +513,7 @@ static int set_posts(const struct nn_op *op, dnnl_primitive_attr_t attr)
     return rc;
 }
 
-/* Attributes of a primitive: the scratchpad in user mode, and the post-operations of `op` (NULL: none). */
+/* Opens the attributes of a primitive: the scratchpad in user mode, and the post-operations of `op` (NULL: none). */
 static dnnl_primitive_attr_t attr_open(const struct nn_op *op)
 {
     dnnl_primitive_attr_t attr = NULL;

@@ -299,7 +299,7 @@ struct bound_operand {
 
 struct call_time { uint32_t head; enum pass pass; };
 
-/* A buffer for a reordered copy: that of the first call, enlarged, or a new one. */
+/* Finds a buffer for a reordered copy: that of the first call, enlarged, or a new one. */
 static int copy_buffer(struct plan *plan, size_t bytes, uint32_t first_call, struct call_time time,
                        uint32_t *buffer_out)
 {

@@ -73,7 +73,7 @@ static void copy_run(enum value_type type, struct pixel_run run, bool adds)
         FOR_TYPE(type, copy_pixels, run, false);
 }
 
-/* `count` pixels of a sample, from pixel `first` on. */
+/* The copy of `count` pixels of a sample, beginning with pixel `first`. */
 static struct pixel_run pixels_of(const struct concat_work *work, struct channel_run channels, size_t sample,
                                   size_t first, size_t count)
 {

@@ -20,12 +20,12 @@ struct first_conv {
     enum value_type type;
     uint32_t position_count;    /* input channels x kernel height x kernel width */
     uint32_t padded_h, padded_w;
-    size_t image_floats;        /* of one padded image, [channel][row][column] */
-    size_t sum_floats;          /* of one thread: [output channel / 8][position, then bias][8] */
+    size_t image_floats;        /* floats of one padded image, [channel][row][column] */
+    size_t sum_floats;          /* floats of the sums of one thread: [output channel / 8][position, then bias][8] */
     uint32_t images, sums;      /* buffers: [thread] */
     bool with_relu;
     uint32_t relu_mask;         /* buffer of the ReLU mask; BUFFER_NONE: the values are the mask */
-    struct nn_layout stored;    /* of the weights */
+    struct nn_layout stored;    /* layout of the stored weights */
     uint32_t *offsets;          /* [position]: offset in the padded image */
 };
 
@@ -94,7 +94,7 @@ struct kernel_args {
     const void *gradients;
     const uint8_t *relu_mask;   /* mask of the gradients; NULL: none */
     const void *values;         /* mask by values > 0; NULL: none */
-    const uint32_t *offsets;    /* of the positions of this group */
+    const uint32_t *offsets;    /* offsets of the positions of this group */
     uint32_t out_h, out_w, pixel_step;      /* floats from pixel to pixel of the gradient */
     uint32_t row_step, column_step;         /* floats in the image from result to result */
     bool with_bias;

@@ -153,7 +153,8 @@ static double round_to_vectors(uint32_t channels)
     return (double)((channels + VECTOR - 1) / VECTOR * VECTOR);
 }
 
-/* oneDNN 2.6's gradient of the input is wrong where the padding above and below differ. */
+/* Can Winograd's algorithm compute the shape? oneDNN 2.6 computes a wrong gradient of the input where the padding above
+ * differs from that below. */
 static bool has_winograd_shape(const struct layer *layer)
 {
     return layer->kind == LAYER_CONV2D && layer->kernel_h == 3 && layer->kernel_w == 3 && layer->stride_h == 1 &&
@@ -201,7 +202,7 @@ size_t winograd_workspace(const struct backend *backend, const struct layer *lay
     return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
 }
 
-/* The scratchpad that forward, and with_data the gradient of the input, need; SIZE_MAX: there is no kernel. */
+/* The bytes of scratchpad that forward and, with_data, the gradient of the input need; SIZE_MAX: there is no kernel. */
 static size_t scratch_bytes(const struct backend *backend, const struct layer *layer, const struct weighted_mds *mds,
                             bool with_data)
 {
@@ -302,7 +303,7 @@ static struct weighted_options options_of(const struct choice *choice, enum nn_d
         .winograd = winograd_workspace(backend, choice->layer, backend->spec.local_max, NULL) };
 }
 
-/* The layout that oneDNN prefers for the weights in one direction, given the layouts of src and dst; NULL when it
+/* The layout that oneDNN prefers for the weights in one direction, given the layouts of src and dst; NULL when oneDNN
  * has only a reference implementation. */
 static nn_md preferred_weights(const struct choice *choice, const struct weighted_mds *mds, enum nn_direction direction)
 {
@@ -421,7 +422,7 @@ static bool needs_plain_weights(const struct layer *layer)
 
 enum { WEIGHT_LAYOUTS = 3 };
 
-/* Candidate layouts for the weights, best first; NULL where there is none. */
+/* Finds candidate layouts for the weights, best first; NULL where there is none. */
 static int find_weight_layouts(const struct choice *choice, nn_md candidates[WEIGHT_LAYOUTS])
 {
     const bool is_fp32 = choice->in.type == VALUE_FP32, is_free = !needs_plain_weights(choice->layer);
@@ -546,7 +547,8 @@ static uint32_t block_requested(enum layout layout, uint32_t channels)
     return layout == LAYOUT_NHWC ? channels : layout == LAYOUT_NCHW ? 1 : 0;
 }
 
-/* Other layers keep the block of their input; a block of all channels becomes all channels of the result. */
+/* The block of the result of a layer without weights: that of its input; a block of all channels becomes one of all
+ * channels of the result. */
 static uint32_t block_inherited(const struct layouts *layouts, const struct choice *choice)
 {
     const uint32_t channels = choice->out.shape.channels;
@@ -576,7 +578,7 @@ static void choose_blocks(const struct layouts *layouts, uint32_t layer, struct 
         choice->out.block = block_inherited(layouts, choice);
 }
 
-/* All parameters but weights are stored as plain vectors. */
+/* Chooses the layouts of a layer's parameters. All parameters except weights are stored as plain vectors. */
 static int choose_parameters(struct backend *backend, const struct choice *choice)
 {
     for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
@@ -663,7 +665,7 @@ static bool has_fast_nhwc(const struct layouts *layouts, uint32_t layer)
     return choice_score(&choice, NULL) / CHOICE_CLASS <= PD_FAST;
 }
 
-#define SAVING_SHARE 0.03       /* of the multiplications of all convolutions */
+#define SAVING_SHARE 0.03       /* share of the multiplications of all convolutions */
 
 /* In blocked layouts, values that could grow in place are copied again and again. Acceptable when all samples fit
  * into the scratchpad of Winograd's algorithm at once, because then the values are small. */

@@ -125,7 +125,7 @@ static void read_row(const struct loss_work *work, size_t sample, float *row)
         row[i] = value_read(work->type, work->logits, at + i);
 }
 
-/* The padding of the last block becomes 0. */
+/* Writes a row of numbers; the padding of the last block becomes 0. */
 static void write_row(const struct loss_work *work, size_t sample, const float *row)
 {
     const size_t classes = work->tensor->shape.channels, count = tensor_count(work->tensor);

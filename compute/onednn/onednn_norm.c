@@ -158,7 +158,8 @@ static int open_mask(struct plan *plan, uint32_t layer, struct norm *norm)
     return plan_scratch(plan, layer, words * sizeof(uint32_t), PASS_FORWARD, PASS_PARAMETERS, &norm->mask);
 }
 
-/* Rounded so that new channels fill whole vectors: some known channels are measured again. */
+/* The number of known channels, rounded so that new channels fill whole vectors: some known channels are measured
+ * again. */
 static size_t known_channels(const struct norm *norm, const struct norm *before)
 {
     const size_t known = before->layer->out.channels, all = norm->layer->out.channels;
@@ -166,7 +167,7 @@ static size_t known_channels(const struct norm *norm, const struct norm *before)
     return known == all || more > all ? known : all - more;
 }
 
-/* The deferred gradient is in use from this backward to the last one, and so is the gradient it is added to. */
+/* Marks the deferred gradient, and the gradient that it is added to, as in use from this backward to the last one. */
 static void use_deferred(struct plan *plan, uint32_t layer, struct norm *norm, uint32_t deferred)
 {
     norm->deferred = deferred;
@@ -286,8 +287,8 @@ struct norm_work {
     const struct norm *norm;
     const void *values, *skip;
     void *result;               /* forward */
-    uint32_t *mask;             /* bits of the result; NULL: none */
-    void *gradient;             /* backward: of the result */
+    uint32_t *mask;             /* mask bits of the result; NULL: none */
+    void *gradient;             /* backward: the gradient of the result */
     void *to;                   /* backward: the gradient of the values */
     bool adds, mask_by_line;
 };
@@ -350,7 +351,7 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
         }
 }
 
-/* Samples that team_run gives to a member. */
+/* The number of samples that team_run passes to a member. */
 static size_t samples_of_member(const struct plan *plan, uint32_t member)
 {
     const size_t threads = plan_backend(plan)->spec.threads, count = plan->base.count;

@@ -32,7 +32,7 @@ ALWAYS_INLINE size_t vector_first(struct channels group, uint32_t k)
     return group.first + k * LANES;
 }
 
-/* *a keeps the lanes that were not handled before; the others become those of b. */
+/* Copies from *b to *a the lanes that were handled before. */
 ALWAYS_INLINE void keep_handled(struct channels group, uint32_t k, lanes *a, const lanes *b)
 {
     const lane_bits order = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -40,7 +40,7 @@ ALWAYS_INLINE void keep_handled(struct channels group, uint32_t k, lanes *a, con
         *a = LANES_SELECT(order >= (int32_t)group.done, *a, *b);
 }
 
-/* Vector k of an array over channels. */
+/* Loads vector k of an array over channels. */
 ALWAYS_INLINE void vector_load(const float *from, struct channels group, uint32_t k, lanes *lanes_out)
 {
     LANES_LOAD(*lanes_out, from + vector_first(group, k), lanes_of(group));
@@ -58,7 +58,7 @@ ALWAYS_INLINE void add_unhandled(float *to, const lanes more[VECTORS_MAX], struc
     }
 }
 
-/* lanes_write of vector k, for channels that were not handled before. */
+/* Writes vector k, only for channels that were not handled before. */
 ALWAYS_INLINE void write_unhandled(enum value_type type, void *values, size_t at, const lanes *numbers,
                                    struct channels group, uint32_t k)
 {
@@ -370,7 +370,7 @@ void norm_sum_products(struct norm_plane plane, struct norm_line line, struct no
 
 struct gradient_work { const void *values, *gradient; void *to; };
 
-/* Vector k of a pixel: values minus their mean, and masked gradients. */
+/* Reads vector k of a pixel: values minus their mean, and masked gradients. */
 ALWAYS_INLINE void read_both(enum value_type type, struct norm_plane plane, const struct lanes_line *line,
                              const struct gradient_work *of, bool by_line, size_t pixel, struct channels group,
                              uint32_t k, lanes *value_out, lanes *gradient_out)

@@ -40,7 +40,7 @@ void norm_apply(struct norm_plane plane, struct norm_line line, const void *valu
 /* Where the gradient of the result passes the ReLU. */
 struct norm_mask {
     bool by_line;               /* where line(value) > 0 */
-    const void *results;        /* where these are > 0; NULL: everywhere */
+    const void *results;        /* where these results are > 0; NULL: everywhere */
     const uint32_t *bits;     /* instead of results: where the bit is set; NULL: not used */
 };
 

@@ -21,7 +21,7 @@ bool value_is_masked_above(const struct plan *plan, uint32_t value)
                                    plan_layer(plan, reader)->kind == LAYER_DROPOUT);
 }
 
-/* Layers whose backward does not read their input. */
+/* Does backward of such a layer not read the input? */
 static bool is_done_forward(enum layer_kind kind)
 {
     return kind == LAYER_CONCAT || kind == LAYER_ADD || kind == LAYER_PAD_CHANNELS || kind == LAYER_AVERAGE_POOL ||

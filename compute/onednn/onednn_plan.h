@@ -19,7 +19,7 @@ struct backend {
     struct backend_spec spec;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    enum value_type type;       /* of all values and gradients */
+    enum value_type type;       /* type of all values and gradients */
     bool *needs_grad;           /* [value]: it has a gradient in training */
     uint32_t *blocks;           /* [value] */
     bool is_nhwc;               /* all values are nhwc */
@@ -28,8 +28,8 @@ struct backend {
     struct backend_memory memory;       /* the arenas' memory, lent */
     size_t large_value_bytes;   /* larger values keep their ReLU mask as bytes, see relu_store_mask */
     size_t sub_batch_bytes;         /* target size of a sub-batch, see value_sub_batch */
-    size_t pool_bytes;          /* of base.pool */
-    size_t pool_needed;         /* by the largest plan so far */
+    size_t pool_bytes;          /* bytes of base.pool */
+    size_t pool_needed;         /* bytes that the largest plan so far needs */
 };
 
 enum place_kind { PLACE_BUFFER, PLACE_WEIGHTS, PLACE_GRADIENTS };
@@ -67,7 +67,7 @@ static inline struct backend *plan_backend(const struct plan *plan)
     return plan->base.backend;
 }
 
-/* A buffer of a layer, not used at any time yet. 0 or -ENOMEM. */
+/* Adds a buffer, not used at any time yet. 0 or -ENOMEM. */
 static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out)
 {
     return value_memory_buffer(&plan->base.values, bytes, buffer_out);
@@ -111,7 +111,7 @@ static inline size_t tensor_step(const struct tensor_layout *tensor)
 {
     return tensor->width != 0 ? tensor->width : tensor->block;
 }
-/* Numbers of one sample with padding; of the wider value where it is part of one. */
+/* The numbers of one sample with padding; if the value is part of a wider one, those of the wider one. */
 static inline size_t tensor_count(const struct tensor_layout *tensor)
 {
     return tensor_blocks(tensor) * tensor_step(tensor) * tensor_pixels(tensor);
@@ -200,10 +200,10 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
 /* Scratchpad bytes that Winograd's algorithm may use for this convolution of `count` samples; 0: compute directly.
  * *saved_out (NULL: not wanted): the multiplications it saves, or all of them when the settings ask for it. */
 size_t winograd_workspace(const struct backend *backend, const struct layer *layer, uint32_t count, double *saved_out);
-/* The samples per call with Winograd's algorithm: `count` or half of it, or half of that, until forward and,
- * with_data, the gradient of the input fit into its scratchpad; 0: not used, or no kernel for the layouts of `in`
- * and `out` (NULL: any). The weight gradient, which sums over all samples, is not considered: without enough
- * scratchpad it is computed directly. */
+/* The samples per call with Winograd's algorithm: `count`, halved until forward and, with_data, the gradient of the
+ * input fit into its scratchpad; 0: the algorithm is not used, or has no kernel for the layouts of `in` and `out`
+ * (NULL: any). The weight gradient, which sums over all samples, is not considered: without enough scratchpad it is
+ * computed directly. */
 uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct tensor_layout *in,
                           const struct tensor_layout *out, uint32_t count, bool with_data);
 
@@ -254,12 +254,12 @@ bool value_is_done_forward(const struct plan *plan, uint32_t value);
 void tensor_mask(const struct plan *plan, const struct tensor_layout *tensor, const struct dropout *dropout,
                  size_t sample, uint8_t *mask_out);
 
-/* team_run on the tower's threads. */
+/* Calls team_run on the tower's threads. */
 static inline void plan_run(const struct plan *plan, size_t count, size_t grain, team_work work, void *arg)
 {
     team_run(plan_backend(plan)->spec.threads, count, grain, work, arg);
 }
-/* Numbers of all samples. */
+/* The numbers of all samples of a value. */
 static inline size_t value_total(const struct plan *plan, uint32_t value)
 {
     return plan->base.count * tensor_count(&plan->tensors[value]);

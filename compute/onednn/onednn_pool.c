@@ -19,7 +19,7 @@
 struct pool {
     enum value_type type;
     uint32_t in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-    size_t block, blocks;       /* of input and result */
+    size_t block, blocks;       /* channel blocks of input and result */
     bool windows_tile;          /* the windows cover every input exactly once, and the gradient is not added */
     bool adds;                  /* the gradient of the input is added to the gradient in memory */
     bool after_relu;
@@ -62,7 +62,7 @@ static size_t out_plane(const struct pool *pool)
 struct pool_work {
     const struct plan *plan;
     const struct pool *pool;
-    const struct tensor_layout *tensor;    /* of the results, for dropout */
+    const struct tensor_layout *tensor;    /* layout of the results, for dropout */
     void *in, *out;             /* values or gradients */
     uint16_t *winners;
 };
@@ -119,7 +119,7 @@ ALWAYS_INLINE int32_t tap_at(const struct pool *pool, const struct view *window,
     return (int32_t)((y - window->top + window->row0) * pool->kernel_w + window->column0);
 }
 
-/* The largest value of a window for `count` channels, and its tap. */
+/* Finds the largest value of a window for `count` channels, and its tap. */
 ALWAYS_INLINE void window_forward(enum value_type type, const struct pool *pool, const struct view *window,
                                   const void *in, uint32_t count, lanes *best_out, lane_bits *winner_out)
 {
@@ -180,7 +180,7 @@ ALWAYS_INLINE void store_results(enum value_type type, const struct pool *pool, 
     }
 }
 
-/* One channel block of a sample, `count` channels at a time. */
+/* Pools one channel block of a sample, `count` channels at a time. */
 ALWAYS_INLINE void plane_forward(enum value_type type, const struct pool *pool, const void *in, void *out,
                                  const uint8_t *keep, uint16_t *winners, uint32_t count)
 {
@@ -328,7 +328,7 @@ static float average_share(struct view view)
     return 1.0f / ((float)(view.bottom - view.top) * (float)(view.right - view.left));
 }
 
-/* Channels [first, first + count) of a window: their sums are fp32 whatever type the values have. */
+/* Averages channels [first, first + count) of a window; the sums are fp32 for all types of values. */
 ALWAYS_INLINE void average_channels(enum value_type type, const struct pool *pool, struct view view,
                                     const void *restrict in, void *restrict out, size_t first, size_t count)
 {

@@ -68,9 +68,9 @@ int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain,
 
 /* ---- out of the arenas ---- */
 
-/* A tile: elements that are close together in the stored form. It has some indices of the first two dimensions and
- * some of the window (all other dimensions). The offset of an element is the sum of the tile's, its row's (index in
- * the first dimension) and its own within the row. A row is contiguous in the plain form. */
+/* A tile: elements that are close together in the stored form. It has some indices of the first two dimensions and some
+ * of the window (all other dimensions). The offset of an element is the sum of the offset of its tile, the offset of
+ * its row (index in the first dimension) and its offset in the row. A row is contiguous in the plain form. */
 enum { TILE_ROWS = 16, TILE_WINDOW = 128, TILE_ROW_ELEMENTS = TILE_ROWS * TILE_WINDOW };
 
 struct tile {
@@ -106,7 +106,7 @@ static void find_row_offsets(const struct nn_layout *layout, struct tile *tile)
         tile->rows[i] = nn_layout_offset(layout, 0, tile->first[0] + i);
 }
 
-/* Relative to the tile's offset. */
+/* Finds the offsets of a tile's elements relative to the offset of the tile. */
 static void find_element_offsets(const struct nn_layout *layout, struct tile *tile)
 {
     size_t *element = tile->elements;
@@ -196,7 +196,7 @@ static void copy_tile(const struct nn_layout *layout, const struct tile *tile, c
     }
 }
 
-/* All tiles with the same rows. */
+/* Copies all tiles that have the same rows. */
 static void copy_tiles(const struct nn_layout *layout, struct tile *tile, const float *stored, float *plain)
 {
     const bool are_alike = is_regular(layout);
@@ -209,7 +209,7 @@ static void copy_tiles(const struct nn_layout *layout, struct tile *tile, const 
         }
 }
 
-/* By tiles, so that each cache line is read once, whatever the blocks of the stored form. */
+/* Copies tile by tile, so that each cache line is read once for any blocks of the stored form. */
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     struct nn_layout layout;

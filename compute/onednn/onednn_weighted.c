@@ -34,7 +34,7 @@ struct folded_norm {
                                  * weights are multiplied */
     nn_md bias;                 /* descriptor of the shifts, as the bias */
     uint32_t weights;           /* buffer: the multiplied weights */
-    struct channel_runs runs;   /* of the weights */
+    struct channel_runs runs;   /* runs of the output channels of the weights */
 };
 static inline bool folded_norm_has(const struct folded_norm *folded)
 {
@@ -105,7 +105,8 @@ static bool follows_directly(const struct plan *plan, uint32_t reader, uint32_t 
     return true;
 }
 
-/* Winograd's algorithm would transform all weights again for each sub-batch. It reads blocked layouts only. */
+/* Does the reader use Winograd's algorithm? It would transform all weights again for each sub-batch. It reads blocked
+ * layouts only. */
 static bool uses_winograd(const struct plan *plan, uint32_t reader)
 {
     const struct tensor_layout *const in = in_tensor(plan, reader, 0);
@@ -154,7 +155,7 @@ static int open_buffers(struct plan *plan, uint32_t head, struct sub_batches *su
     return rc;
 }
 
-/* Samples per call when the input is stored as a whole. */
+/* The number of samples per call when the input is stored as a whole. */
 static uint32_t samples_per_call(const struct plan *plan, uint32_t head)
 {
     const uint32_t count = plan->base.count;
@@ -476,7 +477,7 @@ static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, str
                              plan_stored(plan, layer, PARAMETER_WEIGHT), plan_stored(plan, layer, PARAMETER_BIAS));
 }
 
-/* The samples from `first` on of a value or gradient that is stored as a whole. */
+/* Adds an operand: the samples from `first` on of a value or gradient that is stored as a whole. */
 static void add_samples(struct operands *operands, int arg, nn_md md, const struct tensor_layout *tensor,
                         uint32_t buffer, uint32_t first)
 {
@@ -484,7 +485,8 @@ static void add_samples(struct operands *operands, int arg, nn_md md, const stru
     operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
 }
 
-/* The same for the input or its gradient; a recomputed sub-batch has the buffer to itself. */
+/* Adds the operand for the input or its gradient in the same way; a recomputed sub-batch is at the start of its own
+ * buffer. */
 static void add_input(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
                       const struct sub_batches *sub_batches, uint32_t buffer, uint32_t first)
 {
@@ -595,7 +597,8 @@ static int open_weights(struct plan *plan, uint32_t layer, const struct weighted
                      PASS_PARAMETERS, first_calls != NULL ? &first_calls->weights : NULL);
 }
 
-/* Each recomputed sub-batch has a weight gradient of its own; else the first call computes that of all samples. */
+/* Opens the calls for the weight gradient. Each recomputed sub-batch has its own; otherwise the first call computes the
+ * weight gradient of all samples. */
 static int open_sub_batch_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
                               const struct sub_batches *sub_batches, struct sub_batch_calls *calls,
                               const struct sub_batch_calls *first_calls)

@@ -25,8 +25,8 @@ struct fusion_rule {
 
 /* A group. */
 struct group {
-    uint32_t head;              /* the head of this layer's group, itself when it is one; FUSION_LEFT_OUT: evaluation
-                                 * omits the layer */
+    uint32_t head;              /* the head of this layer's group, which may be the layer itself; FUSION_LEFT_OUT:
+                                 * evaluation omits the layer */
     /* Set for heads only: */
     uint32_t tail_count, tail[FUSION_TAIL_MAX];     /* layers, in order */
     uint32_t input_count, inputs[GROUP_INPUTS_MAX]; /* values: the head's inputs, then further inputs of the tail */

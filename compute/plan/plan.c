@@ -23,7 +23,7 @@ static const struct layer_ops *row_of(const struct plan_base *base, uint32_t hea
 
 /* ---- making ---- */
 
-/* A plan has a few buffers of the size of each value; their sum must not overflow. */
+/* Find the bytes of all values. A plan has a few buffers of the size of each value; their sum must not overflow. */
 static int find_bytes(struct plan_base *base, size_t *bytes)
 {
     const size_t most = SIZE_MAX / 16 / (base->net->layer_count + 1);

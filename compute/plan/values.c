@@ -80,7 +80,8 @@ static bool may_grow(const struct liveness *liveness, uint32_t head, uint32_t va
     return true;
 }
 
-/* From the last layer to the first, so that the widest value of a result is known before that of its input. */
+/* Find the fronts from the last layer to the first, so that the widest value of a result is known before that of its
+ * input. */
 static void find_fronts(struct liveness *liveness)
 {
     struct value *const values = liveness->memory->values;

@@ -53,7 +53,8 @@ struct value_use {
 struct value {
     size_t bytes;               /* bytes of all samples; for a front, the bytes of the widest value */
     uint32_t widest;            /* the value of which it is the front; itself when it is not a front */
-    bool has_gradient;          /* in training, when a layer before it is trained and not frozen */
+    bool has_gradient;          /* the value has a gradient: in training, when a layer before it is trained and not
+                                 * frozen */
     uint32_t buffer, gradient;  /* BUFFER_NONE: none */
 };
 

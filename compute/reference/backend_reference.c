@@ -269,7 +269,7 @@ static float transformed(const struct input_transform *transform, float pixel, s
     return transform->is_plain ? scaled : (scaled - transform->mean[channel]) / transform->std[channel];
 }
 
-/* One sample, mixed with its partner. */
+/* Transform one sample, mixed with its partner. */
 static void transform_sample(const struct net *net, const struct mix *mix, const uint8_t *own, const uint8_t *other,
                              float *image)
 {

@@ -266,7 +266,8 @@ const struct layer_ops reference_concat = {
 
 /* ---- local_response_norm: y = x * d^-beta, d = k + alpha / size * sum of x^2 over the window ---- */
 
-/* The channels around that of value i: the indices of the first and the last of these values. */
+/* The values of the window around value i, which is along the channels: the indices of the first and the last of
+ * them. */
 struct neighbours { size_t first, last; };
 
 static struct neighbours neighbours_of(const struct view *v, size_t i)
@@ -317,7 +318,7 @@ const struct layer_ops reference_local_response_norm = {
     .backward_inputs = response_backward,
 };
 
-/* ---- batch_norm (Ioffe, Szegedy 2015; doc/models.md): samples without a label count, as part of the batch ---- */
+/* ---- batch_norm (Ioffe, Szegedy 2015; doc/models.md): samples without a label are part of the batch ---- */
 
 /* The values of one channel that forward keeps for backward. */
 struct channel {
@@ -559,7 +560,8 @@ static int loss_forward(struct plan *base, uint32_t index)
         const double loss = log_sum - mean_logit(smoothing, logits, classes, &labels[n]);
         plan->result.loss_sum += (double)v.layer->loss_weight * loss;
         if (!isfinite(loss) && v.targets[0].gradient != NULL)
-            v.targets[0].gradient[n * classes + (uint32_t)labels[n].label] = NAN;   /* as the loss is */
+            v.targets[0].gradient[n * classes + (uint32_t)labels[n].label] = NAN;   /* so that it is not finite, like
+                                                                                     * the loss */
     }
     return 0;
 }

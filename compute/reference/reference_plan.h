@@ -12,7 +12,7 @@ struct reference {
     struct backend_spec spec;
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent */
-    size_t block_bytes, label_count;    /* of base.pool and of labels: for the largest plan */
+    size_t block_bytes, label_count;    /* size of base.pool, and number of labels: for the largest plan */
     struct mixed_label *labels;
 };
 
@@ -50,7 +50,7 @@ struct view {
     const float *out_gradient;  /* NULL: there is none */
     struct target targets[LAYER_INPUTS_MAX];
     float *parameters[PARAMETER_KIND_COUNT];    /* NULL: the layer has none of the kind */
-    float *gradients[PARAMETER_KIND_COUNT];     /* of the trained parameters */
+    float *gradients[PARAMETER_KIND_COUNT];     /* gradients of the trained parameters */
 };
 
 struct view view_of(struct plan *plan, uint32_t index);

@@ -97,7 +97,7 @@ struct surround_shape {
 struct concat {
     size_t pixels; /* of all samples */
     uint32_t kept; /* the first channels of the result, which are already in place */
-    uint32_t stride; /* of the result */
+    uint32_t stride; /* distance between adjacent pixels of the result */
     uint32_t count;
     struct {
         const void *values;

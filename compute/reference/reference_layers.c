@@ -266,8 +266,7 @@ const struct layer_ops reference_concat = {
 
 /* ---- local_response_norm: y = x * d^-beta, d = k + alpha / size * sum of x^2 over the window ---- */
 
-/* The values of the window around value i, which is along the channels: the indices of the first and the last of
- * them. */
+/* The window around value i, which spans neighbouring channels: the indices of the first and the last value in it. */
 struct neighbours { size_t first, last; };
 
 static struct neighbours neighbours_of(const struct view *v, size_t i)

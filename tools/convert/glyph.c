@@ -1,4 +1,4 @@
-/* Drawing handwritten-like digits. Pure; any thread. */
+/* Draws digits that look handwritten. Pure; any thread. */
 #include "tools/convert/glyph.h"
 
 #include <math.h>
@@ -132,19 +132,20 @@ const struct glyph_shapes glyph_shapes[10] = {
 
 /* ---- drawing ---- */
 
-/* clang fuses a product and a sum where the processor can; gcc does not in ISO C. */
+/* By default, clang fuses a multiplication and an addition on processors that can; gcc in ISO C mode does not. The
+ * pixels must be equal with both. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#define CURVE_STEPS 6u          /* line pieces between two points of a stroke */
-#define BEND_SIDE 4u            /* the field that bends the digit has this many knots a side */
+#define CURVE_STEPS 6u          /* line segments between two points of a stroke */
+#define BEND_SIDE 4u            /* knots along each side of the grid of displacements that bends the digit */
 
 struct point {
     float x, y;
 };
 
-/* An endless row of random numbers of one sample. */
+/* An endless sequence of random numbers for one sample. */
 struct dice {
     struct random_key key;
     uint64_t number;
@@ -177,10 +178,10 @@ static float dice_bell(struct dice *dice, float deviation)
     return ((float)sum - 510.0f) * (deviation / 147.8f);
 }
 
-/* How one sample's points come to lie in the image. */
+/* The transformation of a sample's points into the image. */
 struct pose {
     float bend[BEND_SIDE][BEND_SIDE][2];
-    float wide, high;           /* pixels */
+    float wide, high;           /* size of the digit's box in pixels */
     float slant;
     float cosine, sine;
     struct point centre;
@@ -193,7 +194,8 @@ static void throw_pose(struct dice *dice, struct pose *pose)
     pose->high = dice_between(dice, 16.0f, 20.5f);
     pose->wide = pose->high * dice_between(dice, 0.55f, 0.9f);
     pose->slant = dice_bell(dice, 0.14f) - 0.08f;
-    /* The tangent of half the angle gives sine and cosine by divisions; 0.13 is 15 degrees. */
+    /* `half` is the tangent of half the angle, from which sine and cosine are computed by divisions. 0.13 is 15
+     * degrees. */
     const float half = dice_between(dice, -0.13f, 0.13f);
     pose->cosine = (1 - half * half) / (1 + half * half);
     pose->sine = 2 * half / (1 + half * half);
@@ -201,7 +203,8 @@ static void throw_pose(struct dice *dice, struct pose *pose)
     pose->centre.y = 0.5f * GLYPH_SIDE + dice_bell(dice, 1.15f);
 }
 
-/* One knot and the weight of the next for a place in 0..1 along a side; smooth at the knots. */
+/* For a position in 0..1 along a side, the index of the knot before it, and the weight of the knot after it. The
+ * weight is smooth at the knots. */
 static unsigned knot(float place, float *weight_out)
 {
     const float along = fminf(fmaxf(place, 0), 1) * (BEND_SIDE - 1);
@@ -222,7 +225,7 @@ static float bend_at(const struct pose *pose, struct point p, int axis)
     return above * (1 - v) + below * v;
 }
 
-/* From the digit's box (0..1) to pixels. */
+/* Transforms a point from the digit's box (0..1) to pixels. */
 static struct point place(const struct pose *pose, struct point p)
 {
     const float v = (p.y + bend_at(pose, p, 1) - 0.5f) * pose->high;
@@ -232,7 +235,7 @@ static struct point place(const struct pose *pose, struct point p)
                           pose->centre.y + pose->sine * u + pose->cosine * v };
 }
 
-/* A point of the smooth curve (Catmull-Rom) between b and c. */
+/* A point of the smooth curve (Catmull-Rom) between b and c: at b for t = 0, at c for t = 1. */
 static struct point curve(struct point a, struct point b, struct point c, struct point d, float t)
 {
     const float t2 = t * t, t3 = t2 * t;
@@ -242,7 +245,7 @@ static struct point curve(struct point a, struct point b, struct point c, struct
     return (struct point){ wa * a.x + wb * b.x + wc * c.x + wd * d.x, wa * a.y + wb * b.y + wc * c.y + wd * d.y };
 }
 
-/* The sheet: for each pixel how much of it is inked, 0..1. */
+/* For each pixel, the share of its area that is inked, 0..1. */
 struct sheet {
     float ink[GLYPH_SIDE][GLYPH_SIDE];
 };
@@ -263,7 +266,7 @@ static unsigned pixel_floor(float place)
     return place < 0 ? 0 : place > GLYPH_SIDE ? GLYPH_SIDE : (unsigned)place;
 }
 
-/* Ink all pixels near a line piece; the pen's edge fades over a pixel. */
+/* Ink all pixels near a line segment; at the edge of the pen, the ink fades over one pixel. */
 static void draw_line(struct sheet *sheet, struct point from, struct point to, float radius)
 {
     const float reach = radius + 1;
@@ -281,9 +284,9 @@ static void draw_line(struct sheet *sheet, struct point from, struct point to, f
     }
 }
 
-/* The pen gets wider or narrower from a stroke's beginning to its end. */
+/* The width of the pen changes linearly from the start to the end of a stroke. */
 struct pen {
-    float start, end;           /* radius */
+    float start, end;           /* radius in pixels */
 };
 
 static void draw_stroke(struct sheet *sheet, const struct pose *pose, const struct point *points, const char *stroke,
@@ -326,7 +329,7 @@ static void draw_shape(struct dice *dice, const struct glyph_shape *shape, struc
     }
 }
 
-/* Ink to grey levels: how hard the pen was pressed, and some grain. */
+/* Convert ink to grey levels, with a random pressure of the pen and some grain. */
 static void expose(struct dice *dice, const struct sheet *sheet, uint8_t pixels_out[GLYPH_PIXELS])
 {
     const float pressure = dice_between(dice, 185, 255);

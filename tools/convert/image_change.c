@@ -1,5 +1,5 @@
-/* Resize, decode or check the images of records with the decoders and the scaler of training. Called by the writing
- * threads. */
+/* Resizes, decodes or checks the images of records, with the decoders and the scaler of training. Called by the
+ * writing threads. */
 #include "tools/convert/image_change.h"
 
 #include <errno.h>
@@ -17,12 +17,13 @@
 #include "tools/convert/jpeg_write.h"
 #include "tools/shards/found_sample.h"
 
-#define PIXEL_BYTES_MAX ((uint64_t)63 << 20)    /* keeps the record below 64 MiB */
+#define PIXEL_BYTES_MAX ((uint64_t)63 << 20)    /* so that a record is smaller than 64 MiB */
 #define CHANGES_MAX 12u
 
 #define UNKNOWN_TEXT "its image is neither JPEG nor PNG, nor pixels of the size in the other features"
 
-/* Why an image of this kind is not decoded; NULL: it is. The range of float pixels is not known from one image. */
+/* Why images of this kind are not decoded; NULL: they are. The range of floating-point pixels cannot be derived from
+ * one image. */
 static const char *const no_image_texts[FOUND_KIND_COUNT] = {
     [FOUND_NOTHING] = "has no feature known as image: name one with --image-key",
     [FOUND_FLOATS] = "its image is a list of floats, which cannot be changed: omit --resize-short and --raw",
@@ -35,15 +36,15 @@ struct image_changer {
     struct found_decoder decoder;
     struct jpeg_writer *writer;
     struct scratch pixels, payload;
-    struct pixel_look look;     /* of the last image */
+    struct pixel_look look;     /* pixels of the last image */
 };
 
-/* Features that describe the image. */
+/* Properties of the image that features state. */
 enum fact { FACT_HEIGHT, FACT_WIDTH, FACT_CHANNELS, FACT_FORMAT };
 static const struct fact_row {
     const char *name;
     enum fact fact;
-    bool is_raw;                /* raw images have all of these and none of the others */
+    bool is_raw;                /* true: raw images get this feature; false: it is removed from them */
 } facts[] = {
     { "channels", FACT_CHANNELS, false },
     { "depth", FACT_CHANNELS, true },
@@ -101,13 +102,14 @@ static int problem_set(char *problem, size_t problem_size, int rc, const char *t
     return rc;
 }
 
-/* Rounded to the nearest, halves up; arguments and result are at most 2^32 - 1. */
+/* The side length after resizing, rounded to the nearest integer, halves up; arguments and result are at most 2^32 -
+ * 1. */
 static uint32_t scaled(uint32_t side, uint32_t short_side, uint64_t wanted)
 {
     return (uint32_t)((2 * (uint64_t)side * wanted + short_side) / (2 * (uint64_t)short_side));
 }
 
-/* The shape of the changed image, of 1 or 3 channels. */
+/* The shape of the changed image, which has 1 or 3 channels. */
 static struct image_shape wanted_shape(const struct image_change *change, const struct found_sample *sample)
 {
     struct image_shape shape = { sample->height, sample->width, sample->channels <= 2 ? 1 : 3 };
@@ -125,7 +127,7 @@ static bool has_size(const struct image_shape *shape, const struct found_sample 
     return shape->height == sample->height && shape->width == sample->width;
 }
 
-/* Checks before decoding. */
+/* Check, before decoding, that the image can be changed. */
 static int check_image(const struct image_change *change, const struct found_sample *sample,
                        const struct image_shape *shape, char *problem, size_t problem_size)
 {
@@ -203,7 +205,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct example_value *)a)->name, ((const struct example_value *)b)->name);
 }
 
-/* List the changed features; the kind FEATURE_MISSING removes one. Returns their number. */
+/* List the features to change; the kind FEATURE_MISSING removes a feature. Returns their number. */
 static size_t list_changes(const struct image_changer *changer, const struct new_image *image, const uint8_t *payload,
                            size_t bytes, struct example_value changes_out[CHANGES_MAX])
 {
@@ -239,7 +241,7 @@ static int write_payload(struct image_changer *changer, const struct new_image *
     return 0;
 }
 
-/* Whether the image needs no change. */
+/* Does the image need no change? */
 static bool is_unchanged(const struct image_change *change, const struct found_sample *sample,
                      const struct image_shape *shape)
 {
@@ -254,7 +256,7 @@ static bool is_unchanged(const struct image_change *change, const struct found_s
 #define CHECKED_SIDE 32u
 #define CHECKED_CHANNELS 3u
 
-/* Whether it begins like a JPEG or PNG; then its header is damaged. */
+/* Does the image begin like a JPEG or PNG? As it was not recognised, its header is damaged. */
 static bool begins_encoded(const struct found_sample *sample)
 {
     const char *const kind = shard_kind_image(sample->bytes, sample->byte_count);
@@ -267,7 +269,7 @@ static int check_encoded(struct image_changer *changer, const struct found_sampl
     static const struct image_shape shape = { CHECKED_SIDE, CHECKED_SIDE, CHECKED_CHANNELS };
     struct found_sample file = *sample;
 
-    file.key = NULL;            /* the messages are about the image's file */
+    file.key = NULL;            /* so messages are about the file instead of the feature */
     const int rc = decode(changer, &file, &shape, problem, problem_size);
     if (rc < 0)
         return rc;
@@ -276,7 +278,7 @@ static int check_encoded(struct image_changer *changer, const struct found_sampl
     return 0;
 }
 
-/* Records of other programs may hold anything else. */
+/* Check an image. Images of other kinds, which records of other programs may contain, are accepted. */
 static int check_image_of(struct image_changer *changer, const struct found_sample *sample, char *problem,
                           size_t problem_size)
 {

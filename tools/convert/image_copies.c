@@ -1,5 +1,5 @@
-/* Images that are equal, within a set and in two sets, by hashes of the stored bytes. Noted by the writing threads,
- * compared by main. */
+/* Finds equal images, within a source and in two sources, by hashes of the stored bytes. Hashes are noted by the
+ * writing threads, and compared by the main thread. */
 #include "tools/convert/image_copies.h"
 
 #include <errno.h>
@@ -16,24 +16,27 @@
 
 #define LABEL_UNKNOWN UINT32_MAX
 #define NONE UINT64_MAX
-/* About as many images of a set are listed at once to find equal ones. */
+/* Images of a source are compared in parts of about so many. */
 #define PART_IMAGES (UINT64_C(1) << 20)
 
-/* An image of a set. Outside of the training set the first of equal ones stands for all of them. */
+/* An image of a source. In sources other than the training set, the members below are used only in the first of
+ * several equal images. */
 struct set_image {
     uint64_t hash, index;
-    uint64_t trained;           /* the first like it in the training set, if possible with a known label; or NONE */
-    uint64_t relabelled;        /* the first one there with another label than that, or NONE */
+    /* index of an equal training image: of the first one with a known label, else of the first one; or NONE */
+    uint64_t trained;
+    /* index of the first equal training image with another label than the image `trained`; or NONE */
+    uint64_t relabelled;
 };
 
 struct set_images { struct set_image *items; uint64_t count; };
 
 struct copies_found {
     uint64_t count, other_label;
-    uint64_t index, trained;    /* the first pair, of those with two labels if there are some */
+    uint64_t index, trained;    /* the first pair; if there are pairs with different labels, the first of those */
 };
 
-/* Images of one set that are equal to one of another label there, and the first pair. */
+/* The number of images of a source that are equal to one with another label in the same source, and the first pair. */
 struct labels_found { uint64_t count, first, other; };
 
 int image_copies_init(struct image_copies *copies, const struct sample_source *sources, size_t count)
@@ -85,7 +88,7 @@ static int compare_images(const void *a, const void *b)
     return (one->index > other->index) - (one->index < other->index);
 }
 
-/* The images of one of `parts` parts of a source, sorted by their hashes. Equal images are in the same part. */
+/* List the images in one of `parts` parts of a source, sorted by their hashes. Equal images are in the same part. */
 static int list_part(const struct image_copies *copies, size_t source, uint64_t part, uint64_t parts,
                      struct set_images *images)
 {
@@ -105,7 +108,7 @@ static int list_part(const struct image_copies *copies, size_t source, uint64_t 
     return 0;
 }
 
-/* The first of the images with this hash; NULL: there is none. */
+/* The first of the images with this hash; NULL if there is none. */
 static struct set_image *find_first(const struct set_images *held, uint64_t hash)
 {
     uint64_t low = 0, high = held->count;
@@ -141,7 +144,7 @@ static void look_at_trained(const struct image_copies *copies, struct set_images
     }
 }
 
-/* `first` stands for the images that are equal to this one. */
+/* Count an image that is also in the training set. `first` is the first image of the source that is equal to it. */
 static void count_copy(const struct image_copies *copies, size_t source, const struct set_image *first, uint64_t index,
                        struct copies_found *found)
 {
@@ -189,7 +192,7 @@ static void report_copies(const struct image_copies *copies, size_t source, cons
                 labels, one, other, strcmp(held->split, "test") == 0 ? "test" : "validate");
 }
 
-/* Of `count` images that are equal, in their order in the set: those of another label than one of the others. */
+/* Count the images among `count` equal ones, in the order of the source, if their labels differ. */
 static void count_relabelled(const uint32_t *labels, const struct set_image *equal, uint64_t count,
                              struct labels_found *found)
 {
@@ -236,7 +239,8 @@ static void report_contradictions(const struct sample_source *source, const stru
                 "an image has one class", found->count, source->record_count, source->split, first, other);
 }
 
-/* Equal images of one set with different labels. Part by part, as the training set may have many millions. */
+/* Report equal images of a source with different labels. They are found part by part, because the training set may
+ * have many millions. */
 static int report_labels(const struct image_copies *copies, size_t source)
 {
     const uint64_t parts = copies->sources[source].record_count / PART_IMAGES + 1;
@@ -254,7 +258,7 @@ static int report_labels(const struct image_copies *copies, size_t source)
     return 0;
 }
 
-/* Images of one set that are in the training set, too. */
+/* Report images of a source that are also in the training set. */
 static int report_trained(const struct image_copies *copies, size_t source)
 {
     struct set_images held;

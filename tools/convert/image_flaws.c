@@ -1,4 +1,5 @@
-/* Damaged images of a conversion. Added to by the writing threads, printed by main. Flaws are rare: a lock is enough. */
+/* Damaged images of a conversion. Added by the writing threads, printed by the main thread. Flaws are rare, so a
+ * single lock is enough. */
 #include "tools/convert/image_flaws.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static bool is_before(const struct image_flaw *a, const struct image_flaw *b)
     return a->source != b->source ? a->source < b->source : a->index < b->index;
 }
 
-/* Insert the flaw into the sorted list of the first ones, if it is one of them. */
+/* Insert the flaw into the sorted list of the first flaws, if it is one of them. */
 static void insert_flaw(struct image_flaw *list, size_t *listed, const struct image_flaw *flaw)
 {
     size_t at = *listed;
@@ -96,7 +97,8 @@ static void report_ignored(const struct image_flaws *flaws, bool is_stored)
                     count == 1 ? " is" : "s are", count == 1 ? "it" : "them");
 }
 
-/* Blank images are few in good sets; many of them show that the picture was lost before the conversion. */
+/* Report images of a single colour. A few are normal; many of them mean that the pictures were lost before the
+ * conversion. */
 static void report_flat(const struct image_flaws *flaws)
 {
     const uint64_t count = flaws->kinds[FLAW_FLAT].count;

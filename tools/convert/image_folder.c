@@ -1,5 +1,5 @@
-/* The images of a data set: which files are images, the list of them, and walking a folder. Called by the main thread
- * of the programs; the list is read by any thread. */
+/* The images of a data set: chooses the files that are images, lists them, and walks through a folder. Called by the
+ * main thread of the programs; the list is read by any thread. */
 #include "tools/convert/image_folder.h"
 
 #include <dirent.h>
@@ -21,7 +21,7 @@
 /* ---- which files are images ---- */
 
 #define HEAD_BYTES 4096u        /* enough for nearly every header */
-#define REFUSED_INLINE 5u       /* more refused files than these have a line each */
+#define REFUSED_INLINE 5u       /* of more refused files, each is printed on a line */
 
 static const char *const image_names[] = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".heif",
@@ -44,7 +44,7 @@ static bool has_ending(const char *path, const char *const *ends, size_t count)
     return end != NULL && i < count;
 }
 
-/* "000.cls", "000.cls.txt" */
+/* Is it a file with a label: "000.cls", "000.cls.txt"? */
 static bool is_label_file(const char *path)
 {
     const size_t bytes = strlen(path);
@@ -61,7 +61,8 @@ bool image_choice_name(const char *path)
     return has_ending(path, image_names, sizeof(image_names) / sizeof(image_names[0]));
 }
 
-/* Where systems and network drives keep thumbnails, deleted files, old versions and metadata. */
+/* Is it a folder in which operating systems or network drives store thumbnails, deleted files, old versions or
+ * metadata? */
 static bool is_system_folder(const char *name, size_t bytes)
 {
     static const char *const names[] = {
@@ -76,7 +77,7 @@ static bool is_system_folder(const char *name, size_t bytes)
     return i < sizeof(names) / sizeof(names[0]);
 }
 
-/* The members of one folder follow each other in an archive. */
+/* Count a skipped folder once, although all of its files in an archive are reported: they are consecutive there. */
 static void note_system_folder(struct image_choice *choice, const char *parent, const char *path, size_t bytes)
 {
     char found[sizeof(choice->system_last)];
@@ -112,7 +113,7 @@ void image_choice_refuse(struct image_choice *choice, const char *path, const ch
         choice->refused_listed++;
 }
 
-/* Keep the first tables, which may name the classes of the images. */
+/* Keep the paths of the first tables, in bytewise order: they may contain the classes of the images. */
 static void note_table(struct image_choice *choice, const char *path)
 {
     static const char *const table_names[] = { ".csv", ".tsv" };
@@ -147,7 +148,7 @@ static void leave_out(struct image_choice *choice, const char *path, const char 
     snprintf(kind->first, sizeof(kind->first), "%s", path);
 }
 
-/* The most frequent kind first. */
+/* Sorts the most frequent kind first. */
 static int kind_compare(const void *a, const void *b)
 {
     const struct image_choice_kind *const left = a, *const right = b;
@@ -172,7 +173,8 @@ static void note_size(struct image_choice *choice, const struct image_header *he
         choice->common.width = choice->common.height = choice->common.channels = 0;
 }
 
-/* Parse the header from the first `bytes` bytes. As image_header_read, or -ENOMEM, or what `read` returns. */
+/* Parse the header from the first `bytes` bytes. Returns the same as image_header_read, or -ENOMEM, or an error of
+ * `read`. */
 static int read_header(struct image_choice *choice, size_t bytes, image_head_read *read, void *arg,
                        struct image_header *header_out, const char **problem_out)
 {
@@ -204,7 +206,7 @@ void image_choice_count_bytes(struct image_choice *choice, uint64_t bytes)
     progress_begin_bytes(&choice->progress, "looking at the input", bytes);
 }
 
-/* Refuse or leave out a file that is no JPEG or PNG. */
+/* Refuse or leave out a file that is neither JPEG nor PNG. */
 static void note_other(struct image_choice *choice, const char *path, const char *problem)
 {
     const bool is_refused = choice->rule == IMAGE_CHOICE_ALL ||
@@ -221,7 +223,7 @@ void image_choice_too_large(struct image_choice *choice, const char *path)
     note_other(choice, path, "is over 63 MiB");
 }
 
-/* Read as much of the file as its header needs. As read_header. */
+/* Read as much of the file as is needed for the header. Returns the same as read_header. */
 static int find_header(struct image_choice *choice, uint64_t bytes, image_head_read *read, void *arg,
                 struct image_header *header_out, const char **problem_out)
 {
@@ -232,7 +234,7 @@ static int find_header(struct image_choice *choice, uint64_t bytes, image_head_r
     return rc == -EAGAIN && most > HEAD_BYTES ? read_header(choice, most, read, arg, header_out, problem_out) : rc;
 }
 
-/* Why a conversion cannot use an image with this header; NULL: it can. */
+/* Why a conversion cannot use an image with this header; NULL if it can. */
 static const char *unfit_text(const struct image_header *header, uint64_t bytes)
 {
     if (bytes > IMAGE_BYTES_MAX)
@@ -241,7 +243,7 @@ static const char *unfit_text(const struct image_header *header, uint64_t bytes)
                ? "has more than 64 Mi pixels by its header, which training refuses" : NULL;
 }
 
-/* The rule of conversions. */
+/* Choose by the rule of conversions. */
 static bool take_stored(struct image_choice *choice, const char *path, uint64_t bytes, int rc,
                         const struct image_header *header, const char *problem)
 {
@@ -262,7 +264,8 @@ static bool take_stored(struct image_choice *choice, const char *path, uint64_t 
     return false;
 }
 
-/* The rule of predictions: accept what begins like a JPEG or PNG, or is named so; the decoder reports problems. */
+/* Choose by the rule of predictions: accept files that begin like a JPEG or PNG, or have such a name; the decoder
+ * reports problems. */
 static bool take_shown(struct image_choice *choice, const char *path, int rc, const char *problem)
 {
     const bool is_other = rc == -EBADMSG && problem != NULL &&
@@ -295,7 +298,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* "a: is empty; b: is a BMP"; false if that is too long. */
+/* List the refused files on one line: "a: is empty; b: is a BMP". False if that is too long. */
 static bool join_refused(const struct image_choice *choice, char *text, size_t text_size)
 {
     size_t length = 0;
@@ -333,7 +336,7 @@ static int fail_refused(struct image_choice *choice, const char *input, struct s
     return -EBADMSG;
 }
 
-/* ": 3 a BMP (the first x.bmp), 1 no image (notes.txt)" */
+/* List the kinds of files that were left out: ": 3 a BMP (the first x.bmp), 1 no image (notes.txt)". */
 static void list_kinds(const struct image_choice *choice, char *text, size_t text_size)
 {
     static const char is[] = "is ";
@@ -403,7 +406,7 @@ void image_choice_release(struct image_choice *choice)
 #define FILES_FIRST 1024u
 #define NAMES_FIRST 65536u
 
-/* Grow a block to at least `wanted` items, at least doubling it; NULL without memory. */
+/* Grow a block to at least `wanted` items; its size is at least doubled. NULL if out of memory. */
 static void *grown(void *block, size_t item_bytes, size_t wanted, size_t first, size_t *room)
 {
     size_t items = *room > 0 ? *room : first, bytes;
@@ -446,7 +449,7 @@ const char *image_list_path(const struct image_list *list, const struct image_fi
     return list->names + file->path;
 }
 
-/* The end of a path sorts before "/", which sorts before any other byte. */
+/* The order of bytes in paths: the end first, then "/", then all other bytes. */
 static int rank_of(char byte)
 {
     return byte == '\0' ? 0 : byte == '/' ? 1 : 2 + (unsigned char)byte;
@@ -481,8 +484,8 @@ void image_list_release(struct image_list *list)
 
 static int visit_folder(struct image_folder *folder, int fd, size_t length, unsigned depth);
 
-/* Handle a system error for the current path: note that the file cannot be used, or return the error if a resource of
- * the system is exhausted. */
+/* Handle a system error for the current path: add it to the refused files or, if a resource of the system is
+ * exhausted, return the error. */
 static int refuse_entry(struct image_folder *folder, int error)
 {
     if (exit_code_of(-error, EXIT_CODE_DATA) != EXIT_CODE_DATA)
@@ -509,7 +512,7 @@ static int add_folder(struct image_folder *folder, int fd, size_t length, unsign
     return rc < 0 ? rc : visit_folder(folder, fd, length, depth + 1);
 }
 
-/* Visit the current path, open as fd. */
+/* Visit the current path, which is open as fd. */
 static int visit_entry(struct image_folder *folder, int fd, size_t length, unsigned depth)
 {
     struct stat stat;
@@ -524,7 +527,7 @@ static int visit_entry(struct image_folder *folder, int fd, size_t length, unsig
     return 0;
 }
 
-/* Symbolic links are followed. Without O_NONBLOCK opening a FIFO would block. */
+/* Open and visit an entry. Symbolic links are followed. Without O_NONBLOCK, opening a FIFO would block. */
 static int open_entry(struct image_folder *folder, int directory_fd, const char *name, size_t length, unsigned depth)
 {
     const size_t bytes = strlen(name);
@@ -552,7 +555,7 @@ static int visit_entries(struct image_folder *folder, DIR *entries, size_t lengt
 
     while ((errno = 0, entry = readdir(entries)) != NULL) {
         if (image_choice_skips(folder->choice, folder->path, entry->d_name))
-            continue;               /* including "." and ".." */
+            continue;               /* also skips "." and ".." */
         const int rc = open_entry(folder, dirfd(entries), entry->d_name, length, depth);
         folder->path[length] = '\0';
         if (rc < 0)
@@ -561,7 +564,7 @@ static int visit_entries(struct image_folder *folder, DIR *entries, size_t lengt
     return errno != 0 ? refuse_entry(folder, errno) : 0;
 }
 
-/* Note the folder at its depth. False if it is one of its own parents, through a link. */
+/* Store the identity of the folder at its depth. False if the folder contains itself, through a link. */
 static bool is_new(struct image_folder *folder, const struct stat *stat, unsigned depth)
 {
     const struct file_identity identity = file_identity_of(stat);

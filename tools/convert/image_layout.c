@@ -1,5 +1,6 @@
-/* Splits and classes of a set of encoded images, from their paths. Called by the main thread of the converter.
- * Everything is done on the sorted list: the contents of a folder are consecutive, so a folder is a range. */
+/* Finds the splits and classes of a set of encoded images from their paths. Called by the main thread of the
+ * converter. All functions use the sorted list: the contents of a folder are consecutive in it, so a folder is a
+ * range. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -20,19 +21,19 @@
 
 #define FOLDERS_ADVICE "; --folders-are-classes takes every folder for a class"
 
-/* A folder: entries first ... end - 1 of the list, whose paths are equal up to and including the folder's name and
+/* A folder as a range: the entries first ... end - 1 of the list, whose paths all begin with that of the folder and
  * "/". */
 struct range {
     size_t first, end;
-    size_t begin;               /* offset in the paths of the names inside the folder */
+    size_t begin;               /* in these paths, the offset after the folder's path and "/" */
 };
 
-/* Iterates over the folders in a folder. */
+/* Iterates over the subfolders of a folder. */
 struct folders {
     const struct image_list *list;
     struct range in;
     size_t next;
-    /* the current folder */
+    /* the current subfolder */
     struct range range;
     const char *name;
     size_t name_bytes;
@@ -40,16 +41,16 @@ struct folders {
 
 #define SPLIT_KINDS ((size_t)SPLIT_UNLABELLED + 1)
 
-/* The top level of the data set. */
+/* The data set, whose top level is the folder `whole`. */
 struct top {
     struct image_list *list;
     const char *input;
     const struct image_choice *choice;
-    bool folders_are_classes;   /* whatever their names and contents suggest */
+    bool folders_are_classes;   /* regardless of the names and contents of folders */
     struct stop *stop;
     struct range whole;
     struct range splits[SPLIT_KINDS];
-    size_t stray_count;         /* images in no class, and the first of them */
+    size_t stray_count;         /* number of images outside of class folders, and the path of the first one */
     const char *first_stray;
 };
 
@@ -58,13 +59,13 @@ static const char *path_of(const struct image_list *list, size_t i)
     return image_list_path(list, &list->files[i]);
 }
 
-/* Is the entry in a folder of this range, or is it one? */
+/* Is the entry a subfolder of the folder whose range has this `begin`, or inside of one? */
 static bool is_in_folder(const struct image_list *list, size_t i, size_t begin)
 {
     return list->files[i].is_folder || strchr(path_of(list, i) + begin, '/') != NULL;
 }
 
-/* The end of the entries with the same path component at `begin`. */
+/* The end of the consecutive entries with the same path component at `begin`. */
 static size_t same_component_end(const struct image_list *list, size_t first, size_t end, size_t begin, size_t bytes)
 {
     const char *part = path_of(list, first) + begin;
@@ -76,7 +77,7 @@ static size_t same_component_end(const struct image_list *list, size_t first, si
     return i;
 }
 
-/* Go to the next folder, skipping images next to the folders. */
+/* Go to the next subfolder, skipping images that are directly in the folder. */
 static bool next_folder(struct folders *folders)
 {
     size_t i = folders->next;
@@ -100,7 +101,7 @@ static struct folders folders_in(const struct image_list *list, struct range ran
     return (struct folders){ .list = list, .in = range, .next = range.first };
 }
 
-/* Are there folders in the folder? Its own entry, the first of its range, has a shorter path. */
+/* Does the folder have subfolders? The first entry of its range may be the folder itself, whose path is shorter. */
 static bool has_folders(const struct image_list *list, struct range range)
 {
     for (size_t i = range.first; i < range.end; i++) {
@@ -111,7 +112,7 @@ static bool has_folders(const struct image_list *list, struct range range)
     return false;
 }
 
-/* The contents of a folder, without its own entry. */
+/* The range of a folder without the entry of the folder itself. */
 static struct range inside(const struct image_list *list, struct range range)
 {
     while (range.first < range.end && strlen(path_of(list, range.first)) < range.begin)
@@ -132,7 +133,7 @@ static size_t count_images(const struct image_list *list, struct range range)
     return count;
 }
 
-/* Are there images in folders of the folder? */
+/* Does the folder have subfolders with images? */
 static bool has_folders_of_images(const struct image_list *list, struct range range)
 {
     for (size_t i = range.first; i < range.end; i++)
@@ -154,7 +155,7 @@ static bool is_one_of(const struct folders *folder, const char *const *words, si
     return false;
 }
 
-/* Does its name say no more than that there are images in it? */
+/* Does the name of the folder only mean that it contains images? */
 static bool is_called_images(const struct folders *folder)
 {
     static const char *const words[] = { "images", "image", "imgs", "img", "jpegimages", "photos", "original",
@@ -162,7 +163,7 @@ static bool is_called_images(const struct folders *folder)
     return is_one_of(folder, words, sizeof(words) / sizeof(words[0]));
 }
 
-/* Count the images of a range of files that lie beside the class folders instead of in one. */
+/* Count the images that are directly in this folder, beside the class folders. */
 static void note_strays(struct top *top, struct range range)
 {
     for (size_t i = range.first; i < range.end; i++) {
@@ -171,7 +172,7 @@ static void note_strays(struct top *top, struct range range)
     }
 }
 
-/* A folder that is no set to train on by its name is descended into like any other. */
+/* Report that images will be used for training although their folder is called validation or test. */
 static void report_other_split(const struct top *top, const struct folders *folder)
 {
     const struct split_name name = name_of(folder);
@@ -180,7 +181,8 @@ static void report_other_split(const struct top *top, const struct folders *fold
                     (int)folder->name_bytes, folder->name, split_text(name.split));
 }
 
-/* The only folder, or one called images beside folders without any, as those of notes are. */
+/* Find the only subfolder of the top level; or the only one with images, if it is called "images" and the others,
+ * such as one of notes, contain none. */
 static bool find_only_folder(const struct top *top, struct folders *only_out)
 {
     struct folders folders = folders_in(top->list, top->whole);
@@ -202,7 +204,8 @@ static bool find_only_folder(const struct top *top, struct folders *only_out)
     return true;
 }
 
-/* Descend through single folders that contain folders, unless they are splits. */
+/* As long as the top level has a single subfolder, which itself has subfolders and is not a split, make that the top
+ * level. */
 static void unwrap(struct top *top)
 {
     struct folders only;
@@ -228,7 +231,7 @@ static int layout_refuse_name(const struct top *top, const char *name, size_t by
                         problem);
 }
 
-/* The folders of a range, as siblings. 0 or -ENOMEM after stop_fail; the caller frees them. */
+/* List the subfolders of a range as siblings. 0 or -ENOMEM after stop_fail; the caller frees them. */
 static int list_siblings(const struct top *top, struct range range, struct sibling **siblings_out, size_t *count_out)
 {
     struct folders folders = folders_in(top->list, range);
@@ -270,7 +273,7 @@ static int layout_refuse_siblings(const struct top *top, const struct sibling *s
                         (int)other->bytes, other->name);
 }
 
-/* Report the images of a folder beside splits that are in no class. */
+/* Report the images of a folder that is beside splits, but belongs to none. */
 static void report_aside(const struct top *top, const struct folders *folder)
 {
     const size_t count = count_images(top->list, folder->range);
@@ -279,7 +282,7 @@ static void report_aside(const struct top *top, const struct folders *folder)
                     "classes", top->input, count, count == 1 ? "" : "s", (int)folder->name_bytes, folder->name);
 }
 
-/* Find the folder of each split. Folders without images belong to none. */
+/* Find the folder of each split. Folders without images are ignored. */
 static int find_splits(struct top *top)
 {
     struct folders folders = folders_in(top->list, top->whole);
@@ -298,7 +301,7 @@ static int find_splits(struct top *top)
     return 0;
 }
 
-/* Archives in what is converted, as one for each class in that of ImageNet. */
+/* Refuse a folder that contains only archives, such as that of ImageNet with one archive for each class. */
 static int refuse_archives(const struct top *top)
 {
     char problem[400];
@@ -308,7 +311,7 @@ static int refuse_archives(const struct top *top)
     return layout_refuse(top, problem);
 }
 
-/* Are the folders at the top splits or classes? */
+/* Decide whether the folders at the top level are splits or classes. */
 static int read_top(struct top *top, bool *are_splits_out)
 {
     struct sibling *siblings;
@@ -332,7 +335,7 @@ static int read_top(struct top *top, bool *are_splits_out)
     return rc < 0 || !*are_splits_out ? rc : find_splits(top);
 }
 
-/* A training set whose folders are splits again, as of an archive called train. */
+/* Refuse a training set whose folders are splits again, for example from an archive called train. */
 static int check_nested(const struct top *top, struct range range)
 {
     struct sibling *siblings;
@@ -370,7 +373,8 @@ static int add_class(const struct top *top, struct image_layout *layout, const s
     return 0;
 }
 
-/* Add the tables in the folder, that of the training set first, as words of a command: " 'my set/train/metadata.csv'". */
+/* List the tables in the folder, that of the training set first, as arguments for a shell command: " 'my
+ * set/train/metadata.csv'". */
 static const char *list_tables(const struct top *top, char *text, size_t text_size)
 {
     size_t length = 0;
@@ -418,7 +422,7 @@ static int compare_folder(const void *folder, const void *element)
     return order != 0 ? order : -(name[wanted->name_bytes] != '\0');
 }
 
-/* The training class of this name; NULL: there is none. */
+/* The training class with the name of the folder; NULL if there is none. */
 static char **find_class(const struct image_layout *layout, const struct folders *folder)
 {
     return layout->class_count == 0 ? NULL
@@ -428,7 +432,7 @@ static char **find_class(const struct image_layout *layout, const struct folders
 
 /* ---- names that look the same ---- */
 
-#define CHARACTERS_MAX IMAGE_FOLDER_PATH_BYTES  /* of a name, with its end */
+#define CHARACTERS_MAX IMAGE_FOLDER_PATH_BYTES  /* characters of a name, with its end */
 
 static bool is_blank(uint32_t character)
 {
@@ -436,7 +440,7 @@ static bool is_blank(uint32_t character)
            character == 0xfeff || (character >= 0x2000 && character <= 0x200b);
 }
 
-/* What a name looks like, regardless of case. */
+/* The appearance of a name: without differences in case, blanks or the encoding of accents. */
 static void read_look(const char *name, uint32_t look[CHARACTERS_MAX])
 {
     size_t count = 0;
@@ -462,13 +466,13 @@ static int compare_looks(const void *a, const void *b)
     return (one[i] > other[i]) - (one[i] < other[i]);
 }
 
-/* Regardless of case; but not if the names are equal then. */
+/* Do two names look the same, apart from case? False if they differ in nothing but case. */
 static bool looks_same(const char *one, const char *other)
 {
     return strcasecmp(one, other) != 0 && compare_looks(&one, &other) == 0;
 }
 
-/* Compare the names that look alike; they follow each other. */
+/* Compare adjacent names; `names` is sorted by appearance. */
 static int check_sorted_names(const struct top *top, char *const *names, uint32_t count)
 {
     const char *one = NULL, *other = NULL;
@@ -505,11 +509,11 @@ static int check_names(const struct top *top, const struct image_layout *layout)
     return rc;
 }
 
-/* ---- a class that the training set does not have ---- */
+/* ---- a class that is not in the training set ---- */
 
 #define CLASSES_LISTED 10u
 
-/* "; its classes are cat, dog" */
+/* List the classes for a message: "; its classes are cat, dog". */
 static void list_classes(const struct image_layout *layout, char *text, size_t text_size)
 {
     size_t length = (size_t)snprintf(text, text_size, "; its classes are");
@@ -562,7 +566,7 @@ static int label_of(const struct top *top, const struct image_layout *layout, co
     return 0;
 }
 
-/* CLASS/val/IMAGE: the folder of another split inside a class. */
+/* Is a path inside a class in a folder of validation or test images, as in CLASS/val/IMAGE? */
 static bool is_in_other_split(const char *inside_class, struct split_name *name_out)
 {
     for (const char *end = strchr(inside_class, '/'); end != NULL; end = strchr(inside_class, '/')) {
@@ -574,7 +578,7 @@ static bool is_in_other_split(const char *inside_class, struct split_name *name_
     return false;
 }
 
-/* A training set must not hold the validation images of its classes. */
+/* Refuse validation images inside the classes of the training set. */
 static int check_reversed(const struct top *top, const struct folders *folder)
 {
     struct split_name name;
@@ -590,7 +594,7 @@ static int check_reversed(const struct top *top, const struct folders *folder)
     return 0;
 }
 
-/* Move the images of a class to the end of the split, over dropped entries. */
+/* Move the images of a class to the end of the split in the list, where folder entries were dropped. */
 static void move_images(struct top *top, struct image_split *split, const struct folders *folder, uint32_t label)
 {
     for (size_t i = folder->range.first; i < folder->range.end; i++) {
@@ -603,7 +607,7 @@ static void move_images(struct top *top, struct image_split *split, const struct
     }
 }
 
-/* Images directly in the folder of a split have no class. */
+/* If images are directly in the folder of a split, add a remark that they have no class. */
 static void note_empty_split(const struct top *top, struct image_layout *layout, const char *name, struct range range)
 {
     struct top flat = { .list = top->list };
@@ -640,19 +644,19 @@ static int collect_split(struct top *top, struct image_layout *layout, const cha
     return 0;
 }
 
-/* ---- folders that are no classes ---- */
+/* ---- folders that are not classes ---- */
 
-#define RECORD_FOLDERS_LEAST 3u     /* fewer folders of one image each may be classes */
-#define DOUBTFUL_CLASSES 20u        /* so many with one image each are reported, whatever their names */
-#define PADDED_DIGITS_LEAST 3u      /* of the names of shards */
+#define RECORD_FOLDERS_LEAST 3u     /* fewer folders with one image each may be classes */
+#define DOUBTFUL_CLASSES 20u        /* so many classes with one image each are reported, whatever their names */
+#define PADDED_DIGITS_LEAST 3u      /* fewer digits are not regarded as the name of a shard */
 
-/* What the names of the classes and of their images have in common. */
+/* Common properties of the names of all classes and their images. */
 struct class_habits {
-    bool have_one_image;        /* every class has exactly one */
-    bool are_numbered;          /* the names differ in numbers only, or are hexadecimal identifiers */
+    bool have_one_image;        /* every class has exactly one image */
+    bool are_numbered;          /* the names differ only in numbers, or are hexadecimal identifiers */
     bool are_padded;            /* the names are numbers with leading zeros, all of the same length */
-    bool are_parts;             /* part1, part2; shard-00000; fold_3 */
-    bool are_running;           /* the images of each class are numbered on from those of the one before */
+    bool are_parts;             /* the names are those of parts: part1, part2; shard-00000; fold_3 */
+    bool are_running;           /* the numbers of the images in each class continue those of the preceding class */
 };
 
 static size_t digits_of(const char *text)
@@ -666,7 +670,8 @@ static bool is_identifier(const char *name)
     return bytes >= 8 && strspn(name, "0123456789abcdefABCDEF-") == bytes && strpbrk(name, "0123456789") != NULL;
 }
 
-/* A word for a part of a set, or for what many images are of, and a number. */
+/* Does the name consist of a word for a part of a data set, or for a source of many images (such as a patient), and
+ * a number? */
 static bool is_part(const char *name)
 {
     static const char *const words[] = {
@@ -684,7 +689,7 @@ static bool is_part(const char *name)
     return false;
 }
 
-/* The number that an image is called, 00012.jpg; false if it has another name. */
+/* Parse the number that is the name of an image, such as 00012.jpg; false if it has another name. */
 static bool read_number(const char *path, uint64_t *number_out)
 {
     const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
@@ -693,7 +698,7 @@ static bool read_number(const char *path, uint64_t *number_out)
     return digits > 0 && digits < 19 && name[digits] == '.';
 }
 
-/* Are all images numbered, and each class on from the one before? The split is in the order of its classes. */
+/* Are all images numbered, continuing from class to class? The split is sorted by class. */
 static bool are_running(const struct image_list *list, const struct image_split *split)
 {
     uint64_t before = 0, most = 0;
@@ -736,7 +741,7 @@ static struct class_habits look_at_classes(const struct image_list *list, const 
     return habits;
 }
 
-/* Why the folders are no classes; NULL if they may be. */
+/* Why the folders are not classes; NULL if they may be. */
 static const char *no_classes_text(const struct class_habits *habits, const struct top *top, uint32_t classes)
 {
     const struct image_choice *const choice = top->choice;
@@ -755,7 +760,8 @@ static const char *no_classes_text(const struct class_habits *habits, const stru
     return NULL;
 }
 
-/* The folder of classes in a sibling: itself, or a single folder around them, as Art/images/CLASS. */
+/* The folder that contains the classes of a sibling: the sibling itself, or the innermost of single folders in it,
+ * as in Art/images/CLASS. */
 static struct range unwrap_sibling(const struct image_list *list, struct range range)
 {
     for (;;) {
@@ -769,8 +775,8 @@ static struct range unwrap_sibling(const struct image_list *list, struct range r
     }
 }
 
-/* List the folders with images in the folders of a range, and count the latter that hold some. 0 or -ENOMEM after
- * stop_fail; the caller frees the list. */
+/* List the subfolders with images of all folders in a range, and count the folders that have such subfolders. 0 or
+ * -ENOMEM after stop_fail; the caller frees the list. */
 static int list_held(const struct top *top, struct range range, struct held **list_out, size_t *count_out,
                      size_t *holders_out)
 {
@@ -796,7 +802,8 @@ static int list_held(const struct top *top, struct range range, struct held **li
     return 0;
 }
 
-/* Folders that hold the same folders are splits of another language, patients, styles, ... over the classes. */
+/* Refuse folders that contain subfolders of the same names: probably those are the classes, and the folders are
+ * splits in another language, patients, styles, ... */
 static int check_held(const struct top *top, const struct image_layout *layout, struct range range)
 {
     struct held *list, first, second;
@@ -819,7 +826,7 @@ static int check_held(const struct top *top, const struct image_layout *layout, 
                         layout->class_names[0], layout->class_names[1]);
 }
 
-/* Find a folder, at any depth of the range, in which two folders or more are called like classes. */
+/* Find a folder, at any depth of the range, in which at least two subfolders have the names of classes. */
 static bool find_copy(const struct image_list *list, const struct image_layout *layout, struct range range,
                       struct folders *copy_out)
 {
@@ -839,7 +846,8 @@ static bool find_copy(const struct image_list *list, const struct image_layout *
     return false;
 }
 
-/* Archives are often unpacked into what they contain, so that a set is once more inside itself. */
+/* Refuse a copy of the data set inside itself, which results when an archive is unpacked into the folder that it
+ * contains. */
 static int check_copy(const struct top *top, const struct image_layout *layout, struct range range)
 {
     struct folders copy;
@@ -851,15 +859,16 @@ static int check_copy(const struct top *top, const struct image_layout *layout, 
                               "itself, or else move its images to their classes" FOLDERS_ADVICE);
 }
 
-/* ---- folders of folders ---- */
+/* ---- classes that consist of folders ---- */
 
-/* How the images of class folders are divided into folders. */
+/* How the images of class folders are divided into subfolders. */
 struct grouping {
-    size_t group_count;         /* classes of several folders, without images beside them */
-    struct folders group, one, other;   /* the first of them, and the first two folders in it */
-    size_t again_count;         /* classes with a folder of their own name beside other images, and the first of these */
+    size_t group_count;         /* number of classes with several subfolders, and no images outside of these */
+    struct folders group, one, other;   /* the first such class, and its first two subfolders */
+    /* number of classes with a subfolder of their own name and other images; `again` is the first such subfolder */
+    size_t again_count;
     struct folders again;
-    bool are_initials;          /* all are called by the letter that the names of their folders begin with: b/beach, b/bar */
+    bool are_initials;          /* each class folder has the initial of its subfolders as its name: b/beach, b/bar */
 };
 
 static bool is_letter(char byte)
@@ -867,14 +876,15 @@ static bool is_letter(char byte)
     return ((unsigned char)byte | 0x20) >= 'a' && ((unsigned char)byte | 0x20) <= 'z';
 }
 
-/* Is the folder called by a word with this initial? "A1" and "a_left" are no words, but may be parts of a class "a". */
+/* Is the name of the folder a word with this initial? "A1" and "a_left" are not words, but may be parts of a class
+ * "a". */
 static bool begins_with(const struct folders *folder, const struct folders *initial)
 {
     return initial->name_bytes == 1 && is_letter(initial->name[0]) && folder->name_bytes > 1 &&
            strncasecmp(folder->name, initial->name, 1) == 0 && is_letter(folder->name[1]);
 }
 
-/* A copy of a class inside itself has the same name. */
+/* Count a subfolder with the name of its class, which may be a copy. */
 static void note_again(struct grouping *grouping, const struct folders *group, const struct folders *folder)
 {
     if (folder->name_bytes == group->name_bytes && memcmp(folder->name, group->name, group->name_bytes) == 0 &&
@@ -910,7 +920,8 @@ static void note_group(struct grouping *grouping, const struct image_list *list,
     grouping->other = found[1];
 }
 
-/* Places365 has a/airfield, a/alley, b/bakery. Other classes may be divided, or be genera over the species that are meant. */
+/* Refuse folders that are initials of the classes in them, as in Places365 (a/airfield, a/alley, b/bakery). Report
+ * other classes that consist of subfolders: these may be the classes, as species are in a folder for each genus. */
 static int check_groups(const struct top *top, const struct image_layout *layout, struct range range)
 {
     struct folders folders = folders_in(top->list, range);
@@ -936,7 +947,8 @@ static int check_groups(const struct top *top, const struct image_layout *layout
     return 0;
 }
 
-/* Class folders without images. Beside a single one with images these are often notes about its folders. */
+/* Refuse class folders without images. If only one folder has images, the others may contain notes, and its
+ * subfolders may be the classes. */
 static int check_filled(const struct top *top, const struct image_layout *layout, struct range range)
 {
     struct folders folders = folders_in(top->list, range), empty = folders, filled = folders;
@@ -959,7 +971,8 @@ static int check_filled(const struct top *top, const struct image_layout *layout
 
 /* ---- annotations beside images ---- */
 
-/* Are there a folder of images and one of what is drawn over them beside each other? Alone, "mask" may be a class. */
+/* Are there, side by side, a folder of images and a folder of masks or annotations? A folder "mask" alone may be a
+ * class. */
 static bool has_annotations(const struct image_list *list, struct range range, struct folders *images_out,
                             struct folders *drawn_out)
 {
@@ -982,7 +995,8 @@ static bool has_annotations(const struct image_list *list, struct range range, s
     return images_out->name != NULL && drawn_out->name != NULL;
 }
 
-/* Is it a mask of an image beside it, as "x_mask.png" and "x_mask_1.png" of "x.png"? These follow in the sorted list. */
+/* Is it a mask of an image beside it, like "x_mask.png" and "x_mask_1.png" for "x.png"? In the sorted list, masks
+ * come after their image. */
 static bool is_mask(const struct image_list *list, size_t i)
 {
     const char *const path = path_of(list, i), *const slash = strrchr(path, '/');
@@ -1005,7 +1019,7 @@ static int refuse_annotations(const struct top *top, const struct folders *image
                         images->name);
 }
 
-/* Masks and annotations are images, but not of a class. */
+/* Refuse masks and annotations: they are stored as images, but do not belong to a class. */
 static int check_annotations(const struct top *top, struct range range)
 {
     struct folders outer = folders_in(top->list, range), images, drawn;
@@ -1023,7 +1037,7 @@ static int check_annotations(const struct top *top, struct range range)
     return 0;
 }
 
-/* Folders that are shards, parts or records of a set say nothing about classes. */
+/* Refuse folders that are shards, parts or records of a data set instead of classes. */
 static int check_classes(const struct top *top, const struct image_layout *layout)
 {
     if (top->folders_are_classes)
@@ -1046,7 +1060,8 @@ static int check_classes(const struct top *top, const struct image_layout *layou
 
 /* ---- the layout ---- */
 
-/* Does the only folder of a split merely wrap it, as in seg_train/seg_train/CLASS, train/images/CLASS, test/test? */
+/* Does a split contain only this folder, which is not a class, as in seg_train/seg_train/CLASS, train/images/CLASS,
+ * test/test? */
 static bool is_wrapping(const struct top *top, const struct image_layout *layout, const struct folders *only)
 {
     return find_class(layout, only) == NULL &&
@@ -1087,7 +1102,8 @@ static void report_unlabelled(const struct top *top)
                 count == 1 ? "" : "s", (int)range.begin - 1, path_of(top->list, range.first), count == 1 ? "s" : "ve");
 }
 
-/* Collecting moves the list's entries, from which the folders are read. */
+/* Check and collect the training images. Most checks come first, because collecting moves the entries that make up
+ * the folders. */
 static int collect_training(struct top *top, struct image_layout *layout, struct range range)
 {
     int rc = check_filled(top, layout, range);

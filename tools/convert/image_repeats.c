@@ -1,4 +1,5 @@
-/* Image files that a set has several times. Called by the main thread of the converters of folders and tables. */
+/* Finds image files that occur several times in a data set. Called by the main thread of the converters of folders
+ * and tables. */
 #include "tools/convert/image_repeats.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The samples of a set of encoded images. Prepared by the main thread; samples are requested by the writing threads. */
+/* Provides the samples of a set of encoded images. Prepared by the main thread; samples are requested by the writing
+ * threads. */
 #include "tools/convert/image_set.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static int refuse_image(const struct image_set *set, const struct image_file *fi
                         problem);
 }
 
-/* Read an image and its header, which was valid when the set was prepared. */
+/* Read an image and its header. The header was valid when the set was prepared. */
 static int read_image(const struct image_set *set, const struct image_file *file, uint8_t *bytes,
                       struct image_header *header_out)
 {
@@ -124,7 +125,7 @@ static void drop_folders(struct image_list *list)
     list->count = kept;
 }
 
-/* Refuse the images that cannot be decoded; the set is not used after that. */
+/* Add the images that cannot be decoded to the refused files. Afterwards the set cannot be used. */
 static int refuse_undecodable(struct image_set *set, const struct convert_options *options, struct image_flaws *flaws)
 {
     const struct shard_writer_options check = { .jobs = (uint32_t)options->jobs, .keeps_order = true,

@@ -57,7 +57,7 @@ double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel)
 
 double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel)
 {
-    /* count^2 times the variance, exactly */
+    /* count^2 times the variance, computed exactly */
     const unsigned __int128 spread = (unsigned __int128)sums->squares[channel] * sums->count -
                                      (unsigned __int128)sums->sum[channel] * sums->sum[channel];
     return sqrt((double)spread) / (double)sums->count;
@@ -94,7 +94,7 @@ static void note_size(struct image_summary *summary, uint32_t height, uint32_t w
     }
 }
 
-/* Decoders accept an image without its end, and fill in the rest. */
+/* The problem of a JPEG or PNG image without its end, which decoders accept and complete; NULL if there is none. */
 static const char *cut_text(const struct found_sample *sample)
 {
     if (sample->image == FOUND_JPEG && image_is_cut(sample->bytes, sample->byte_count, IMAGE_FORMAT_JPEG))

@@ -1,5 +1,5 @@
-/* Writing JPEG files. Called by the writing threads. libjpeg reports errors through a function that must not return, so
- * every library call that can fail is made in jpeg_write or jpeg_writer_open, after their setjmp. */
+/* Writes JPEG files. Called by the writing threads. libjpeg reports errors through a function that must not return,
+ * so every library call that can fail is made in jpeg_write or jpeg_writer_open, after their setjmp. */
 #include "tools/convert/jpeg_write.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ struct jpeg_writer {
     struct jpeg_compress_struct library;
     struct jpeg_error_mgr errors;
     jmp_buf escape;             /* where a failing library call jumps to */
-    unsigned char *file;        /* the last one; made by the library */
+    unsigned char *file;        /* the last file; allocated by the library */
     unsigned long file_bytes;
     int quality;
 };
@@ -95,7 +95,7 @@ int jpeg_write(struct jpeg_writer *writer, const uint8_t *pixels, const struct i
         writer->errors.format_message((j_common_ptr)&writer->library, message);
         snprintf(problem_out, problem_size, "cannot be encoded as JPEG: %s", message);
         jpeg_abort_compress(&writer->library);
-        writer->file = NULL;        /* the library's, which may have replaced it */
+        writer->file = NULL;        /* allocated by the library, which may have moved it */
         return writer->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG;
     }
     set_up(writer, shape);

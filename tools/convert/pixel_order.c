@@ -1,5 +1,6 @@
-/* The order of pixels by the names of their columns. Programs sort columns as text (pixel0, pixel1, pixel10), write them
- * backwards, or one channel after the other: the numbers and letters in the names say where a pixel belongs. */
+/* Derives the order of pixels from the names of their columns. Programs sort columns as text (pixel0, pixel1,
+ * pixel10), or in descending order, or by channel: the numbers and letters in the names determine where a pixel
+ * belongs. */
 #include "tools/convert/pixel_order.h"
 
 #include <errno.h>
@@ -9,18 +10,18 @@
 
 #include "stage/text/names.h"
 
-#define SERIES_BYTES 64u        /* of a name that is compared */
-#define NUMBERS_MAX 8u          /* in a name; further ones do not count */
+#define SERIES_BYTES 64u        /* of a name, for comparing */
+#define NUMBERS_MAX 8u          /* of a name; further numbers are ignored */
 #define CHANNELS 3u
 
-/* What a name says: its numbers, and as the last of them its channel by a word. */
+/* The numbers in a name. The last element is the channel, if a word in the name means one. */
 struct pixel_name { uint32_t numbers[NUMBERS_MAX + 1]; };
 
-/* The numbers of all names: number k of a name runs over `extent` values from `least`. */
+/* The ranges of the numbers in all names: number k of a name has `extent` values, beginning with `least`. */
 struct grid {
     uint32_t least[NUMBERS_MAX + 1];
     uint64_t extent[NUMBERS_MAX + 1];
-    size_t steps[NUMBERS_MAX + 1];      /* pixels between two neighbours in this number */
+    size_t steps[NUMBERS_MAX + 1];      /* distance, in pixels, between two adjacent values of this number */
 };
 
 static bool is_letter(char c)
@@ -33,7 +34,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* 0 to 2 for "r", "red", "g", ..., else -1. */
+/* The channel (0 to 2) that a word means: "r", "red", "g", ...; else -1. */
 static int channel_of(struct csv_text word)
 {
     static const char *const words[CHANNELS][2] = { { "r", "red" }, { "g", "green" }, { "b", "blue" } };
@@ -45,7 +46,7 @@ static int channel_of(struct csv_text word)
     return -1;
 }
 
-/* The last word of a name that is one of a channel; -1: none. */
+/* The channel of the last word in the name that means one; -1 if there is none. */
 static int find_channel(struct csv_text name, struct csv_text *word_out)
 {
     int found = -1;
@@ -64,7 +65,7 @@ static int find_channel(struct csv_text name, struct csv_text *word_out)
     return found;
 }
 
-/* The name without its word for a channel. */
+/* The name, in which the word for a channel is replaced by "?". */
 static struct csv_text series_of(struct csv_text name, char out[SERIES_BYTES])
 {
     struct csv_text word;
@@ -133,8 +134,8 @@ static bool has_root(size_t count)
     return side * side == count;
 }
 
-/* The number that is the channel of images of three: the word, or one of several numbers that has three values.
- * NUMBERS_MAX + 1: none, which leaves channels as the columns have them. */
+/* Find which number is the channel, if the images may have three channels: the word, or the last number that has
+ * three values. NUMBERS_MAX + 1 if there is none; then channels are in the order of the columns. */
 static size_t choose_channel(const struct grid *grid, size_t count)
 {
     if (count % CHANNELS != 0 || !has_root(count / CHANNELS))
@@ -145,7 +146,7 @@ static size_t choose_channel(const struct grid *grid, size_t count)
     return NUMBERS_MAX + 1;
 }
 
-/* Of two numbers, does the first one differ between neighbours, as in x0_y0, x1_y0, ...? */
+/* Does the first of two numbers change faster in the order of the columns, as in x0_y0, x1_y0, ...? */
 static bool is_first_fastest(const struct pixel_name *names, size_t count, size_t first, size_t second)
 {
     size_t i = 1;
@@ -156,14 +157,15 @@ static bool is_first_fastest(const struct pixel_name *names, size_t count, size_
     return i < count && names[i].numbers[second] == names[0].numbers[second];
 }
 
-/* Are these the numbers of rows and columns of a square, with or without the channels among the columns? */
+/* Are these the numbers of rows and columns of a square image? The channels may be among the columns. */
 static bool is_square_grid(uint64_t rows, uint64_t columns)
 {
     return rows == columns || CHANNELS * rows == columns;
 }
 
-/* Set the steps of the numbers that vary: the channel is the nearest neighbour, then the last number. Returns the
- * pixels of the whole grid, 0 if they are more than `count`; *is_square_out: two numbers are those of a square. */
+/* Set the steps of the numbers that vary: the channel varies fastest, then usually the last number. Returns the
+ * number of pixels of the grid, or 0 if it is larger than `count`. *is_square_out is false if exactly two other
+ * numbers vary, and they are not rows and columns of a square image. */
 static size_t set_steps(struct grid *grid, const struct pixel_name *names, size_t count, bool *is_square_out)
 {
     const size_t channel = choose_channel(grid, count);
@@ -190,7 +192,7 @@ static size_t set_steps(struct grid *grid, const struct pixel_name *names, size_
     return pixels;
 }
 
-/* Each place of the grid belongs to one name. */
+/* Find the place of each name in the grid. -EINVAL if two names have the same place. */
 static int set_places(const struct grid *grid, const struct pixel_name *names, size_t count, uint32_t *places_out)
 {
     bool *const taken = calloc(count, sizeof(*taken));

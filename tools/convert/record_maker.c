@@ -1,4 +1,5 @@
-/* From samples to payloads. Called by the writing threads, and by main to estimate the size of records. */
+/* Makes payloads from samples. Called by the writing threads, and by the main thread to estimate the size of
+ * records. */
 #include "tools/convert/record_maker.h"
 
 #include <errno.h>

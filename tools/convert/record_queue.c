@@ -1,10 +1,10 @@
-/* Handing out the records of a set and putting them back in order. Called by all writing threads.
+/* Hands out the records of a set, and puts the finished groups back in order. Called by all writing threads.
  *
- * No deadlock: threads only wait for a free group, and hold none meanwhile. If none is free, each shard with groups has
- * one that comes first, and a thread that makes or writes it.
+ * There is no deadlock: threads only wait for a free group, and hold none while they wait. If no group is free, the
+ * first group of every shard that has groups is being made or written by a thread, so groups become free again.
  *
- * A shard is opened when every other one has a group that a thread makes, or is being written. Each of those threads
- * works on one shard, so as many places as threads are enough. */
+ * A shard is opened only if every open one has a group that is being made or written. Each thread works on one shard at
+ * a time, so `shards` needs no more elements than there are threads. */
 #include "tools/convert/record_queue.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "formats/tfrecord.h"
 
-/* Per thread: one being made, one waiting to be written. */
+/* For each thread, one group that is being made, and one that waits to be written. */
 #define GROUPS_EACH 2u
 /* Size of a group: small enough to keep some for every thread, large enough to be worth handing over. */
 #define GROUP_BYTES ((uint64_t)256 << 10)
@@ -79,7 +79,8 @@ static bool has_groups(const struct queued_shard *shard)
     return shard->file != NULL && shard->taken < shard->group_count;
 }
 
-/* The shard with the fewest groups ahead, which is the next file if all others have some; NULL: all were taken. */
+/* The shard with the fewest groups in progress; it is opened as the next file if all others have groups in progress.
+ * NULL: all groups were taken. */
 static struct queued_shard *choose_shard(struct record_queue *queue)
 {
     struct queued_shard *shortest = NULL, *free = NULL;
@@ -125,7 +126,7 @@ struct record_group *record_queue_take(struct record_queue *queue)
     return group;
 }
 
-/* The group of the shard that is written next, if it was made. */
+/* The next group of the shard to be written, if it is made. */
 static struct record_group *next_locked(struct record_queue *queue, struct queued_shard *shard)
 {
     struct record_group **const slot = &shard->made[shard->written % queue->pool_count];

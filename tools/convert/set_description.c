@@ -1,4 +1,4 @@
-/* dataset.json, made once by main when the shards are on the disk. */
+/* Makes dataset.json. Called by the main thread when the shards are on the disk. */
 #include "tools/convert/set_description.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include "stage/text/utf8.h"
 #include "tools/lib/version.h"
 
-/* Smallest plausible standard deviation of pixels in 0 ... 255: photographs have 50 to 70, white digits on black 80;
- * pixels that are only 0 and 1 have at most 0.5. */
+/* Smallest plausible standard deviation of pixels in 0 to 255: photographs have 50 to 70, white digits on black 80;
+ * images with only 0 and 1 have at most 0.5. */
 #define DEVIATION_LEAST 3.0
 
-/* A class name, and its form in JSON, which is owned. */
+/* A class name, and its text in JSON, which is owned. */
 struct written_name {
     const char *name;
     char *text;
@@ -30,7 +30,7 @@ static bool may_change_in_json(const char *name)
     return utf8_valid_bytes(name, bytes) < bytes || strstr(name, "\xef\xbf\xbd") != NULL;
 }
 
-/* The text, to be freed, or NULL without memory; the JSON is released. */
+/* Returns the text, to be freed; NULL if out of memory. Releases the JSON. */
 static char *take_text(struct json *json)
 {
     const char *const text = json_text(json);
@@ -39,7 +39,7 @@ static char *take_text(struct json *json)
     return copy;
 }
 
-/* NULL without memory. */
+/* The name as JSON, to be freed; NULL if out of memory. */
 static char *written(const char *name)
 {
     struct json json;
@@ -57,7 +57,7 @@ static int compare_written(const void *left, const void *right)
     return strcmp(a->text, b->text);
 }
 
-/* As set_description_check, for `count` names. */
+/* Performs set_description_check for `count` names. */
 static int check_written(struct written_name *names, size_t count, const char *converter, struct stop *stop)
 {
     qsort(names, count, sizeof(*names), compare_written);
@@ -120,7 +120,7 @@ static void describe_split(struct json *json, const struct shard_set *set, const
     json_close_object(json);
 }
 
-/* A statistic of each channel of the raw training images. */
+/* Write a statistic of raw training images, one number for each channel. */
 static void describe_pixels(struct json *json, const char *key, const struct pixel_sums *sums,
                             double (*number)(const struct pixel_sums *sums, uint32_t channel))
 {
@@ -130,7 +130,7 @@ static void describe_pixels(struct json *json, const char *key, const struct pix
     json_close_array(json);
 }
 
-/* Of the files of one source, or of all for NULL. */
+/* Merge the summaries of the files of one source; of all files if it is NULL. */
 static struct image_summary summarize_images(const struct shard_set *set, const struct sample_source *source)
 {
     struct image_summary summary = { 0 };
@@ -142,7 +142,7 @@ static struct image_summary summarize_images(const struct shard_set *set, const 
     return summary;
 }
 
-/* How the images were changed. */
+/* Write how the images were changed. */
 static void describe_change(struct json *json, const struct image_change *change)
 {
     if (change->short_side == 0)
@@ -207,7 +207,7 @@ static void describe(struct json *json, const struct conversion *conversion, con
     json_close_object(json);
 }
 
-/* Images of fewer levels than 256, of which the greatest number is not known to be white. */
+/* Are all images dark? Their brightest pixel may be white if the images have fewer than 8 bits. */
 static bool are_dark(const struct image_summary *summary)
 {
     const uint32_t least = summary->pixels.count > 0 ? PIXELS_DARK : PIXELS_NEARLY_BLACK;
@@ -223,7 +223,7 @@ static void warn_of_darkness(const struct image_summary *summary, const char *sp
                     summary->pixels.count > 0 ? "" : " or of 10 to 12 bits stored in 16");
 }
 
-/* Whether the pixels hardly differ, which is reported. */
+/* Warn if the pixels hardly differ. Returns whether they do. */
 static bool warn_of_blackness(const struct pixel_sums *pixels, const char *split, const char *output)
 {
     double mean = 0, deviation = 0;

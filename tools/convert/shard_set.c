@@ -1,5 +1,5 @@
-/* The directory of a set of shards: its lock and entries, the commit, what an earlier run left. Called by the main
- * thread of the converters. */
+/* The directory of a set of shards: its lock and entries, the commit, and files of earlier conversions. Called by
+ * the main thread of the converters. */
 #include "tools/convert/shard_set.h"
 
 #include <ctype.h>
@@ -43,7 +43,8 @@ int set_folder_open(struct set_folder *folder, const char *path, struct stop *st
     const int rc = file_lock(folder->fd);
     if (rc == -EWOULDBLOCK) {
         stop_fail(stop, EXIT_CODE_OUTPUT, "%s: another pipetrain-convert is writing there", path);
-        return rc;              /* as a number it is also a shortage of threads, which has another exit code */
+        /* exit_code_of would give another exit code, because this errno also means a shortage of threads */
+        return rc;
     }
     if (rc == -EOPNOTSUPP)
         log_message(LOG_RUN, "%s: the file system has no locks: make sure that no other process writes there", path);
@@ -79,7 +80,7 @@ int set_folder_visit(const struct set_folder *folder,
     return rc;
 }
 
-/* If it exists. */
+/* Remove a file, if it exists. */
 static int folder_remove(const struct set_folder *folder, const char *name)
 {
     return unlinkat(folder->fd, name, 0) == 0 || errno == ENOENT ? 0 : folder_fail(folder, "remove", name, errno);
@@ -98,7 +99,7 @@ static int folder_sync(const struct set_folder *folder)
     return rc == 0 ? 0 : folder_fail(folder, "sync", "", -rc);
 }
 
-/* Whether the text starts with -NNNNN-of-NNNNN. */
+/* Does the text start with -NNNNN-of-NNNNN? */
 static bool is_numbers(const char *text)
 {
     static const char pattern[NUMBERS_LENGTH + 1] = "-ddddd-of-ddddd";
@@ -110,7 +111,7 @@ static bool is_numbers(const char *text)
     return true;
 }
 
-/* Whether the first `bytes` bytes are SPLIT-NNNNN-of-NNNNN. */
+/* Do the first `bytes` bytes have the form SPLIT-NNNNN-of-NNNNN? */
 static bool is_shard_name(const char *name, size_t bytes)
 {
     for (size_t i = 0; i < SPLIT_COUNT; i++) {
@@ -135,7 +136,7 @@ static bool is_temporary_shard(const char *name)
 
 /* ---- the commit ---- */
 
-#define MARKER_BYTES_MAX ((size_t)1 << 30)     /* a set of more shards than this lists cannot be made */
+#define MARKER_BYTES_MAX ((size_t)1 << 30)     /* a manifest of this size would list more shards than a set can have */
 
 static const char unfinished_advice[] =
     ": the new data set is complete there, partly under temporary names (.*.tmp), which must be kept; the previous set "
@@ -150,7 +151,7 @@ static struct temporary temporary_of(const char *shard)
     return temporary;
 }
 
-/* 1: it exists, 0: it does not, or a negative errno after stop_fail. */
+/* 1 if the file exists, 0 if not, or a negative errno after stop_fail. */
 static int look_at(const struct set_folder *folder, const char *name, struct stat *status_out)
 {
     if (fstatat(folder->fd, name, status_out, AT_SYMLINK_NOFOLLOW) == 0)
@@ -158,8 +159,8 @@ static int look_at(const struct set_folder *folder, const char *name, struct sta
     return errno == ENOENT ? 0 : folder_fail(folder, "stat", name, errno);
 }
 
-/* Refuse what is not a file in the place of a shard or of the manifest: it could be neither replaced nor removed. A
- * symbolic link is replaced, not its target. */
+/* Refuse an entry that has the name of a shard or of the manifest, but is not a file: it could be neither replaced
+ * nor removed. If it is a symbolic link, the link is replaced, not its target. */
 static int check_entry(const struct set_folder *folder, const char *name, void *arg)
 {
     struct stat status;
@@ -175,7 +176,7 @@ static int check_entry(const struct set_folder *folder, const char *name, void *
                         "move it away%s", folder->path, name, kind, folder->advice);
 }
 
-/* A shard without its temporary name was renamed in an earlier attempt. */
+/* Give a shard its final name. If the temporary file does not exist, an earlier attempt has renamed it. */
 static int name_shard(const struct set_folder *folder, const char *shard)
 {
     const struct temporary temporary = temporary_of(shard);
@@ -190,7 +191,7 @@ static int remove_other(const struct set_folder *folder, const char *name, void 
     return set_folder_is_shard(name) && manifest_find(manifest, name) == NULL ? folder_remove(folder, name) : 0;
 }
 
-/* Each step is synced before the next one relies on it. */
+/* Perform the steps after the marker was made. Each is synced before the next one relies on it. */
 static int roll_forward(struct set_folder *folder, struct manifest *manifest)
 {
     folder->advice = unfinished_advice;
@@ -247,7 +248,7 @@ static int check_shard(const struct set_folder *folder, const struct manifest_sh
                         MANIFEST_COMMIT_FILE, folder->path, shard->file);
 }
 
-/* Before committing: all shards must exist, under one of their two names. */
+/* Before the commit: check that all shards exist, under their final or temporary names. */
 static int check_all(const struct set_folder *folder, const struct manifest *manifest)
 {
     int rc = 0;
@@ -257,7 +258,8 @@ static int check_all(const struct set_folder *folder, const struct manifest *man
     return rc < 0 ? rc : set_folder_visit(folder, check_entry, NULL);
 }
 
-/* A rename may report an error although it has happened, for example over a network. */
+/* Make the marker, which begins the commit. A rename may report an error although it was done, for example over a
+ * network. */
 static int begin_commit(const struct set_folder *folder, bool *begun_out)
 {
     struct stat status;
@@ -275,7 +277,7 @@ int set_commit_run(struct set_folder *folder, const char *text, bool *begun_out)
     char problem[256];
 
     *begun_out = false;
-    /* We have written the text, so only memory can be missing. */
+    /* The text is our own, so this can only fail for lack of memory. */
     if (manifest_read(&manifest, text, strlen(text), problem, sizeof(problem)) < 0)
         return fail_memory(folder);
     int rc = check_all(folder, &manifest);
@@ -287,7 +289,7 @@ int set_commit_run(struct set_folder *folder, const char *text, bool *begun_out)
     return rc;
 }
 
-/* Read the marker. */
+/* Load the marker of an unfinished commit. */
 static int load_marker(const struct set_folder *folder, char **text_out, size_t *bytes_out)
 {
     char *path;
@@ -349,7 +351,7 @@ int set_commit_resume_in(const char *path, struct stop *stop)
 
 /* ---- the set ---- */
 
-/* A file of an existing set: its manifest, if it has one. */
+/* The name of a file of an existing set: that of the manifest, if there is one, else of a shard. */
 struct earlier { char entry[NAME_MAX + 1]; };
 
 static int look_for_earlier(const struct set_folder *folder, const char *name, void *arg)
@@ -395,7 +397,7 @@ static int open_directory(struct shard_set *set)
                   : set_folder_open(&set->folder, set->spec.directory, set->stop);
 }
 
-/* While there is an unfinished commit, temporary files must stay. */
+/* Finish an unfinished commit first, because it needs the temporary files, which are removed afterwards. */
 static int prepare_directory(struct shard_set *set)
 {
     int rc = set_commit_resume(&set->folder);
@@ -407,7 +409,7 @@ static int prepare_directory(struct shard_set *set)
     return rc;
 }
 
-/* Shard i of k has the positions from i*n/k to (i+1)*n/k. */
+/* The position of the first record of a shard: shard i of k has the positions from i*n/k to (i+1)*n/k. */
 static uint64_t first_position(const struct sample_source *source, uint32_t number)
 {
     const uint64_t each = source->record_count / source->shard_count;
@@ -494,7 +496,7 @@ void shard_set_close(struct shard_set *set)
             unlinkat(set->folder.fd, set->files[i].temporary_name, 0);
     }
     if (set->topmost_made > 0)
-        folders_remove(set->spec.directory, set->topmost_made); /* those that are not empty stay */
+        folders_remove(set->spec.directory, set->topmost_made); /* directories that are not empty are kept */
     set_folder_close(&set->folder);
     free(set->files);
     *set = (struct shard_set){ .folder.fd = -1 };

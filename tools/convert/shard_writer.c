@@ -1,5 +1,5 @@
-/* Writing shards with several threads. Each thread makes groups of records and writes those whose turn it is; the
- * thread that writes the last group of a shard syncs it and reads it back. */
+/* Writes shards with several threads. Each thread makes groups of records, and writes those whose turn it is. The
+ * thread that writes the last group of a shard syncs the shard and reads it back. */
 #include "tools/convert/shard_writer.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ struct shard_sink {
     const struct shard_set *set;
     struct shard_file *file;
     FILE *stream;               /* NULL: not open */
-    struct block unit, packed;  /* frames to be compressed, and what they come to */
+    struct block unit, packed;  /* frames to be compressed, and the compressed frames */
     size_t unit_bytes;
     XXH3_state_t *hash;
 };
@@ -110,7 +110,7 @@ static int put_bytes(struct shard_sink *sink, const uint8_t *bytes, size_t count
     return fwrite(bytes, 1, count, sink->stream) == count ? 0 : sink_fail(sink, EXIT_CODE_OUTPUT, "write", errno);
 }
 
-/* Compress and write the collected frames. */
+/* Compress and write the collected frames as a unit. */
 static int put_unit(struct shard_sink *sink)
 {
     const struct packing_row *const packing = &packing_rows[sink->set->spec.packing];
@@ -152,7 +152,7 @@ static int shard_sink_finish(struct shard_sink *sink)
     return rc;
 }
 
-/* ---- a shard read back ---- */
+/* ---- reading a shard back ---- */
 
 struct reading_back {
     const struct shard_set *set;
@@ -170,7 +170,7 @@ static int read_back_fail(const struct reading_back *reading, uint64_t record, c
                         reading->set->spec.directory, reading->file->temporary_name, record, how);
 }
 
-/* Verify the records of the chunk. */
+/* Verify and hash the records of the chunk. */
 static int read_chunk(struct reading_back *reading)
 {
     struct chunk_record record = { 0 };
@@ -187,7 +187,7 @@ static int read_chunk(struct reading_back *reading)
     return 0;
 }
 
-/* With the reader that training uses. */
+/* Read all records with the reader that training uses. */
 static int read_records(struct reading_back *reading)
 {
     const uint64_t wanted = reading->file->record_count;
@@ -245,22 +245,22 @@ static int read_back(const struct shard_set *set, const struct shard_file *file,
 
 #define JOBS_MAX 1024u
 
-/* Shared by the threads. All of it is constant while they run, except progress, the queue and the sinks, each of which
- * belongs to the thread that writes its shard. */
+/* Shared by all threads, and constant while they run, except for the progress, the queue and the sinks. A sink is
+ * used by the thread that writes its shard. */
 struct writing {
     struct shard_set *set;
     const struct shard_writer_options *options;
-    uint64_t **orders;          /* per source: the sample at each position */
+    uint64_t **orders;          /* for each source, the index of the sample at each position */
     struct image_flaws *flaws;
     struct image_copies copies;
-    bool only_checks;           /* nothing is written from the beginning */
-    struct progress progress;   /* counts each record twice: when it is written, and when it is read back */
+    bool only_checks;           /* from the beginning, images are only checked, and nothing is written */
+    struct progress progress;   /* each record is counted twice: when it is written, and when it is read back */
     struct record_queue queue;
-    struct shard_sink *sinks;   /* one per thread, for the shards that are written at the same time */
+    struct shard_sink *sinks;   /* one per thread, for the shards that are being written */
     size_t sink_count;
 };
 
-/* What one thread needs. */
+/* The state of one thread. */
 struct writer {
     struct writing *writing;
     struct record_maker maker;
@@ -268,13 +268,13 @@ struct writer {
 
 #define OPACITY_TEXT ", without its opacity, which training ignores: if that is the picture, store it on a background"
 
-/* Whether images are only checked, because the set will not be written. */
+/* Whether images are only checked: because that was requested, or because the set cannot be written any more. */
 static bool only_checks(const struct writer *writer)
 {
     return writer->writing->only_checks || image_flaws_refuse(writer->writing->flaws);
 }
 
-/* Count the image of a record, and note what is wrong with it. */
+/* Add the image of a record to the summary, and add its flaws. */
 static void note_image(struct writer *writer, struct record_group *group, uint64_t index, const uint8_t *payload,
                        size_t bytes)
 {
@@ -305,7 +305,7 @@ static int add_frame(struct writer *writer, struct record_group *group, uint64_t
 
     const int rc = record_maker_payload(&writer->maker, group->file->source, index, &payload, &bytes);
     if (rc != 0)
-        return rc < 0 ? rc : 0;     /* without a damaged image, in a set that is not written any more */
+        return rc < 0 ? rc : 0;     /* a damaged image is left out, because the set will not be written */
     if (block_reserve(&group->frames, group->bytes + bytes + TFRECORD_FRAME_BYTES) < 0)
         return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to make records");
     uint8_t *const frame = group->frames.bytes + group->bytes, *const body = frame + TFRECORD_HEADER_BYTES;
@@ -318,7 +318,7 @@ static int add_frame(struct writer *writer, struct record_group *group, uint64_t
     return 0;
 }
 
-/* Make the records of a group. A failure has been reported already, and ends the queue. */
+/* Make the records of a group. An error has already been reported, and ends the queue. */
 static void make_group(struct writer *writer, struct record_group *group)
 {
     const struct shard_file *const file = group->file;
@@ -354,7 +354,7 @@ static void finish_shard(struct writer *writer, struct shard_sink *sink)
     shard_sink_abandon(sink);
 }
 
-/* Write the next group of a shard. A failure has been reported already, and ends the queue. */
+/* Write the next group of a shard. An error has already been reported, and ends the queue. */
 static void write_group(struct writer *writer, const struct record_group *group)
 {
     struct writing *const writing = writer->writing;
@@ -431,7 +431,7 @@ static uint64_t count_records(const struct shard_set *set)
     return count;
 }
 
-/* At most one thread per record. */
+/* The number of threads: as requested, but at most one per record. */
 static uint32_t wanted_threads(const struct writing *writing)
 {
     const uint64_t records = count_records(writing->set), jobs = writing->options->jobs;
@@ -483,7 +483,7 @@ static bool has_encoded(const struct shard_set *set)
     return count > 0;
 }
 
-/* 0, -ECANCELED, or a negative errno after stop_fail. Flaws are only noted. */
+/* Run the writing threads. 0, -ECANCELED, or a negative errno after stop_fail. Flaws are added, but not reported. */
 static int run_writing(struct writing *writing, const char *title, uint32_t steps)
 {
     struct shard_set *const set = writing->set;

@@ -1,4 +1,4 @@
-/* Splits or classes, from the names of folders beside each other. Pure; called by the main thread of the converter. */
+/* Splits or classes, from the names of sibling folders. Pure; called by the main thread of the converter. */
 #include "tools/convert/siblings.h"
 
 #include <stdlib.h>
@@ -7,15 +7,16 @@
 
 #define BIT(split) (1u << (split))
 
-/* What the siblings with images have in common. */
+/* Common properties of the siblings with images. A name is "whole" if it means a split and contains nothing else. */
 struct census {
-    size_t count, named;        /* siblings with images; of these, with the name of a split */
-    unsigned splits;            /* of all names; */
-    unsigned whole;             /* of names that say nothing else; */
-    unsigned family;            /* of the largest group of names that say the same besides, as seg_train, seg_test */
+    size_t count, named;        /* count: siblings with images; named: those of them whose names mean a split */
+    unsigned splits;            /* splits that occur in the names */
+    unsigned whole;             /* splits that occur in whole names */
+    /* splits that occur in the largest group of names with the same rest, such as seg_train, seg_test */
+    unsigned family;
     size_t family_count;
-    bool is_whole, is_part;     /* all named ones say nothing else; all say something else */
-    bool has_folders;           /* all named ones contain folders */
+    bool is_whole, is_part;     /* of the named siblings: all names are whole; none is whole */
+    bool has_folders;           /* all named siblings contain folders */
 };
 
 static unsigned bits(unsigned set)
@@ -23,7 +24,7 @@ static unsigned bits(unsigned set)
     return (unsigned)__builtin_popcount(set);
 }
 
-/* Words that are splits only beside a training set: {valid, invalid} are classes. */
+/* Does the name mean a validation set only beside a training set? {valid, invalid} are classes. */
 static bool is_weak(const struct sibling *sibling)
 {
     static const char *const words[] = { "valid", "dev", "eval", "evaluation" };
@@ -33,7 +34,7 @@ static bool is_weak(const struct sibling *sibling)
     return false;
 }
 
-/* An unlabelled set beside splits is left out; alone its name says nothing. */
+/* The split that a name means. Weak names count only beside a training set. */
 static struct split_name name_of(const struct sibling *sibling, bool has_train)
 {
     struct split_name name = split_name_read(sibling->name, sibling->bytes);
@@ -60,7 +61,7 @@ static bool has_train(const struct sibling *siblings, size_t count)
     return false;
 }
 
-/* The splits of all names with this rest. */
+/* The splits of all names with this rest, and the number of these names. */
 static unsigned family_of(const struct sibling *siblings, size_t count, const char *rest, bool trains,
                           size_t *family_count)
 {
@@ -106,7 +107,7 @@ static struct census take_census(const struct sibling *siblings, size_t count, b
     return census;
 }
 
-/* All have the name of a split. */
+/* The meaning of the siblings if all of their names mean splits. */
 static enum siblings_meaning read_named(const struct census *census)
 {
     const bool trains = (census->splits & BIT(SPLIT_TRAIN)) != 0;
@@ -118,7 +119,7 @@ static enum siblings_meaning read_named(const struct census *census)
     return are_mixed ? SIBLINGS_UNCLEAR : SIBLINGS_CLASSES;
 }
 
-/* Is this name of a split among others no class? "train" is a vehicle, and "test" one of two things. */
+/* Does this name among others certainly mean a split? "train" may be the vehicle, and "test" one of two classes. */
 static bool is_certain(const struct sibling *sibling, const struct split_name *name, size_t strangers)
 {
     if (!name->is_whole)
@@ -136,7 +137,8 @@ static bool has_certain(const struct sibling *siblings, size_t count, size_t str
     return false;
 }
 
-/* The first sibling whose name says a split, or says none; with `rest` one that says something else besides. */
+/* The first sibling whose name means a split or, with is_named false, means none. If `rest` is not NULL, only names
+ * with another rest count. */
 static size_t find_first(const struct sibling *siblings, size_t count, bool is_named, const char *rest, bool trains)
 {
     for (size_t i = 0; i < count; i++) {
@@ -148,7 +150,8 @@ static size_t find_first(const struct sibling *siblings, size_t count, bool is_n
     return 0;
 }
 
-/* Do all siblings that are no split have no folders, but all training sets? These are pictures of what classes are, ... */
+/* Do all training sets contain folders, but the siblings without the name of a split do not? Then the latter are no
+ * classes, but additional pictures. */
 static bool are_aside(const struct sibling *siblings, size_t count, bool trains)
 {
     for (size_t i = 0; i < count; i++) {
@@ -191,7 +194,8 @@ static int compare_held(const void *a, const void *b)
     return order != 0 ? order : (left->bytes > right->bytes) - (left->bytes < right->bytes);
 }
 
-/* Years, dates and parts divide every class, "0" and "1" may be classes; splits inside classes are told otherwise. */
+/* Does the folder divide a class into years, dates, parts or splits? Such names occur in every class. "0" and "1" do
+ * not count, because they may be classes. */
 static bool divides_classes(const struct held *held)
 {
     static const char *const words[] = { "part", "shard", "chunk", "batch" };
@@ -229,6 +233,6 @@ bool siblings_hold_the_same(struct held *list, size_t count, size_t holders, str
             *(shared == 0 ? first_out : second_out) = list[i];
         shared++;
     }
-    /* Of all that could be held once more by another sibling, more than half is. */
+    /* True if more than half of the names' possible repetitions in other siblings occur. */
     return shared > 1 && 2 * (kept - names) > names * (holders - 1);
 }

@@ -1,5 +1,5 @@
-/* Samples of a conversion: their order, the validation samples, the number of shards. Called by main between a
- * converter's prepare and the writing; sample functions by any thread. */
+/* The samples of a conversion: their order, the choice of validation samples, the number of shards. Called by the
+ * main thread between prepare of the converter and the writing; sample functions by any thread. */
 #include "tools/convert/splits.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 /* ---- order ---- */
 
-/* A random number below `bound`: the high half of a product. Its bias is negligible for any real count. */
+/* A random number below `bound`: the high half of a product. The bias is negligible for realistic counts. */
 static uint64_t random_below(struct random_key key, uint64_t index, uint64_t bound)
 {
     return (uint64_t)(((unsigned __int128)random_u64(key, index) * bound) >> 64);
@@ -45,18 +45,18 @@ uint64_t *sample_order_stored(uint64_t count)
 
 /* ---- the classes of samples ---- */
 
-/* A sample of a split; label is what tells its class from others. */
+/* A sample of a split; `label` identifies its class (see sample_source.label). */
 struct labelled { int64_t label; uint64_t index; };
 
-/* The samples of one class are items first ... first + count - 1. */
+/* A class: its samples are items first ... first + count - 1. */
 struct class_group {
     size_t first, count, held_out;
-    uint64_t lot;               /* a random number, to choose between classes with equal rights */
+    uint64_t lot;               /* a random number that decides between classes with equal remainders */
 };
 
-/* The samples of a source by their classes. */
+/* The samples of a source, grouped by class. */
 struct class_table {
-    struct labelled *items;     /* by label, then index; NULL: classes are not known */
+    struct labelled *items;     /* sorted by label, then by index; NULL: classes are unknown */
     size_t count;
     struct class_group *groups;
     size_t group_count;
@@ -107,7 +107,7 @@ static void class_table_release(struct class_table *table)
     *table = (struct class_table){ 0 };
 }
 
-/* 0, or a negative errno after stop_fail; class_table_release in both cases. */
+/* Make the table of a source. 0, or a negative errno after stop_fail; call class_table_release in both cases. */
 static int class_table_make(struct class_table *table, const struct sample_source *source,
                             const struct convert_options *options, struct stop *stop)
 {
@@ -151,7 +151,7 @@ static void name_sample(const struct sample_source *source, uint64_t index, char
     snprintf(text, CLASS_TEXT_BYTES, "the class of %s", name);
 }
 
-/* "cat", "label 3", or "the class of" one of its samples. */
+/* A name for the class of a sample: "cat", "label 3", or "the class of" the sample. */
 static void class_text(const struct conversion *conversion, const struct sample_source *source,
                        const struct labelled *item, char text[CLASS_TEXT_BYTES])
 {
@@ -196,7 +196,8 @@ static int check_split(const struct conversion *conversion, const struct class_t
                         samples == 1 ? "it" : "them", classes == 1 ? "" : "es");
 }
 
-/* Say which labels no training sample has: those that begin at 1, ids with gaps, or classes of a list. */
+/* Report labels without training samples: labels may begin at 1 or be ids with gaps, or there may be a list of more
+ * classes. */
 static void report_gaps(const struct conversion *conversion, const struct class_table *train)
 {
     const size_t classes = conversion->classes, there = train->group_count;
@@ -240,7 +241,7 @@ int splits_check_classes(const struct conversion *conversion, const struct conve
 #define TRAIN_SHARDS 4u
 #define SHARD_BYTES ((uint64_t)1 << 30)
 #define BYTES_MAX ((uint64_t)1 << 60)
-#define CHANGED_MEASURED UINT64_C(32)   /* records that are made to estimate their size */
+#define CHANGED_MEASURED UINT64_C(32)   /* records from which the size of changed records is estimated */
 
 static int subset_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                        size_t *count_out)
@@ -267,7 +268,7 @@ static int number_compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The chosen samples, in their original order. */
+/* A source with the chosen samples of another one, in their original order. */
 static struct sample_source make_subset(struct sample_subset *subset, const struct sample_source *whole,
                                         const char *split, uint64_t *chosen, uint64_t count)
 {
@@ -285,7 +286,7 @@ static struct sample_source make_subset(struct sample_subset *subset, const stru
     return source;
 }
 
-/* How many of `count` samples to hold out: at least one, and not all. */
+/* Compute how many of `count` samples to hold out: at least one, but not all. */
 static int held_out_count(const struct convert_options *options, uint64_t count, struct stop *stop,
                           uint64_t *held_out_count_out)
 {
@@ -309,9 +310,9 @@ static bool has_validation(const struct conversion *conversion)
     return false;
 }
 
-/* ---- drawing from each class ---- */
+/* ---- choosing validation samples from each class ---- */
 
-/* A class that may give one more sample, by the fraction of it that it still owes. */
+/* A class, and the fraction of a sample that rounding down has left over from its exact share. */
 struct share { double owed; uint64_t lot; struct class_group *group; };
 
 static int share_compare(const void *a, const void *b)
@@ -322,8 +323,8 @@ static int share_compare(const void *a, const void *b)
     return (left->lot > right->lot) - (left->lot < right->lot);
 }
 
-/* Give each class its share of `wanted` samples, rounded so that they are as many, but leave one of each for training.
- * Returns how many there are. */
+/* Distribute `wanted` samples over the classes in proportion to their sizes. Shares are rounded so that their sum is
+ * `wanted`, but each class keeps a training sample. Returns the sum. */
 static uint64_t share_out(struct class_table *table, uint64_t wanted, struct random_key key, struct share *shares)
 {
     uint64_t given = 0;
@@ -349,7 +350,8 @@ static uint64_t share_out(struct class_table *table, uint64_t wanted, struct ran
     return given;
 }
 
-/* Move the first samples of each class, in this random order, as many as it gives, to the front. 0 or -ENOMEM. */
+/* Move the held-out samples to the front of the order: of each class, the first ones in this random order. 0 or
+ * -ENOMEM. */
 static int draw(const struct class_table *table, uint64_t *order)
 {
     uint32_t *const groups = calloc(table->count, sizeof(*groups));
@@ -383,7 +385,7 @@ static int draw(const struct class_table *table, uint64_t *order)
     return 0;
 }
 
-/* Classes of one or two samples, and classes without a sample for validation. */
+/* Report classes of one or two samples, and classes without a validation sample. */
 static void report_few(const struct conversion *conversion, const struct class_table *table)
 {
     const struct sample_source *const source = &conversion->sources[0];
@@ -411,7 +413,7 @@ static void report_few(const struct conversion *conversion, const struct class_t
                 table->group_count, text);
 }
 
-/* Choose the samples to hold out, *held_out at most, and put them first in the order. */
+/* Choose at most *held_out samples to hold out, and move them to the front of the order. */
 static int choose_by_class(struct hold_out *hold_out, const struct conversion *conversion, uint64_t *held_out,
                            const struct convert_options *options, struct stop *stop)
 {
@@ -480,7 +482,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Make `count` records, evenly spread over the source, and return their mean size. */
+/* Make `count` records, evenly distributed over the source, to measure their mean size. */
 static int measure_records(const struct sample_source *source, uint64_t count, struct record_maker *maker,
                            double *mean_out)
 {
@@ -499,8 +501,8 @@ static int measure_records(const struct sample_source *source, uint64_t count, s
     return 0;
 }
 
-/* Estimate the bytes of a source's records: as the source says, else from the first record or, if images are changed,
- * from some of them. */
+/* Estimate the bytes of a source's records: the number given by the source, else from the first record or, if images
+ * are changed, from some records. */
 static int find_bytes(struct sample_source *source, const struct image_change *change, struct stop *stop)
 {
     const bool is_changed = image_change_is_any(change);
@@ -518,7 +520,7 @@ static int find_bytes(struct sample_source *source, const struct image_change *c
     return rc;
 }
 
-/* Set the number of shards so that each has about `shard_bytes`; at least `least`. */
+/* Set the number of shards so that each has about `shard_bytes`, but to at least `least`. */
 static int count_by_bytes(struct sample_source *source, uint64_t shard_bytes, uint64_t least, struct stop *stop)
 {
     const uint64_t needed = source->bytes / shard_bytes + (source->bytes % shard_bytes > 0);

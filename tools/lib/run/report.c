@@ -20,8 +20,8 @@
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
 
-#define INTERVAL_MOST 100u      /* steps between two rows, unless report.interval is set */
-#define ROWS_PER_EPOCH 10u      /* at least, and in a shorter run */
+#define INTERVAL_MOST 100u      /* the most steps between two rows, unless report.interval is set */
+#define ROWS_PER_EPOCH 10u      /* at least so many in an epoch, or in a run shorter than an epoch */
 
 double report_loss(const struct report *report, const struct step_totals *totals)
 {
@@ -212,7 +212,7 @@ bool report_evaluation_is_complete(const struct report *report)
     return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
-/* The loader is not measured during an evaluation. */
+/* Measure the use of the loader, which is not measured during an evaluation. */
 static void measure_feed(struct report *report, const struct local_batch *local)
 {
     struct loader_counts loader;
@@ -276,7 +276,7 @@ static double mean_of(uint64_t ns, uint64_t count, double unit_ns)
     return count > 0 ? (double)ns / unit_ns / (double)count : NAN;
 }
 
-/* What the process has done until the latest row. */
+/* Set the values of the process, as of the latest row. */
 static void measure_process(const struct report *report, struct process_values *process)
 {
     const struct step_times *const times = &report->account->process.times;
@@ -315,7 +315,7 @@ static void measure_row(const struct report *report, const struct local_batch *l
     values->process.epoch = values->epoch;
 }
 
-/* Since the interval before, or since the loader was started. */
+/* The use of the input pipeline since the previous interval, or since the loader was started. */
 static struct feed_use measure_interval_feed(struct report *report)
 {
     struct loader_counts loader;
@@ -355,7 +355,7 @@ static void print_table_head(struct report *report)
     report->table_has_head = true;
 }
 
-/* "staleness mean 0.88 steps, at most 3; 0 steps: 52.5 %, 1: 19.1 %", of the towers' batches. */
+/* Print the staleness of the towers' batches: "staleness mean 0.88 steps, at most 3; 0 steps: 52.5 %, 1: 19.1 %". */
 static void print_staleness(const struct staleness *staleness)
 {
     char line[1024];
@@ -372,7 +372,7 @@ static void print_staleness(const struct staleness *staleness)
     wrapped_print(stdout, "%s", line);
 }
 
-/* Loss and accuracy as columns of the table. */
+/* Print loss and accuracy as columns of the table. */
 static void print_loss(const struct report *report, const struct step_totals *totals)
 {
     const double loss = report_loss(report, totals), accuracy = report_accuracy(report, totals);
@@ -407,7 +407,7 @@ static void add_validation(struct report *report, const struct local_batch *loca
     observers_put(report->observers, PHASE_EVALUATE, evaluation);
 }
 
-/* The row of an epoch. summary.json has a copy of these rows. */
+/* Write the row of an epoch. summary.json contains a copy of these rows. */
 static void add_epoch(struct report *report, const struct local_batch *local, const struct metric_values *evaluation)
 {
     struct metric_values values;
@@ -434,7 +434,7 @@ void report_epoch(struct report *report, const struct local_batch *local)
     add_epoch(report, local, is_evaluated ? &evaluation : NULL);
 }
 
-/* Why there is no validation accuracy. */
+/* The reason why there is no validation accuracy. */
 static const char *why_unevaluated(const struct report *report, const struct step_totals *evaluation)
 {
     if (report->plan->schedule.records[PHASE_EVALUATE] == 0)
@@ -460,7 +460,7 @@ static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_s
            evaluated_step < report->account->step;
 }
 
-/* Not for a dry run. */
+/* Print the validation result, except after a dry run. */
 static void print_evaluation(const struct report *report)
 {
     FILE *const out = result_out(report);
@@ -484,8 +484,7 @@ static void print_evaluation(const struct report *report)
                   "%s/weights.safetensors", (int)WRAPPED_INDENT, "", program_folder(), quoted, quoted);
 }
 
-/* Prints nothing if the last evaluation is the best one. The note about the saved weights is for people: it is left out
- * with --quiet. */
+/* Print the best evaluation, unless it is the last one. With --quiet the note about the saved weights is left out. */
 static void print_best(const struct report *report)
 {
     const struct run_progress *const progress = report->progress;
@@ -501,7 +500,7 @@ static void print_best(const struct report *report)
                       "best ones, too", (int)WRAPPED_INDENT, "");
 }
 
-/* An interrupted run may have no step after warm-up, or only one of a partial batch. */
+/* Print the speed. An interrupted run may have no step after warm-up, or only a step with a partial batch. */
 static void print_speed(const struct report *report)
 {
     const struct speeds speed = account_speeds(report->account);
@@ -538,7 +537,7 @@ static void print_time(const struct report *report)
                   100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
-/* If the run was stopped early, the meter may still be running. */
+/* The use of the input pipeline; if the run was stopped early, the current interval of the meter is still open. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end)
 {
     struct feed_meter meter = report->meter;
@@ -570,7 +569,7 @@ static bool is_encoded(const struct dataset *dataset)
     return dataset != NULL && dataset->format.image == &image_encoded_ops;
 }
 
-/* The facts that decide the verdict. Called when the pipeline is closed. */
+/* Collect the facts that determine the verdict. Called when the pipeline is closed. */
 static struct verdict_facts find_facts(const struct report *report, const struct report_end *end)
 {
     const struct pipeline_counts *const counts = &end->counts;

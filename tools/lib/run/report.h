@@ -1,5 +1,5 @@
-/* What users and scripts see of a run: the progress line, the epoch table, the result, metrics.jsonl, quarantine.jsonl
- * and summary.json. Used by main only, but for report_damage_add. */
+/* The output of a run for users and scripts: the progress line, the epoch table, the result, metrics.jsonl,
+ * quarantine.jsonl and summary.json. All functions but report_damage_add are used by main only. */
 #ifndef PIPETRAIN_REPORT_H
 #define PIPETRAIN_REPORT_H
 
@@ -21,102 +21,103 @@
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/run_progress.h"
 
-/* The run that is reported; pointers are borrowed. */
+/* The reports of a run; pointers are borrowed. */
 struct report {
     const struct settings *settings;
     const struct run_plan *plan;
     const struct net *net;
-    const struct dataset *const *datasets;      /* of every phase; NULL where there is none */
+    const struct dataset *const *datasets;      /* of every phase; NULL for a phase without a data set */
     const struct run_progress *progress;
-    const struct checkpoint_counts *saves;      /* until report_release */
-    const char *identity;               /* by which a later run recognizes this one (run_state.h); NULL: it does not */
-    struct account *account;            /* its recent totals are reset */
+    const struct checkpoint_counts *saves;      /* used until report_release */
+    const char *identity;               /* text by which a later run recognizes this one (run_state.h); NULL: none */
+    struct account *account;            /* the progress display resets its recent totals */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
-    const struct pipeline *pipeline;    /* until the last report of a step */
+    const struct pipeline *pipeline;    /* used until the last report of a step */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
     struct progress_display display;
     struct observers *observers;        /* NULL: none */
-    bool is_over;                       /* the run did all its steps, and its result was printed */
+    bool is_over;                       /* the run has done all its steps, and its result was printed */
     bool table_has_head;
     struct json json, summary;
-    struct timespec began;              /* this process, calendar time */
-    struct loader_counts loader;        /* at the end of the latest interval */
-    uint64_t interval_ns;               /* the end of that interval, on clock_now_ns's clock */
+    struct timespec began;              /* calendar time at the start of this process */
+    struct loader_counts loader;        /* counts at the end of the latest interval */
+    uint64_t interval_ns;               /* when this interval ended, on clock_now_ns's clock */
     struct cores_seen cores;            /* at report_init */
-    double gradient_norm;               /* from the latest batch's report */
-    struct feed_meter meter;            /* of the loader, in training after warm-up */
+    double gradient_norm;               /* from the report of the latest batch */
+    struct feed_meter meter;            /* use of the loader in training after warm-up */
 };
 
-/* Allocate what the reports need. 0 or -ENOMEM; report_release after success or failure. */
+/* Allocate memory for the reports. 0 or -ENOMEM. Call report_release after success or failure. */
 int report_init(struct report *report);
 void report_release(struct report *report);
-/* After every batch, before report_interval, with the report of the first tower of the process. */
+/* Called after every batch, before report_interval, with the report of the first tower of the process. */
 void report_step(struct report *report, const struct step_report *seen);
-/* The training steps between two calls of report_interval: report.interval, or else 100 or a tenth of an epoch
- * or run, whichever is the least. */
+/* The number of training steps between two calls of report_interval: report.interval, or else 100 or a tenth of an
+ * epoch or run, whichever is the least. */
 uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule);
 /* Write a train row to metrics.jsonl. */
 void report_interval(struct report *report, const struct local_batch *local);
-/* After an evaluation, or after an epoch of training without one: print a row of the table, and write rows to
+/* Called after an evaluation, or after an epoch of training without one: prints a row of the table, and writes rows to
  * metrics.jsonl. */
 void report_epoch(struct report *report, const struct local_batch *local);
 
 struct report_end {
     struct pipeline_counts counts;
-    uint64_t loader_wall_ns, loader_end_ns;     /* how long the loader ran, and until when on clock_now_ns's clock */
+    uint64_t loader_wall_ns, loader_end_ns;     /* how long the loader ran; when it ended, on clock_now_ns's clock */
     const char *early;          /* why the run ended early, in words; NULL: it did not */
-    const char *ended;          /* the same for programs, in a word or two */
+    const char *ended;          /* the reason for programs, in a word or two */
 };
-/* The last lines on stdout, and summary.json. 0, or a negative errno when stdout or a file could not be written, which
- * was reported on stderr. */
+/* Print the last lines on stdout, and write summary.json. 0, or a negative errno if stdout or a file could not be
+ * written, which was reported on stderr. */
 int report_result(struct report *report, const struct report_end *end);
 
 /* ---- shared with summary.c ---- */
 
-/* Does the run compute, with real labels? Else accuracies mean nothing. */
+/* Does the run compute, with real labels? Otherwise accuracies are meaningless. */
 bool report_has_accuracy(const struct report *report);
-/* NAN where nothing is computed, or there is no accuracy. */
+/* The mean loss; NAN if nothing is computed or labels are not real. */
 double report_loss(const struct report *report, const struct step_totals *totals);
 double report_accuracy(const struct report *report, const struct step_totals *totals);
-/* METRIC_UNKNOWN without an accuracy. */
+/* The number of correct predictions; METRIC_UNKNOWN if there is no accuracy. */
 uint64_t report_correct(const struct report *report, const struct step_totals *totals);
 /* Peak memory of the process. */
 uint64_t report_peak_bytes(void);
-/* From the start of the process to the end of its first step; 0 without one. */
+/* The time from the start of the process to the end of its first step; 0 without a step. */
 double report_first_step_seconds(const struct report *report);
 /* Did the last evaluation include all its samples? */
 bool report_evaluation_is_complete(const struct report *report);
 #define REPORT_TIME_SIZE 32
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
-/* The use of the cores since report_init. Other ranks on the same cores count as this process; each is assumed to use
- * as much. */
+/* The use of the cores since report_init. Other ranks on the same cores are counted as part of this process; each is
+ * assumed to use as much CPU time as this one. */
 struct cores_use report_cores(const struct report *report);
 /* The use of the input pipeline in training of this process after warm-up. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end);
 
 /* ---- damaged records ---- */
 
-/* Each is written to quarantine.jsonl when it is found, as {"set", "path", "record", "offset", "count", "problem"} and,
- * where a checksum differs, "stored_crc", "computed_crc". The first ones are printed at the end and are in the
- * summary. */
+/* Each damaged record is written to quarantine.jsonl when it is found, as {"set", "path", "record", "offset", "count",
+ * "problem"} and, if a checksum differs, "stored_crc", "computed_crc". The first ones are printed at the end and are in
+ * the summary. */
 struct report_damage {
     struct run_directory *directory;    /* lent; NULL: nothing is written */
     struct json line;
 };
 
-/* 0 or -ENOMEM; report_damage_release after success or failure. */
+/* 0 or -ENOMEM. Call report_damage_release after success or failure. */
 int report_damage_init(struct report_damage *report, struct run_directory *directory);
 /* Accepts a struct of zeros. */
 void report_damage_release(struct report_damage *report);
 /* Write a line of quarantine.jsonl; for damage_sink, from a thread of the loader. */
 void report_damage_add(void *report, const struct damaged_record *record);
 
-/* Print how many there were, the first of them, and where all are listed. Nothing when `total` is 0. */
+/* Print the number of damaged records, the first of them, and the file that lists all. Prints nothing if `total` is
+ * 0. */
 void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
                          FILE *out);
-/* "damage": {"records": [...], "unlisted", and with a directory "file", and "file_lacks" where lines were lost}. `list`
- * NULL: no record was damaged. */
+/* Write "damage": {"records": [...], "unlisted"}; with a directory also "file", and "file_lacks" if lines of the file
+ * were lost. `list` NULL: no record was damaged. */
 void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json);
 
 #endif

@@ -37,15 +37,15 @@
 #include "tools/lib/text/wrapped.h"
 #include "tools/lib/version.h"
 
-#define FILES_AT_ONCE 16u       /* that a run opens later: shards and results */
+#define FILES_AT_ONCE 16u       /* the most files that a run opens later at the same time: shards and results */
 
 struct run {
     struct settings *settings;
-    struct ranks *ranks;                        /* NULL: no other process */
+    struct ranks *ranks;                        /* NULL: there is no other process */
     enum run_kind kind;
     uint64_t process_start_ns;
     struct net *net;
-    struct initial_weights *initial_weights;    /* NULL: the model's own */
+    struct initial_weights *initial_weights;    /* NULL: the model's own initialisation */
     struct dataset *datasets[PHASE_COUNT];
     struct run_plan plan;
     struct run_state state;
@@ -57,7 +57,7 @@ struct run {
     struct report_damage quarantine;
     struct report_end end;
     struct stop_rule stop_rule;
-    uint64_t next;              /* number of the batch after the one reported last */
+    uint64_t next;              /* number of the batch after the latest reported one */
     uint64_t began_ns;
 };
 
@@ -78,13 +78,13 @@ static void enter(const struct run *run, enum run_phase phase)
     ranks_set_phase(run->ranks, phase_name(phase));
 }
 
-/* Does this process decide, print and write? */
+/* Is this rank 0, which makes decisions, prints and writes files? */
 static bool leads(const struct run *run)
 {
     return ranks_rank(run->ranks) == 0;
 }
 
-/* Does the run compute, with real labels? Else evaluations mean nothing. */
+/* Does the run compute, with real labels? Otherwise evaluations are meaningless. */
 static bool has_accuracy(const struct run *run)
 {
     return run->plan.devices.backend->computes && run->settings->input.source != INPUT_SYNTHETIC;
@@ -98,7 +98,8 @@ static int choose_devices(struct run *run, struct problems *problems)
     return rc == 0 ? 0 : problems_end(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
-/* The classes of the data are those of the weights, unless the last layer is not loaded. Returns an exit code. */
+/* Check that the data has the classes of the initial weights, unless their last layer is not loaded. Returns an exit
+ * code. */
 static int compare_classes(const struct run *run)
 {
     char data[300], weights[300];
@@ -119,8 +120,8 @@ static int compare_classes(const struct run *run)
     return model->weights_differ ? 0 : EXIT_CODE_USAGE;
 }
 
-/* What the settings leave open is as the weights were trained: those of model.weights, or of the checkpoint of a run
- * that began with such weights, whose file may be gone. */
+/* Open the initial weights, if any. Settings that were left open become those with which the weights were trained; a
+ * resumed run takes them from its checkpoint, because the file of its initial weights may have been removed. */
 static int open_weights(struct run *run)
 {
     const struct checkpoint_reader *const reader = run->state.reader;
@@ -133,13 +134,14 @@ static int open_weights(struct run *run)
     return code != 0 ? code : compare_classes(run);
 }
 
-/* The end of each part of the start: every rank has come so far, or all end with the same exit code. */
+/* Called by all ranks after each part of the start: continue if no rank has an error, otherwise end with a common exit
+ * code. */
 static int check_ranks(const struct run *run, int code)
 {
     return startup_check(run->ranks, code == 0 ? signals_exit_code() : code, NULL);
 }
 
-/* The same, if all ranks have the same settings, model and data. */
+/* Like check_ranks, but also check that all ranks have the same settings, model and data. */
 static int check_facts(const struct run *run, int code)
 {
     const struct startup_facts facts = { .kind = run->kind, .settings = run->settings, .net = run->net,
@@ -147,7 +149,7 @@ static int check_facts(const struct run *run, int code)
     return startup_check_facts(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
 }
 
-/* Each shard is indexed by one rank; all wait until they have index files. */
+/* Each rank indexes a share of the shards; wait until all index files are written. */
 static int share_indexing(const struct run *run, int code)
 {
     if (run->ranks != NULL && code == 0 && run->settings->input.source != INPUT_SYNTHETIC)
@@ -155,7 +157,7 @@ static int share_indexing(const struct run *run, int code)
     return check_ranks(run, code);
 }
 
-/* Settings -> net, data, devices, plan, of this process. */
+/* From the settings make the net, the data sets, the devices and the plan of this process. */
 static int prepare_here(struct run *run)
 {
     struct problems problems;
@@ -185,7 +187,7 @@ static int prepare_here(struct run *run)
     return code;
 }
 
-/* The same in all ranks: all that can fail before anything is started. */
+/* Prepare all ranks: everything that can fail before anything is started. */
 static int prepare(struct run *run)
 {
     int code = check_facts(run, prepare_here(run));
@@ -214,7 +216,7 @@ static void print_start(const struct run *run, FILE *out)
     run_state_print(&run->state, &run->plan, out);
 }
 
-/* A dry run has one step, which is no reason to doubt its settings. */
+/* A dry run has a single step, which may contradict settings without being a mistake. */
 static void print_doubts(const struct run *run)
 {
     if (run->kind != RUN_DRY && leads(run))
@@ -273,7 +275,7 @@ static int open_reports(struct run *run)
     return rc == 0 ? report_damage_init(&run->quarantine, run->results.directory) : rc;
 }
 
-/* Other ranks have no files, and no reports but those that they send. */
+/* Open files and reports; ranks other than 0 have no files, and only the reports that they send to rank 0. */
 static int open_outputs(struct run *run)
 {
     const int code = leads(run) ? open_files(run) : 0;
@@ -289,7 +291,7 @@ static int open_outputs(struct run *run)
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 
-/* Plan the towers, and check that the run fits into memory. */
+/* Plan the towers, and check that the memory suffices. */
 static int open_pipeline(struct run *run)
 {
     const struct pipeline_parts parts = {
@@ -313,7 +315,7 @@ static int open_pipeline(struct run *run)
     return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
 }
 
-/* Stop the run if a rule says so. Else towers that wait after an evaluation may continue. */
+/* Stop the run if a stop rule applies; otherwise allow the batches after an evaluation, for which towers wait. */
 static void decide(struct run *run, const struct local_batch *local)
 {
     if (stop_rule_check(&run->stop_rule, local) && run->kind == RUN_TRAIN)
@@ -322,7 +324,7 @@ static void decide(struct run *run, const struct local_batch *local)
         pipeline_allow(run->pipeline, local->number + 1);
 }
 
-/* One global batch is done: add it to the account, and report what is due. */
+/* Add a global batch that is done to the account, and report if a report is due. */
 static void add_batch(struct run *run, struct step_report *const *reports)
 {
     const struct local_batch *const local = &reports[0]->local;
@@ -366,8 +368,8 @@ static void follow_batch(struct run *run, struct step_report *const *reports)
     run_state_follow(&run->state, reports);
 }
 
-/* The run has failed because of a number that is not finite: the other ranks end it in an orderly way, for they may be
- * needed again (train.on_nan = rollback). */
+/* The run has failed because of a number that is not finite: let the other ranks end in an orderly way, because a
+ * rollback (train.on_nan = rollback) needs them again. */
 static void end_together(struct run *run)
 {
     struct step_report **reports;
@@ -377,7 +379,7 @@ static void end_together(struct run *run)
     while ((rc = pipeline_step(run->pipeline, &reports)) == 0)
         pipeline_give_back(run->pipeline);
     if (rc != -ENODATA)
-        ranks_announce_failure(run->ranks);     /* they may wait for sums with this one */
+        ranks_announce_failure(run->ranks);     /* other ranks may wait for this one in a reduction */
 }
 
 static void run_steps(struct run *run)
@@ -399,13 +401,13 @@ static void run_steps(struct run *run)
     }
 }
 
-/* Was a batch done? */
+/* Has this run completed a batch? */
 static bool has_begun(const struct run *run)
 {
     return leads(run) ? run->results.have_begun : run->next > run->plan.schedule.first;
 }
 
-/* Save the weights and take the last checkpoint, which is written after the reports. */
+/* Save the weights, and prepare the last checkpoint, which gets its name after the reports are written. */
 static int save(struct run *run)
 {
     int code = 0;
@@ -438,7 +440,7 @@ static int finish(struct run *run, int asked_code)
         log_message(LOG_RUN, "no step was done, so nothing is written");
         run->report.directory = NULL;
     }
-    (void)run_directory_look(run->report.directory);    /* its failure is part of the report's */
+    (void)run_directory_look(run->report.directory);    /* a failure is reported with those of other files */
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
     return asked_code != 0 || run->settings->overfit == 0
@@ -450,7 +452,7 @@ static void print_line(void *arg, const char *line)
     wrapped_print(arg, "%*s%s", (int)WRAPPED_INDENT, "", line);
 }
 
-/* Where the plan is longer than the terminal, say how to see all of it. */
+/* If the plan is longer than the terminal, print how to see all of it. */
 static void print_length(const char *text)
 {
     const unsigned rows = terminal_rows(STDOUT_FILENO);
@@ -462,7 +464,7 @@ static void print_length(const char *text)
                       lines, rows, program_folder());
 }
 
-/* Directly where there is no memory for counting lines. */
+/* Print the start of a run; without counting lines if there is no memory for it. */
 static void print_start_fitting(const struct run *run)
 {
     char *text = NULL;
@@ -513,7 +515,8 @@ static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
     run->pipeline = NULL;
 }
 
-/* As meet, if all ranks begin with the same weights, stored alike. Where towers are models of their own, they may have others. */
+/* Like check_ranks, but also check that all ranks begin with the same weights, stored in the same order. In modes in
+ * which towers may have different weights only errors are compared. */
 static int check_weights(const struct run *run, int code)
 {
     char facts[STARTUP_WEIGHTS_BYTES] = "";
@@ -527,7 +530,7 @@ static int check_weights(const struct run *run, int code)
     return startup_check(run->ranks, code == 0 ? signals_exit_code() : code, facts[0] != '\0' ? facts : NULL);
 }
 
-/* All checks come before the first output and the first large allocation. */
+/* Start the run. All checks come before the first output and the first large allocation. */
 static int begin(struct run *run)
 {
     int code = check_ranks(run, open_pipeline(run));
@@ -542,7 +545,7 @@ static int begin(struct run *run)
     return check_weights(run, start_pipeline(run));
 }
 
-/* Files, and what to do next. */
+/* Print the written files and the next command to try. */
 static void print_end(const struct run *run, int code)
 {
     const struct about_end end = {
@@ -561,7 +564,7 @@ static void print_end(const struct run *run, int code)
     about_next(&end, is_early && !run->state.needs_none, stdout);
 }
 
-/* A failed run, whose cause was reported already, has a summary, too. */
+/* Write the summary of a failed run; the cause was already reported. */
 static int finish_failed(struct run *run)
 {
     run->end.ended = "failed";
@@ -571,7 +574,7 @@ static int finish_failed(struct run *run)
     return stop_code(run->stop);
 }
 
-/* What a rank does at the end that is not rank 0. */
+/* The end of the run in a rank other than 0. */
 static int end_here(struct run *run, int code)
 {
     close_pipeline(run, NULL);
@@ -586,7 +589,7 @@ static int train(struct run *run)
     print_doubts(run);
     print_plan(run);
     code = ranks_set_stop(run->ranks, run->stop) == 0 ? 0 : out_of_memory("the ranks");
-    code = startup_check(run->ranks, code, NULL);       /* on the warnings of the plan, too */
+    code = startup_check(run->ranks, code, NULL);       /* prints the warnings of the plan, too */
     startup_end(run->ranks);
     if (code != 0)
         return code;
@@ -653,7 +656,8 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-/* *back: the checkpoint to start from; afterwards, when a number was not finite, the one to roll back to. */
+/* Execute a run. *back: in, the checkpoint to start from; out, the checkpoint to roll back to if a number was not
+ * finite. */
 static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks,
                    struct run_back *back)
 {

@@ -8,15 +8,15 @@
 #include "tools/lib/config/settings.h"
 
 enum run_kind {
-    RUN_CHECK,      /* settings, data and plan are checked; no step, no device but the host */
-    RUN_DRY,        /* everything is built, the plan is printed, one step is run */
+    RUN_CHECK,      /* check settings, data and plan; no step, no device but the host */
+    RUN_DRY,        /* build everything, print the plan, run one step */
     RUN_TRAIN
 };
 
 struct ranks;
 
-/* The program's exit code. Messages go to stderr, results to stdout. `ranks` is lent; NULL: there is no other process.
- */
+/* Returns the program's exit code. Prints messages on stderr, results on stdout. `ranks` is lent; NULL: there is no
+ * other process. */
 int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks);
 
 #endif

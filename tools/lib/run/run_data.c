@@ -1,4 +1,4 @@
-/* From settings to data sets; what --check finds in them. */
+/* Opens the data sets that the settings name, and checks them for --check. */
 #include "tools/lib/run/run_data.h"
 
 #include <errno.h>
@@ -33,15 +33,16 @@
 
 /* ---- opening ---- */
 
-#define ONE_LABEL_RECORDS 8u    /* fewer may have one label by chance */
+#define ONE_LABEL_RECORDS 8u    /* fewer records may all have the same label by chance */
 #define PROBLEM_BYTES 16384u
-#define SAID_RIGHT 4u           /* right records of train for each wrong one, if their texts are names */
+/* texts of train count as names only with more than so many right records for each wrong one */
+#define SAID_RIGHT 4u
 #define NAME_TEXT_BYTES 1024u
-#define NAMES_COLUMNS 70u       /* of 80, after the indentation */
+#define NAMES_COLUMNS 70u       /* 80 columns without the indentation */
 
 static const char *const what[PHASE_COUNT] = { [PHASE_TRAIN] = "train", [PHASE_EVALUATE] = "validation" };
 
-/* The model that model.name names; NULL where model.file describes it. */
+/* The model that model.name selects; NULL if model.file describes the model. */
 static const struct model *named_model(struct settings *settings)
 {
     const enum origin name = settings_origin(settings, SECTION_MODEL, "name")->origin;
@@ -55,7 +56,7 @@ static bool is_identity_value(const char *identity, const char *key, const char 
     return theirs != NULL && strcspn(theirs, "\n") == strlen(value) && strncmp(theirs, value, strlen(value)) == 0;
 }
 
-/* The label offset of a run that began with the same weights. */
+/* Read the label offset of a run that began with the same weights. False if there is none. */
 static bool read_begun_offset(const struct settings *settings, const char *identity, int64_t *offset_out)
 {
     const char *const offset = run_identity_value(identity, "data.label_offset");
@@ -66,7 +67,7 @@ static bool read_begun_offset(const struct settings *settings, const char *ident
     return true;
 }
 
-/* `path`: a run's directory, or a checkpoint. */
+/* Read the label offset of the run at `path`: its directory, or a checkpoint. */
 static bool find_begun_offset(const struct settings *settings, const char *path, int64_t *offset_out)
 {
     struct checkpoint_reader *reader = NULL;
@@ -83,7 +84,8 @@ static bool find_begun_offset(const struct settings *settings, const char *path,
     return is_found;
 }
 
-/* A run that continues does not need the file of the weights that it began with. */
+/* Find the label offset in earlier checkpoints of the run: a resumed run does not need the file of its initial
+ * weights. */
 static bool begun_label_offset(struct settings *settings, int64_t *offset_out)
 {
     char folder[PATH_MAX];
@@ -97,7 +99,7 @@ static bool begun_label_offset(struct settings *settings, int64_t *offset_out)
     return strcmp(settings->run.resume, "auto") != 0 && find_begun_offset(settings, settings->run.resume, offset_out);
 }
 
-/* Labels are shifted as for the weights that the run starts with, unless the configuration says how. */
+/* Unless the configuration sets data.label_offset, use the offset with which the initial weights were trained. */
 static void take_label_offset(struct settings *settings)
 {
     struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "label_offset");
@@ -199,7 +201,7 @@ static void add_overlap(const struct dataset *validation, const struct dataset_o
                  path, more);
 }
 
-/* A copy of a training shard may be intended, as in a trial of a configuration. */
+/* Only warn: a copy of a training shard may be intended, for example to try a configuration. */
 static void report_copies(const struct dataset *validation, const struct dataset_overlap *copies)
 {
     char path[NAME_TEXT_BYTES];
@@ -216,7 +218,7 @@ static void escape_name(const char *path, char name_out[NAME_TEXT_BYTES])
     log_escape(name, strlen(name), name_out, NAME_TEXT_BYTES);
 }
 
-/* "record 3 of val-00000-of-00001" */
+/* Write the name of a record: "record 3 of val-00000-of-00001". */
 static void name_record(const struct dataset *dataset, uint64_t id, char *text, size_t text_size)
 {
     char name[NAME_TEXT_BYTES];
@@ -225,7 +227,7 @@ static void name_record(const struct dataset *dataset, uint64_t id, char *text, 
     snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
 }
 
-/* "12 of 16 images are among 64 of train, too: record 0 of val is record 3 of train" */
+/* Write a text such as "12 of 16 images are among 64 of train, too: record 0 of val is record 3 of train". */
 static void describe_duplicates(const struct duplicates *found, const struct dataset *train,
                                 const struct dataset *validation, char *text, size_t text_size)
 {
@@ -237,11 +239,11 @@ static void describe_duplicates(const struct duplicates *found, const struct dat
              number_grouped(found->among).text, first, other);
 }
 
-/* Sets that are compared at the start of every run: in less than about 50 ms. */
+/* Limits of sets that are compared at the start of every run, which takes less than about 50 ms. */
 #define COPIES_READ_MAX ((uint64_t)32 << 20)
 #define COPIES_RECORDS_MAX UINT64_C(20000)
 
-/* Tell of validation images that are trained on, in small sets. */
+/* Warn if small sets have validation images that are also training images. */
 static int warn_of_copies(const struct dataset *train, const struct dataset *validation, struct problems *problems)
 {
     struct duplicates found;
@@ -260,7 +262,8 @@ static int warn_of_copies(const struct dataset *train, const struct dataset *val
     return 0;
 }
 
-/* Validation must not use training data, unless data.allow_overlap is set. *are_told: it does, in copies. */
+/* Fail if validation uses training data; not called with data.allow_overlap. *are_told becomes true if copies were
+ * reported. */
 static int check_overlap(struct dataset *const datasets[PHASE_COUNT], bool *are_told, struct problems *problems)
 {
     struct dataset_overlap overlap;
@@ -281,7 +284,7 @@ static int check_overlap(struct dataset *const datasets[PHASE_COUNT], bool *are_
     return rc;
 }
 
-/* The same label must be the same class in both sets, as far as their names and numbers of classes show. */
+/* Check that each label is the same class in both sets, as far as names and numbers of classes show. */
 static void check_classes(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     char train[NAME_TEXT_BYTES], validation[NAME_TEXT_BYTES];
@@ -352,7 +355,8 @@ static void report_census(const struct dataset *dataset, const struct class_cens
         log_message(LOG_RUN, "%s: %s", dataset->options.what, text);
 }
 
-/* Where no list names the classes, all records of a label need the same image/class/text, in training and validation. */
+/* Without a list of class names: check that all records with the same label have the same image/class/text, in training
+ * and validation. */
 static int check_said(const struct dataset *first, const struct dataset *validation, struct problems *problems)
 {
     static const char path[] = "records of train";
@@ -384,7 +388,7 @@ int run_data_check_texts(const struct dataset *dataset, const struct class_names
                              : compare_texts(dataset, names, path, &tally, problems);
 }
 
-/* A set without names has those of the training set. */
+/* Compare the records' texts with the class names; a set without names uses those of the training set. */
 static int check_texts(struct dataset *const datasets[PHASE_COUNT], bool is_shared, struct problems *problems)
 {
     const struct dataset *const train = datasets[PHASE_TRAIN];
@@ -430,7 +434,7 @@ static void report_untrained(const struct dataset *dataset, const struct label_s
                     count, count == 1 ? "" : "es", first, *shown != '\0' ? ", " : "", shown);
 }
 
-/* Tell of classes of which every record is held out, where all labels can be read. */
+/* Warn of classes without a training record because all are held out, if all labels can be read. */
 static int warn_of_untrained(const struct dataset *train, const struct dataset *held_out, struct problems *problems)
 {
     struct label_survey of_train = { 0 }, of_rest = { 0 };
@@ -448,7 +452,7 @@ static int warn_of_untrained(const struct dataset *train, const struct dataset *
     return rc;
 }
 
-/* Pixels of one type must be read alike in both sets. */
+/* Check that pixels of the same type are interpreted in the same way in both sets. */
 static void check_formats(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     const struct dataset *const train = datasets[PHASE_TRAIN], *const validation = datasets[PHASE_EVALUATE];
@@ -482,7 +486,7 @@ static int warn_of_left_out(struct dataset *const datasets[PHASE_COUNT], struct 
     return rc;
 }
 
-/* With data.validation_split both sets are parts of the training set's files. */
+/* The options of the set of a phase. With data.validation_split both sets are parts of the training set's files. */
 static struct dataset_options options_of_pass(const struct data_settings *data, const struct net *net, enum phase phase)
 {
     const bool is_shared = data->validation_split > 0;
@@ -550,7 +554,7 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
 }
 
-/* The names of the first and the last file, on one or two lines. */
+/* Print the names of the first and the last file, on one or two lines. */
 static void print_names(const struct dataset *dataset, FILE *out)
 {
     char first[NAME_TEXT_BYTES], last[NAME_TEXT_BYTES];
@@ -564,7 +568,7 @@ static void print_names(const struct dataset *dataset, FILE *out)
         fprintf(out, "%10s%s ...\n%10s%s\n", "", first, "", last);
 }
 
-/* How images and labels are stored. */
+/* Print how images and labels are stored. */
 static void print_format(const struct dataset *dataset, FILE *out)
 {
     const struct sample_format *const format = &dataset->format;
@@ -628,12 +632,12 @@ void run_data_warn(const struct dataset *dataset, const struct order_shape *shap
 
 #define COLUMNS 80u
 #define INDENT 8u
-/* Of more classes only the sum is printed. */
+/* With more classes only the summary is printed, no count of each class. */
 #define LISTED_MAX 100u
-/* Among so many records of each class at least one of the lowest label is expected. */
+/* With so many records of each class, at least one record of the lowest label is expected. */
 #define RECORDS_OF_CLASS 10u
 
-/* A run of equal labels in a sorted survey. */
+/* A sequence of equal labels in a sorted survey. */
 struct stretch {
     int64_t label;
     size_t count;
@@ -664,7 +668,7 @@ static struct label_sums sum_labels(const struct label_survey *survey)
     return sums;
 }
 
-/* "0: 98  1: 102  ...", wrapped. */
+/* Print the counts of the labels, wrapped: "0: 98 1: 102 ...". */
 static void print_counts(const struct label_survey *survey, FILE *out)
 {
     size_t column = COLUMNS;
@@ -709,13 +713,14 @@ static void print_survey(const struct label_survey *survey, const struct dataset
                       number_grouped(survey->repeats).text);
 }
 
-/* Records that cannot be read, and the problem of the first. */
+/* The number of records that cannot be read, the id of the first one, and its problem. */
 struct unreadable {
     uint64_t count, id;
     const struct record_problem *problem;
 };
 
-/* A problem, as a run would fail at such a record; with data.on_corrupt = skip only a line. */
+/* Report them as a problem, because a run would fail at such a record; with data.on_corrupt = skip only print a
+ * line. */
 static void report_unreadable(const struct unreadable *bad, const struct dataset *dataset, FILE *out,
                             struct problems *problems)
 {
@@ -754,7 +759,7 @@ static void add_label_problem(const struct label_survey *survey, const struct da
                      (uint64_t)highest - (uint64_t)lowest < classes ? "too far from" : "more than", classes);
 }
 
-/* All labels are in range, but may count from 1. */
+/* Print a hint if labels are in range, but may be counted from 1. */
 static void print_doubt(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
 {
     const size_t classes = sum_labels(survey).classes + 1;
@@ -802,7 +807,7 @@ static void print_images(const struct image_survey *survey, const struct dataset
                   is_part ? "pipetrain-shards check --decode decodes all" : "");
 }
 
-/* Blank images may be of a picture that was lost, as in the opacity of a PNG. */
+/* Report images of nearly one colour: their contents may be lost, for example if they were in the opacity of a PNG. */
 static void print_flat(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
 {
     char first[NAME_TEXT_BYTES + 64];
@@ -813,7 +818,7 @@ static void print_flat(const struct image_survey *survey, const struct dataset *
                   survey->flat == 1 ? "is" : "are", first);
 }
 
-/* Black images. A set of raw images warns when it is opened. */
+/* Warn of nearly black images. For a set of raw images this is done when it is opened. */
 static void warn_of_images(const struct image_survey *survey, const struct dataset *dataset)
 {
     if (survey->count < PIXELS_WARNED_IMAGES || dataset->format.image != &image_encoded_ops ||
@@ -840,14 +845,15 @@ static int check_images(const struct dataset *dataset, FILE *out, struct problem
     return survey.unreadable > 0 && !dataset->options.skip_damage ? -EINVAL : 0;
 }
 
-/* Images are decoded only where labels are right, so that a bad record is reported once. */
+/* Check labels, then images; if labels are wrong, images are not decoded, so that a bad record is reported only
+ * once. */
 static int check_set(const struct dataset *dataset, FILE *out, struct problems *problems)
 {
     const int rc = check_labels(dataset, out, problems);
     return rc == 0 ? check_images(dataset, out, problems) : rc;
 }
 
-/* How many validation records are in the training set, too. */
+/* Print how many validation records are also in the training set. */
 static int check_duplicates(const struct dataset *train, const struct dataset *validation, FILE *out,
                             struct problems *problems)
 {
@@ -867,7 +873,7 @@ static int check_duplicates(const struct dataset *train, const struct dataset *v
     return 0;
 }
 
-/* 0, -EINVAL with problems, -ENOMEM, or -ECANCELED soon after a signal. */
+/* Check all sets. 0, -EINVAL with problems, -ENOMEM, or -ECANCELED soon after a signal. */
 static int check_all(const struct dataset *const datasets[PHASE_COUNT], FILE *out, struct problems *problems)
 {
     int rc = 0;

@@ -1,4 +1,4 @@
-/* Choosing devices, backend and reduction. Their tables of operations say what they support. */
+/* Chooses devices, backend and reduction. Their operation tables describe what they support. */
 #include "tools/lib/run/run_devices.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "sync/reduce_server.h"
 #include "tools/lib/config/training.h"
 
-/* Settings -> names in the tables; NULL: the best available. */
+/* Names in the tables for the values of settings; NULL: the best available. */
 static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE_CHOICE_CUDA] = "cuda",
                                             [DEVICE_CHOICE_NULL] = "null" };
 static const char *const backend_names[] = { [BACKEND_CHOICE_ONEDNN] = "onednn",
@@ -30,7 +30,7 @@ const char *precision_name(enum precision precision)
     return names[precision];
 }
 
-/* `more` is appended to the reason, when it is not "". */
+/* Report the reason for a refusal; `more`, unless "", is appended. */
 static int report_refusal(struct problems *problems, const char *section, const struct unsupported_reason *reason,
                           const char *more, int rc)
 {
@@ -48,7 +48,7 @@ static const struct backend_ops *find_backend(const struct settings *settings, c
     return backend_choose(backend_names[settings->devices.backend], device);
 }
 
-/* Use devices of the named kind. *available_out gets how many there are. */
+/* Use devices of the named kind. *available_out becomes their number. */
 static int use_kind(struct run_devices *devices, const char *name, uint32_t *available_out,
                      struct problems *problems)
 {
@@ -125,7 +125,7 @@ static int add_device(struct run_devices *devices, uint64_t index, uint32_t avai
     return 0;
 }
 
-/* "0,2,3" */
+/* Read a list of devices such as "0,2,3". */
 static int read_list(struct run_devices *devices, const char *list, uint32_t available, struct problems *problems)
 {
     int rc = 0;
@@ -155,7 +155,7 @@ void run_devices_share(struct run_devices *devices, uint32_t local_rank, uint32_
     devices->sharing = (ranks * devices->count + count - 1) / count;
 }
 
-/* A process that sees a single device, where the settings name none, has it from its launcher. */
+/* If the settings do not select devices and the process sees only one, it assumes that the launcher has selected it. */
 static int choose_devices(struct run_devices *devices, const struct settings *settings, uint32_t available,
                           struct problems *problems)
 {
@@ -185,7 +185,7 @@ static int choose_devices(struct run_devices *devices, const struct settings *se
 
 /* ---- checks ---- */
 
-/* Where the kind was chosen automatically, the message names it, too. */
+/* Check the backend. If the kind of device was chosen automatically, messages name it, too. */
 static int check_backend(const struct run_devices *devices, const struct settings *settings, struct problems *problems)
 {
     const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision,
@@ -238,7 +238,7 @@ static int choose_reduction(struct run_devices *devices, const struct settings *
 
 /* ---- all together ---- */
 
-/* Without a writable folder every run has to plan again. */
+/* Choose the plan cache. Without a writable folder every run has to plan again. */
 static void choose_plan_cache(struct run_devices *devices, const struct settings *settings)
 {
     const char *const folder = settings->devices.plan_cache;
@@ -246,7 +246,7 @@ static void choose_plan_cache(struct run_devices *devices, const struct settings
         return;
     if (*folder != '\0') {
         snprintf(devices->plan_cache, sizeof(devices->plan_cache), "%s", folder);
-        (void)mkdir(folder, 0777);      /* access below shows whether that worked */
+        (void)mkdir(folder, 0777);      /* errors are found by access() below */
     } else {
         cache_folder_make();
         if (!cache_folder_find(devices->plan_cache, sizeof(devices->plan_cache)))

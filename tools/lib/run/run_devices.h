@@ -1,4 +1,4 @@
-/* Devices, backend, mode and reduction of a run, chosen from the settings and from what the machine has, before
+/* Devices, backend, mode and reduction of a run, chosen from the settings and the devices of the machine before
  * anything is started. Used by main only. */
 #ifndef PIPETRAIN_RUN_DEVICES_H
 #define PIPETRAIN_RUN_DEVICES_H
@@ -20,18 +20,18 @@ struct run_devices {
     const struct sync_ops *mode;
     const struct reduce_ops *reduce;
     struct tower_range towers;          /* of this process */
-    uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */
+    uint32_t count;                     /* devices in use; tower towers.first + d uses index[d % count] */
     uint32_t index[DEVICES_MAX];
-    uint32_t idle;                      /* more devices that this process could use, when no list was given */
-    uint32_t sharing;                   /* ranks of this host that use one of these devices, as far as is known */
-    char note[256];                     /* why no better kind of device is used; else "" */
-    char plan_cache[PATH_MAX];          /* folder of the convolution plans; "": none */
+    uint32_t idle;                      /* unused devices of this process, when no list was given */
+    uint32_t sharing;                   /* known number of ranks on this host that use one of these devices */
+    char note[256];                     /* why no better kind of device is used; "": none */
+    char plan_cache[PATH_MAX];          /* folder that caches convolution plans; "": none */
     bool keeps_plans;                   /* the folder exists and is writable */
 };
 
-/* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV (a device is not there or
- * does not support the settings). May be the process' first call of the device's library. Threads that the library
- * starts block all signals, so that ours get them. Before any thread. */
+/* Choose the devices. 0; or, with a message in `problems`, -EINVAL (the settings contradict each other) or -ENODEV (a
+ * device does not exist or does not support the settings). May be the process' first call of the device's library.
+ * Called before any thread is started; threads of the library block all signals, so that ours receive them. */
 int run_devices_init(struct run_devices *devices, const struct settings *settings, struct problems *problems);
 
 /* devices->index has the devices that the `ranks` processes on this host share: keep those of this process, at most one

@@ -16,8 +16,8 @@
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/training.h"
 
-#define SHOWN_MAX 3u            /* differences in a message */
-#define VALUE_SHOWN 60          /* bytes of a value */
+#define SHOWN_MAX 3u            /* the most differences in a message */
+#define VALUE_SHOWN 60          /* the most bytes of a value in a message */
 #define CONTENT_OF "the content of "
 
 static bool has_line(const struct option_row *option, const struct settings *settings)
@@ -59,7 +59,7 @@ static void write_data(const struct run_plan *plan, const struct dataset *const 
     }
 }
 
-/* The hash of a file. False: it cannot be read, as where it was removed after the run had begun. */
+/* Hash a file. False if it cannot be read, for example because it was removed after the run had begun. */
 static bool hash_file(const char *path, uint64_t *hash_out)
 {
     uint8_t buffer[1 << 16];
@@ -81,7 +81,7 @@ static bool hash_file(const char *path, uint64_t *hash_out)
 #define WEIGHTS_DIGITS 16
 #define WEIGHTS_UNKNOWN "0000000000000000"
 
-/* The file may be replaced by another one under the same name, or removed. */
+/* Write the hash of the file of initial weights, because it may be replaced or removed. */
 static void write_weights(const char *path, FILE *out)
 {
     uint64_t hash;
@@ -91,7 +91,7 @@ static void write_weights(const char *path, FILE *out)
         fprintf(out, WEIGHTS_KEY " = " WEIGHTS_UNKNOWN "\n");
 }
 
-/* Results depend on it as on the device: "backend = onednn with AVX2". */
+/* Write the backend, on which results depend as on the device: "backend = onednn with AVX2". */
 static void write_backend(const struct backend_ops *backend, FILE *out)
 {
     const bool is_known = backend->instructions != NULL;
@@ -99,7 +99,7 @@ static void write_backend(const struct backend_ops *backend, FILE *out)
             is_known ? instructions_name(backend->instructions()) : "");
 }
 
-/* The settings with what the plan has chosen for those that were left to it. The texts are borrowed. */
+/* The settings with the values that the plan has chosen for those left open. The texts are borrowed. */
 static struct settings effective_settings(const struct settings *settings, const struct run_plan *plan,
                                           const struct dataset *const *datasets)
 {
@@ -148,7 +148,7 @@ void run_identity_release(struct run_identity *identity)
 
 /* ---- comparing ---- */
 
-/* The value in the line that begins with the key of `line`; NULL: there is none. */
+/* The value in the line of `text` that begins with the key of `line`; NULL: there is none. */
 static const char *find_value(const char *text, const char *line, size_t key_bytes)
 {
     for (const char *at = text; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
@@ -164,7 +164,7 @@ const char *run_identity_value(const char *text, const char *key)
     return find_value(text, begin, (size_t)bytes);
 }
 
-/* A value without the rest of the text, cut between characters. */
+/* A value without the rest of the text, shortened at the end of a character. */
 struct shown { int bytes; const char *text; };
 
 static struct shown shown_of(const char *value)
@@ -175,7 +175,7 @@ static struct shown shown_of(const char *value)
     return (struct shown){ utf8_cut(value, bytes < VALUE_SHOWN ? bytes : VALUE_SHOWN), value };
 }
 
-/* The option whose line it is, NULL: of none. */
+/* The option to which the line belongs; NULL: none. */
 static const struct option_row *option_of(const char *line, size_t key_bytes)
 {
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
@@ -187,7 +187,7 @@ static const struct option_row *option_of(const char *line, size_t key_bytes)
     return NULL;
 }
 
-/* What the checkpoint has; where it lacks the key, its default. */
+/* The value in the checkpoint; if it lacks the key, the default. */
 static struct shown shown_there(const char *line, size_t key_bytes, const char *theirs)
 {
     const struct option_row *const option = theirs == NULL ? option_of(line, key_bytes) : NULL;
@@ -213,8 +213,8 @@ static bool is_line(const char *line, size_t bytes, const char *text)
     return strlen(text) == bytes && strncmp(line, text, bytes) == 0;
 }
 
-/* The checkpoint lacks the key, as those of earlier versions do: would its value be the same, because it is the
- * default, or is it unknown? */
+/* The checkpoint of an earlier version lacks the key: may its value be ours, because ours is the default, or because
+ * the earlier value is unknown? */
 static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
 {
     if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
@@ -223,7 +223,7 @@ static bool may_be_initial(const char *line, size_t key_bytes, size_t value_byte
     return option != NULL && (option->unknown_if_missing || is_line(line + key_bytes, value_bytes, option->initial));
 }
 
-/* May the value that an earlier version stored stand for ours? */
+/* Is it a value of an earlier version that may have meant the same as ours? */
 static bool is_unclear(const char *line, size_t key_bytes, const char *theirs)
 {
     const struct option_row *const option = option_of(line, key_bytes);
@@ -239,7 +239,7 @@ static bool line_differs(const char *line, size_t key_bytes, const char *theirs)
     return strncmp(theirs, line + key_bytes, value_bytes + 1) != 0 && !is_unclear(line, key_bytes, theirs);
 }
 
-/* Compares the lines from `begin` to `end`. */
+/* Compare the lines from `begin` to `end` with `theirs`. */
 static bool compare_lines(const char *begin, const char *end, const char *theirs, uint32_t most,
                           bool (*differs)(const char *line, size_t key_bytes, const char *theirs),
                           struct run_differences *differences)
@@ -260,7 +260,7 @@ bool run_identity_differs(const struct run_identity *identity, const char *their
                          differences);
 }
 
-/* Checkpoints of early versions lack these lines. */
+/* Has the value changed? A line that is missing, as in checkpoints of early versions, counts as unchanged. */
 static bool line_changed(const char *line, size_t key_bytes, const char *theirs)
 {
     return theirs != NULL && strncmp(theirs, line + key_bytes, strcspn(line + key_bytes, "\n") + 1) != 0;

@@ -1,4 +1,4 @@
-/* The arithmetic between settings and pipeline, and the lines of the plan. */
+/* Computes the plan from the settings, and prints it. */
 #include "tools/lib/run/run_plan.h"
 
 #include <errno.h>
@@ -23,12 +23,12 @@
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
 
-/* Records of an epoch of synthetic input: as MNIST has. */
+/* Records of an epoch of synthetic input: as many as in MNIST. */
 #define SYNTHETIC_RECORDS 60000u
-#define BUCKETS_LISTED 12u      /* sizes in the line "buckets" */
+#define BUCKETS_LISTED 12u      /* the most sizes in the line "buckets" */
 #define LINE_BYTES 1024u
 #define WINDOW_BYTES (INT64_C(128) << 20)
-#define ROUNDED_BYTES ((size_t)4 << 20)         /* that malloc allocates ahead */
+#define ROUNDED_BYTES ((size_t)4 << 20)         /* which malloc may allocate in advance */
 #define TOUCHED_BYTES ((size_t)3 << 20) /* stacks, small allocations, and memory of libraries */
 
 static uint32_t usable_cores(void)
@@ -58,7 +58,7 @@ uint32_t run_plan_cpu(const struct settings *settings, uint32_t n)
     return cpu;
 }
 
-/* Synthetic images and those that are only evaluated are not mixed. */
+/* Are samples mixed with each other? Not synthetic ones, nor in a run that only evaluates. */
 static bool is_mixed(const struct run_plan *plan, const struct settings *settings)
 {
     const bool is_on = settings->augment.mixup > 0 || settings->augment.cutmix > 0;
@@ -124,11 +124,12 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
     plan->learning_rate = training_rate(train, &plan->schedule);
 }
 
-/* Without a reduction one bucket is enough. */
+/* Set the size of buckets; without a reduction there is a single bucket. */
 static int init_buckets(struct run_plan *plan, int64_t bucket, const struct net *net, struct problems *problems)
 {
     const size_t all = net->trainable_count * sizeof(float);
-    plan->bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : (size_t)bucket;  /* 0: BUCKET_AUTO */
+    /* 0 stands for BUCKET_AUTO */
+    plan->bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : (size_t)bucket;
     if ((uint64_t)bucket <= all)
         return 0;
     problems_add(problems, "[sync] bucket",
@@ -197,8 +198,9 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
-/* Threads that are not started yet, alignment of batches to huge pages, and what malloc allocates ahead. A tower's own
- * thread is running already; its feeder is not, and on the host a thread for its copies. */
+/* Address space for threads that are not started yet, alignment of batches to huge pages, and memory that malloc
+ * allocates in advance. The thread of each tower already runs; its feeder does not, nor, on the host, a thread for its
+ * copies. */
 static size_t address_space_aside(const struct run_plan *plan, const struct settings *settings)
 {
     const size_t towers = plan->devices.towers.count;
@@ -211,7 +213,7 @@ static size_t address_space_aside(const struct run_plan *plan, const struct sett
     return threads * limits_thread_bytes() + blocks * HUGE_PAGE_BYTES + ROUNDED_BYTES;
 }
 
-/* Where records are not in memory, a second reader reads while the first one waits for the disk. */
+/* If records are not in memory, use two readers: one reads while the other one waits for the disk. */
 static void choose_readers(struct run_plan *plan, const struct settings *settings,
                            const struct dataset *const datasets[PHASE_COUNT])
 {
@@ -220,7 +222,7 @@ static void choose_readers(struct run_plan *plan, const struct settings *setting
         plan->read_threads = 2;
 }
 
-/* All that does not depend on the towers. */
+/* Set the memory needs that do not depend on the towers. */
 static int init_memory(struct run_plan *plan, const struct settings *settings,
                        const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -281,7 +283,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     return init_memory(plan, settings, datasets, problems);
 }
 
-/* Every rank of a host keeps its own copy. */
+/* Bytes of shards to keep in memory: every rank of a host keeps its own copy, in a share of the limit. */
 static size_t keep_bytes(const struct settings *settings)
 {
     const struct input_settings *const input = &settings->input;
@@ -291,7 +293,8 @@ static size_t keep_bytes(const struct settings *settings)
     return kept > 0 ? (size_t)kept : LOADER_KEEP_NONE;
 }
 
-/* A window and the next one are in memory: together at most half of input.ram_budget. */
+/* Bytes of a shuffle window. Two of them, the current and the next one, are in memory: together at most half of
+ * input.ram_budget. */
 static size_t window_bytes(const struct settings *settings)
 {
     const int64_t window = settings->data.shuffle_window, share = settings->input.ram_budget / 4;
@@ -327,8 +330,8 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
     };
 }
 
-/* How well a block shuffle mixes. Labels of a full shuffle are checked only where random access is fast: not in
- * compressed shards. */
+/* Print how well a block shuffle mixes, and check the labels of the order. For a full shuffle labels are checked only
+ * if random access is fast, so not in compressed shards. */
 static void print_order(const struct run_plan *plan, const struct settings *settings,
                         const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
@@ -387,7 +390,7 @@ static void warn_of_threads(const struct run_plan *plan)
                     plan->cores == 1 ? "" : "s", plan->cores);
 }
 
-/* Samples that are mixed are distributed in pairs. */
+/* Warn of towers and slices without samples. Samples that are mixed are distributed in pairs. */
 static void warn_of_towers(const struct run_plan *plan, const struct settings *settings)
 {
     const struct schedule *const schedule = &plan->schedule;
@@ -416,7 +419,7 @@ static void warn_of_towers(const struct run_plan *plan, const struct settings *s
                     towers, plan->cores, plan->cores == 1 ? "" : "s", plan->cores);
 }
 
-/* mpirun of Open MPI binds the processes of `-n 2` to a core each. */
+/* Warn of a process bound to a single core: mpirun -n 2 of Open MPI binds each process to one. */
 static void warn_of_binding(const struct settings *settings)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -550,7 +553,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     memory_needs_print(&plan->memory, settings, out);
 }
 
-/* Of gradients, or of weights where those are summed. */
+/* Print the buckets of gradients, or of weights if the mode sums weights. */
 void run_plan_print_buckets(const struct buckets *buckets, FILE *out)
 {
     const bool has_gradients = buckets->of[REGION_GRADIENTS].count > 0;
@@ -582,7 +585,7 @@ int run_plan_check_losses(const struct run_plan *plan, const struct settings *se
 
 /* ---- towers ---- */
 
-/* From the sizes of a full local batch and of the last one of an epoch to those of their microbatches. */
+/* The sizes of microbatches, for the sizes of a full local batch and of the last one of an epoch. */
 static void find_microbatches(uint32_t full, uint32_t last, uint32_t microbatch_max, uint32_t counts[TOWER_COUNTS])
 {
     const bool is_cut = microbatch_max > 0 && full > microbatch_max;
@@ -591,7 +594,7 @@ static void find_microbatches(uint32_t full, uint32_t last, uint32_t microbatch_
     counts[2] = is_cut && last > microbatch_max ? last % microbatch_max : last;
 }
 
-/* Add the different sizes of the tower's microbatches. */
+/* Add the sizes of the tower's slices that are not in `counts` yet. */
 static void add_slices(const struct tower_slices *slices, uint32_t batch, uint32_t counts[TOWER_COUNTS])
 {
     for (uint32_t i = slices->first; i < slices->first + slices->count; i++) {
@@ -614,7 +617,8 @@ static void add_counts(const struct tower_spec *spec, const struct local_batch *
     add_slices(&spec->slices, last->global_count, counts);
 }
 
-/* The local batches of the tower: of a full batch and of the last one, in training and evaluation. */
+/* Find the sizes in which the tower computes samples: in full batches and in the last one, of training and of
+ * evaluation. */
 static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
 {
     const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
@@ -634,8 +638,8 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
     add_counts(spec, &full, &last, spec->evaluate_counts);
 }
 
-/* Measuring cuDNN's plans takes a second or two for ResNet-50, which does not pay for a short run. Without a plan cache
- * another run of the same settings could choose other plans and compute other bits. */
+/* Measuring the times of cuDNN's plans takes a second or two for ResNet-50, too long for a short run. Without a plan
+ * cache another run with the same settings might choose other plans and get other bits. */
 #define STEPS_TO_MEASURE_FOR 5000u
 
 static bool measures_plans(const struct run_plan *plan, const struct settings *settings)
@@ -653,7 +657,7 @@ static struct tower_slices slices_of(const struct schedule *schedule, uint32_t t
                                   .pairs = schedule->pairs };
 }
 
-/* Samples that a tower computes at once. */
+/* The most samples that a tower computes at once. */
 static uint32_t computed_at_once(const struct run_plan *plan)
 {
     const struct schedule *const schedule = &plan->schedule;

@@ -1,4 +1,4 @@
-/* The plan of a run: every number, decided from the settings and the data before anything is started, checked and
+/* The plan of a run: all numbers, determined from the settings and the data before anything is started, checked and
  * printed. Used by main only. */
 #ifndef PIPETRAIN_RUN_PLAN_H
 #define PIPETRAIN_RUN_PLAN_H
@@ -25,55 +25,57 @@ struct run_plan {
     struct batch_layout layout;         /* of a local batch */
     uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its local batch at once */
     struct run_devices devices;
-    uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once */
-    bool is_fed;                        /* then: with encoded images that the caller's threads put into the ring */
+    uint64_t only_evaluated;            /* not 0: only evaluate this number of samples, once */
+    bool is_fed;                        /* with only_evaluated: the caller's threads put encoded images into the ring */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
-    uint32_t threads_per_tower, threads_wanted;         /* fewer than wanted where the environment limits teams */
+    uint32_t threads_per_tower, threads_wanted;         /* fewer than wanted if the environment limits teams */
     uint32_t read_threads, decode_threads;
-    uint32_t cores;                     /* of this process: run_plan_cores */
+    uint32_t cores;                     /* run_plan_cores of this process */
     uint64_t corrupt_max;
     struct optimizer optimizer;
     struct learning_rate learning_rate;
     struct augment augment;
-    struct memory_needs memory;          /* without the towers, until they are planned */
+    struct memory_needs memory;          /* without the needs of towers until these are planned */
 };
 
-/* Plan all but the devices, only_evaluated and is_fed, which are set before. `datasets` may be NULL (synthetic input, no
- * training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
+/* Plan everything but devices, only_evaluated and is_fed, which are already set. `datasets` may be NULL (synthetic
+ * input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
-/* Where train.epochs is not set train.steps decides alone: as many epochs as it needs. Before run_plan_init, and after the
- * data is opened. */
+/* If only train.steps is set, set train.epochs to the number of epochs that these steps need. Called after the data is
+ * opened and before run_plan_init. */
 void run_plan_fit_epochs(struct settings *settings, const struct dataset *const datasets[PHASE_COUNT]);
-/* Is there a loader? */
+/* Does the run have a loader? */
 bool run_plan_loads(const struct run_plan *plan, const struct settings *settings);
 /* Do towers compute on cores, for which the loader competes? */
 bool run_plan_uses_cores(const struct run_plan *plan);
-/* The spec of the loader, without rings and stop. */
+/* The spec of the loader; the caller sets rings and stop. */
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
                                    const struct dataset *const datasets[PHASE_COUNT]);
-/* The spec of tower `tower` of the run, without net, device and compute stream. */
+/* The spec of tower `tower` of the run; the caller sets net, device and compute stream. */
 struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower);
-/* This process' share of the cores that it may run on and of the time that its control group permits, at least 1. */
+/* This process' share of the cores that it may run on and of the CPU time that its control group permits; at least
+ * 1. */
 uint32_t run_plan_cores(const struct settings *settings);
-/* The CPU number of the n-th core of this process. After the last one that it may run on, they begin again. */
+/* The CPU number of the n-th core of this process; after its last core numbering continues with the first one. */
 uint32_t run_plan_cpu(const struct settings *settings, uint32_t n);
-/* Threads of each of `towers` towers on the CPU: as configured, and as the environment lets OpenMP start. */
+/* The number of threads of each of `towers` towers on the CPU: as configured, but no more than the environment lets
+ * OpenMP start. */
 uint32_t run_plan_threads_wanted(const struct settings *settings, uint32_t towers);
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
-/* "onednn with AVX-512", with the variables that limit the instructions. */
+/* The backend and its instruction set, with variables that limit it: "onednn with AVX-512". */
 struct backend_text { char text[256]; };
 struct backend_text run_plan_backend(const struct run_plan *plan);
-/* Decoder threads, where anything is read. */
+/* The number of decoder threads, if anything is read. */
 uint32_t run_plan_decoders(const struct settings *settings);
-/* The line "buckets"; nothing where the towers sum nothing. */
+/* Print the line "buckets"; nothing if the towers do not reduce. */
 void run_plan_print_buckets(const struct buckets *buckets, FILE *out);
-/* Will towers compute on the CPU, each with a team of threads? False for settings that cannot work. May be the process'
- * first call of a device's library. */
+/* Will towers compute on the CPU, each with a team of threads? False for invalid settings. May be the process' first
+ * call of a device's library. */
 bool run_plan_has_teams(const struct settings *settings);
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PHASE_COUNT], FILE *out);
-/* --check: are there more damaged records than data.max_corrupt permits? 0, or an exit code after messages. */
+/* --check: compare the number of damaged records with data.max_corrupt. 0, or an exit code after messages. */
 int run_plan_check_losses(const struct run_plan *plan, const struct settings *settings,
                           const struct dataset *const *datasets, struct stop *stop);
 

@@ -1,4 +1,4 @@
-/* What a run has achieved, in numbers. */
+/* The achievements of a run, as numbers. */
 #include "tools/lib/run/run_progress.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ void run_progress_add_step(struct run_progress *progress, bool is_skipped)
 /* ---- divergence ---- */
 
 #define MILLION 1e6
-#define LOSS_MOST 1e12          /* whose millionths still fit into 64 bits */
+#define LOSS_MOST 1e12          /* a loss whose millionths fit into 64 bits */
 #define LOSS_MARGIN 1.01        /* a loss counts as larger only by this factor */
 
 void run_progress_note_first(struct run_progress *progress, double loss)
@@ -48,7 +48,8 @@ void run_progress_note_first(struct run_progress *progress, double loss)
         progress->first_loss = loss < LOSS_MOST ? (uint64_t)(loss * MILLION) + 1 : (uint64_t)(LOSS_MOST * MILLION);
 }
 
-/* A little above 1 / classes, because guessing the largest class is right more often. */
+/* Is the accuracy that of guessing? The limit is above 1 / classes, because always guessing the largest class is right
+ * more often. */
 static bool is_guessing(const struct run_progress_epoch *epoch)
 {
     const double chance = 1.0 / epoch->classes;

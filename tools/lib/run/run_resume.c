@@ -1,4 +1,4 @@
-/* Where a run starts: which checkpoint it is resumed from, if any, or which weights it starts with. */
+/* Determines where a run starts: the checkpoint from which it is resumed, if any, or its initial weights. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,8 @@
 
 /* ---- other settings ---- */
 
-/* A run that is resumed keeps its own weights, and its checkpoints the hash of those that it began with. */
+/* A resumed run uses the weights of its checkpoint; its new checkpoints contain the hash of its initial weights as
+ * before. */
 static void keep_weights(struct run_state *state)
 {
     const char *const theirs = state->reader->settings;
@@ -32,7 +33,8 @@ static void keep_weights(struct run_state *state)
     run_identity_keep_weights(&state->identity, theirs);
 }
 
-/* Report settings that changed and may change. Earlier versions did not store the settings of data.shuffle = block. */
+/* Report changed settings, of those that may change in a run. Earlier versions did not store the settings of
+ * data.shuffle = block. */
 static void report_changes(const struct run_state *state)
 {
     const char *const path = state->reader->path;
@@ -61,8 +63,8 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Does the error mean that the directory has no checkpoints? Entering the directory reports other problems. A directory
- * that the user did not name may be somebody else's. */
+/* Does the error mean that the directory has no checkpoints? Other problems of the directory are reported when it is
+ * opened for the run. A directory that the user did not choose may belong to somebody else. */
 static bool means_none(const struct settings *settings, int rc)
 {
     return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG ||
@@ -76,9 +78,9 @@ static int find_in(struct run_state *state, const struct settings *settings, int
     return rc == 0 ? checkpoint_reader_find(&state->reader, state->folder, UINT64_MAX, problem) : -ENOENT;
 }
 
-/* The newest checkpoint in run.dir if the user set it, or in the last of runs/NAME, runs/NAME-2, ... that has one of
- * this run, else the last that has any. -ENOENT: there is none. Other errors are fatal: a new run might replace
- * checkpoints that cannot be read. */
+/* Open the newest checkpoint in run.dir if the user set it; otherwise in the last of runs/NAME, runs/NAME-2, ... that
+ * has a checkpoint of this run, or else in the last one that has any. -ENOENT: there is none. Other errors are fatal: a
+ * new run might replace checkpoints that cannot be read. */
 static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
 {
     const bool is_given = run_name_was_given(settings);
@@ -117,8 +119,8 @@ static int fail_to_open(const char *path, int rc, const struct checkpoint_proble
     return rc;
 }
 
-/* The run's own checkpoints take precedence over the one that it started with. -ENOENT: run.resume is auto, and there
- * is no checkpoint. */
+/* Open the checkpoint. The run's own checkpoints take precedence over the one that it started from (run.resume).
+ * -ENOENT: run.resume is auto, and there is no checkpoint. */
 static int open_reader(struct run_state *state, const struct settings *settings)
 {
     const char *const resume = settings->run.resume;
@@ -138,7 +140,7 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
 }
 
-/* There is no checkpoint. Fails if the directory has other results that would be lost. */
+/* Start a new run, because there is no checkpoint. Fails if the directory has other results, which would be lost. */
 static int start_anew(const struct settings *settings)
 {
     char problem[2 * PATH_MAX + 256];
@@ -148,7 +150,7 @@ static int start_anew(const struct settings *settings)
     return EXIT_CODE_USAGE;
 }
 
-/* A run that computes nothing must not replace the results of one that does. */
+/* Fail if a run that computes nothing would replace the results of one that does. */
 static int check_null_run(struct run_state *state, const struct settings *settings)
 {
     struct checkpoint_problem problem;
@@ -161,7 +163,7 @@ static int check_null_run(struct run_state *state, const struct settings *settin
     return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
 }
 
-/* The class names of the weights are those of the data: report names that only the checkpoint has. */
+/* Report that only the checkpoint, not the data, has class names: the saved weights get those of the data. */
 static void report_lost_names(const struct dataset *dataset, const char *path, const char *names)
 {
     const uint32_t lost = dataset_names_lost(dataset, names);
@@ -171,8 +173,8 @@ static void report_lost_names(const struct dataset *dataset, const char *path, c
                     lost == 1 ? "" : "es", dataset->options.pattern, lost == 1 ? "its name" : "their names");
 }
 
-/* Labels must mean what they meant when the checkpoint was saved. Not checked if the user names the classes
- * (data.class_names), and may have changed the names, unless labels are stored as names. 0 or an exit code. */
+/* Check that labels stand for the same classes as when the checkpoint was saved. Not checked if the user names the
+ * classes (data.class_names) and may have changed the names, unless labels are stored as names. 0 or an exit code. */
 static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
 {
     char data[300], network[300];
@@ -197,7 +199,7 @@ static int check_classes(const struct run_state *state, const struct settings *s
     return EXIT_CODE_DATA;
 }
 
-/* The run has already ended. This is printed even by a quiet run, which prints nothing else. */
+/* Report that the run has already ended. This is printed even with --quiet, because nothing else is. */
 static void end_here(struct run_state *state, enum stop_reason reason)
 {
     static const char *const more[STOP_REASON_COUNT] = {
@@ -212,8 +214,8 @@ static void end_here(struct run_state *state, enum stop_reason reason)
     close_reader(state);
 }
 
-/* Report that `what`, a checkpoint or the directory of a run without one, has more steps than this run, and what to
- * change. */
+/* Report that `what`, a checkpoint or the directory of a run without one, has more steps than this run, and how to
+ * resolve this. */
 static int refuse_shorter(const struct settings *settings, const char *what, uint64_t done, uint64_t asked)
 {
     const bool is_given = run_name_was_given(settings);
@@ -236,7 +238,8 @@ static int read_progress(struct run_state *state)
     return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
 
-/* A schedule that ends with the run changes when the run is made longer or shorter: report a jump of the rate. */
+/* Report a jump of the learning rate: a schedule that ends with the run changes when the run is made longer or
+ * shorter. */
 static void report_rate(const struct run_state *state, const struct learning_rate *rate, uint64_t step)
 {
     struct learning_rate before = *rate;
@@ -248,7 +251,7 @@ static void report_rate(const struct run_state *state, const struct learning_rat
                     number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
 }
 
-/* The progress at the best evaluation, from best.safetensors; all 0 where there is no such file. */
+/* The progress at the best evaluation, from best.safetensors; all 0 if there is no such file. */
 static struct run_progress read_best(const struct run_state *state)
 {
     char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
@@ -264,8 +267,8 @@ static struct run_progress read_best(const struct run_state *state)
     return progress;
 }
 
-/* The run keeps the best checkpoint, but its directory has an older one than that of the best evaluation, or none:
- * from now on the best is measured against that one. Reports this, and a file that is not updated. */
+/* If the run keeps the best checkpoint, but the file in its directory is older than the best evaluation or missing:
+ * compare evaluations with that file from now on. Report this, or a best file that is not updated any more. */
 static void match_best(struct run_state *state)
 {
     struct run_progress *const progress = &state->progress;
@@ -283,7 +286,7 @@ static void match_best(struct run_state *state)
     progress->best_step = saved.best_step;
 }
 
-/* Finds the batch at which the run is resumed. */
+/* Find the batch from which the run is resumed. */
 static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
     uint64_t number;
@@ -331,7 +334,7 @@ static int check_towers(const struct run_state *state, const struct run_plan *pl
     return EXIT_CODE_USAGE;
 }
 
-/* The checkpoint of a rollback; the progress has the number of rollbacks, which lowers the rate. */
+/* Open the checkpoint to roll back to. The number of rollbacks in the progress lowers the learning rate. */
 static int find_rollback_target(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
     struct checkpoint_problem problem = { "" };
@@ -342,7 +345,8 @@ static int find_rollback_target(struct run_state *state, const struct settings *
     const int code = seek(state, settings, plan);
     const struct run_progress *const failed = &state->back->progress;
     state->progress.rollbacks = failed->rollbacks;
-    if (failed->best_step > state->progress.best_step) {    /* its file exists, and stays the best */
+    /* The file of the best evaluation exists, and stays the best. */
+    if (failed->best_step > state->progress.best_step) {
         state->progress.best_correct = failed->best_correct;
         state->progress.best_images = failed->best_images;
         state->progress.best_step = failed->best_step;
@@ -350,7 +354,7 @@ static int find_rollback_target(struct run_state *state, const struct settings *
     return code;
 }
 
-/* 0, or an exit code where results would replace a configuration that the user wrote. */
+/* Fail if results would replace a configuration that the user wrote. 0, or an exit code. */
 static int protect_configuration(const struct settings *settings)
 {
     bool is_of_others;
@@ -368,7 +372,7 @@ static int protect_configuration(const struct settings *settings)
 
 /* ---- a run that has ended without a checkpoint ---- */
 
-/* Is the value of the setting the same in that run? */
+/* Has the setting the same value in the earlier run? */
 static bool is_still(const struct run_state *state, const struct earlier_run *run, const char *key)
 {
     const char *const ours = run_identity_value(state->identity.text, key);
@@ -376,7 +380,7 @@ static bool is_still(const struct run_state *state, const struct earlier_run *ru
     return ours != NULL && theirs != NULL && strncmp(ours, theirs, strcspn(ours, "\n") + 1) == 0;
 }
 
-/* Would this run, of at most `steps` steps, end where that run ended? */
+/* Would this run, of at most `steps` steps, end at the step at which the earlier run ended? */
 static bool ends_there(const struct run_state *state, const struct earlier_run *run, uint64_t steps)
 {
     if (strcmp(run->ended, "finished") == 0)
@@ -411,8 +415,8 @@ static void look_at(struct ended_run *ended, const struct run_state *state, cons
     earlier_run_release(&run);
 }
 
-/* Look for this run among those in run.dir, or in runs/NAME, runs/NAME-2, ... that have ended without a checkpoint: the
- * newest one, unless another one has the length that is asked for. 0, or an exit code after a message. */
+/* Look for this run among the runs in run.dir, or in runs/NAME, runs/NAME-2, ..., that have ended without a checkpoint.
+ * The newest one counts, unless another one has the requested length. 0, or an exit code after a message. */
 static int find_ended(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
@@ -437,7 +441,7 @@ static int find_ended(struct run_state *state, const struct settings *settings, 
     return 0;
 }
 
-/* The checkpoint is from a run with other settings: an error if the user chose the directory, else this run is new. */
+/* The checkpoint is from a run with other settings: fail if the user chose the directory, otherwise start a new run. */
 static int reject_other(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                         const char *words)
 {
@@ -457,7 +461,7 @@ static int reject_other(struct run_state *state, const struct settings *settings
     return EXIT_CODE_USAGE;
 }
 
-/* There is no checkpoint of this run. */
+/* Start without a checkpoint, unless this run has already ended without one. */
 static int start_without(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     const int code = find_ended(state, settings, plan);
@@ -503,24 +507,25 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         code = start_anew(settings);
     if (code != 0)
         return code;
-    state->saves = true;        /* at the end at least */
+    state->saves = true;        /* a resumed run saves a checkpoint at least at its end */
     state->only_on_stop = false;
     return seek(state, settings, plan);
 }
 
 /* ---- the same start in all ranks ---- */
 
-/* What rank 0 has found, as a message. */
+/* The result of rank 0's search, as a message. */
 struct run_start {
-    int code;                   /* an exit code; 0: what follows is valid */
+    int code;                   /* an exit code; 0: the other members are valid */
     bool is_over, keeps_best, saves, only_on_stop;
-    uint64_t first;             /* batch */
+    uint64_t first;             /* the first batch */
     struct run_progress progress;
-    char path[PATH_MAX];        /* of the checkpoint; "": the run is new */
-    char hash[TENSOR_HASH_DIGITS + 1];      /* of its header */
+    char path[PATH_MAX];        /* path of the checkpoint; "": the run is new */
+    char hash[TENSOR_HASH_DIGITS + 1];      /* hash of the checkpoint's header */
 };
 
-/* An absolute path, where there is one: other hosts may start in another folder. */
+/* Describe the checkpoint; by an absolute path if possible, because processes on other hosts may have another current
+ * directory. */
 static void describe_checkpoint(const struct checkpoint_reader *reader, struct run_start *start)
 {
     const char *const path = reader->path;
@@ -529,7 +534,7 @@ static void describe_checkpoint(const struct checkpoint_reader *reader, struct r
     snprintf(start->hash, sizeof(start->hash), "%s", safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_HEADER));
 }
 
-/* A rank that failed has reported the cause. */
+/* The exit code for an error in the communication of ranks. A rank that has failed has already reported the cause. */
 static int fail_without_ranks(int rc)
 {
     if (rc == -ECANCELED)

@@ -1,4 +1,4 @@
-/* Saves checkpoints of a run, and loads the one it is resumed from. */
+/* Saves checkpoints of a run, and loads the one from which it is resumed. */
 #include "tools/lib/run/run_state.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
 
-#define CARRIED_BYTES_GUESS 64u         /* for a tower that is not planned yet */
+#define CARRIED_BYTES_GUESS 64u         /* an estimate for a tower that is not planned yet */
 #define ACCOUNT_COUNTS_MAX 64u
 
 _Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "metadata have room for the text of the account");
@@ -30,7 +30,8 @@ _Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_PROGRESS_BYTES, "and for th
 
 /* ---- the account as text ---- */
 
-/* The numbers of an account in the order of the text: all counts, then losses, then images without a loss. */
+/* Pointers to the numbers of an account in the order of the text: all counts, then losses, then numbers of images
+ * without a loss. */
 struct account_places {
     uint64_t *counts[ACCOUNT_COUNTS_MAX];
     uint32_t count;
@@ -172,14 +173,14 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan,
 
 /* ---- saving ---- */
 
-/* Is the checkpoint of the last step the only one? Then there is no thread that saves. */
+/* Is only the checkpoint of the last step saved? Then no thread for saving is needed. */
 static bool saves_only_last(const struct run_state *state, const struct settings *settings)
 {
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
 }
 
-/* Is the towers' memory the buffer of that checkpoint? Possible in host memory, where it needs no copy. */
+/* Is the last checkpoint written directly from the towers' memory? In host memory this is possible without a copy. */
 static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     return saves_only_last(state, settings) && plan->devices.ops->host_memory && plan->devices.mode->ends_whole &&
@@ -227,7 +228,7 @@ size_t run_state_file_bytes(const struct run_state *state, const struct settings
     return checkpoint_file_bytes(&shape, state->identity.text);
 }
 
-/* Do checkpoints of this shape contain anything of other ranks? */
+/* Do checkpoints of this shape contain data of other ranks? */
 static bool is_shared(const struct run_state *state, const struct checkpoint_shape *shape)
 {
     return ranks_size(state->ranks) > 1 && checkpoint_has_others(shape);
@@ -250,8 +251,8 @@ void run_state_add_memory(const struct run_state *state, const struct settings *
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
-/* One more file than are kept, while it is written; those of a resumed run exist already. The best checkpoint, too, is
- * written beside the old one. */
+/* While a checkpoint is written there is one file more than checkpoint.keep; the files of a resumed run exist already.
+ * The best checkpoint, too, is written before the old one is removed. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
 {
     const bool is_alone = run_state_past(state) != NULL || state->only_on_stop;
@@ -264,7 +265,7 @@ static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
     pipeline_return(arg, tower, snapshot);
 }
 
-/* Opens the writer, or the sender, of checkpoints. 0 or a negative errno. */
+/* Open the writer (rank 0) or the sender of checkpoints. 0 or a negative errno. */
 static int open_taker(struct run_state *state, const struct checkpoint_shape *shape, const struct results *results)
 {
     int rc = 0;
@@ -307,7 +308,7 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     return checkpoint_saver_start(&state->saver, &spec);
 }
 
-/* The metadata of the state before the batch `next`. */
+/* Make the metadata of a checkpoint before the batch `next`. */
 static void make_metadata(const struct run_state *state, uint64_t next, unsigned files,
                           struct checkpoint_metadata *metadata)
 {
@@ -319,7 +320,7 @@ static void make_metadata(const struct run_state *state, uint64_t next, unsigned
     run_progress_write(&state->progress, metadata->progress);
 }
 
-/* Remove checkpoints of an earlier run in this directory, whose other results have been replaced. */
+/* Remove checkpoints of an earlier run from this directory; its other results have already been replaced. */
 static void remove_earlier(struct run_state *state)
 {
     if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL) {
@@ -337,8 +338,8 @@ static void request_by_time(struct run_state *state)
     pipeline_request_snapshot(state->pipeline);
 }
 
-/* The files to write from the snapshots after this batch. The checkpoint of the last step is written after all other
- * results. */
+/* Which files to write from the snapshots after this batch. The checkpoint of the last step is excluded, because it is
+ * written after all other results. */
 static unsigned files_of(const struct run_state *state, const struct local_batch *local)
 {
     const bool is_last = local->number + 1 == schedule_batch_count(&state->plan->schedule);
@@ -350,7 +351,7 @@ static unsigned files_of(const struct run_state *state, const struct local_batch
     return is_best ? newest | CHECKPOINT_BEST : newest;
 }
 
-/* Passes the snapshots of the reports to the thread that saves. */
+/* Pass the snapshots in the reports to the thread that saves. */
 static void put_snapshots(struct run_state *state, struct step_report *const *reports,
                           const struct checkpoint_metadata *metadata)
 {
@@ -412,7 +413,7 @@ void run_state_give_up(struct run_state *state)
         checkpoint_transfer_give_up(state->transfer);
 }
 
-/* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
+/* Write the last checkpoint under a temporary name. run_state_write_last renames it, or reports the error. */
 static void prepare_last(struct run_state *state, const struct checkpoint_metadata *metadata)
 {
     const uint64_t begun_ns = clock_now_ns();
@@ -430,7 +431,7 @@ static void write_last(struct run_state *state, uint64_t next)
     prepare_last(state, &metadata);
 }
 
-/* Rank 0 reports errors of other ranks. */
+/* Save the last checkpoint. Errors of other ranks are reported by rank 0. */
 static void save_last(struct run_state *state, uint64_t next)
 {
     uint32_t count = 0;
@@ -447,14 +448,14 @@ static void save_last(struct run_state *state, uint64_t next)
         pipeline_return(state->pipeline, d, state->snapshots[d]);
 }
 
-/* Is nothing left to do before the batch `next`? */
+/* Is the run complete before the batch `next`? */
 static bool is_complete(const struct run_state *state, const struct settings *settings, uint64_t next)
 {
     return next == schedule_batch_count(&state->plan->schedule) ||
            stop_reason_of_progress(&settings->train, &state->progress) != STOP_REASON_NONE;
 }
 
-/* Rank 0 decides, and the other ranks wait for its decision. */
+/* Is the last checkpoint saved? Rank 0 decides, and the other ranks wait for its decision. */
 static bool is_last_saved(const struct run_state *state, uint64_t next)
 {
     if (!writes(state))
@@ -463,8 +464,8 @@ static bool is_last_saved(const struct run_state *state, uint64_t next)
     return !state->needs_none;
 }
 
-/* A run that was asked to stop saves a checkpoint even after its last step, so that the same command never starts
- * a new run. */
+/* A run that was stopped by a signal saves a checkpoint even after its last step; without one the same command might
+ * start a new run. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
 {
     if (state->pipeline == NULL)
@@ -502,14 +503,14 @@ bool run_state_has_best(const struct run_state *state)
 
 /* ---- rollbacks ---- */
 
-/* Steps that were done at the failure before the last rollback; 0: there was none. */
+/* Completed steps at the failure before the latest rollback; 0: there was none. */
 static uint64_t last_failure(const struct run_state *state)
 {
     return state->back != NULL && state->back->folder[0] != '\0' ? state->back->failed_step : 0;
 }
 
-/* The newest checkpoint. But if the run failed at the same step again, the one before the last rollback's, if there is
- * one: the newer ones may be the cause. NULL: there is none. */
+/* Open the newest checkpoint; but if the run did not get further than before the latest rollback, the one before the
+ * checkpoint of that rollback, if there is one, because newer ones may be the cause. NULL: there is none. */
 static struct checkpoint_reader *find_rollback(const struct run_state *state)
 {
     const char *const folder = run_directory_path(state->directory);

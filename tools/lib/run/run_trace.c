@@ -1,4 +1,4 @@
-/* Which steps are traced, main's own track, and when the file is written. */
+/* Chooses the steps to trace and the time to write the file, and records main's own track. */
 #include "tools/lib/run/run_trace.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "tools/lib/run/trace_file.h"
 
 #define TRACKS_PER_TOWER 4u     /* feeder, copies, tower, reduction */
-#define ENTRIES_PER_STEP 64u    /* of the busiest track */
+#define ENTRIES_PER_STEP 64u    /* at most, on the busiest track */
 #define ENTRIES_LEAST 8192u
 #define ENTRIES_MOST 131072u
 
@@ -20,15 +20,15 @@ struct run_trace {
     const char *path;
     struct trace *trace;
     struct trace_file *file;
-    struct trace_track *track;  /* main's */
-    struct trace_batch batch;   /* that main processes */
-    uint64_t followed_ns;       /* since when; 0: none yet */
+    struct trace_track *track;  /* main's own track */
+    struct trace_batch batch;   /* the batch that main processes */
+    uint64_t followed_ns;       /* when main began to process it; 0: there is none yet */
     uint64_t ended_ns;          /* when the previous training step ended on all towers; 0: the previous batch was
                                  * none */
     bool is_written;
 };
 
-/* The file has the towers of rank 0 only. */
+/* Is a trace wanted? It contains the towers of rank 0 only. */
 static bool is_wanted(const struct settings *settings, const struct run_plan *plan)
 {
     return *settings->report.trace != '\0' && settings->rank == 0 && plan->only_evaluated == 0;
@@ -62,7 +62,7 @@ static struct trace_spec spec_of(const struct settings *settings, const struct r
         .end = UINT64_MAX,
     };
     struct trace_steps steps;
-    (void)trace_steps_read(settings->report.trace_steps, &steps);       /* as it was read before */
+    (void)trace_steps_read(settings->report.trace_steps, &steps);       /* checked with the settings */
     spec.entries = entries_of(&steps);
     spec.keeps_last = steps.last == 0;
     if (spec.keeps_last)
@@ -88,7 +88,7 @@ static void release(struct run_trace *run)
     free(run);
 }
 
-/* problem: printed before the error, NULL: nothing. */
+/* Report an error, with `problem` before it unless that is NULL. */
 static void report_error(const struct run_trace *run, const char *problem, int rc)
 {
     const char *const error = rc == -EEXIST ? NULL : strerror(-rc);
@@ -161,7 +161,7 @@ static void write_trace(struct run_trace *run)
                     lost);
 }
 
-/* Counters: the speed of the training step, and how full each tower's slots were. */
+/* Record counters: the speed of the training step, and the fill of each tower's slots. */
 static void count(struct run_trace *run, struct step_report *const *reports, uint32_t towers)
 {
     const struct local_batch *const local = &reports[0]->local;
@@ -182,7 +182,7 @@ void run_trace_follow(struct run_trace *run, struct step_report *const *reports,
 {
     if (run == NULL || run->is_written)
         return;
-    /* All threads have recorded all of a batch when the towers have ended the next one. */
+    /* All entries of a batch are recorded when all towers have ended the next batch. */
     if (reports[0]->local.number >= trace_spec_of(run->trace)->end) {
         write_trace(run);
         return;

@@ -13,7 +13,7 @@ void fill_add(struct fill *fill, uint32_t batches)
     fill->found[batches]++;
 }
 
-/* The smallest n for which more than `takes` takes found n batches or fewer. */
+/* The smallest n such that more than `takes` takes found n batches or fewer. */
 static uint32_t quantile(const struct fill *fill, uint64_t takes)
 {
     uint64_t seen = 0;
@@ -42,21 +42,22 @@ struct fill_use fill_use(const struct fill *fill)
 
 /* ---- speed ---- */
 
-/* A normal distribution's standard deviation divided by its median absolute deviation. */
+/* The ratio of standard deviation and median absolute deviation of a normal distribution. */
 #define DEVIATIONS 1.4826
 
-/* Of the i-th slowest step. */
+/* The speed of the i-th slowest step. */
 static double speed(double images, const double *sorted_ms, uint64_t count, uint64_t i)
 {
     return images * 1e3 / sorted_ms[count - 1 - i];
 }
 
-/* In sorted order deviations from the median grow towards both ends: merge the two sides to count them in order. */
+/* The median of the absolute deviations from the median. Towards both ends of the sorted steps the deviations increase,
+ * so merging both sides gives them in order. */
 static double median_deviation(double images, const double *sorted_ms, uint64_t count)
 {
     const uint64_t upper = count / 2, lower = (count - 1) / 2;
     const double median = (speed(images, sorted_ms, count, lower) + speed(images, sorted_ms, count, upper)) / 2;
-    uint64_t below = upper, above = upper;      /* the next ones: below - 1 and above */
+    uint64_t below = upper, above = upper;      /* the next steps are below - 1 and above */
     double last = 0, one_before = 0;
     for (uint64_t i = 0; i <= upper; i++) {
         const double down = below > 0 ? median - speed(images, sorted_ms, count, below - 1) : INFINITY;

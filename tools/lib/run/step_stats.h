@@ -1,5 +1,4 @@
-/* Statistics of steps: how full the queues were, how fast and how even the steps were. Pure functions; allocate
- * nothing. */
+/* Statistics of steps: the fill of queues, and speed and variation of steps. Pure functions; allocate nothing. */
 #ifndef PIPETRAIN_STEP_STATS_H
 #define PIPETRAIN_STEP_STATS_H
 
@@ -10,22 +9,22 @@
 
 /* ---- fill of a queue ---- */
 
-/* How often a queue had 0, 1, ... batches when one was taken from it. A queue found empty made its consumer wait; one
- * that is always found full is deeper than necessary. */
+/* For each n, how often a queue had n batches when one was taken from it. An empty queue made its consumer wait; a
+ * queue that is always full is deeper than necessary. */
 struct fill { uint64_t takes, found[OPTIONS_DEPTH_MAX + 1]; };
 
-/* Over all towers: the rings on the host, from which feeders take, and the slots on the devices, from which towers
- * take. */
+/* Fills over all towers: of the rings on the host, from which feeders take batches, and of the slots on the devices,
+ * from which towers take them. */
 struct queue_fills { struct fill ring, slots; };
 
-/* All 0 without takes. */
+/* A summary of a fill; all 0 without takes. */
 struct fill_use {
-    uint32_t least, median;     /* batches; the lower of two medians */
+    uint32_t least, median;     /* in batches; of two medians the lower one */
     double mean;
-    double empty;               /* share of takes that found none */
+    double empty;               /* share of takes that found an empty queue */
 };
 
-/* One take, which found so many batches. */
+/* Add a take that found this number of batches. */
 void fill_add(struct fill *fill, uint32_t batches);
 struct fill_use fill_use(const struct fill *fill);
 
@@ -38,14 +37,14 @@ struct fill_use fill_use(const struct fill *fill);
  * median of s|. */
 struct speeds { double mean, uncertainty, jitter; };
 
-/* Of steps of `images` images each and their times, shortest first; `mean` is passed through. The uncertainty is NAN
- * for fewer than two steps, the jitter without a step or where one took no time. */
+/* The speeds of steps with `images` images each, from their times in ascending order; `mean` is copied. The uncertainty
+ * is NAN for fewer than two steps, the jitter without a step or if a step took no time. */
 struct speeds speeds_of(double mean, double images, const double *sorted_ms, uint64_t count);
 
 /* ---- histogram of step times ---- */
 
-/* Bins of equal ratios, the same for all runs, so that histograms of several runs can be compared bin by bin: from 10
- * ns, shorter than any step, to 11 days. */
+/* The limits of bins have equal ratios and are the same in all runs, so that histograms of several runs can be compared
+ * bin by bin. They range from 10 ns, shorter than any step, to 11 days. */
 #define STEP_HISTOGRAM_PER_DECADE 100
 #define STEP_HISTOGRAM_FIRST (-5 * STEP_HISTOGRAM_PER_DECADE)
 #define STEP_HISTOGRAM_BINS (14 * STEP_HISTOGRAM_PER_DECADE)
@@ -53,9 +52,9 @@ struct speeds speeds_of(double mean, double images, const double *sorted_ms, uin
 /* Bin i begins at 10^(k / 100) ms with k = STEP_HISTOGRAM_FIRST + i. */
 struct step_histogram { uint64_t counts[STEP_HISTOGRAM_BINS]; };
 
-/* A step of so many milliseconds; beyond either end it counts in the last bin there. */
+/* Add a step of `ms` milliseconds; outside the range it is counted in the first or last bin. */
 void step_histogram_add(struct step_histogram *histogram, double ms);
-/* {"per_decade":100,"first":k,"counts":[...]}, from the first to the last count that is not 0, on one line. */
+/* Write {"per_decade":100,"first":k,"counts":[...]} on one line, from the first to the last count that is not 0. */
 void step_histogram_write(const struct step_histogram *histogram, struct json *line);
 
 #endif

@@ -89,7 +89,7 @@ static void stop_for_nonfinite(struct stop *stop, const struct step_report *repo
               weights, train->learning_rate);
 }
 
-/* Did any tower skip the step? Towers of one model skip it together, if they have samples. */
+/* Did any tower skip the step? All towers of one model that have samples skip it together. */
 static bool is_skipped(struct step_report *const *reports, uint32_t count)
 {
     bool is_skipped = false;

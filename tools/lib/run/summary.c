@@ -61,7 +61,7 @@ static void summarize_plan(const struct run_plan *plan, const struct settings *s
     json_close_object(json);
 }
 
-/* On one line, for which the buffer of metrics.jsonl's lines is used. */
+/* Write the histogram on one line, in the buffer for lines of metrics.jsonl. */
 static void summarize_histogram(struct report *report, struct json *json)
 {
     struct step_histogram histogram;
@@ -73,7 +73,7 @@ static void summarize_histogram(struct report *report, struct json *json)
         json_verbatim(json, "step_ms_histogram", line);
 }
 
-/* Evaluations are not included in any time. */
+/* Measure training; no time includes evaluations. */
 static void measure_training(const struct report *report, const struct report_end *end, struct metric_values *values)
 {
     const struct account *const account = report->account;
@@ -149,7 +149,7 @@ static void measure_run(const struct report *report, const struct report_end *en
     measure_faults(report, end, values);
 }
 
-/* "batches": how many had staleness 0, 1, ... */
+/* Write "batches": the number of batches with staleness 0, 1, ... */
 static void summarize_staleness(const struct staleness *staleness, struct json *json)
 {
     json_open_object(json, "staleness");
@@ -182,7 +182,7 @@ static void summarize_training(const struct report *report, struct json *json)
     json_quoted(json, "rate", text);
 }
 
-/* Its stored size, and the size of the network's input. */
+/* Write the stored size of the first image, and the size of the network's input. */
 static void summarize_first_image(struct json *json, const struct dataset *set)
 {
     json_open_object(json, "first_image");
@@ -236,7 +236,7 @@ static void summarize_host(struct json *json)
     json_close_object(json);
 }
 
-/* Copied from metrics.jsonl, which has the epochs of the processes before this one, too. */
+/* Copy the rows of epochs from metrics.jsonl, which also contains those of earlier processes of the run. */
 static void list_epochs(const struct report *report, struct json *json)
 {
     static const char begins[] = "{\"kind\":\"epoch\",";

@@ -5,8 +5,8 @@
 #include "tools/lib/run/report.h"
 #include "tools/lib/run/verdict.h"
 
-/* Write it to the report's directory, if there is one; verdict NULL: the run failed. 0, or a negative errno, which is
- * not reported yet. */
+/* Write summary.json to the report's directory, if there is one. verdict NULL: the run failed. 0, or a negative errno,
+ * which is not reported yet. */
 int summary_write(struct report *report, const struct report_end *end, const struct verdict *verdict);
 
 #endif

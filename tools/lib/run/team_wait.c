@@ -1,5 +1,5 @@
-/* Executing the program again with another environment. /proc/self/exe is this program, unless it was started through
- * the dynamic loader: then it is the loader, which would misread our arguments. */
+/* Executes the program again with another environment. /proc/self/exe is this program, unless it was started by calling
+ * the dynamic loader explicitly; then it is the loader, which would misinterpret our arguments. */
 #include "tools/lib/run/team_wait.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define SPIN_TURNS "2000"
 /* On shared cores a thread that spins may take the core of the thread that it waits for. */
 #define NO_TURNS "0"
-/* How often, and with which interval, running threads are counted. */
+/* The number of counts of running threads, and the interval between them. */
 #define LOOKS 4
 #define LOOK_US 2000
 /* The environment variable with the time of the first start. */
@@ -34,17 +34,17 @@ uint64_t team_wait_begin(void)
     uint64_t began_ns = 0;
     (void)decimal_u64(text, &began_ns);
     unsetenv(BEGAN);
-    prctl(PR_SET_NAME, program_invocation_short_name);      /* for ps and pgrep, which would show "exe" */
+    prctl(PR_SET_NAME, program_invocation_short_name);      /* otherwise ps and pgrep would show "exe" */
     return began_ns > 0 && began_ns < now_ns ? began_ns : now_ns;
 }
 
-/* The kernel passes the loader's address only when it loaded the loader for a program. */
+/* The kernel sets AT_BASE only if it loaded the dynamic loader for this program. */
 static bool is_started_by_kernel(void)
 {
     return getauxval(AT_BASE) != 0;
 }
 
-/* Other threads of the machine that run or wait for a core now; 0: unknown. */
+/* The number of other threads on this machine that run or wait for a core now; 0: unknown. */
 static long find_others(void)
 {
     FILE *const file = fopen("/proc/loadavg", "re");
@@ -57,7 +57,7 @@ static long find_others(void)
     return running - 1;
 }
 
-/* Do others compute on half of the cores or more, in all of several counts? Short activity does not matter. */
+/* Did other threads use half of the cores or more in each of several counts, so that it is no short activity? */
 static bool cores_are_shared(void)
 {
     for (int i = 0; i < LOOKS; i++) {

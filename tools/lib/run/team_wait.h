@@ -1,14 +1,14 @@
-/* How long the OpenMP threads of a tower's team spin while they wait for each other. */
+/* Sets how long the OpenMP threads of a tower's team spin while they wait for each other. */
 #ifndef PIPETRAIN_TEAM_WAIT_H
 #define PIPETRAIN_TEAM_WAIT_H
 
 #include <stdint.h>
 
-/* First in main: when the process began, on clock_now_ns's clock. After a restart of the program, the time of its first
- * start; its name is restored. */
+/* Called first in main: returns when the process began, on clock_now_ns's clock. After a restart of the program that is
+ * the time of its first start, and its name is restored. */
 uint64_t team_wait_begin(void);
-/* Execute the program again, with the environment as it is now. Before files are open and threads run. Returns when that
- * is impossible. */
+/* Execute the program again, with the current environment. Called before files are open and threads run. Returns if
+ * that is impossible. */
 void program_restart(char **argv, uint64_t process_start_ns);
 
 /* Restart the program with a shorter spin of libgomp, which oneDNN and our own loops use. By default its threads spin

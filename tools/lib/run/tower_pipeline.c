@@ -1,4 +1,4 @@
-/* Opening and closing the part of one tower. */
+/* Opens and closes a tower's part of the pipeline. */
 #include "tools/lib/run/tower_pipeline.h"
 
 #include <errno.h>

@@ -19,29 +19,29 @@
 
 #define BUFFER_BYTES ((size_t)1 << 16)
 #define LINE_BYTES 512u         /* more than any line needs */
-#define PROCESS 1u              /* for some readers 0 is the idle process */
+#define PROCESS 1u              /* not 0, which some readers show as the idle process */
 
-/* The points of a batch's flow, in this order. */
+/* The stations of a batch's flow, in this order. */
 enum station { READ, DECODED, FED, COPIED, FORWARD, UPDATED, STATION_COUNT };
 
-/* The span at a point of the flow: of several spans the first to begin, or the last to end. */
+/* The span at a station of the flow: if there are several, the one that begins first or ends last. */
 struct anchor { uint64_t begin_ns, end_ns; uint32_t thread; bool is_there; };
 struct flow { struct anchor anchors[STATION_COUNT]; };
 
 struct trace_file {
     const struct trace *trace;
     struct tower_range towers;
-    uint64_t batches;           /* that have flows */
+    uint64_t batches;           /* number of batches with flows */
     uint64_t first;             /* the first batch that is written */
     struct flow *flows;         /* [batch - first][tower] */
-    const struct trace_entry **sorted;          /* of one track */
+    const struct trace_entry **sorted;          /* the entries of one track */
     char *buffer;
     size_t buffered;
-    int fd;                     /* -1: not begun, or over */
+    int fd;                     /* -1: not begun, or ended */
     int failed;                 /* first errno of a write, negative */
 };
 
-/* A tower makes at least two entries of every batch. */
+/* The most batches with flows; a tower makes at least two entries for every batch. */
 static uint64_t flow_batches(const struct trace_spec *spec)
 {
     return spec->entries / 2 + 1;
@@ -100,7 +100,7 @@ static void put_line(struct trace_file *file, const char *format, ...)
 #define TIME "%" PRIu64 ".%03u"
 #define TIME_OF(ns) (ns) / 1000, (unsigned)((ns) % 1000)
 
-/* A thread id: the same for the same kind and index in every run. */
+/* A thread id, which is the same for each kind and index of a track in all runs. */
 static uint32_t thread_of(const struct trace_look *look)
 {
     return (uint32_t)look->kind * 1000 + look->index + 1;
@@ -119,7 +119,7 @@ static void put_names(struct trace_file *file)
     }
 }
 
-/* 0 for a trace, -EEXIST for another file, or the negative errno of reading it. */
+/* Check how the file begins. 0 for a trace, -EEXIST for another file, or a negative errno of reading it. */
 static int check_beginning(const char *path)
 {
     static const char beginning[] = "[\n{\"ph\":";
@@ -135,7 +135,7 @@ static int check_beginning(const char *path)
     return bytes == sizeof(found) && memcmp(found, beginning, sizeof(found)) == 0 ? 0 : -EEXIST;
 }
 
-/* May the file be overwritten? Only a trace, or what has no contents: devices, pipes, empty files. */
+/* May the file be overwritten? Only a trace, or a file without contents: a device, a pipe, an empty file. */
 static int check_there(const char *path, const char **problem_out)
 {
     struct stat status;
@@ -148,7 +148,7 @@ static int check_there(const char *path, const char **problem_out)
     return rc;
 }
 
-/* May files be made in the folder of this one? */
+/* Can files be created in the folder of this file? */
 static int check_folder(const char *path)
 {
     char folder[PATH_MAX];
@@ -171,7 +171,8 @@ int trace_file_check(const char *path, const char **problem_out)
     return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? 0 : -errno;
 }
 
-/* A trace with another name is replaced and not overwritten, since the other name may be that of another run. */
+/* A trace that has other names (hard links) is replaced, not overwritten, because another name may be that of another
+ * run. */
 static int leave_other_names(const char *path)
 {
     struct stat status;
@@ -197,7 +198,7 @@ int trace_file_begin(struct trace_file *file, const char *path, const char **pro
     return file->failed;
 }
 
-/* Batches before the first one that has all its entries are left out. */
+/* The first batch of which all entries exist; batches before it are left out. */
 static uint64_t first_whole_batch(const struct trace *trace)
 {
     uint64_t first = trace_spec_of(trace)->first;
@@ -209,7 +210,7 @@ static uint64_t first_whole_batch(const struct trace *trace)
     return first;
 }
 
-/* STATION_COUNT: the span is not part of a flow. */
+/* The station of a span; STATION_COUNT: the span is not part of a flow. */
 static enum station station_of(enum trace_name name)
 {
     switch (name) {
@@ -237,7 +238,7 @@ static void add_to_flow(struct trace_file *file, const struct trace_entry *entry
         *anchor = (struct anchor){ entry->begin_ns, entry->end_ns, thread, true };
 }
 
-/* By begin; a span before those it contains. */
+/* Order by begin; a span precedes those that it contains. */
 static int compare_entries(const void *a, const void *b)
 {
     const struct trace_entry *const one = *(const struct trace_entry *const *)a;
@@ -290,7 +291,7 @@ static void put_track(struct trace_file *file, uint32_t track, const struct trac
         put_entry(file, look, file->sorted[i]);
 }
 
-/* From the first station that is recorded to the last one. */
+/* Write a flow from the first recorded station to the last one. */
 static void put_flow(struct trace_file *file, const struct flow *flow, uint64_t id)
 {
     int last = STATION_COUNT - 1, passed = 0;
@@ -307,7 +308,7 @@ static void put_flow(struct trace_file *file, const struct flow *flow, uint64_t 
     }
 }
 
-/* One for each batch of each tower; with one tower the id is the batch's number. */
+/* Write a flow for each batch of each tower; with one tower its id is the number of the batch. */
 static void put_flows(struct trace_file *file)
 {
     for (uint64_t batch = 0; batch < file->batches; batch++)

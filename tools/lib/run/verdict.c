@@ -9,7 +9,7 @@
 #include "stage/text/program_folder.h"
 #include "tools/lib/text/number.h"
 
-/* A stage limits if its threads work for at least this share of their time, where nothing else says so. */
+/* A stage limits if its threads work for at least this share of their time, unless other facts decide. */
 #define BUSY 0.5
 /* A stage whose threads work for this share of their time is saturated; one that works less waits for room in
  * queues. */
@@ -34,7 +34,7 @@ static double input_share(const struct fractions *share)
     return share->input_wait + share->exposed_copy;
 }
 
-/* Share of the cores' time; 0 where it is unknown. */
+/* The share of the cores' time that other programs took; 0 if unknown. */
 static double taken_by_others(const struct verdict_facts *facts)
 {
     const double taken = facts->cores.others + facts->cores.stolen;
@@ -96,7 +96,7 @@ static enum limit find_compute_limit(const struct verdict_facts *facts, const st
     return lacks_cores ? LIMIT_OTHERS : LIMIT_COMPUTE;
 }
 
-/* The largest of the shares that exceed their bounds. */
+/* The limit with the largest of the shares that exceed their bounds. */
 static enum limit find_limit(const struct verdict_facts *facts, const struct run_plan *plan,
                              const struct settings *settings, double *share_out)
 {
@@ -132,7 +132,7 @@ static void write_text(struct verdict *verdict, const char *format, ...)
     va_end(arguments);
 }
 
-/* "0.9 of the 2 cores", and apart from that what the host of a virtual machine took. */
+/* The cores that others used: "0.9 of the 2 cores"; and the time that the host of a virtual machine took, if any. */
 struct others_text { char text[96]; };
 static struct others_text others_words(const struct verdict_facts *facts, const struct run_plan *plan)
 {
@@ -149,7 +149,7 @@ static struct others_text others_words(const struct verdict_facts *facts, const 
     return words;
 }
 
-/* Appended to a verdict that names another limit. */
+/* Append the use of cores by others to a verdict that names another limit. */
 static void add_others(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     const size_t at = strlen(verdict->text);
@@ -158,7 +158,8 @@ static void add_others(struct verdict *verdict, const struct verdict_facts *fact
                  "have ended", others_words(facts, plan).text);
 }
 
-/* A quota that is used up now and then costs little: the threads that stand still are those that would wait. */
+/* Append the use of the CPU quota. A quota that is used up occasionally costs little: most threads that it stops would
+ * wait anyway. */
 static void add_quota(struct verdict *verdict, const struct verdict_facts *facts)
 {
     const size_t at = strlen(verdict->text);
@@ -167,13 +168,13 @@ static void add_quota(struct verdict *verdict, const struct verdict_facts *facts
                  "%.0f %% of its periods: raise it (cpu.max, docker --cpus)", 100 * facts->cores.throttled);
 }
 
-/* The gain in speed if the towers lose this share of their time no longer. */
+/* The gain in speed if towers no longer lose this share of their time. */
 static double gain_without(double share)
 {
     return share < 1 ? 1 / (1 - share) - 1 : NAN;
 }
 
-/* ", up to 30 % more images/s"; "" where the gain is unknown or small. */
+/* The gain as text: ", up to 30 % more images/s"; "" if the gain is unknown or small. */
 struct gain_text { char text[40]; };
 static struct gain_text gain_words(double gain)
 {
@@ -183,7 +184,7 @@ static struct gain_text gain_words(double gain)
     return words;
 }
 
-/* Threads that would keep the towers busy, limited by the idle cores. */
+/* The number of threads that would keep the towers busy, limited by the idle cores. */
 static uint32_t threads_wanted(const struct verdict *verdict, uint32_t threads, double busy, double idle_cores)
 {
     const double wanted = ceil(threads * busy / fmax(1 - verdict->share, 0.01));
@@ -208,7 +209,7 @@ static void advise_threads(struct verdict *verdict, const struct verdict_facts *
         decodes || plan->memory.kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
 }
 
-/* All cores are busy, so only less work helps: smaller images, whose gain is proportional to their pixels. */
+/* Advise less work if all cores are busy: smaller images, whose gain is proportional to their number of pixels. */
 static void advise_less_work(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     const uint32_t side = facts->is_encoded ? sides_smaller(facts->stored_side, facts->taken_side) : 0;
@@ -238,7 +239,7 @@ static void advise_on_loader(struct verdict *verdict, const struct verdict_facts
         advise_threads(verdict, facts, plan, waits_for_files);
 }
 
-/* One setting can reduce the share of the towers' time. */
+/* Advise to change a setting that can reduce the share of the towers' time. */
 static void advise_key(struct verdict *verdict, const char *key, const char *what, const char *fix)
 {
     verdict->key = key;
@@ -255,8 +256,8 @@ static void advise_depth(struct verdict *verdict, const char *key, long long dep
     advise_key(verdict, key, what, fix);
 }
 
-/* Copies run all the time: they need more links, or, on the CPU, a core of their own. Assume twice the speed at
- * most. */
+/* Advise more links if copies run all the time or, on the CPU, a core for them. The assumed gain is at most twice the
+ * speed. */
 static void advise_on_links(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     char fix[128] = "";
@@ -286,7 +287,7 @@ static void advise_on_copies(struct verdict *verdict, const struct verdict_facts
         advise_on_links(verdict, facts, plan);
 }
 
-/* Where all cores are busy, the loader's threads wait for cores, and deeper queues do not help. */
+/* Advise deeper queues; they do not help if all cores are busy, because then the loader's threads wait for cores. */
 static void advise_on_bursts(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
                              const struct settings *settings)
 {
@@ -317,7 +318,7 @@ static void advise_on_others(struct verdict *verdict, const struct verdict_facts
                     "other" : "");
 }
 
-/* The setting of the mode that reduces waiting; relaxed consistency where the run supports it. */
+/* The setting of the mode that reduces waiting: relaxed consistency, if the run supports it. */
 static const char *find_mode_fix(const struct sync_ops *mode, const struct settings *settings)
 {
     const bool may_relax = mode->sums[REGION_GRADIENTS] && !mode->defers && settings->sync.mode != SYNC_ASYNC &&
@@ -364,7 +365,7 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
     }
 }
 
-/* "decoding was the bottleneck (2 decoders 100 % busy)". */
+/* The bottleneck as text: "decoding was the bottleneck (2 decoders 100 % busy)". */
 struct bottleneck_text { char text[160]; };
 static struct bottleneck_text bottleneck_words(enum limit limit, const struct verdict_facts *facts,
                                                const struct run_plan *plan)

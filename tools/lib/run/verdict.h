@@ -1,4 +1,4 @@
-/* The verdict: what limited the speed of a run, and what to change. */
+/* The verdict: the limit of a run's speed, and the setting to change. */
 #ifndef PIPETRAIN_VERDICT_H
 #define PIPETRAIN_VERDICT_H
 
@@ -11,9 +11,9 @@
 #include "tools/lib/run/feed.h"
 #include "tools/lib/run/run_plan.h"
 
-/* Training steps that a verdict needs: the first ones wait for what later ones do not. */
+/* The fewest training steps for a verdict, because the first steps wait for things for which later ones do not. */
 #define VERDICT_STEPS 20u
-/* Below these shares of the towers' time a wait, or the update, does not limit. */
+/* A wait or the update limits only above these shares of the towers' time. */
 #define VERDICT_INPUT_WAIT 0.02
 #define VERDICT_REDUCTION 0.1
 #define VERDICT_OTHER 0.05
@@ -32,16 +32,17 @@ enum limit {
     LIMIT_STATES,               /* saving checkpoints */
     LIMIT_COMPUTE,
     LIMIT_OTHERS,               /* the towers compute, on cores that other programs use as well */
-    LIMIT_HANDING,              /* nothing computes and no stage is busy: threads wait for each other */
+    /* Nothing computes and no stage is busy: threads wait for each other to hand over batches. */
+    LIMIT_HANDING,
     LIMIT_COUNT
 };
 
-/* The facts that a verdict is found from, of the training of this process. */
+/* The facts that determine the verdict, about the training of this process. */
 struct verdict_facts {
     uint64_t steps;
     struct fractions share;     /* of the towers' time */
     struct loader_busy busy;
-    double ring_empty;          /* share of batches that a feeder had to wait for */
+    double ring_empty;          /* share of batches for which a feeder had to wait */
     double reading_cpu;         /* CPU time as a share of the readers' busy time */
     double copying;             /* share of the feeders' time in which copies ran */
     double main_busy;           /* share of main's time in which it did not wait for towers */
@@ -54,23 +55,23 @@ struct verdict_facts {
 
 struct verdict {
     enum limit limit;
-    double share;               /* of the towers' time that it costs */
-    double gain;                /* of speed by the change, at most: 0.5 = 50 % faster; NAN: unknown */
+    double share;               /* share of the towers' time that the limit costs */
+    double gain;                /* largest gain in speed by the change: 0.5 = 50 % faster; NAN: unknown */
     const char *key;            /* the setting to change, NULL: none */
     char text[512];             /* one line, without a line end */
 };
 
 void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,
                   struct verdict *verdict_out);
-/* Members "verdict" and "limit" of summary.json. */
+/* Write the members "verdict" and "limit" of summary.json. */
 void verdict_write(const struct verdict *verdict, struct json *json);
 
 static inline uint32_t sides_shorter(uint64_t height, uint64_t width)
 {
     return (uint32_t)(height < width ? height : width);
 }
-/* The short side at which images are usually stored for a network that takes `taken_side` pixels: a seventh more, 256
- * for 224. 0: the images are not stored larger than that. */
+/* The usual short side of stored images for a network with an input of `taken_side` pixels: a seventh more, 256 for
+ * 224. 0: the images are not larger than that. */
 static inline uint32_t sides_smaller(uint32_t stored_side, uint32_t taken_side)
 {
     const uint32_t side = (8 * taken_side + 6) / 7;

@@ -1,5 +1,5 @@
 /* Mixup and CutMix: how inputs and losses of samples that are mixed in pairs are computed (struct mix in
- * stage/batch.h). The same functions for all backends, on the host and on the device. */
+ * stage/batch.h). All backends use these functions, on the host and on the device. */
 #ifndef PIPETRAIN_COMPUTE_MIXING_H
 #define PIPETRAIN_COMPUTE_MIXING_H
 

@@ -4,8 +4,8 @@
 
 #include "compute/vector.h"
 
-/* Declared here as not setting errno, instead of in <math.h>: only then are the loops that call it vectorised with the
- * compiler's default options. */
+/* sqrtf is declared here, as a function that does not set errno, instead of in <math.h>: only then are the loops that
+ * call it vectorised with the compiler's default options. */
 float sqrtf(float value) __attribute__((const));
 double sqrt(double value), pow(double base, double exponent);
 

@@ -18,7 +18,7 @@ struct tower {
     struct backend *backend;
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
-    float *zeros;               /* ZERO_FLOATS zeros, from which the gradients of an empty local batch are copied */
+    float *zeros;               /* ZERO_FLOATS zeros, which are copied to the gradients of an empty local batch */
     uint16_t *bf16_grads;       /* NULL: gradients are not reduced as bf16 */
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average is swapped with the trained weights and statistics */

@@ -120,8 +120,8 @@ int tower_result(struct tower *tower, struct backend_result *result_out);
  * sample. Blocks until the compute stream has come that far; results queued before are complete then, too. */
 int tower_logits(struct tower *tower, float *logits_out);
 
-/* With spec.has_bf16_grads, else nothing is done: convert range [offset, offset + count) of the gradients of
- * tower_applied to tower_bf16_grads, rounding to the nearest, ties to even; or back. */
+/* Do nothing without spec.has_bf16_grads. Convert range [offset, offset + count) of the gradients of tower_applied to
+ * tower_bf16_grads, rounding to the nearest, ties to even; or back. */
 int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count);
 int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count);
 

@@ -226,7 +226,7 @@ static int set_preferences(const struct dense_plan *const plan, cublasLtMatmulPr
     return rc == 0 ? set_alignments(plan, preference) : rc;
 }
 
-/* Statuses that mean "no algorithm for this": versions differ in whether an unknown combination of types and
+/* Does the status mean that there is no algorithm? Versions differ in whether an unknown combination of types and
  * epilogue is unsupported or invalid. */
 static bool is_unsupported(cublasStatus_t status)
 {

@@ -16,7 +16,7 @@
 
 /* ---- recordings ---- */
 
-/* Why a recording failed: not logged, because steps can also be queued call by call. */
+/* The reason why a recording failed, which is not logged here, because steps can also be queued call by call. */
 struct recording_error { char text[160]; };
 
 /* Checks the status of a call. 0, or a negative errno with the text in *error. */

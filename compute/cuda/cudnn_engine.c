@@ -11,7 +11,7 @@
 
 #include "stage/cuda/cuda_call.h"
 
-/* Ranks of admissible engines, best first; within a rank the order of the heuristics counts. */
+/* Ranks of admissible engines, best first; within a rank, engines keep the order of the heuristics. */
 enum rank { RANK_READY, RANK_COPYING, RANK_COMPILED, RANK_SLOW };
 
 struct search {

@@ -199,8 +199,8 @@ struct normalisation {
     uint32_t columns;
     uint32_t stride;           /* numbers from row to row of `in` and its gradient, a multiple of 8 */
     const float *gamma, *beta; /* gamma NULL: 1 */
-    float *statistics;         /* [3][columns]: mean; 1 / sqrt(variance + epsilon); of a batch also the sum of
-                                * squared distances from the mean */
+    float *statistics;         /* [3][columns]: mean; 1 / sqrt(variance + epsilon); statistics of a batch also have the
+                                * sum of squared distances from the mean */
     struct {
         uint32_t columns;
         const float *means, *squares;
@@ -301,7 +301,8 @@ cudaError_t kernel_clip_value(cudaStream_t stream, size_t count, float limit, co
 
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
-/* floats[i] += share * (more[i] - keep * floats[i]), unless the last step was skipped (scale NULL: it was not). */
+/* floats[i] += share * (more[i] - keep * floats[i]), unless the last step was skipped (scale NULL: no step is
+ * skipped). */
 cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
                        const float *more, float *floats);
 

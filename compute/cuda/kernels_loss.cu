@@ -43,8 +43,8 @@ static __device__ inline largest find_largest(const T *logits, uint32_t classes,
     return warp_largest(mine);
 }
 
-/* The distance of the target logits from the largest one, weighted by the targets; valid in the lane that owns the
- * label (`writes`), where `own` is the distance of the label. A warp has one sample, so its lanes do not diverge. */
+/* The mean distance of the logits from the largest one, weighted by the targets; valid in the lane that owns the label
+ * (`writes`), where `own` is the distance of the label. A warp has one sample, so its lanes do not diverge. */
 template <typename T>
 static __device__ inline float target_distance(const loss_shape &shape, const T *logits, const mixed_label &label,
                                                float largest, float own, uint32_t lane)

@@ -142,7 +142,7 @@ static __global__ void average_pool(size_t threads, pool_shape shape, const void
     write((T *)out + i * GROUP, sum);
 }
 
-/* The mean over all pixels: a block per sample and `width` groups of channels. */
+/* Computes the mean over all pixels; a block handles `width` groups of channels of a sample. */
 template <typename T>
 static __global__ void average_image(tiling tiling, uint32_t pixels, const void *__restrict__ in,
                                      void *__restrict__ out)

@@ -5,8 +5,8 @@
 
 #include "compute/model.h"
 
-/* The conventions of a source of models: the transform of pixels (net_transform), the initialisers of weights, given
- * their fans, and batch normalisation. Biases are initialised to 0. */
+/* The conventions of the program or library that models are taken from: the transform of pixels (net_transform), the
+ * initialisers of weights, given their fans, and batch normalisation. Biases are initialised to 0. */
 struct style {
     float divisor;
     const float *mean, *std;

@@ -3,7 +3,7 @@
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 
-/* Whether the output of a unit is read only by other units, or concatenated to the module's output. */
+/* The output of a unit is read only by other units, or is concatenated to the output of the module. */
 enum place { INSIDE, OUT };
 
 enum { POOL = 0, GIVEN = UINT16_MAX };      /* values of unit.filters: the unit is a pool; the number is that of the

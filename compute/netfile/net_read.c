@@ -218,7 +218,7 @@ static size_t row_of(const char *word)
     return row;
 }
 
-/* The state of reading; `lines` are the numbers of the lines in which the rows were found, 0: not found. */
+/* The state of reading the header. lines[row] is the line in which a row was found, 0: it was not found. */
 struct header_reader {
     struct header *header;
     struct net_problems *problems;

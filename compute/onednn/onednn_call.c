@@ -41,8 +41,8 @@ static bool has_one_channel_last(const struct nn_op *op, const dnnl_dim_t *src)
 
 #define EVERY_DIRECTION (1u << NN_FORWARD | 1u << NN_BACKWARD_DATA | 1u << NN_BACKWARD_WEIGHTS)
 
-/* Convolutions that are computed wrongly: by implementations whose name contains `name` and none of `others`, in
- * versions [major_from, major_end) of oneDNN, in these directions, for these shapes. */
+/* Convolutions of these shapes and directions are computed wrongly by implementations whose names contain `name` and
+ * none of `others`, in versions [major_from, major_end) of oneDNN. */
 static const struct broken_kernel {
     const char *name, *others[2];
     int major_from, major_end;

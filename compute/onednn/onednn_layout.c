@@ -161,7 +161,7 @@ static bool has_winograd_shape(const struct layer *layer)
            layer->stride_w == 1 && layer->pad_top == layer->pad_bottom;
 }
 
-/* Window positions inside the image along one axis: padding is not multiplied. */
+/* The rows (or columns) of all windows along one axis that are inside the image: padding is not multiplied. */
 static double positions_inside(uint32_t out, uint32_t before, uint32_t after)
 {
     return 3.0 * out - before - after;
@@ -439,10 +439,10 @@ static int find_weight_layouts(const struct choice *choice, nn_md candidates[WEI
     return 0;
 }
 
-/* Chooses how the weights are stored, for the caller to release: the layout oneDNN prefers for forward, unless
- * another candidate has a better score over the three directions. A convolution's weights are small, so reordering
- * them in each step is cheaper than a forward that cannot use them directly. With bf16 values, forward and the
- * gradient of the input read bf16 copies made in each step anyway, each in its own layout, so the layout preferred
+/* Chooses the layout in which the weights are stored, which the caller releases: the layout that oneDNN prefers for
+ * forward, unless another candidate has a better score over the three directions. A convolution's weights are small, so
+ * reordering them in each step is cheaper than a forward that cannot use them directly. With bf16 values, forward and
+ * the gradient of the input read bf16 copies made in each step anyway, each in its own layout, so the layout preferred
  * for the fp32 weight gradient counts. */
 static int choose_weights(const struct choice *choice, nn_md *stored_out)
 {
@@ -559,8 +559,8 @@ static uint32_t block_inherited(const struct layouts *layouts, const struct choi
     return choice->in.block == 8 || choice->in.block == 16 || choice->in.block == 1 ? choice->in.block : channels;
 }
 
-/* Chooses the blocks of the values around one layer. That of the image is open (0) until the first layer that reads
- * it. */
+/* Chooses the blocks of the values around one layer. The block of the image is undecided (0) until the first layer that
+ * reads it. */
 static void choose_blocks(const struct layouts *layouts, uint32_t layer, struct choice *choice)
 {
     const enum layout asked = layouts->backend->spec.layout;

@@ -479,8 +479,8 @@ static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
     };
 }
 
-/* Sums of one plane; with `to`, also adds scale * gradient there. With an addition and a ReLU the gradient is masked
- * by the bits, or else by the result, which is in `skip`. */
+/* Computes the sums of one plane; with `to`, also adds scale * gradient there. With an addition and a ReLU the gradient
+ * is masked by the bits, or else by the result, which is in `skip`. */
 static void sum_plane(const struct norm_work *work, size_t plane, size_t block, float *scratch)
 {
     const struct norm *const norm = work->norm;

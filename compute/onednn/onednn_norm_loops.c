@@ -294,7 +294,8 @@ ALWAYS_INLINE void load_bits(const uint32_t *bits, struct norm_plane plane, size
         LANES_LOAD(noted_out[k], bits + mask_offset(plane, pixel) + vector_first(group, k), LANES);
 }
 
-/* Channels that were handled before are masked a second time, which changes nothing. */
+/* Sums the gradients and the products of some channels. Channels that were handled before are masked a second time,
+ * which changes nothing. */
 ALWAYS_INLINE void sum_products(enum value_type type, struct norm_plane plane,
                                 const struct lanes_line line[VECTORS_MAX], enum mask_kind mask_kind,
                                 struct norm_mask mask, const void *values, void *gradients, struct product_sums *sums,

@@ -179,7 +179,8 @@ struct weighted_mds {
 };
 int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
                       const struct tensor_layout *out, uint32_t count, nn_md weights, nn_md bias);
-/* weighted_mds_open for a convolution without bias, with weights in any layout; in, out NULL: any layout, too. */
+/* weighted_mds_open for a convolution without bias, with weights in any layout; where `in` or `out` is NULL, that value
+ * is in any layout, too. */
 int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
                   const struct tensor_layout *out, uint32_t count, enum value_type type);
 void weighted_mds_close(struct weighted_mds *mds);
@@ -247,7 +248,7 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
 bool value_is_relu(const struct plan *plan, uint32_t value);
 /* Does the only group that reads the value mask its gradient by the ReLU that made it? */
 bool value_is_masked_above(const struct plan *plan, uint32_t value);
-/* Do all groups that read the value not need it in backward (additions, concatenations, pools)? */
+/* Is the value read in forward only, because all its readers are additions, concatenations, pools or the like? */
 bool value_is_done_forward(const struct plan *plan, uint32_t value);
 /* The dropout mask of a sample in the layout of the value: tensor_count bytes of mask_out; as many after them are
  * scratch. Elements are counted in C,H,W order, so all backends and layouts drop the same values. */

@@ -49,7 +49,8 @@ static inline bool folded_norm_is_in_weights(const struct folded_norm *folded)
 struct sub_batch_calls { struct sub_batch sub_batch; struct nn_call forward, weights, data; };
 
 /* All calls of a layer, in order of samples. There are several when the input is recomputed in sub-batches, or when the
- * scratchpad of Winograd's algorithm does not hold all samples; then the first computes the whole weight gradient. */
+ * scratchpad of Winograd's algorithm does not hold all samples; in the latter case the first call computes the whole
+ * weight gradient. */
 struct sub_batches {
     struct sub_batch_calls *calls;
     uint32_t count;

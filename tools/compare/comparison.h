@@ -29,7 +29,8 @@ const char *compared_name(size_t index);
 double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, const char *name);
 struct spread comparison_spread(const struct comparison *comparison, uint32_t variant, const char *name);
 const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant, uint32_t round);
-/* The parallel efficiency: speed-up / (towers / towers of the first variant); NAN if both have as many towers. */
+/* The parallel efficiency: speed-up / (towers / towers of the first variant); NAN if the two numbers of towers are
+ * equal. */
 double comparison_efficiency(const struct comparison *comparison, uint32_t variant);
 /* Do all variants have a validation loss? */
 bool comparison_has_validation(const struct comparison *comparison);

@@ -41,8 +41,8 @@ int archive_walk_read_at(const struct archive_walk *walk, uint64_t offset, void 
 
 /* The number of bytes of the file that have been read, for progress. */
 uint64_t archive_walk_offset(const struct archive_walk *walk);
-/* The path of the current member, or "". And the problem of this member or of the archive, such as "is a symbolic
- * link". */
+/* The path of the current member, or "" if there is none; and the problem of the member or of the archive, such as
+ * "is a symbolic link". */
 const char *archive_walk_path(const struct archive_walk *walk);
 const char *archive_walk_problem(const struct archive_walk *walk);
 /* Report that the conversion ends because of the archive at `path` or its current member. `walk` may be NULL.

@@ -79,7 +79,7 @@ static bool has_groups(const struct queued_shard *shard)
     return shard->file != NULL && shard->taken < shard->group_count;
 }
 
-/* The shard with the fewest groups in progress; it is opened as the next file if all others have groups in progress.
+/* The open shard with the fewest groups in progress. If all open shards have some, the next file is opened instead.
  * NULL: all groups were taken. */
 static struct queued_shard *choose_shard(struct record_queue *queue)
 {

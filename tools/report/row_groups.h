@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* if there are no more rows, each row is a group of its own; even, because groups are merged in pairs */
+/* up to this number of rows, each row is a group of its own; even, because groups are merged in pairs */
 #define ROW_GROUPS_MAX 400u
 
 enum group_value { GROUP_LEAST, GROUP_MOST, GROUP_MEAN, GROUP_VALUES };

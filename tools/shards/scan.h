@@ -31,7 +31,8 @@ struct scan_options {
 };
 
 struct scan_damage {
-    uint64_t record, offset;    /* offset in the shard; number of the record, counting those with a valid frame */
+    /* record: number of the record, counting those with a valid frame; offset: in the shard */
+    uint64_t record, offset;
     struct record_problem problem;
 };
 

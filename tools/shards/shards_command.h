@@ -23,7 +23,7 @@ struct shards_request {
     uint64_t jobs;
     uint64_t records;           /* number of records to print */
     uint64_t classes;           /* classes of the network; 0: not given */
-    const char *output;         /* for output and the keys below, NULL: not given */
+    const char *output;         /* output, image_key and label_key: NULL if not given */
     const char *image_key, *label_key;
     bool is_json, decodes, compares_hashes, compares, may_replace;
     const atomic_bool *is_unwanted;     /* true: a signal asks the program to stop */

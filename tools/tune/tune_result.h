@@ -25,7 +25,7 @@ struct tune_setting {
 
 /* The limits of the search. */
 struct tune_space {
-    double cores;                       /* CPUs' worth of time that the process may use */
+    double cores;                       /* number of cores that the process may use; a quota can make it a fraction */
     bool has_cpu_towers;                /* towers compute on these cores; if false, tower_threads is not changed */
     uint32_t towers;
     uint32_t default_prefetch_depth, default_staging_depth;

@@ -1,5 +1,5 @@
 /* A decoder thread: takes a chunk buffer with the bytes of its records, verifies, parses and decodes them, and writes
- * samples in place. A damaged record ends the run or is replaced. */
+ * the samples to their positions in the batch. A damaged record ends the run or is replaced. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -11,17 +11,17 @@
 #include "stage/thread.h"
 #include "stage/trace/range.h"
 
-/* How far ahead records are prefetched. */
+/* How many records ahead of the decoded one are prefetched. */
 #define SMALL_BYTES 1024
 #define AHEAD_SMALL 3u
 #define AHEAD 5u
 #define PREFETCH_BYTES ((size_t)4096)
 #define CACHE_LINE_BYTES ((size_t)64)
 
-/* A place of a batch and the record that is wanted there. */
+/* A position in a batch, and the record to be decoded there. */
 struct place_target {
     struct sample_target sample;
-    uint64_t *id;               /* in: the wanted record; out: the one that was decoded */
+    uint64_t *id;               /* in: id of the wanted record; out: of the decoded one */
     struct mix *mix;            /* may be NULL */
 };
 
@@ -32,7 +32,7 @@ static int fail_record(const struct loader *loader, enum phase phase, uint64_t i
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s%s", text, problem->is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
-/* A record that needs too much memory is not damaged, so it is never skipped. */
+/* Report an image that needs too much memory. It is not damaged, so it is never skipped. */
 static int fail_memory(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     char text[DAMAGE_TEXT_BYTES];
@@ -40,7 +40,7 @@ static int fail_memory(const struct loader *loader, enum phase phase, uint64_t i
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "%s", text);
 }
 
-/* What looks like damage may be a wrong index file, for which no record is skipped. -ECANCELED if it is, else 0. */
+/* Apparent damage may come from a wrong index file, and then no record is skipped. -ECANCELED if it does, else 0. */
 static int check_index_file(const struct loader *loader, enum phase phase, uint64_t id,
                             const struct record_problem *problem)
 {
@@ -57,7 +57,7 @@ static void pass_on(const struct loader *loader, const struct found_problem *fou
         loader->spec.relay.pass(loader->spec.relay.arg, found);
 }
 
-/* Count a damaged record. -ECANCELED if there are too many. */
+/* Count a damaged record. -ECANCELED if the limit is exceeded. */
 static int count_damage(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     const bool is_new = damage_add(&loader->damage, phase, id, problem);
@@ -87,7 +87,7 @@ void loader_add_problem(struct loader *loader, const struct found_problem *found
         (void)count_damage(loader, found->phase, found->id, &found->problem);
 }
 
-/* Replace a damaged record by the next good one in file order, so that the choice depends on the data alone. */
+/* Replace a damaged record by the next good one in file order, so that the choice depends only on the data. */
 static int replace_record(struct loader_thread *decoder, const struct place_target *target)
 {
     struct loader *const loader = decoder->loader;
@@ -117,7 +117,8 @@ static int replace_record(struct loader_thread *decoder, const struct place_targ
                      dataset->options.what, dataset->record_count + dataset->lost_records, summary);
 }
 
-/* In evaluation every readable record counts once, so a damaged one is not replaced. */
+/* Leave the position of a damaged record empty. It is not replaced, since evaluation counts every readable record
+ * once. */
 static int leave_empty(const struct loader *loader, const struct place_target *target)
 {
     memset(target->sample.pixels, 0, loader->spec.layout->sample_bytes);
@@ -153,8 +154,8 @@ static int decode_record(struct loader_thread *decoder, const struct chunk_recor
     return 0;
 }
 
-/* Frames are scattered in memory: prefetch those that are needed soon. Small ones go to the L1 cache; larger ones go to
- * the L2 cache, earlier, because L1 has no room for several of them. */
+/* Frames are scattered in memory, so those needed soon are prefetched: small ones into the L1 cache, larger ones
+ * earlier and into the L2 cache, because several of them do not fit into L1. */
 static void prefetch(const struct chunk_buffer *buffer, uint32_t i)
 {
     const bool is_small = buffer->records[i].read.got <= (ssize_t)SMALL_BYTES;
@@ -188,7 +189,7 @@ static struct place_target find_target(const struct loader *loader, const struct
     };
 }
 
-/* Mixing belongs to the place of the sample, not to the record that it gets. */
+/* Draw how the sample is mixed. This depends on the sample's position, not on the record that is decoded there. */
 static void draw_mix(const struct place_target *target)
 {
     const struct image_request *const request = &target->sample.request;

@@ -1,5 +1,5 @@
-/* Records of one set in another one, by hashes of their images or by their lengths and stored checksums. Called from
- * main's thread. */
+/* Finds records of one data set in another one, by hashes of their images or by their lengths and stored checksums.
+ * Called from main's thread. */
 #include "loader/duplicates.h"
 
 #include <errno.h>
@@ -10,17 +10,18 @@
 
 #include "loader/record.h"
 
-#define SAMPLE_MAX UINT64_C(10000)      /* records of a large set that are looked for */
-#define CHECKSUMS_MAX UINT64_C(500000)  /* records of the other one whose checksums are read, each with a small read */
-#define COMPARED_MAX 100u       /* further records of equal length and checksum are taken for equal */
+#define SAMPLE_MAX UINT64_C(10000)      /* of a large data set, only a sample of this many records is searched for */
+#define CHECKSUMS_MAX UINT64_C(500000)  /* records of the other data set whose checksums are read, each with a small
+                                         * read */
+#define COMPARED_MAX 100u       /* further records of equal length and checksum count as equal without a comparison */
 
-/* What tells a record from others. */
+/* A record's id and what it is recognised by: the hash of its image, or its length and checksum. */
 struct mark { uint64_t high, low, id; };
 
 struct marks { struct mark *items; uint64_t count; };
 
 struct search {
-    const struct dataset *sets[2];      /* the one, the other */
+    const struct dataset *sets[2];      /* the data set whose records are searched for; the other data set */
     struct decode_context *contexts[2];
     bool are_images;
     uint32_t compared;
@@ -34,7 +35,8 @@ static int mark_compare(const void *a, const void *b)
     return (left->low > right->low) - (left->low < right->low);
 }
 
-/* The bytes of the record's image, wherever they are in it; false if it cannot be read. */
+/* Mark a record by the hash of its image, whose feature may have another name in the other data set. False if it cannot
+ * be read. */
 static bool mark_image(struct search *search, int set, uint64_t id, struct mark *mark_out)
 {
     const struct dataset *const dataset = search->sets[set];
@@ -54,7 +56,7 @@ static bool mark_image(struct search *search, int set, uint64_t id, struct mark 
     return true;
 }
 
-/* The length and the stored checksum of a record. */
+/* Mark a record by its length and stored checksum. */
 static bool mark_checksum(struct search *search, int set, uint64_t id, struct mark *mark_out)
 {
     const struct dataset *const dataset = search->sets[set];
@@ -75,7 +77,7 @@ static bool make_mark(struct search *search, int set, uint64_t id, struct mark *
     return search->are_images ? mark_image(search, set, id, mark_out) : mark_checksum(search, set, id, mark_out);
 }
 
-/* Mark the records of the one set, or a sample of them, and sort the marks. */
+/* Mark all records of the first data set, or a sample of them, and sort the marks. */
 static int mark_all(struct search *search, struct marks *marks)
 {
     const uint64_t records = search->sets[0]->record_count;
@@ -93,7 +95,7 @@ static int mark_all(struct search *search, struct marks *marks)
     return 0;
 }
 
-/* The first mark that is not before this one. */
+/* Binary search: the first mark that is not less than `mark`. */
 static uint64_t find_mark(const struct marks *marks, const struct mark *mark)
 {
     uint64_t low = 0, high = marks->count;
@@ -113,7 +115,7 @@ static bool has_length(const struct marks *marks, uint64_t bytes)
     return at < marks->count && marks->items[at].high == bytes;
 }
 
-/* Equal checksums are likely equal records: the first ones are compared. */
+/* Are the records equal? Records with equal marks very likely are; the first COMPARED_MAX pairs are compared. */
 static bool are_equal(struct search *search, uint64_t id, uint64_t other_id)
 {
     struct record_problem problem;
@@ -127,8 +129,8 @@ static bool are_equal(struct search *search, uint64_t id, uint64_t other_id)
 
 enum counted { COUNTED_NOT, COUNTED, COUNTED_WITH_ALL_ITS_LIKES };
 
-/* Count the records that are like this one of the other set, each once. The first of equal marks says whether all of
- * them are counted: a set with many copies of one record is not searched anew for each. */
+/* Count the records that equal a record of the other data set, each once. Of a group of equal marks the first one
+ * stores whether all of the group are counted, so that many copies of one record do not cost a search each. */
 static void count_likes(struct search *search, struct marks *marks, enum counted *counted, const struct mark *mark,
                         struct duplicates *duplicates)
 {

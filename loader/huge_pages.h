@@ -1,4 +1,4 @@
-/* Memory in huge pages for what is accessed in random order: they save TLB misses. */
+/* Memory in huge pages, which saves TLB misses for data that is accessed in random order. */
 #ifndef PIPETRAIN_HUGE_PAGES_H
 #define PIPETRAIN_HUGE_PAGES_H
 
@@ -9,7 +9,7 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* Bytes rounded up to whole pages; SIZE_MAX if that overflows. */
+/* Round bytes up to whole pages; SIZE_MAX if that overflows. */
 static inline size_t huge_pages_round(size_t bytes)
 {
     if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)

@@ -1,4 +1,4 @@
-/* Indexing shards so that other processes find the index files. */
+/* Builds index files of shards for other processes. */
 #include "loader/index_share.h"
 
 #include "loader/dataset_shards.h"
@@ -6,7 +6,7 @@
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
-#define PROBLEM_BYTES 1024u     /* of problems that nobody reads */
+#define PROBLEM_BYTES 1024u     /* size of problem texts, which are discarded */
 
 static void build(const char *path, const struct index_share *share)
 {

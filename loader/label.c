@@ -11,7 +11,7 @@
 #include "stage/log.h"
 
 #define TEXT_SHOWN_MAX 64u
-#define CLASSES_MAX 1000000     /* of a network: larger labels are something else */
+#define CLASSES_MAX 1000000     /* most classes of a network: larger labels are no class numbers */
 
 /* ---- messages about features ---- */
 
@@ -29,7 +29,7 @@ struct values_text feature_values_text(const struct feature *feature)
     return values;
 }
 
-/* Add a feature to the list. If it does not fit, the list ends with dots. */
+/* Add a feature to the list. If it does not fit, dots end the list. */
 static int list_feature(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
 {
     static const char cut[] = " ...";
@@ -67,7 +67,7 @@ int feature_report_missing(const struct payload_problem *problem, const char *wh
     return -EBADMSG;
 }
 
-/* ---- the ways to store a label ---- */
+/* ---- ways of storing a label ---- */
 
 static bool read_integer(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
 {
@@ -76,10 +76,10 @@ static bool read_integer(const struct label_format *format, const struct feature
     return feature->kind == FEATURE_INT64S && feature->value_count == 1;
 }
 
-/* Counts of a row of numbers, to recognise one-hot labels: one 1 and zeros. */
+/* Counts in a row of numbers, to recognise one-hot labels: one 1, otherwise zeros. */
 struct row {
     int64_t next, hot;          /* indexes of the next number and of the last 1 */
-    uint32_t ones, others;      /* others: neither 0 nor 1 */
+    uint32_t ones, others;      /* others: numbers that are neither 0 nor 1 */
 };
 
 static void count_number(struct row *row, bool is_one, bool is_zero)
@@ -124,7 +124,7 @@ static bool read_row(const struct label_format *format, const struct feature *fe
     return is_row(format, feature) && find_hot(feature, stored_out);
 }
 
-/* For any number of classes. */
+/* Is the feature one-hot, with any number of classes? */
 static bool is_one_hot(const struct feature *feature)
 {
     int64_t hot;
@@ -157,7 +157,7 @@ static bool read_text(const struct label_format *format, const struct feature *f
     return !__builtin_sub_overflow(label, format->offset, stored_out);
 }
 
-/* A decimal number as Python's str() writes it: an optional minus sign and digits. */
+/* Read a decimal number in the format of Python's str(): an optional minus sign and digits. */
 static bool read_digits(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
 {
     (void)format;
@@ -184,8 +184,8 @@ static bool read_byte(const struct label_format *format, const struct feature *f
     return true;
 }
 
-/* All labels are stored in the first of these ways that can read the label of the first record. A single character is
- * ambiguous: see label_is_open. */
+/* The ways in the order in which they are tried on the first record; all labels must be stored in the way that matches
+ * first. A single character is ambiguous: see label_is_open. */
 static const struct label_ops kinds[] = {
     { "integers", read_integer },
     { "one-hot integers", read_int64_row },
@@ -197,7 +197,7 @@ static const struct label_ops kinds[] = {
 
 static const struct label_ops *const byte_kind = &kinds[sizeof(kinds) / sizeof(*kinds) - 1];
 
-/* The length of a text without trailing white space and zeros, as lines and fixed-width arrays have them. */
+/* The length of a text without trailing white space and zeros, which are usual in lines and fixed-width arrays. */
 static size_t trimmed_bytes(const struct feature *feature)
 {
     size_t bytes = feature->byte_count;
@@ -251,7 +251,7 @@ static bool is_one_hot_bytes(const struct feature *feature)
     return feature->byte_count > 1 && ones == 1 && ones + zeros == feature->byte_count;
 }
 
-/* The feature holds no label of the kind that was found, or of any kind. */
+/* Report a feature that is not a label of the kind in `format`, or of any kind. */
 static int report_kind(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
 {
@@ -283,7 +283,7 @@ static int report_kind(const struct label_format *format, const char *key, const
     return -EBADMSG;
 }
 
-/* Write what to change when a label is out of range. */
+/* Write which setting to change if a label is out of range. */
 static void describe_fix(const struct label_format *format, int64_t stored, int64_t label, char *text, size_t text_size)
 {
     text[0] = '\0';

@@ -1,4 +1,4 @@
-/* The label of a record: how it is stored and which number it is. Also messages about a record's features. */
+/* The label of a record: how it is stored, and its number. Also messages about a record's features. */
 #ifndef PIPETRAIN_LABEL_H
 #define PIPETRAIN_LABEL_H
 
@@ -19,9 +19,9 @@ struct payload_problem {
 
 struct values_text { char text[40]; };
 
-/* What a feature holds: "bytes" (one value), "2 byte strings", "1 float", "3 integers"; "nothing". */
+/* Describe the values of a feature: "bytes" (one value), "2 byte strings", "1 float", "3 integers"; "nothing". */
 struct values_text feature_values_text(const struct feature *feature);
-/* Report that the payload is not an Example, from this byte on. Both functions return -EBADMSG. */
+/* Report that the payload is no valid Example from this byte on. Both functions return -EBADMSG. */
 int feature_report_bad(const struct payload_problem *problem, size_t bad_offset);
 /* Report that the record has no feature `key`, and list the features that it has. key NULL: it has none with any of the
  * usual names of `what` ("image"). */
@@ -31,44 +31,44 @@ struct label_format;
 
 /* One way to store labels. */
 struct label_ops {
-    const char *name;           /* for the plan: "integers" */
-    /* The stored number. False if the feature does not hold such a label. */
+    const char *name;           /* for messages: "integers" */
+    /* Read the stored number. False if the feature is not a label of this kind. */
     bool (*read)(const struct label_format *format, const struct feature *feature, int64_t *stored_out);
 };
 
 struct label_format {
     uint32_t classes;
-    bool classes_are_fixed;             /* by the weights of the network: messages advise no other number */
+    bool classes_are_fixed;             /* the network's weights determine them, so messages do not suggest another
+                                         * number */
     int64_t offset;                     /* added to the stored number */
-    const struct class_names *names;    /* of classes, that is after the offset; may be NULL; must stay valid */
-    bool accepts_any;                   /* read numbers out of range as 0: the caller checks labels itself */
+    const struct class_names *names;    /* class names, by label with the offset added; may be NULL; must stay valid */
+    bool accepts_any;                   /* read numbers out of range as 0, since the caller checks labels itself */
     const struct label_ops *ops;        /* set by label_find_format */
 };
 
-/* Advice about labels of -1, for all messages about them. */
+/* Advice in all messages about labels of -1. */
 #define LABEL_MINUS_ONE "-1 often marks a record without a label: leave such records out of the set"
 #define LABEL_COUNTED_FROM_MINUS_ONE "only if the classes are numbered from -1, set data.label_offset = 1"
 
-/* Find from the feature `key` of a first record, which has it, how labels are stored: as one integer; one-hot, as
- * `classes` integers or floats; as a class name; as decimal digits ("11"); as one byte. 0, or -EBADMSG with the
- * problem. */
+/* Find how labels are stored, from the feature `key` of a first record: as one integer; one-hot, as `classes` integers
+ * or floats; as a class name; as decimal digits ("11"); as one byte. 0, or -EBADMSG with the problem. */
 int label_find_format(struct label_format *format, const char *key, const struct feature *feature,
                       const struct payload_problem *problem);
-/* Whether this label is a single character, which is ambiguous: '7' may be the digit 7 or the number 55, 'a' a text or
- * the number 97. Other records decide. Call it after label_find_format. */
+/* Is this label a single character, which is ambiguous? '7' may be the digit 7 or the number 55, 'a' a text or the
+ * number 97; other records decide. To be called after label_find_format. */
 bool label_is_open(const struct label_format *format, const struct feature *feature);
-/* Whether the label is a byte that is not a character, so that labels are numbers. */
+/* Is the label a byte that is not a printable character, so that labels are numbers? */
 bool label_is_number_byte(const struct feature *feature);
-/* Are labels stored as names of classes, so that the order of the names decides their numbers? */
+/* Are labels stored as class names, so that their numbers depend on the order of the names? */
 bool label_is_name(const struct label_format *format);
-/* Decide what an ambiguous first label is: a number if `is_number` (one of the other labels is a number byte), else
- * text. 0, or -EBADMSG if it is a text that is no label. */
+/* Decide how an ambiguous first label is read: as a number if `is_number` (another label is a number byte), else as
+ * text. 0, or -EBADMSG if the text is not a label. */
 int label_settle(struct label_format *format, const char *key, const struct feature *feature, bool is_number,
                  const struct payload_problem *problem);
-/* The stored number, without the offset, in range or not. 0, or -EBADMSG with the problem. */
+/* Read the stored number, without the offset and without checking its range. 0, or -EBADMSG with the problem. */
 int label_read_stored(const struct label_format *format, const char *key, const struct feature *feature,
                       int64_t *stored_out, const struct payload_problem *problem);
-/* The label in [0, classes). 0, or -EBADMSG with the problem. */
+/* Read the label in [0, classes). 0, or -EBADMSG with the problem. */
 int label_read(const struct label_format *format, const char *key, const struct feature *feature,
                int32_t *label_out, const struct payload_problem *problem);
 

@@ -1,4 +1,4 @@
-/* The life of a loader: planned sizes, memory, threads, counts. Called by main; chunk buffers are lent to readers and
+/* The life of a loader: computing sizes, memory, threads, counts. Called by main; chunk buffers are lent to readers and
  * decoders. */
 #include "loader/loader.h"
 
@@ -13,26 +13,26 @@
 #include "loader/loader_internal.h"
 #include "loader/shards/packed_shard.h"
 
-/* Enough records to make handing over cheap, few enough to share a batch among threads and to keep a buffer in a core's
- * cache. */
+/* Records of a chunk: enough that passing it on is cheap, few enough that threads share a batch and a buffer fits into
+ * a core's cache. */
 #define CHUNK_RECORDS 64u
 #define CHUNK_BYTES ((size_t)1 << 20)
-/* Chunks of small records may be larger, as long as a local batch is still shared among threads. Chunks that are read
- * from files should fit into the cache. */
+/* Chunks of small records may be larger, as long as a local batch is divided into CHUNKS_OF_BATCH chunks for the
+ * threads. Chunks that are read from files should fit into the cache. */
 #define CHUNK_RECORDS_MAX 256u
 #define CHUNK_READ_BYTES ((size_t)256 << 10)
 #define CHUNKS_OF_BATCH 4u
-/* Chunk buffers between readers and decoders. */
+/* Chunk buffers in the queue between readers and decoders. */
 #define BUFFERS_BETWEEN 4u
 
-/* Sets whose shards are no larger are kept in memory: small ones profit most. */
+/* Data sets with shards up to this size are kept in memory, as small ones benefit most. */
 #define KEEP_BYTES ((size_t)128 << 20)
 
-/* Large enough for the full bandwidth of disks and networks. */
+/* Reads of this size reach the full bandwidth of disks and networks. */
 #define BLOCK_BYTES ((size_t)4 << 20)
 #define WINDOW_BYTES ((size_t)128 << 20)
 
-/* ---- sizes, from the spec alone ---- */
+/* ---- sizes: a function of the spec ---- */
 
 static size_t add(size_t a, size_t b)
 {
@@ -291,7 +291,7 @@ static int start_threads(struct loader_thread *threads, uint32_t count, const ch
     return rc;
 }
 
-/* Wait until every decoder has opened its contexts. Nothing is allocated after that. */
+/* Wait until all decoders have opened their contexts. Nothing is allocated afterwards. */
 static int await_decoders(struct loader *loader)
 {
     int rc = 0;
@@ -394,7 +394,7 @@ void loader_join(struct loader *loader, struct loader_counts *counts_out)
         loader_count(loader, counts_out);
 }
 
-/* When a run ends early, buffers may be left in the full queue. */
+/* Check that no buffer is lost. After an early end, buffers may still be in the full queue. */
 static void check_buffers(const struct loader *loader)
 {
     struct queue_counts between;

@@ -1,6 +1,6 @@
-/* The loader: reader threads read the bytes of records, decoder threads write samples in place into the rings' batches.
- * The cursor decides which record goes to which place of which batch when it hands out a chunk (consecutive places of
- * one local batch), so the numbers of threads and buffers never change the content of a batch.
+/* The loader: reader threads read the bytes of records, decoder threads write samples into the batches of the rings.
+ * When the cursor assigns a chunk (consecutive positions of one local batch), it decides which record is stored at
+ * which position of which batch, so the content of a batch does not depend on the numbers of threads and buffers.
  *
  *   cursor_next -> reader: claim the batch, read bytes -> full queue -> decoder: verify, parse, decode, ring_fill */
 #ifndef PIPETRAIN_LOADER_H
@@ -19,30 +19,32 @@
 #include "stage/stop.h"
 #include "stage/trace/trace.h"
 
-#define LOADER_KEEP_NONE ((size_t)1)    /* no shard is that small */
+#define LOADER_KEEP_NONE ((size_t)1)    /* keep_bytes to keep no data set: smaller than any shard */
 #define LOADER_KEEP_ALL SIZE_MAX
 
 struct loader_spec {
-    const struct dataset *datasets[PHASE_COUNT];     /* evaluation may be NULL */
+    const struct dataset *datasets[PHASE_COUNT];     /* the evaluation data set may be NULL */
     const struct schedule *schedule;
     const struct batch_layout *layout;
-    struct ring *const *rings;          /* one for each tower of this process */
+    struct ring *const *rings;          /* one per tower of this process */
     struct stop *stop;
-    struct trace *trace;                /* gets a track for each thread; may be NULL */
-    enum shuffle shuffle;               /* of training; evaluation is in file order */
-    size_t block_bytes, window_bytes;   /* SHUFFLE_BLOCK: size of a read, and of what is mixed; 0: chosen */
+    struct trace *trace;                /* has a track for each thread; may be NULL */
+    enum shuffle shuffle;               /* order of training; evaluation is in file order */
+    size_t block_bytes, window_bytes;   /* SHUFFLE_BLOCK: size of a read, and of a window that is shuffled; 0:
+                                         * automatic */
     uint64_t seed;
     const struct augment *augment;      /* NULL: images are only scaled to the network's size */
     uint32_t read_threads, decode_threads;
-    bool gives_way;                     /* lower the threads' priority below towers on the same cores (thread.h) */
-    uint32_t chunk_records;             /* records of a chunk; 0: chosen */
-    size_t keep_bytes;                  /* shards of data sets up to this size are kept in memory as stored, so that
-                                         * later epochs read no file; records are still verified and decoded at
-                                         * every use; 0: chosen */
+    bool gives_way;                     /* lower the threads' priority below that of towers on the same cores
+                                         * (thread.h) */
+    uint32_t chunk_records;             /* records per chunk; 0: automatic */
+    size_t keep_bytes;                  /* the stored shards of data sets up to this size are kept in memory, so that
+                                         * later epochs read no files; records are still verified and decoded at every
+                                         * use; 0: automatic */
     bool skip_corrupt;                  /* replace damaged records instead of failing */
-    struct damage_sink damage_sink;     /* with skip_corrupt: receives every damaged record once */
-    uint64_t corrupt_max;               /* fail if more different records than this are damaged */
-    struct problem_relay relay;         /* of a process that is not the first of its run */
+    struct damage_sink damage_sink;     /* with skip_corrupt: is called once for every damaged record */
+    uint64_t corrupt_max;               /* the run fails if more records than this are damaged, each counted once */
+    struct problem_relay relay;         /* for processes other than the first of a run */
 };
 
 struct loader;
@@ -50,48 +52,48 @@ struct loader;
 extern const struct library loader_libraries[];
 
 struct loader_counts {
-    uint64_t records, bytes;            /* decoded; read from files */
-    uint64_t corrupt_records;           /* different damaged records, including those lost while indexing */
-    uint64_t decoder_warnings;          /* different records whose image was decoded with a warning */
+    uint64_t records, bytes;            /* records decoded; bytes read from files */
+    uint64_t corrupt_records;           /* damaged records, each counted once, including those lost while indexing */
+    uint64_t decoder_warnings;          /* records whose image was decoded with a warning, each counted once */
     uint64_t read_busy_ns, read_waited_room_ns;                     /* summed over readers */
     uint64_t read_cpu_ns;               /* CPU time of readers that have ended */
-    uint64_t decode_busy_ns, decode_waited_input_ns, decode_cpu_ns; /* likewise for decoders */
+    uint64_t decode_busy_ns, decode_waited_input_ns, decode_cpu_ns; /* the same for decoders */
 };
 
-/* Host memory that the loader will allocate, for the plan. SIZE_MAX if it overflows. */
+/* The host memory that the loader will allocate. SIZE_MAX if it overflows. */
 struct loader_memory {
     size_t bytes;
-    size_t kept_bytes;                  /* part of it: shards kept in memory */
-    size_t window_spare_bytes;          /* part of it that a smaller window_bytes could save */
-    bool takes_large;                   /* large images need more (images/image_memory.h) */
-    bool is_read;                       /* training records come from files in every epoch */
+    size_t kept_bytes;                  /* part of `bytes`: shards kept in memory */
+    size_t window_spare_bytes;          /* part of `bytes` that a smaller window_bytes could save */
+    bool takes_large;                   /* large images need additional memory (images/image_memory.h) */
+    bool is_read;                       /* training records are read from files in every epoch */
 };
 struct loader_memory loader_memory(const struct loader_spec *spec);
 /* The order of training. */
 struct order_shape loader_order(const struct loader_spec *spec);
-/* Check that no more than corrupt_max records were lost while the shards were indexed, as loader_start does. 0,
- * -ENOMEM, or -ECANCELED after a report to the stop. */
+/* Check, as loader_start does, that at most corrupt_max records were lost while the shards were indexed. 0, -ENOMEM, or
+ * -ECANCELED after a report to the stop. */
 int loader_check(const struct loader_spec *spec);
-/* Allocate, limit the rings to the schedule's batches and start all threads. Everything in the spec must stay valid
- * until loader_close. If the stop fails, the threads end and the rings' waits return. 0, or a negative errno with
- * nothing running; -ECANCELED after a report to the stop. */
+/* Allocate memory, limit the rings to the schedule's batches and start all threads. All that the spec points to must
+ * stay valid until loader_close. If the run fails, the threads end and the waits in the rings return. 0, or a negative
+ * errno with no thread running; -ECANCELED after a report to the stop. */
 int loader_start(struct loader **loader_out, const struct loader_spec *spec);
-/* Wait for the threads, which end after the schedule's last batch, when the run fails, or after loader_end. Accepts
+/* Wait for the threads. They end after the schedule's last batch, when the run fails, or after loader_end. Accepts
  * NULL. */
 void loader_join(struct loader *loader, struct loader_counts *counts_out /* may be NULL */);
-/* Call after loader_join; other threads may still fail the stop. Asserts that all chunk buffers came back. Accepts
- * NULL. */
+/* To be called after loader_join; other threads may still call stop_fail. Asserts that all chunk buffers were given
+ * back. Accepts NULL. */
 void loader_close(struct loader *loader);
-/* End the run early, without an error: threads end, and all waits return, also those of the rings. Any thread. Has the
- * signature for stop_on_failure. */
+/* End the run early, without an error: threads end, and all waits return, also those in the rings. Any thread. A closer
+ * for stop_on_failure. */
 void loader_end(void *loader);
 /* The counts so far. Any thread. */
 void loader_count(struct loader *loader, struct loader_counts *counts_out);
-/* Count and report a problem that another process found and its relay passed on, as if it had been found here. The run
- * may fail by it. Any thread, until loader_take_damage. */
+/* Count and report a problem that another process found, as if this process had found it. The run may fail because of
+ * it. Any thread, until loader_take_damage. */
 void loader_add_problem(struct loader *loader, const struct found_problem *found);
-/* The list of damaged records, including those lost while indexing, which the caller frees; paths belong to the data
- * sets. NULL without skip_corrupt. Call after loader_join. */
+/* The list of damaged records, including those lost while indexing. The caller frees it; paths belong to the data sets.
+ * NULL without skip_corrupt. To be called after loader_join. */
 struct damage_list *loader_take_damage(struct loader *loader);
 
 #endif

@@ -1,5 +1,5 @@
-/* Versions of the libraries that read shards. ISA-L, libjpeg-turbo and older versions of jansson have no function for
- * it: theirs are the versions at compile time. */
+/* Versions of the libraries that read shards. ISA-L, libjpeg-turbo and old versions of jansson have no function for the
+ * version, so it is the one at compile time. */
 #include <isa-l.h>
 #include <jansson.h>
 #include <jpeglib.h>

@@ -1,13 +1,13 @@
-/* The order of records in an epoch. Called by the cursor once per window and by readers for every record; the only
- * state is the keys. */
+/* The order of records in an epoch. Called by the cursor once per window and by readers for every record; the keys are
+ * the only state. */
 #include "loader/order.h"
 
 #include <assert.h>
 
 #define RECORDS_MAX (UINT64_C(1) << 62)
-/* The permutation number of the blocks; windows use their own numbers. */
+/* The number of the permutation of blocks; windows have their own numbers. */
 #define BLOCKS_NUMBER (UINT64_C(1) << 59)
-/* With fewer bits there are too few different round functions for good orders of tiny sets. */
+/* With fewer bits there are too few different round functions to shuffle tiny data sets well. */
 #define BITS_MIN 4u
 #define MIXING_SAMPLES 4096u
 
@@ -40,8 +40,8 @@ static inline uint64_t round_value(uint64_t half, uint64_t key)
     return (product ^ product >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32;
 }
 
-/* One permutation of [0, 2^bits): a Feistel network, in which each half is changed by a function of the other in
- * turn. */
+/* One permutation of [0, 2^bits): a Feistel network, in which each half is alternately changed by a function of the
+ * other half. */
 static inline uint64_t mix(const struct permutation *permutation, uint64_t value)
 {
     uint64_t low = value & permutation->low_mask, high = value >> permutation->low_bits;
@@ -90,14 +90,14 @@ uint64_t order_shape_blocks(const struct order_shape *shape)
     return shape->count / shape->block_records + (shape->count % shape->block_records != 0);
 }
 
-/* The size of the last block in the set. */
+/* The size of the data set's last block. */
 static uint64_t short_records(const struct order_shape *shape)
 {
     const uint64_t rest = shape->count % shape->block_records;
     return rest > 0 ? rest : shape->block_records;
 }
 
-/* Records before place `place` of the permuted blocks. */
+/* The number of records before block number `place` in the permuted order of blocks. */
 static uint64_t place_start(const struct order *order, uint64_t place)
 {
     const struct order_shape *const shape = &order->shape;
@@ -105,7 +105,7 @@ static uint64_t place_start(const struct order *order, uint64_t place)
     return place > order->short_place ? before - (shape->block_records - short_records(shape)) : before;
 }
 
-/* The place of the block that contains `position` of the permuted blocks. */
+/* The place, in the permuted order of blocks, of the block that contains `position`. */
 static uint64_t place_find(const struct order *order, uint64_t position)
 {
     const struct order_shape *const shape = &order->shape;

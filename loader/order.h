@@ -1,14 +1,13 @@
-/* The order of records in an epoch. It is computed, not stored: a pure function of the set's size, the seed and the
- * epoch, with O(1) memory.
- *
+/* The order of records in an epoch. It is computed, not stored: a pure function of the data set's size, the seed and
+ * the epoch, in O(1) memory.
  * full   a keyed permutation of all records
  * none   as stored
- * block  for storage that is fast only with large reads. The set is cut into blocks of block_records consecutive
- *        records (the last one may be shorter), and a keyed permutation orders the blocks. window_blocks successive
- *        blocks of that order form a window, whose records are permuted by a permutation of their own. Windows are used
- *        one after the other, so only the blocks of one window need to be in memory.
+ * block  for storage that is fast only with large reads. The data set is divided into blocks of block_records
+ *        consecutive records (the last block may be shorter), and a keyed permutation orders the blocks. window_blocks
+ *        successive blocks in this order are a window, whose records have a permutation of their own. Windows are used
+ *        one after another, so only the blocks of one window need to be in memory.
  *
- * The first two are one window as large as the set. */
+ * full and none are one window as large as the data set. */
 #ifndef PIPETRAIN_ORDER_H
 #define PIPETRAIN_ORDER_H
 
@@ -20,15 +19,15 @@
 #define PERMUTATION_ROUNDS 8
 
 /* A keyed permutation of [0, count): a Feistel network over the next power of two, with cycle walking (Black, Rogaway
- * 2002, "Ciphers with arbitrary finite domains"). Any position is computed by itself, in both directions. */
+ * 2002, "Ciphers with arbitrary finite domains"). Any position can be computed by itself, in both directions. */
 struct permutation {
     uint64_t count;
-    uint32_t low_bits;                  /* of a position; the others are its high bits */
+    uint32_t low_bits;                  /* number of low bits of a position; the others are the high bits */
     uint64_t low_mask, high_mask;
     uint64_t round_keys[PERMUTATION_ROUNDS];
 };
 
-/* Permutation `number` < 2^60 of the key, of `count` < 2^63 values. */
+/* Initialise permutation `number` < 2^60 of the key, with `count` < 2^63 values. */
 void permutation_init(struct permutation *permutation, uint64_t count, struct random_key key, uint64_t number);
 /* The value at `position` < count. */
 uint64_t permutation_value(const struct permutation *permutation, uint64_t position);
@@ -37,41 +36,42 @@ uint64_t permutation_position(const struct permutation *permutation, uint64_t va
 
 enum shuffle { SHUFFLE_NONE, SHUFFLE_FULL, SHUFFLE_BLOCK };
 
-/* The part of an order that is the same in all epochs. */
+/* The part of an order that does not depend on the epoch. */
 struct order_shape {
     enum shuffle shuffle;
-    uint64_t count;             /* of records, < 2^62 */
+    uint64_t count;             /* number of records, < 2^62 */
     uint64_t block_records, window_blocks;      /* each in [1, 2^62); only used with SHUFFLE_BLOCK */
 };
 
-/* May be copied. */
+/* An order may be copied. */
 struct order {
     struct order_shape shape;
     struct random_key key;
-    struct permutation blocks;  /* SHUFFLE_BLOCK: place -> block */
-    uint64_t short_place;       /* SHUFFLE_BLOCK: the place of the set's last block, which may be shorter */
+    struct permutation blocks;  /* SHUFFLE_BLOCK: the permutation from place to block */
+    uint64_t short_place;       /* SHUFFLE_BLOCK: place of the data set's last block, which may be shorter */
     struct {
-        uint64_t number;        /* in the epoch */
-        uint64_t first, count;  /* positions; count is 0 until order_enter */
+        uint64_t number;        /* number of the window in the epoch */
+        uint64_t first, count;  /* range of positions; count is 0 until order_enter */
         struct permutation records;
     } window;
 };
 
-/* A block of a window. Its records are at `offset` and after it when the window's blocks are laid end to end. */
+/* A block of a window. `offset` is the number of records before it when the window's blocks are put one after
+ * another. */
 struct order_block { uint64_t first_record, count, offset; };
 
-/* The order of `epoch`. No window is entered yet. */
+/* Initialise the order of `epoch`. No window is entered yet. */
 void order_init(struct order *order, const struct order_shape *shape, uint64_t seed, uint32_t epoch);
 /* Enter the window that contains `position` < count. */
 void order_enter(struct order *order, uint64_t position);
-/* Whether `position` is in the window. */
+/* Is `position` in the window? */
 static inline bool order_holds(const struct order *order, uint64_t position)
 {
     return position - order->window.first < order->window.count;
 }
 
-/* The offset, in the window's blocks laid end to end, of the record at `position` of the window: a bijection to
- * [0, window.count). */
+/* The offset of the record at `position` of the window, when the window's blocks are put one after another: a bijection
+ * to [0, window.count). */
 uint64_t order_offset(const struct order *order, uint64_t position);
 /* The record at this offset. */
 uint64_t order_record_at(const struct order *order, uint64_t offset);
@@ -86,10 +86,10 @@ uint64_t order_shape_blocks(const struct order_shape *shape);
 uint64_t order_window_blocks(const struct order *order);
 struct order_block order_block(const struct order *order, uint64_t i);
 
-/* How well the first epoch's order of this seed mixes: the mean distance, in stored records, between successive records
- * of the order, divided by its value for a random order, (count + 1) / 3. About 1 for SHUFFLE_FULL, 1 - 1 / W for
- * windows of W blocks out of many, near 0 for the stored order. Estimated from a sample, to some hundredths; 1 for a
- * single record. */
+/* How well the first epoch's order with this seed is shuffled: the mean distance, in stored records, between successive
+ * records of the order, divided by its value for a random order, (count + 1) / 3. About 1 for SHUFFLE_FULL, 1 - 1 / W
+ * for windows of W blocks of many, near 0 for the stored order. Estimated from a sample, to within some hundredths; 1
+ * for a single record. */
 double order_mixing(const struct order_shape *shape, uint64_t seed);
 
 #endif

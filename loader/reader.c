@@ -1,6 +1,6 @@
 /* A reader thread: takes a free chunk buffer and the next chunk, waits for room in its batch, reads the records' bytes
- * and hands the buffer to the decoders. It takes the buffer before the chunk, so that the chunk which everybody waits
- * for always has a buffer. */
+ * and passes the buffer to the decoders. It takes the buffer before the chunk, so that the chunk for which all others
+ * wait always has a buffer. */
 #include <inttypes.h>
 
 #include "formats/tfrecord.h"
@@ -15,7 +15,7 @@ static size_t frame_bytes(const struct chunk_record *record)
     return record->read.place.payload_bytes + (size_t)TFRECORD_FRAME_BYTES;
 }
 
-/* The frame of a record in a store or window, or NULL. */
+/* The frame of a record in the shard store or window, or NULL. */
 static const uint8_t *find_frame(struct loader *loader, const struct chunk_buffer *buffer, uint64_t offset,
                                  const struct dataset_place *place, size_t *read_bytes)
 {
@@ -37,7 +37,7 @@ static void find_record(struct loader *loader, const struct chunk_buffer *buffer
     }
 }
 
-/* Find the records of the chunk, in memory if they are there. Returns how many bytes were read for it. */
+/* Find the records of the chunk, and their frames if they are in memory. Returns the number of bytes read for this. */
 static size_t find_records(struct loader *loader, struct chunk_buffer *buffer)
 {
     const struct dataset *const dataset = loader->spec.datasets[buffer->chunk.local.phase];
@@ -60,7 +60,7 @@ static bool follows(const struct chunk_record *record, const struct chunk_record
         && place->offset == before->offset + frame_bytes(previous);
 }
 
-/* The run of records from `first` on that are consecutive in a shard: its bytes, and the index after its last
+/* Find the run of records, from `first` on, that are consecutive in a shard: its bytes, and the index after its last
  * record. */
 static uint32_t find_run(const struct chunk_buffer *buffer, uint32_t first, size_t *bytes_out)
 {
@@ -71,7 +71,7 @@ static uint32_t find_run(const struct chunk_buffer *buffer, uint32_t first, size
     return end;
 }
 
-/* Give each record of a run its part of what was read, or the error. Returns the index after the run. */
+/* Assign each record of a run its part of the bytes read, or the error. Returns the index after the run. */
 static uint32_t share_run(struct chunk_buffer *buffer, uint32_t first)
 {
     const struct read_request *const request = buffer->records[first].request;
@@ -90,7 +90,7 @@ static uint32_t share_run(struct chunk_buffer *buffer, uint32_t first)
     return i;
 }
 
-/* The first record from `i` on that has to be read, or the count. */
+/* The first record from `i` on that has to be read, or chunk.count. */
 static uint32_t skip_stored(const struct chunk_buffer *buffer, uint32_t i)
 {
     while (i < buffer->chunk.count && buffer->records[i].is_stored)
@@ -98,7 +98,7 @@ static uint32_t skip_stored(const struct chunk_buffer *buffer, uint32_t i)
     return i;
 }
 
-/* Request the run of records from `first` on, to be read to *at. Returns the index after the run. */
+/* Request a read of the run of records that begins at `first`, to *at. Returns the index after the run. */
 static uint32_t add_run(struct loader_thread *reader, struct chunk_buffer *buffer, uint32_t first, uint8_t **at)
 {
     const struct dataset *const dataset = reader->loader->spec.datasets[buffer->chunk.local.phase];
@@ -114,7 +114,7 @@ static uint32_t add_run(struct loader_thread *reader, struct chunk_buffer *buffe
     return end;
 }
 
-/* Read the records that are not in memory. Returns the bytes. The decoder reports what could not be read. */
+/* Read the records that are not in memory. Returns the number of bytes. The decoder reports failed reads. */
 static size_t read_records(struct loader_thread *reader, struct chunk_buffer *buffer)
 {
     uint8_t *at = buffer->frames;
@@ -126,7 +126,7 @@ static size_t read_records(struct loader_thread *reader, struct chunk_buffer *bu
     return (size_t)(at - buffer->frames);
 }
 
-/* Changed shards are reported, but are no error, since all records passed their checksums. */
+/* Report changed shards. They are no error, since all records passed their checksums. */
 static void report_changes(struct loader *loader, const struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count && !loader->change_reported; i++) {
@@ -174,7 +174,7 @@ static void count_windows(struct loader_thread *reader, uint64_t begun_ns, const
     counter_add(&reader->counters.busy_ns, clock_now_ns() - begun_ns - cost->waited_ns);
 }
 
-/* Take the chunk's window, if training uses windows. */
+/* Borrow the chunk's window, if training uses windows. */
 static int take_window(struct loader_thread *reader, struct chunk_buffer *buffer)
 {
     struct loader *const loader = reader->loader;
@@ -189,7 +189,7 @@ static int take_window(struct loader_thread *reader, struct chunk_buffer *buffer
     return rc;
 }
 
-/* Read ahead; the trace names `batch`, which other threads own already. */
+/* Read the next window ahead; the trace entry is for `batch`, which other threads may already own. */
 static void read_ahead(struct loader_thread *reader, struct trace_batch batch)
 {
     struct loader *const loader = reader->loader;
@@ -204,8 +204,8 @@ static void read_ahead(struct loader_thread *reader, struct trace_batch batch)
     trace_span(reader->track, TRACE_READ_AHEAD, batch, begun_ns, 0);
 }
 
-/* Fill the buffer with the next chunk and hand it to the decoders. 1 if it was handed on, 0 if the chunk is empty, or a
- * negative errno. The reader has waited since came_ns. */
+/* Fill the buffer with the next chunk and pass it to the decoders. Returns 1 if it was passed on, 0 if the chunk is
+ * empty, or a negative errno. The reader has been waiting since came_ns. */
 static int read_chunk(struct loader_thread *reader, struct chunk_buffer *buffer, uint64_t came_ns)
 {
     int rc = cursor_next(&reader->loader->cursor, &buffer->chunk);

@@ -1,5 +1,5 @@
-/* A record, from its bytes to a sample. Called by decoders for every record, and while a data set is opened for
- * some. */
+/* Reading a record and decoding it to a sample. Called by decoders for every record, and for some records while a data
+ * set is opened. */
 #include "loader/record.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
-/* Network file systems sometimes fail for a moment. */
+/* Network file systems may fail temporarily, so reads are repeated. */
 #define READ_ATTEMPTS 3
 #define READ_PAUSE_NS 100000000L
 #define CHANGED_TEXT "; the file has changed since it was opened"
@@ -77,7 +77,7 @@ void record_problem_set(struct record_problem *problem, enum tfrecord_check chec
     frame_problem_describe(check, frame_problem, problem->text, sizeof(problem->text));
 }
 
-/* 0 if the whole frame was read, with the length of the index and both checksums right. */
+/* Check that the whole frame was read, with the length in the index and correct checksums. 0 or a negative errno. */
 static int frame_check(const struct record_read *read, struct record_problem *problem)
 {
     problem->has_crcs = false;
@@ -131,13 +131,13 @@ static void problem_add(struct record_problem *problem, const char *text)
     snprintf(problem->text + length, sizeof(problem->text) - length, "%s", text);
 }
 
-/* Reading failed because another file has the shard's name now; a second read would read that one. */
+/* Did the read fail because another file now has the shard's name? A second read would read that file. */
 static bool is_replaced(const struct dataset *dataset, const struct record_read *read)
 {
     return read->got == -ESTALE && shard_source_changed(dataset->sources[read->place.shard]);
 }
 
-/* The first read was wrong. Read again into `spare`; if that is wrong as well, add to the problem how the two
+/* The first read failed its check. Read again into `spare`; if that fails too, add to the problem how the two reads
  * compare. */
 static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
                    struct record_problem *problem)
@@ -163,7 +163,7 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     return rc;
 }
 
-/* A frame that is right, possibly in the spare, or NULL. */
+/* The valid frame of a record, possibly in the spare buffer, or NULL. */
 static const uint8_t *frame_find(const struct decode_context *context, const struct record_read *read,
                                  struct record_problem *problem_out)
 {

@@ -1,4 +1,4 @@
-/* A record's payload as a sample. Called while a data set is opened, and by decoders for every record. */
+/* Decoding a record's payload to a sample. Called while a data set is opened, and by decoders for every record. */
 #include "loader/sample.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ int sample_key_find(const char *const *names, const uint8_t *payload, size_t byt
 
 /* ---- the format of a first record ---- */
 
-/* The first of `names` that the payload has, or NULL, and its feature. 0 or -EBADMSG. */
+/* Find the first of `names` that the payload has, or NULL, and its feature. 0 or -EBADMSG. */
 static int find_first(const char *const *names, const char **name_out, struct feature *feature_out,
                       const struct payload_problem *problem)
 {
@@ -58,7 +58,7 @@ static void key_set(struct sample_format *format, enum sample_key which, const c
     format->key_bytes[which] = strlen(name);
 }
 
-/* The key of `which`: the configured one, else the first usual one that the payload has. */
+/* Find the key of `which`: the configured key, or else the first usual key that the payload has. */
 static int find_key(struct sample_format *format, enum sample_key which, const char *what,
                     const struct payload_problem *problem)
 {
@@ -89,7 +89,7 @@ static int find_size_keys(struct sample_format *format, const struct payload_pro
     return rc;
 }
 
-/* It begins like an encoded image, and has another size than raw pixels would have. */
+/* Does the feature begin like an encoded image, and is its size not that of raw pixels? */
 static bool is_encoded(const struct feature *feature, const struct image_shape *shape)
 {
     size_t wanted = 0;
@@ -106,7 +106,7 @@ static struct image_size size_in_payload(const struct sample_format *format, enu
     return stored_size(format->keys[key], &feature);
 }
 
-/* What can be known about raw pixels before the survey of their numbers. */
+/* Find what is known about raw pixels before the survey of their numbers. */
 static int find_numbers(struct sample_format *format, const struct feature *feature, const struct image_shape *shape,
                         const struct payload_problem *problem)
 {
@@ -122,7 +122,7 @@ static int find_numbers(struct sample_format *format, const struct feature *feat
     return stored_pixels_find(&image, shape, format->layout, &format->stored, problem->text, problem->text_size);
 }
 
-/* Problems are reported when the image is decoded. */
+/* Find the size of a first encoded image. Problems are reported when the image is decoded. */
 static void find_size(struct sample_format *format, const struct feature *feature)
 {
     struct image_header header;
@@ -238,7 +238,8 @@ static bool is_image(const struct sample_format *format, const struct feature *i
     return image->kind == format->stored_as && (image->kind != FEATURE_BYTES || image->value_count == 1);
 }
 
-/* 0, or -EBADMSG with a text if it is not a tensor like that of the first record. */
+/* Find the image among the features. 0, or -EBADMSG with a text if it is not a tensor of the same kind as in the first
+ * record. */
 static int find_image(const struct sample_format *format, const struct feature features[SAMPLE_KEY_COUNT],
                       struct stored_image *image_out, char *problem_out, size_t problem_size)
 {
@@ -287,7 +288,7 @@ int sample_read_label(const struct sample_format *format, const uint8_t *payload
                              &label_out->stored, &problem);
 }
 
-/* The label's feature; MISSING if the payload cannot be read. */
+/* The label's feature; FEATURE_MISSING if the payload cannot be read. */
 static struct feature label_feature(const struct sample_format *format, const struct payload_problem *problem)
 {
     struct feature features[SAMPLE_KEY_COUNT];

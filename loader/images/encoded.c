@@ -1,4 +1,4 @@
-/* Images stored as JPEG or PNG files. The first bytes of each decide which. Called by decoders for every record. */
+/* Images stored as JPEG or PNG files, recognised by their first bytes. Called by decoders for every record. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "loader/images/scale.h"
 #include "loader/shards/shard_kind.h"
 
-/* Memory of a thread's decoders with a common photograph. */
+/* Memory of a thread's decoders for a typical photograph. */
 #define CODEC_BYTES ((size_t)4 << 20)
 
 static const struct picture_ops *const formats[] = { &picture_jpeg_ops, &picture_png_ops };
@@ -44,7 +44,7 @@ static int open_encoded(void **codec_out)
     return rc;
 }
 
-/* The index in formats, or FORMAT_COUNT. */
+/* The index of a format in `formats`, or FORMAT_COUNT. */
 static int find_format(const char *name)
 {
     int format = name != NULL ? 0 : FORMAT_COUNT;

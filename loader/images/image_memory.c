@@ -1,4 +1,4 @@
-/* A counter of the memory of large images. Called by decoders for every image that is large. */
+/* The memory budget of large images. Called by decoders for every large image. */
 #include "loader/images/image_memory.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #define COEFFICIENT_BYTES 2u
 #define BLOCK_SIDE 32u
 #define MIB ((size_t)1 << 20)
-#define SIDES_MAX ((uint64_t)131072)    /* height and width together */
+#define SIDES_MAX ((uint64_t)131072)    /* sum of height and width */
 
 static struct {
     pthread_mutex_t lock;

@@ -1,5 +1,5 @@
-/* One budget, shared by all decoders of the process, for images too large for a decoder's own memory. A decoder that
- * needs more than is free waits for others. Any thread. */
+/* One memory budget, shared by all decoders of the process, for images too large for a decoder's own memory. A decoder
+ * that needs more than is free waits for others. Any thread. */
 #ifndef PIPETRAIN_IMAGE_MEMORY_H
 #define PIPETRAIN_IMAGE_MEMORY_H
 
@@ -8,20 +8,20 @@
 
 #include "loader/shards/text.h"
 
-/* The default limit of an image; larger images are refused before they are decoded. */
+/* The default limit of pixels; larger images are an error before they are decoded. */
 #define IMAGE_PIXELS_MAX ((uint64_t)64 << 20)
-/* What a decoder may use besides the budget; part of its codec_bytes. */
+/* Memory that a decoder may use outside the budget; included in its codec_bytes. */
 #define IMAGE_OWN_BYTES ((size_t)2 << 20)
 
-/* `bytes`: the budget, SIZE_MAX for none. Call while no thread decodes. */
+/* `bytes` is the budget; SIZE_MAX: no limit. To be called while no thread decodes. */
 struct image_limits { uint64_t pixels; size_t bytes; };
 void image_memory_limit(struct image_limits limits);
 uint64_t image_memory_pixels(void);
-/* What an image of so many pixels takes at most, in any format. */
+/* The largest memory that an image of this many pixels needs, in any format. */
 size_t image_memory_need(uint64_t pixels);
 
-/* Reserve part of the budget, waiting until it is free. A decoder may hold one reservation at a time. 0; or -ENOMEM,
- * with a text that follows "cannot be decoded: ", if it is more than the whole budget. */
+/* Reserve part of the budget, waiting until it is free. A decoder may have one reservation at a time. 0; or -ENOMEM,
+ * with a text that follows "cannot be decoded: ", if `bytes` exceeds the whole budget. */
 int image_memory_take(size_t bytes, struct text *problem);
 void image_memory_give_back(size_t bytes);
 

@@ -16,32 +16,33 @@
 #include "loader/images/picture.h"
 #include "loader/images/scratch.h"
 
-/* Thousands of scans can make an image take minutes to decode; encoders write about ten. */
+/* An image with thousands of scans can take minutes to decode; encoders write about ten. */
 #define SCANS_MAX 100
-/* Chroma is interpolated from its neighbours: with one more column on each side, a cropped image has the same pixels as
+/* Chroma is interpolated between neighbours. With one more column on each side, a cropped image has the same pixels as
  * the whole one. */
 #define COLUMNS_BESIDE 1u
-#define CROPPED_MORE (2 * COLUMNS_BESIDE + 64u)        /* columns added at most; the library crops to whole blocks */
+#define CROPPED_MORE (2 * COLUMNS_BESIDE + 64u)        /* largest number of added columns; the library crops to whole
+                                                        * blocks */
 
 struct jpeg {
     struct jpeg_decompress_struct library;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
-    jmp_buf escape;             /* where failing calls of the library return to */
+    jmp_buf escape;             /* jump target of failing library calls */
     int error;                  /* set by jpeg_fail; 0: the library reported the error */
-    char reason[256];           /* of that error */
-    size_t reserved;            /* bytes of image_memory, until the image ends */
+    char reason[256];           /* text of that error */
+    size_t reserved;            /* bytes reserved from image_memory until the image ends */
     struct scratch pixels;
-    char warning[JMSG_LENGTH_MAX];      /* the first one of the image */
+    char warning[JMSG_LENGTH_MAX];      /* the image's first warning */
 
-    const uint8_t *bytes;       /* of the current image */
+    const uint8_t *bytes;       /* bytes of the current image */
     size_t byte_count;
     const struct picture_request *request;
     struct picture picture;
     uint32_t eighths;
 };
 
-/* End the call of the library with this error and reason. */
+/* End the library call with this error and reason. */
 __attribute__((format(printf, 3, 4)))
 static void jpeg_fail(struct jpeg *jpeg, int error, const char *format, ...)
 {
@@ -60,7 +61,7 @@ static void handle_error(j_common_ptr library)
     longjmp(jpeg->escape, 1);
 }
 
-/* Keep the first warning of an image: warnings have a level below 0. */
+/* Store the first warning of an image. Warnings have negative levels. */
 static void handle_message(j_common_ptr library, int level)
 {
     struct jpeg *const jpeg = library->client_data;
@@ -121,7 +122,7 @@ static void close_jpeg(void *decoder)
     free(jpeg);
 }
 
-/* Every image gets a new library object: a reused one keeps tables, and an image without tables of its own would be
+/* Every image has a new library object. A reused object would keep tables, and an image without its own tables would be
  * decoded with those of the thread's previous image. */
 static void read_header(struct jpeg *jpeg)
 {
@@ -152,7 +153,7 @@ static int begin_jpeg(void *decoder, const uint8_t *bytes, size_t byte_count, ui
     return 0;
 }
 
-/* The smallest scale (powers of two are fast in the library) at which the view still has as many pixels as the sample.
+/* The smallest scale (the library is fast for powers of two) at which the view still has as many pixels as the sample.
  * FILTER_NEAREST and Pillow's resize are defined on the full-size image. */
 static uint32_t choose_eighths(const struct picture_request *request)
 {
@@ -165,7 +166,7 @@ static uint32_t choose_eighths(const struct picture_request *request)
     return eighths;
 }
 
-/* Grey stays grey, colour becomes what the sample needs, CMYK is converted to RGB by mix_inks. */
+/* Grey stays grey, colour is converted to the sample's channels, CMYK is converted to RGB by mix_inks. */
 static J_COLOR_SPACE choose_colours(const struct jpeg *jpeg)
 {
     if (jpeg->library.num_components == 4)
@@ -187,7 +188,7 @@ static void find_part(struct jpeg *jpeg)
     jpeg->picture.height = y.count;
 }
 
-/* Skip the columns that are not needed. Returns the first column that is decoded. */
+/* Crop to the needed columns. Returns the first decoded column. */
 static uint32_t crop_columns(struct jpeg *jpeg)
 {
     struct jpeg_decompress_struct *const library = &jpeg->library;
@@ -218,8 +219,7 @@ static uint8_t multiply(uint32_t a, uint32_t b)
     return (uint8_t)(((product >> 8) + product) >> 8);
 }
 
-/* `count` pixels of four inks (cyan, magenta, yellow, black): the first three are multiplied by the fourth, in
- * place. */
+/* Multiply the first three of the inks cyan, magenta, yellow and black by the fourth, for `count` pixels in place. */
 static void mix_row(uint8_t *pixels, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -229,7 +229,7 @@ static void mix_row(uint8_t *pixels, size_t count)
     }
 }
 
-/* CMYK to RGB. mix_row expects 0 for full ink, as Adobe's files store it; all others store 255. */
+/* Convert CMYK to RGB. mix_row expects 0 for full ink, as stored by Adobe; all other programs store 255. */
 static void mix_inks(const struct jpeg *jpeg, uint8_t *pixels, size_t row_bytes)
 {
     const size_t count = jpeg->library.output_width;
@@ -246,7 +246,7 @@ static size_t round_up(size_t number, size_t unit)
     return (number + unit - 1) / unit * unit;
 }
 
-/* With several scans the library keeps the coefficients of the whole image. */
+/* The size of the image's coefficients, all of which the library stores if there are several scans. */
 static size_t coefficient_bytes(struct jpeg_decompress_struct *library)
 {
     size_t bytes = 0;
@@ -314,7 +314,7 @@ static void read_part(struct jpeg *jpeg)
     jpeg->picture.row_bytes = row_bytes;
 }
 
-/* Read what follows the last row up to the end of the image. */
+/* Read from the last row to the end of the image. */
 static void read_end(struct jpeg *jpeg)
 {
     (void)jpeg_finish_decompress(&jpeg->library);

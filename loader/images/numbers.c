@@ -1,5 +1,4 @@
-/* Pixels that are stored as numbers of any type. Called by decoders for every record, and by main while a data set is
- * opened. */
+/* Pixels stored as numbers of any type. Called by decoders for every record, and by main while a data set is opened. */
 #include "loader/images/numbers.h"
 
 #include <endian.h>
@@ -44,7 +43,7 @@ static float float_of(uint32_t word)
     return value;
 }
 
-/* IEEE 754 binary16; subnormal numbers are multiples of 2^-24. */
+/* Convert an IEEE 754 binary16; subnormal numbers are multiples of 2^-24. */
 static float half_of(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3ffu;
@@ -55,7 +54,7 @@ static float half_of(uint16_t half)
     return float_of(sign | (exponent + 127 - 15) << 23 | fraction << 13);
 }
 
-/* Define a function that converts numbers of `size` bytes, the next of which is at `at`. */
+/* Define a function that converts numbers of `size` bytes; `value` is the expression for the number at `at`. */
 #define WIDEN(name, size, value) \
     static void widen_##name(const uint8_t *numbers, size_t count, float *floats_out) \
     { \
@@ -88,7 +87,7 @@ static void widen_float64(const uint8_t *numbers, size_t count, float *floats_ou
         memcpy(&value, &word, sizeof(value));
         floats_out[i] = (float)value;
         if (floats_out[i] == 0 && value != 0)
-            floats_out[i] = FLT_MIN;        /* not 0: the pixel survey counts tiny numbers, not zeros */
+            floats_out[i] = FLT_MIN;        /* not 0, since the pixel survey counts tiny numbers but not zeros */
     }
 }
 
@@ -116,7 +115,7 @@ struct visit {
     void *arg;
     const struct number_type *type;
     float values[RUN];
-    size_t count;               /* integers of a list that are not passed on yet */
+    size_t count;               /* integers of a list that are not yet passed on */
 };
 
 static void visit_run(void *arg, const uint8_t *run, size_t count)
@@ -161,9 +160,9 @@ void number_visit(const struct stored_image *image, void (*run)(void *arg, const
     visit_flush(&visit);
 }
 
-/* ---- images of numbers: converted to bytes, which are then decoded as raw pixels ---- */
+/* ---- images of numbers: converted to bytes, then decoded as raw pixels ---- */
 
-#define CODEC_BYTES ((size_t)128 << 10)     /* memory of a thread for small images */
+#define CODEC_BYTES ((size_t)128 << 10)     /* a thread's memory for small images */
 
 const struct image_range image_ranges[IMAGE_RANGE_COUNT] = {
     [IMAGE_RANGE_AUTO] = { "auto", 0, 0 },
@@ -215,9 +214,9 @@ static int open_chw(void **codec_out)
 
 struct conversion {
     const struct image_range *range;
-    uint8_t *at;                /* where the next byte goes */
+    uint8_t *at;                /* where the next byte is written */
     uint64_t outside_count;     /* numbers outside the range */
-    float outside;              /* the first of them */
+    float outside;              /* the first number outside */
 };
 
 static inline float place_in_range(const struct image_range *range, float value)

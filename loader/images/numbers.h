@@ -1,4 +1,4 @@
-/* Pixels that are stored as numbers instead of encoded images: types, ranges, and reading them one by one. */
+/* Pixels stored as numbers instead of encoded images: number types, ranges, and visiting the numbers. */
 #ifndef PIPETRAIN_NUMBERS_H
 #define PIPETRAIN_NUMBERS_H
 
@@ -9,8 +9,8 @@
 struct stored_image;
 
 struct number_type {
-    const char *name;           /* plural, for the plan and messages: "floats", "32-bit integers" */
-    uint32_t bytes;             /* of each number, little-endian */
+    const char *name;           /* plural, for messages: "floats", "32-bit integers" */
+    uint32_t bytes;             /* size of a number; numbers are little-endian */
     bool is_float;
     /* Convert `count` numbers, which may be unaligned, to floats. Integers above 2^24 are rounded. */
     void (*widen)(const uint8_t *numbers, size_t count, float *floats_out);
@@ -20,16 +20,18 @@ enum number_kind {
     NUMBER_BYTES, NUMBER_INT16, NUMBER_UINT16, NUMBER_FLOAT16, NUMBER_INT32, NUMBER_FLOAT32, NUMBER_INT64,
     NUMBER_FLOAT64,
     NUMBER_INTEGERS,            /* an int64 list */
-    NUMBER_INT8, NUMBER_SWAPPED_FLOAT16, NUMBER_SWAPPED_FLOAT32,        /* not supported; recognised, to refuse them */
-    NUMBER_LOW_BYTE, NUMBER_HIGH_BYTE,          /* of 16-bit numbers, to find out what the numbers are */
-    NUMBER_BYTE_DIFFERENCE, NUMBER_BYTE_SUM,    /* 0..2, 0..1 where one byte of each number follows from the other */
+    NUMBER_INT8, NUMBER_SWAPPED_FLOAT16, NUMBER_SWAPPED_FLOAT32,        /* not supported; recognised in order to report
+                                                                         * them */
+    NUMBER_LOW_BYTE, NUMBER_HIGH_BYTE,          /* one byte of 16-bit numbers, to recognise what the numbers are */
+    NUMBER_BYTE_DIFFERENCE, NUMBER_BYTE_SUM,    /* 0..2, or 0..1, if each number's one byte is a function of the
+                                                 * other */
     NUMBER_KIND_COUNT
 };
 extern const struct number_type number_types[NUMBER_KIND_COUNT];
 
-/* How many numbers an image has. */
+/* The number of numbers in an image. */
 uint64_t number_count(const struct stored_image *image);
-/* Call `run` with the numbers of an image in their order, converted to floats, some hundred at a time. */
+/* Call `run` with the numbers of an image, in order and converted to floats, some hundred at a time. */
 void number_visit(const struct stored_image *image, void (*run)(void *arg, const float *values, size_t count),
                   void *arg);
 

@@ -1,10 +1,10 @@
-/* Rows of pixels: other numbers of channels, mirroring. Called by scale_picture and resize_picture. */
+/* Converting channels of a row of pixels, and mirroring. Called by scale_picture and resize_picture. */
 #include "loader/images/pixel_row.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* ITU-R BT.601 with 16 fraction bits. */
+/* Luma weights of ITU-R BT.601 with 16 fraction bits. */
 #define LUMA_RED 19595u
 #define LUMA_GREEN 38470u
 #define LUMA_BLUE 7471u

@@ -9,27 +9,31 @@
 
 #include "loader/images/raw.h"
 
-/* Rounding may put the ends of a range this share of it outside. */
+/* Numbers may exceed a range by this fraction of it, because of rounding. */
 #define SLACK 1e-4f
-/* A step of 8-bit pixels is 2^-8 of a range. Small integers that are read as floats are all below 2^-12. */
+/* A step of 8-bit pixels is 2^-8 of a range. Small integers read as floats are all below 2^-12. */
 #define TINY 0x1p-12f
-#define TINY_SHARE_MAX 0.25     /* scaled images have some tiny pixels at dark edges, but not a quarter */
-/* Two sums of N differences of noise rarely differ by more than this share divided by the square root of N. */
+#define TINY_SHARE_MAX 0.25     /* scaled images have some tiny pixels at dark edges, but less than a quarter */
+/* Two sums of N differences of noise rarely differ by more than this fraction divided by the square root of N. */
 #define CHANCE 8.0
 #define SIDE_MIN 8u             /* smaller images have too few neighbours */
-#define WORD_MIN 16384          /* sets of 16-bit images have some brighter pixel */
+#define WORD_MIN 16384          /* a data set of 16-bit images has at least one pixel above it */
 
 static const float half_steps[PIXEL_SCALES] = { 0.5f / 255, 0.5f, 0.5f * 65535 / 255 };
-/* Nearly grey: channels of a pixel differ less than this share of what neighbouring pixels do. */
+/* Images are nearly grey if the difference between a pixel's channels is less than this fraction of the difference
+ * between neighbouring pixels. */
 #define CHANNELS_CLOSE 0.7
-#define TURNED 1.3              /* times smoother with height and width exchanged, or as signed numbers */
-#define BYTES_ALIKE 1.5         /* one byte of 16-bit pixels is at most so many times rougher than the other */
-/* Relative roughness of the noisier byte of 16-bit numbers, at least, and of pictures, at most; noise has 1.15. */
+#define TURNED 1.3              /* how many times smoother images must be with height and width exchanged, or as signed
+                                 * numbers */
+#define BYTES_ALIKE 1.5         /* both bytes of 16-bit numbers may be pixels if one is at most this many times rougher
+                                 * than the other */
+/* Limits of relative roughness: above ROUGH_NOISE, the rougher byte of 16-bit numbers is noise; below ROUGH_PIXELS,
+ * bytes are pictures. White noise has 1.15. */
 #define ROUGH_NOISE 0.5
 #define ROUGH_PIXELS 0.8
 
-/* For each size of a number in bytes: the types to try, in this order, and types that are only compared with them,
- * because images may have been written as such by mistake. */
+/* For each size of a number in bytes: the types to try, in this order, and types that are only compared with them, as
+ * images may have been written in them by mistake. */
 static const struct {
     enum number_kind kinds[2];
     uint32_t compared_count;
@@ -50,7 +54,7 @@ static void add_type(struct pixel_survey *survey, enum number_kind kind)
             (struct number_stats){ .type = &number_types[kind], .lowest = INFINITY, .highest = -INFINITY };
 }
 
-/* NULL where images are not compared with this type. */
+/* The statistics for a type; NULL if images are not compared with it. */
 static const struct number_stats *find_stats(const struct pixel_survey *survey, enum number_kind kind)
 {
     for (uint32_t i = 0; i < survey->stats_count; i++)
@@ -82,7 +86,7 @@ void pixel_survey_release(struct pixel_survey *survey)
 
 struct copy {
     struct number_stats *stats;
-    float lowest, highest;      /* of this image */
+    float lowest, highest;      /* of the current image */
     float *at;
 };
 
@@ -110,7 +114,7 @@ static void copy_run(void *arg, const float *values, size_t count)
     copy->at += count;
 }
 
-/* The sum of the differences of neighbours in planes of rows of `length` numbers, where horizontal neighbours are
+/* The sum of the differences between neighbours in planes with rows of `length` numbers; horizontal neighbours are
  * `step` apart. */
 static double roughness(const float *values, uint32_t planes, uint32_t height, size_t length, size_t step)
 {
@@ -132,7 +136,7 @@ static double roughness_of(const float *values, const struct image_shape *shape,
                : roughness(values, shape->channels, shape->height, shape->width, 1);
 }
 
-/* The mean difference of numbers `apart` from each other, of `count` numbers. */
+/* The mean difference between numbers that are `apart` apart, over `count` numbers. */
 static double mean_difference(const float *values, size_t count, size_t apart)
 {
     double sum = 0;
@@ -141,8 +145,9 @@ static double mean_difference(const float *values, size_t count, size_t apart)
     return sum / (double)(count - apart);
 }
 
-/* Differences of successive numbers by their place in a pixel, if these are (H, W, C): in true pixels those from one
- * pixel to the next stand out; in planes of rows all are alike, but for those from one row to the next. */
+/* Add the differences between successive numbers, by their position in a pixel as if the layout were (H, W, C). If it
+ * is, those between the last channel of a pixel and the next pixel are larger. If it is (C, H, W), all are alike. Those
+ * from one row to the next are left out. */
 static void add_pixel_differences(struct number_stats *stats, const float *values, const struct image_shape *shape)
 {
     const size_t count = (size_t)shape->height * shape->width * shape->channels;
@@ -161,9 +166,9 @@ static void add_pixel_differences(struct number_stats *stats, const float *value
     stats->across_pixels += sums[true] / (double)counts[true];
 }
 
-/* Add up two differences: of numbers that are one plane apart, and of numbers that are a pixel or a row further apart.
- * If the numbers are (C, H, W), the first pair is the same pixel in two channels and differs less. If they are (H, W,
- * C), both pairs are distant pixels, which differ alike. */
+/* Add two mean differences: of numbers one plane apart, and of numbers that are a pixel or a row further apart. If the
+ * layout is (C, H, W), the first are channels of one pixel and differ less. If it is (H, W, C), both are distant pixels
+ * and differ equally. */
 static void add_plane_differences(struct number_stats *stats, const float *values, const struct image_shape *shape)
 {
     const size_t plane = (size_t)shape->height * shape->width, count = plane * shape->channels;
@@ -202,7 +207,7 @@ static void widen(struct number_stats *stats, float lowest, float highest)
     stats->narrow_images += lowest < highest && lowest >= 0 && highest <= 1;
 }
 
-/* `shape` may be NULL: not known. */
+/* Add the numbers of an image. `shape` is NULL if it is unknown. */
 static void add_numbers(struct number_stats *stats, const struct stored_image *image, const struct image_shape *shape,
                         float *values)
 {
@@ -235,7 +240,7 @@ int pixel_survey_add(struct pixel_survey *survey, const struct stored_image *ima
     return 0;
 }
 
-/* The share of the nonzero numbers that become black in this range; 0 for ranges that do not begin with 0. */
+/* The fraction of the nonzero numbers that become black in this range; 0 for ranges that do not begin at 0. */
 static double dark_share(const struct number_stats *stats, const struct image_range *range)
 {
     static const enum image_range_choice scales[PIXEL_SCALES] = { IMAGE_RANGE_UNIT, IMAGE_RANGE_BYTE,
@@ -253,7 +258,7 @@ static bool is_in(float lowest, float highest, enum image_range_choice choice)
     return lowest >= range->darkest - slack && highest <= range->brightest + slack;
 }
 
-/* Floats up to a little above 1 are not taken for 0..255, in which they would be black. */
+/* Floats that slightly exceed 1 are not read as 0..255, where they would be black. */
 const struct image_range *image_range_find(float lowest, float highest)
 {
     for (int choice = IMAGE_RANGE_UNIT; choice <= IMAGE_RANGE_BYTE; choice++)
@@ -262,7 +267,7 @@ const struct image_range *image_range_find(float lowest, float highest)
     return NULL;
 }
 
-/* A few numbers above 255 do not make a set one of 16 bits, in which all others would be black. */
+/* A few numbers above 255 do not mean that integers have 16 bits, because all others would then be black. */
 static const struct image_range *find_integer_range(const struct number_stats *stats)
 {
     if (stats->lowest < 0 || !isfinite(stats->lowest))
@@ -274,8 +279,8 @@ static const struct image_range *find_integer_range(const struct number_stats *s
     return stats->highest >= WORD_MIN && stats->highest <= 65535 ? &image_ranges[IMAGE_RANGE_WORD] : NULL;
 }
 
-/* The range of numbers of this type: the configured one, or else the first that contains them. NULL: they have another
- * type, or are no pixels. 16-bit floats do not reach 65535. */
+/* The range of numbers of this type: the configured one, or else the first one that contains them. NULL: the numbers
+ * have another type or are no pixels. 16-bit floats cannot reach 65535. */
 static const struct image_range *find_range(const struct number_stats *stats, const struct image_range *configured)
 {
     const struct image_range *const found = stats->type->is_float ? image_range_find(stats->lowest, stats->highest)
@@ -294,7 +299,7 @@ static bool is_tiny(const struct number_stats *stats)
     return stats->type->is_float && (double)stats->tiny_count > TINY_SHARE_MAX * (double)stats->nonzero_count;
 }
 
-/* Negative numbers of plausible size: these bytes are floats, even if they fit no known range. */
+/* Are there negative numbers of plausible size? Then the bytes are floats, even if they fit no known range. */
 static bool has_negative_floats(const struct number_stats *stats)
 {
     return stats->type->is_float && isfinite(stats->lowest) && stats->lowest < 0 && !is_tiny(stats);
@@ -306,8 +311,8 @@ static double standard_deviation(const struct number_stats *stats)
     return sqrt(fmax(stats->squares / (double)stats->count - mean * mean, 0));
 }
 
-/* The mean difference of neighbouring pixels, divided by the standard deviation of all pixels: of two ways to read the
- * same images, the smaller value is the smoother one. 0 where nothing is known. */
+/* The mean difference between neighbouring pixels, divided by the standard deviation of all pixels; 0 if unknown. Of
+ * two ways to read the same images, the one with the smaller value is smoother. */
 static double relative_roughness(const struct number_stats *stats)
 {
     const double deviation = standard_deviation(stats);
@@ -315,7 +320,7 @@ static double relative_roughness(const struct number_stats *stats)
     return deviation > 0 && stats->neighbour_count > 0 ? sum / stats->neighbour_count / deviation : 0;
 }
 
-/* What the two bytes of 16-bit numbers show about them. */
+/* What the two bytes of 16-bit numbers show about the numbers. */
 enum byte_evidence { BYTES_OF_NUMBERS, BYTES_SWAPPED, BYTES_OF_PIXELS, BYTES_UNCLEAR };
 
 static bool have_equal_spread(const struct number_stats *a, const struct number_stats *b)
@@ -325,16 +330,16 @@ static bool have_equal_spread(const struct number_stats *a, const struct number_
     return apart < 0.15 * fmax(one, other) && fmax(one, other) < 1.2 * fmin(one, other);
 }
 
-/* 8-bit pixels that were multiplied by 255 or 257: one byte follows from the other. */
+/* Were 8-bit pixels multiplied by 255 or 257, so that each byte is a function of the other? */
 static bool is_byte_repeated(const struct pixel_survey *survey)
 {
     return find_stats(survey, NUMBER_BYTE_DIFFERENCE)->highest <= 2 ||
            find_stats(survey, NUMBER_BYTE_SUM)->highest <= 1;
 }
 
-/* Are the numbers little-endian, big-endian, or is each byte a pixel? The more significant byte of a pixel is smooth
+/* Are the numbers little-endian or big-endian, or is each byte a pixel? The more significant byte of a pixel is smooth
  * across the image, and the other is noise. If both are equally smooth, each byte is a pixel of an image of another
- * shape, unless the records give their height and width. */
+ * shape, unless the records give height and width. */
 static enum byte_evidence look_at_bytes(const struct pixel_survey *survey)
 {
     const struct number_stats *const low = find_stats(survey, NUMBER_LOW_BYTE);
@@ -350,7 +355,7 @@ static enum byte_evidence look_at_bytes(const struct pixel_survey *survey)
     return fmax(low_roughness, high_roughness) < ROUGH_PIXELS ? BYTES_OF_PIXELS : BYTES_UNCLEAR;
 }
 
-/* Whether images are much smoother as numbers of the signed type than as the one chosen. */
+/* Are images much smoother as numbers of the signed type than as numbers of the chosen type? */
 static bool is_smoother_signed(const struct pixel_survey *survey, const struct number_stats *chosen,
                                enum number_kind signed_kind)
 {
@@ -359,14 +364,14 @@ static bool is_smoother_signed(const struct pixel_survey *survey, const struct n
            relative_roughness(chosen) > TURNED * relative_roughness(other);
 }
 
-/* Numbers that reach from below 0 to above it, over half the range that they have as unsigned ones. */
+/* Do signed numbers lie on both sides of 0, in less than half the range that they have as unsigned numbers? */
 static bool is_around_zero(const struct number_stats *chosen, const struct number_stats *other)
 {
     return other->lowest < 0 && other->highest > 0 &&
            2 * ((double)other->highest - other->lowest) < (double)chosen->highest - chosen->lowest;
 }
 
-/* Whether the numbers are plausible pixels with their bytes swapped. */
+/* Are the numbers plausible pixels if their bytes are swapped? */
 static bool are_swapped_floats(const struct pixel_survey *survey, enum number_kind kind)
 {
     const struct number_stats *const other = find_stats(survey, kind);
@@ -394,11 +399,12 @@ static const char *find_word_mistake(const struct pixel_survey *survey, const st
     return evidence == BYTES_OF_PIXELS ? BYTES_OF_ANOTHER_SHAPE : NULL;
 }
 
-/* What the images probably are instead of the chosen type, and what to do; NULL: the choice is sound. */
+/* The type that the images probably have instead of the chosen one, and what to do; NULL: the chosen type is
+ * plausible. */
 static const char *find_mistake(const struct pixel_survey *survey, const struct number_stats *chosen,
                                 const struct image_range *range)
 {
-    if (survey->stats_count == survey->type_count)      /* the type is known from a list or a tensor */
+    if (survey->stats_count == survey->type_count)      /* a list or a tensor determines the type */
         return NULL;
     if (chosen->type == &number_types[NUMBER_FLOAT16]) {
         if (dark_share(chosen, range) > PIXELS_DARK_SHARE_MAX)
@@ -413,8 +419,8 @@ static const char *find_mistake(const struct pixel_survey *survey, const struct 
     return chosen->type == &number_types[NUMBER_UINT16] ? find_word_mistake(survey, chosen) : NULL;
 }
 
-/* The low byte of 16-bit integers is noise, unless images are very smooth, or nearly empty. Where it is not, it may be
- * some channels of a larger image. */
+/* Is the low byte of 16-bit integers smooth? It is noise, unless images are very smooth or nearly empty. A smooth low
+ * byte may belong to some channels of a larger image. */
 static bool is_low_byte_smooth(const struct pixel_survey *survey)
 {
     const double roughness = relative_roughness(find_stats(survey, NUMBER_LOW_BYTE));
@@ -459,8 +465,8 @@ static int report_numbers(const struct pixel_survey *survey, char *problem, size
     return -EBADMSG;
 }
 
-/* The layout in which the channels of a pixel differ less than neighbouring pixels, as they do in images that are grey
- * or nearly so; a sign where neighbours are as different as any two pixels. AUTO when that is so in both layouts or in
+/* The layout in which a pixel's channels differ less than neighbouring pixels do, as in images that are grey or nearly
+ * grey; this works also if neighbours differ as much as any two pixels. AUTO if this holds in both layouts or in
  * neither. */
 static enum pixel_layout find_grey(const struct number_stats *stats)
 {
@@ -499,7 +505,7 @@ static void find_doubts(const struct pixel_survey *survey, const struct number_s
                         stats->narrow_images > 1 && 30 * stats->narrow_images > stats->varied_images;
 }
 
-/* No image could be read; decoding reports why. */
+/* Assume a type, range and layout if no image could be read; decoding reports why. */
 static void assume(const struct number_stats *stats, const struct pixel_choice *choice,
                    struct pixel_reading *reading_out)
 {
@@ -536,7 +542,7 @@ int pixel_survey_settle(const struct pixel_survey *survey, const struct pixel_ch
     return report_numbers(survey, problem_out, problem_size);
 }
 
-/* Bytes that need no conversion. */
+/* Are the pixels bytes that need no conversion? */
 static bool is_raw(const struct pixel_reading *reading)
 {
     return reading->type == &number_types[NUMBER_BYTES] && reading->range == &image_ranges[IMAGE_RANGE_BYTE];

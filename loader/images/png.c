@@ -10,11 +10,11 @@
 #include "loader/images/picture.h"
 #include "loader/images/scratch.h"
 
-/* The largest width or height, and the largest chunk that is not pixels (colour profile, text); its content is
- * unused. */
+/* Limits: the largest width or height, and the largest chunk other than pixels (colour profile, text), which is not
+ * used. */
 #define SIDE_MAX 65535u
 #define CHUNK_BYTES_MAX ((size_t)16 << 20)
-#define ROW_PIXEL_BYTES 8u      /* of four channels of 16 bits */
+#define ROW_PIXEL_BYTES 8u      /* four channels of 16 bits */
 
 struct png {
     const uint8_t *bytes;       /* of the current image */
@@ -22,7 +22,7 @@ struct png {
     spng_ctx *library;
     struct spng_ihdr header;
     struct scratch pixels;
-    size_t reserved;            /* bytes of image_memory, until the image ends */
+    size_t reserved;            /* bytes reserved from image_memory until the image ends */
 };
 
 static int open_png(void **decoder_out)
@@ -78,14 +78,14 @@ static int begin_png(void *decoder, const uint8_t *bytes, size_t byte_count, uin
     return 0;
 }
 
-/* The library decodes to one channel for plain grey images of up to 8 bits only. All others become three channels,
- * without opacity, and with the high bytes of 16-bit numbers. */
+/* The library decodes only plain grey images of up to 8 bits to one channel. All other images become three channels,
+ * without opacity, with the high bytes of 16-bit numbers. */
 static int choose_format(const struct spng_ihdr *header)
 {
     return header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
 }
 
-/* For all pixels, and for two rows as they are stored. */
+/* Reserve memory for all pixels and for two rows as they are stored. */
 static int reserve_memory(struct png *png, size_t pixel_bytes, struct text *problem)
 {
     const size_t bytes = pixel_bytes + 2 * ROW_PIXEL_BYTES * (size_t)png->header.width;

@@ -1,5 +1,5 @@
-/* Images stored as plain pixels. They are copied, cut, and scaled if the record says another size than the
- * network's. Called by decoders for every record. */
+/* Images stored as plain pixels. They are copied, cropped, and scaled if the record's size differs from the network's.
+ * Called by decoders for every record. */
 #include "loader/images/raw.h"
 
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include "loader/images/scratch.h"
 #include "loader/shards/shard_kind.h"
 
-/* Memory of a thread for small images: pixels of planes, lines, tables. */
+/* A thread's memory for small images: pixels of planes, lines, tables. */
 #define CODEC_BYTES ((size_t)64 << 10)
-#define SIDE_MIN 8u             /* of guessed image sizes: smaller squares fit too many numbers */
+#define SIDE_MIN 8u             /* smallest guessed image size: smaller squares match too many numbers */
 #define SIDE_MAX 4096u
 
 /* ---- the shape of an image ---- */
@@ -47,7 +47,7 @@ static const char *numbers_of(const struct stored_image *image)
     return is_bytes(image) ? "bytes of pixels" : image->type->name;
 }
 
-/* The size of a square image of 3 channels or 1 with this many numbers: "28x28x3". False if there is none. */
+/* Describe the square image of 3 channels or 1 channel with this many numbers: "28x28x3". False if there is none. */
 static bool guess_shape(size_t count, char *text, size_t text_size)
 {
     static const size_t channels[] = { 3, 1 };
@@ -70,7 +70,7 @@ static bool can_become(uint32_t channels, uint32_t wanted)
     return channels == wanted || (channels == 1 && wanted == 3) || (channels == 3 && wanted == 1);
 }
 
-/* The size by its number alone, for data without another. */
+/* Guess a size from the number of bytes alone, if there is no other information. */
 static void guess_count(const struct stored_image *image, char *advice, size_t advice_size)
 {
     char guess[64], floats[64];
@@ -81,7 +81,8 @@ static void guess_count(const struct stored_image *image, char *advice, size_t a
                  "by their images", guess, may_be_floats ? ", or as floats of " : "", may_be_floats ? floats : "");
 }
 
-/* The data are probably right, and the network is meant for other images. Sizes that the record gives are checked. */
+/* Report a wrong number of pixels. The data is probably right and the network is for other images. Sizes that the
+ * record gives have been checked. */
 static void report_count(const struct stored_image *image, const struct image_shape *shape, size_t wanted,
                          char *problem, size_t problem_size)
 {
@@ -120,7 +121,7 @@ static int report_shape(const struct stored_image *image, const struct image_sha
     return -EBADMSG;
 }
 
-/* Whether the record's height, width and channels, if it gives all three, go with the number of pixels. */
+/* Do the record's height, width and channels match the number of pixels? True if it does not give all three. */
 static bool pixels_agree(const struct stored_image *image, char *problem, size_t problem_size)
 {
     const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
@@ -145,7 +146,7 @@ static bool size_agrees(const struct image_size *size, uint32_t wanted, char *pr
     return false;
 }
 
-/* Check that pixels of unknown shape can have the wanted one. */
+/* Check that pixels of unknown shape match the wanted shape. */
 static int check_raw(const struct stored_image *image, const struct image_shape *shape, char *problem,
                      size_t problem_size)
 {
@@ -159,7 +160,7 @@ static int check_raw(const struct stored_image *image, const struct image_shape 
     return agrees ? 0 : -EBADMSG;
 }
 
-/* Whether the record's height and width with this number of channels go with the number of pixels. */
+/* Do the record's height and width match the number of pixels, with this number of channels? */
 static bool fits_said(const struct stored_image *image, const struct image_shape *wanted, int64_t channels,
                       struct image_shape *shape_out)
 {
@@ -171,8 +172,8 @@ static bool fits_said(const struct stored_image *image, const struct image_shape
     return image_shape_bytes(shape_out, &count) && count == image->byte_count;
 }
 
-/* The shape by the record's height and width. If it does not give the channels: the network's number, else 3 or 1,
- * whichever goes with the number of pixels. False when the record gives no shape, or one that does not fit. */
+/* Find the shape by the record's height and width. If it does not give the channels, these are the network's, or 3 or
+ * 1, whichever matches the number of pixels. False if the record gives no shape, or one that does not match. */
 static bool find_said(const struct stored_image *image, const struct image_shape *wanted,
                       struct image_shape *shape_out)
 {
@@ -195,7 +196,7 @@ int raw_shape_find(const struct stored_image *image, const struct image_shape *w
     size_t count;
     const bool is_wanted = image_shape_bytes(wanted, &count) && count == image->byte_count;
     const bool is_flat = image->height.said == 1 || image->width.said == 1;
-    if (is_wanted && is_flat) {         /* a flattened array of the shape wanted */
+    if (is_wanted && is_flat) {         /* a flattened array of the wanted shape */
         *shape_out = *wanted;
         return 0;
     }
@@ -230,13 +231,13 @@ uint32_t raw_number_bytes(const struct stored_image *image, const struct image_s
 #if defined(__x86_64__)
 #define VECTOR_BYTES sizeof(__m128i)
 
-/* Copy whole vectors; `to` is aligned. Returns how many bytes were copied. */
+/* Copy whole vectors; `to` is aligned. Returns the number of bytes copied. */
 static size_t copy_vectors(uint8_t *to, const uint8_t *from, size_t bytes)
 {
     size_t i = 0;
     for (; i + VECTOR_BYTES <= bytes; i += VECTOR_BYTES)
         _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const void *)(from + i)));
-    _mm_sfence();       /* before other threads are told that the bytes are there */
+    _mm_sfence();       /* before other threads are notified that the bytes are written */
     return i;
 }
 
@@ -261,13 +262,13 @@ void large_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 
 struct raw {
     struct scale scale;
-    struct scratch pixels;      /* of an image stored as planes */
+    struct scratch pixels;      /* pixels of an image stored as planes */
 };
 
 /* A storage layout: `write` converts an image to rows of pixels (HWC). */
 struct raw_order {
     void (*write)(const uint8_t *bytes, const struct image_shape *shape, uint8_t *pixels_out);
-    bool is_planar;             /* and has to be converted before it is scaled */
+    bool is_planar;             /* and has to be converted before it can be scaled */
 };
 
 static int open_raw(void **codec_out)
@@ -324,7 +325,7 @@ static int write_view(struct raw *raw, const uint8_t *rows, const struct image_s
     return rows != NULL ? scale_picture(&raw->scale, &picture, view, wanted, pixels_out) : -ENOMEM;
 }
 
-/* Whether the view is a whole image of the wanted shape. */
+/* Does the view cover the whole image, and does the image have the wanted shape? */
 static bool is_whole(const struct augment_view *view, const struct image_shape *stored,
                      const struct image_shape *wanted)
 {

@@ -7,13 +7,13 @@
 
 #include "loader/images/pixel_row.h"
 
-/* Pillow's weights have 22 fraction bits: 32 bits less 8 for the pixel and 2 for overshooting sums. */
+/* Pillow's weights have 22 fraction bits: 32 bits minus 8 for the pixel and 2 for sums that overshoot. */
 #define WEIGHT_BITS 22
 #define WEIGHT_ONE (1 << WEIGHT_BITS)
-#define SUM_START (1 << (WEIGHT_BITS - 1))      /* one half, to round the sum */
+#define SUM_START (1 << (WEIGHT_BITS - 1))      /* one half, for rounding */
 
-/* One axis. Output pixel i is the weighted sum of lengths[i] pixels of the picture from first[i] on; its weights begin
- * at i * room. */
+/* One axis. Output pixel i is the weighted sum of lengths[i] input pixels from first[i] on; its weights begin at i *
+ * room. */
 struct axis {
     uint32_t count, room;
     uint32_t *first, *lengths;
@@ -51,7 +51,7 @@ static void round_weights(const double *shares, double total, uint32_t length, i
     }
 }
 
-/* The picture contains all pixels of the image that the filters reach, so its ends act as the ends of the image. */
+/* The picture has all pixels of the image that the filters reach, so its borders are treated as those of the image. */
 static void axis_fill(struct axis *axis, double begin, double step, enum filter filter,
                       const struct pixel_range *pixels, double *shares)
 {
@@ -114,7 +114,7 @@ struct resizing {
     double *shares;
     int32_t *sums;
     uint8_t *rows;              /* the picture at the sample's width */
-    uint8_t *row;               /* before its channels are converted */
+    uint8_t *row;               /* the row before its channels are converted */
 };
 
 static size_t axis_bytes(const struct axis *axis)

@@ -1,5 +1,5 @@
-/* From a picture to a sample: scaled, or copied where no scaling is needed. Called by decoders for every image that is
- * cut, scaled, mirrored or converted to another number of channels. */
+/* Scaling a picture to a sample, or copying it if no scaling is needed. Called by decoders for every image that is
+ * cropped, scaled, mirrored or converted to another number of channels. */
 #include "loader/images/scale.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 /* ---- copying ---- */
 
-/* Whether the view consists of whole pixels, one for each pixel of the sample. */
+/* Does each pixel of the sample equal one whole pixel of the view? */
 static bool view_is_copy(const struct augment_view *view, const struct image_shape *shape)
 {
     return view->width == shape->width && view->height == shape->height && floor(view->left) == view->left &&
@@ -33,7 +33,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Copy `width` pixels from column `left` of the image on. */
+/* Copy `width` pixels, starting at column `left` of the image. */
 static void copy_columns(const struct picture *picture, const uint8_t *row, int64_t left, uint32_t width,
                          enum beyond beyond, uint8_t *row_out)
 {
@@ -48,7 +48,7 @@ static void copy_columns(const struct picture *picture, const uint8_t *row, int6
          row_out + end * channels);
 }
 
-/* Copy row y of such a view, `width` pixels with the picture's channels. */
+/* Copy row y of a view that is a copy: `width` pixels with the picture's channels. */
 static void view_copy_row(const struct picture *picture, const struct augment_view *view, uint32_t width, uint32_t y,
                           uint8_t *row_out)
 {
@@ -66,7 +66,7 @@ static void view_copy_row(const struct picture *picture, const struct augment_vi
 
 /* ---- scaling ---- */
 
-/* One picture being scaled, two rows at a time. */
+/* A picture being scaled, two rows at a time. */
 struct scaling {
     const struct scale *scale;
     const struct picture *picture;
@@ -74,7 +74,8 @@ struct scaling {
     const struct image_shape *shape;
     const struct scale_kernel *kernel;
     int16_t *lines[2];          /* vertical sums, as wide as the picture */
-    uint8_t *rows[2];           /* scaled rows with the picture's channels, where the sample has another number */
+    uint8_t *rows[2];           /* scaled rows with the picture's channels, if the sample has another number of
+                                 * channels */
     bool is_copy;
 };
 

@@ -71,9 +71,9 @@ struct axis_filter {
     const struct scale_view *view;
     const struct kernel *kernel;
     double ratio, reach;
-    uint32_t reached_max;       /* input pixels within the filter of one output pixel, at most */
+    uint32_t reached_max;       /* largest number of input pixels in the filter of one output pixel */
     int64_t first, end;         /* input pixels of the view */
-    double *shares;             /* unscaled weights of one output pixel */
+    double *shares;             /* weights of one output pixel, not normalised */
 };
 
 static struct axis_filter axis_filter_of(const struct scale_view *view, uint32_t count)
@@ -114,8 +114,8 @@ static int64_t round_down(double value)
     return cut - (value < (double)cut);
 }
 
-/* The input pixels within the filter of an output pixel, cut to the view, and at most reached_max in spite of
- * rounding. */
+/* The input pixels in the filter of an output pixel, clipped to the view; rounding cannot make them more than
+ * reached_max. */
 struct reached { int64_t from, end; };
 
 static struct reached find_reached(const struct axis_filter *filter, double center)
@@ -128,20 +128,20 @@ static struct reached find_reached(const struct axis_filter *filter, double cent
     };
 }
 
-/* The nearest existing pixel. */
+/* The existing pixel nearest to `pixel`. */
 static uint32_t clamp_pixel(int64_t pixel, const struct pixel_range *pixels)
 {
     const int64_t last = (int64_t)pixels->first + pixels->count - 1;
     return (uint32_t)(pixel < pixels->first ? pixels->first : pixel > last ? last : pixel);
 }
 
-/* Round to nearest. Works for sums above -SCALE_ONE: bicubic sums begin below 0. */
+/* Round to nearest. Correct for sums above -SCALE_ONE; bicubic sums start below 0. */
 static int32_t round_sum(double sum)
 {
     return (int32_t)(sum + (SCALE_ONE + 0.5)) - SCALE_ONE;
 }
 
-/* Returns the sum of the shares. */
+/* Compute the shares of one output pixel. Returns their sum. */
 static double find_shares(const struct axis_filter *filter, const struct reached *reached, double center)
 {
     double total = 0, *share = filter->shares;
@@ -150,7 +150,7 @@ static double find_shares(const struct axis_filter *filter, const struct reached
     return total;
 }
 
-/* Cumulative sums are rounded instead of single weights, so that errors do not add up and a uniform area stays
+/* The cumulative sums are rounded instead of the single weights, so that errors do not add up and a uniform area stays
  * unchanged. */
 static void set_weights(const struct axis_filter *filter, const struct reached *reached, double total,
                         const struct pixel_range *range, int16_t *weights)

@@ -54,7 +54,7 @@ static bool is_always_supported(void)
 
 const struct scale_kernel scale_kernel_plain = { is_always_supported, add_rows_plain, add_pixels_plain };
 
-/* ---- AVX2: two values and two weights are multiplied and added in one instruction ---- */
+/* ---- AVX2: one instruction multiplies two values by two weights and adds the products ---- */
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
@@ -62,7 +62,7 @@ const struct scale_kernel scale_kernel_plain = { is_always_supported, add_rows_p
 
 enum { BLOCK = 32 };            /* columns per step of the vertical sum */
 
-/* sum[i] holds columns 4 i to 4 i + 3 in its low half and columns 16 + 4 i to 16 + 4 i + 3 in its high half. */
+/* sum[i] has columns 4 i to 4 i + 3 in its low half and columns 16 + 4 i to 16 + 4 i + 3 in its high half. */
 struct sums { __m256i sum[4]; };
 
 /* Two weights, repeated over the vector. */
@@ -107,7 +107,7 @@ AVX2_INLINE void add_block(const struct scale_rows_sum *sum, size_t column, int1
     put_line(&sums, line);
 }
 
-/* The last block ends at the last column; it may overlap the one before. */
+/* The last block ends at the last column and may overlap the previous block. */
 AVX2 static void add_rows_avx2(const struct scale_rows_sum *sum, size_t count, int16_t *line)
 {
     if (count < BLOCK) {
@@ -136,8 +136,8 @@ AVX2_INLINE __m256i add_colours(const struct scale_pair *pair, size_t first, con
     return _mm256_srai_epi32(sums, SCALE_PIXELS_SHIFT);
 }
 
-/* Write the first `bytes` of each half of the register to its row: two pixels of three bytes, and two bytes of the next
- * pixel, which the next call overwrites. */
+/* Write the first `bytes` bytes of each half of the register to its row: two pixels of three bytes, and two bytes of
+ * the next pixel, which the next call overwrites. */
 AVX2_INLINE void put_pixels(__m256i sums, __m256i next_sums, const struct scale_pair *pair, size_t at, size_t bytes)
 {
     const __m256i close = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 3, 7, -1, -1, -1, -1, -1, -1, -1, -1,
@@ -154,7 +154,7 @@ AVX2_INLINE __m256i add_pair(const struct scale_axis *axis, const struct scale_p
     return add_colours(pair, (size_t)(axis->ranges[i].first - pair->left) * 3, axis->weights + i * room, room);
 }
 
-/* Local copies, because the compiler must assume that the bytes written overlap the structs. */
+/* The structs are copied to local variables, because the compiler must assume that the bytes written overlap them. */
 AVX2_INLINE void add_all(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count, uint32_t room)
 {
     const struct scale_axis x = *axis;
@@ -166,7 +166,7 @@ AVX2_INLINE void add_all(const struct scale_axis *axis, const struct scale_pair 
         put_pixels(add_pair(&x, &two, i, room), _mm256_setzero_si256(), &two, 3 * i, 3);
 }
 
-/* Constants for the usual numbers of weights let the compiler unroll the loops. */
+/* Constant arguments for the usual numbers of weights let the compiler unroll the loops. */
 AVX2 static void add_colour_pixels(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count)
 {
     if (axis->weight_room == 2)
@@ -198,7 +198,7 @@ const struct scale_kernel *const scale_kernels[] = {
 };
 const size_t scale_kernel_count = sizeof(scale_kernels) / sizeof(*scale_kernels);
 
-/* A vector may reach so far past the last value. */
+/* A vector load may extend this far beyond the last value. */
 size_t scale_line_padding(const struct scale_axis *axis, uint32_t channels)
 {
     return (size_t)axis->weight_room * channels + 8;

@@ -1,11 +1,11 @@
-/* A buffer that a thread keeps from image to image. It grows to what the largest image so far needed. */
+/* A buffer that a thread reuses for all images. It grows to the size that the largest image so far needed. */
 #ifndef PIPETRAIN_SCRATCH_H
 #define PIPETRAIN_SCRATCH_H
 
 #include <stddef.h>
 #include <stdlib.h>
 
-struct scratch { void *memory; size_t bytes; };     /* all zeros: nothing allocated yet */
+struct scratch { void *memory; size_t bytes; };     /* all zeros: nothing is allocated yet */
 
 static inline void scratch_release(struct scratch *scratch)
 {
@@ -13,7 +13,7 @@ static inline void scratch_release(struct scratch *scratch)
     *scratch = (struct scratch){ NULL, 0 };
 }
 
-/* At least `bytes` of memory with undefined content, valid until the next call; NULL when out of memory. */
+/* Get at least `bytes` of memory with undefined content, valid until the next call; NULL when out of memory. */
 static inline void *scratch_need(struct scratch *scratch, size_t bytes)
 {
     if (bytes <= scratch->bytes)

@@ -1,4 +1,5 @@
-/* How raw pixels are stored. Called while a data set is opened, and by the threads of a scan; pure functions. */
+/* Finding how raw pixels are stored. Called while a data set is opened, and by the threads of a scan; pure
+ * functions. */
 #include "loader/images/stored_pixels.h"
 
 #include <string.h>

@@ -17,7 +17,7 @@ static const struct {
     { TENSOR_DOUBLE, NUMBER_FLOAT64 },
 };
 
-/* NUMBER_KIND_COUNT if pixels cannot have this type. */
+/* The number kind for a tensor type; NUMBER_KIND_COUNT if pixels cannot have it. */
 static enum number_kind find_numbers(uint32_t type)
 {
     for (size_t i = 0; i < sizeof(tensor_numbers) / sizeof(*tensor_numbers); i++)
@@ -32,7 +32,7 @@ bool tensor_image_is(const uint8_t *bytes, size_t byte_count)
     return tensor_proto_read(bytes, byte_count, &tensor);
 }
 
-/* The index of the image's first dimension: leading ones before three others are a batch of one. */
+/* The index of the image's first dimension: leading ones before three other dimensions are a batch of one image. */
 static uint32_t first_size(const struct tensor_proto *tensor)
 {
     uint32_t first = 0;
@@ -46,7 +46,7 @@ static bool is_channels(int64_t size)
     return size == 1 || size == 3;
 }
 
-/* Whether the tensor has no height and width: one row of numbers, or a row for each channel. */
+/* Has the tensor no height and width, but one row of numbers, or one row for each channel? */
 static bool is_flat(const int64_t *sizes, uint32_t rank)
 {
     return rank < 2 || (rank == 2 && (sizes[0] == 1 || sizes[1] == 1 || sizes[0] == 3 || sizes[1] == 3)) ||
@@ -79,7 +79,7 @@ int tensor_image_find(const struct stored_image *image, enum pixel_layout config
     return 0;
 }
 
-/* Set the image's sizes. Those of a flat tensor stay as the record gives them. */
+/* Set the image's sizes. For a flat tensor they stay those of the record. */
 static int set_shape(struct stored_image *image, const struct tensor_proto *tensor, enum pixel_layout layout)
 {
     const uint32_t first = first_size(tensor), rank = tensor->rank - first;

@@ -1,4 +1,4 @@
-/* Finds the names of a set's classes. Called by the main thread while shards are opened. */
+/* Finds the class names of a data set. Called by the main thread while shards are opened. */
 #include "loader/set_names.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "stage/file/file.h"
 #include "stage/log.h"
 
-#define SHOWN_MAX 6u            /* names in a message */
-#define NAME_BYTES 48u          /* of such a name */
+#define SHOWN_MAX 6u            /* largest number of names in a message */
+#define NAME_BYTES 48u          /* size of a name in a message */
 #define LIST_TEXT_BYTES 320u
 #define PATH_TEXT_BYTES 1024u
 
@@ -48,8 +48,8 @@ static bool read_number(const char *name, uint64_t most, uint64_t *number_out)
     return *name == '\0' && *number_out <= most;
 }
 
-/* Whether all names are numbers that could be labels, in another order than labels: folders in the bytewise order of
- * their names are 0, 1, 10, 11, 2. Labels that are counted from elsewhere are in the order of labels. */
+/* Are all names numbers that could be labels, but in another order than the labels? The bytewise order of folders is 0,
+ * 1, 10, 11, 2. Numbers that are all shifted by the same amount are in the order of labels. */
 static bool are_numbers_in_another_order(const struct class_names *names)
 {
     int64_t first = 0;
@@ -110,12 +110,12 @@ struct search {
     struct shard_counts *counts;
     const struct set_names_request *request;
     struct text *problems;
-    bool is_reported;           /* names other than the configured ones */
+    bool is_reported;           /* names other than the configured ones were reported */
 };
 
-/* Shards that are in the same folder. */
+/* Shards in one folder. */
 struct folder {
-    const char *path;           /* of the first one */
+    const char *path;           /* path of the first shard */
     char *const *paths;
     uint32_t count;
 };
@@ -126,7 +126,7 @@ static char *path_beside(const char *shard, const char *name)
     return asprintf(&path, "%.*s%s", (int)(shard_base_name(shard) - shard), shard, name) < 0 ? NULL : path;
 }
 
-/* Report a second list of a folder, of which the first is used. */
+/* Report that a folder has a second list with other names; the first list is used. */
 static void report_other_list(struct search *search, const struct set_names *used, const struct set_names *other)
 {
     char here[LIST_TEXT_BYTES], there[LIST_TEXT_BYTES];
@@ -139,7 +139,8 @@ static void report_other_list(struct search *search, const struct set_names *use
                 other->path, used->path, here, there);
 }
 
-/* Use what a file says about names unless one before it has some. Takes it over. */
+/* Use the names and numbers of classes in a file, unless an earlier file of the folder has them. Takes ownership of
+ * `list`. */
 static void add_list(struct search *search, struct set_names *folder, struct set_names *list)
 {
     if (list->names.count > 0 && folder->names.count > 0)
@@ -153,7 +154,7 @@ static void add_list(struct search *search, struct set_names *folder, struct set
     folder->names = list->names;
 }
 
-/* Problems of the file are reported and no errors, since nobody asked for it. */
+/* Read one list. Problems of the file are reported but are no error, since the user has not named the file. */
 static int read_list(struct search *search, const char *shard, const char *name, struct set_names *folder)
 {
     char problem[256] = "", *text;
@@ -173,7 +174,8 @@ static int read_list(struct search *search, const char *shard, const char *name,
     return rc == -ENOMEM ? rc : 0;
 }
 
-/* The list of TensorFlow Datasets names every class, so it says how many there are unless something before it does. */
+/* Read the list of TensorFlow Datasets. It has every class, so its length is the number of classes unless an earlier
+ * file gives it. */
 static int read_key_list(struct search *search, const char *shard, const char *key, struct set_names *folder)
 {
     char name[NAME_MAX + 1];
@@ -195,7 +197,7 @@ static int read_lists(struct search *search, const char *shard, const char *key,
     return rc == 0 ? read_list(search, shard, "labels.txt", folder) : rc;
 }
 
-/* How many classes the description says. */
+/* Read the number of classes from the description. */
 static int read_count(const char *shard, const struct manifest *manifest, const char *key, struct set_names *folder)
 {
     const char *name;
@@ -272,7 +274,7 @@ static void compare_configured(struct search *search, const struct set_names *fo
     search->is_reported = true;
 }
 
-/* Take the larger number of classes. */
+/* Use the larger number of classes. */
 static void join_classes(struct set_names *all, struct set_names *folder, uint64_t classes)
 {
     if (folder->classes > all->classes) {
@@ -283,7 +285,7 @@ static void join_classes(struct set_names *all, struct set_names *folder, uint64
     all->classes = all->said_in != NULL ? classes : 0;
 }
 
-/* Compare a folder with those before it, and keep the longer list. Takes it over. */
+/* Compare a folder with the previous ones and keep the longer list. Takes ownership of `folder`. */
 static int join(struct search *search, struct set_names *all, struct set_names *folder)
 {
     const uint64_t classes = class_count(all) > class_count(folder) ? class_count(all) : class_count(folder);
@@ -306,7 +308,7 @@ static int join(struct search *search, struct set_names *all, struct set_names *
     return rc;
 }
 
-/* The folder of the file that a link leads to. */
+/* Add the lists in the folder of the file that a link refers to. */
 static int add_target(struct search *search, const char *path, struct set_names *all)
 {
     char target[PATH_MAX];

@@ -1,4 +1,4 @@
-/* The names of a set's classes, from the lists in all folders of its shards (doc/formats.md). Used by the main thread
+/* The class names of a data set, from the lists in all folders of its shards (doc/formats.md). Used by the main thread
  * while shards are opened. */
 #ifndef PIPETRAIN_SET_NAMES_H
 #define PIPETRAIN_SET_NAMES_H
@@ -12,40 +12,42 @@
 #include "loader/shards/text.h"
 
 struct set_names {
-    struct class_names names;   /* by the number that is stored; empty if no folder has a list */
-    uint64_t classes;           /* how many dataset.json, features.json or KEY.labels.txt says; 0: none does */
-    char *said_in;              /* the path of that file; NULL if none does; owned */
-    char *path;                 /* of the file that has the names or else their number; NULL if none does; owned */
+    struct class_names names;   /* by the stored number; empty if no folder has a list */
+    uint64_t classes;           /* number of classes in dataset.json, features.json or KEY.labels.txt; 0: in none of
+                                 * them */
+    char *said_in;              /* path of the file with that number; NULL: none; owned */
+    char *path;                 /* path of the file with the names, or else with their number; NULL: none; owned */
 };
 
-/* A set whose names are wanted. */
+/* A data set whose class names are to be found. */
 struct set_names_request {
-    char *const *paths;         /* of its shards */
+    char *const *paths;         /* paths of its shards */
     uint32_t count;
-    const char *label_key;      /* NULL: that of each folder's description */
-    const char *what;           /* the set, for messages */
-    const char *advice;         /* about classes that differ, after "convert both sets together"; "" */
-    const struct set_names *configured; /* NULL, or a list that is used whatever the others say: other names in the first
-                                         * folder that has some are reported on stderr and not refused */
-    bool is_strict;             /* do not use a dataset.json that lists none of the shards */
-    bool is_quiet;              /* print no warnings, which the same set had before */
+    const char *label_key;      /* NULL: the label of each folder's description */
+    const char *what;           /* name of the data set, for messages */
+    const char *advice;         /* advice if classes differ, appended to "convert both sets together"; or "" */
+    const struct set_names *configured; /* NULL, or a list that has priority: other names in the first folder that has
+                                         * any are reported on stderr and are no error */
+    bool is_strict;             /* ignore a dataset.json that lists none of the shards */
+    bool is_quiet;              /* print no warnings, because they were printed for the same files before */
 };
 
-/* Read the lists of all folders. In each, the first of these that has names is used: dataset.json if it lists one of
- * the shards, LABEL_KEY.labels.txt (TensorFlow Datasets), labels.txt (TF-Slim), dataset.json; a dataset.json of another
- * label_key is not used. Other names in the rest of them are reported on stderr, as are lists that cannot be read. The
- * number of classes is that of dataset.json, of features.json, or of LABEL_KEY.labels.txt. A link without a list beside
- * it has those beside its target. With a configured list only the number of classes is found. 0; -EINVAL with a line in
- * `problems` if two folders name classes differently, or if one has no names and another number of classes; or
- * -ENOMEM. */
+/* Read the lists of all folders. In each folder, the first of these files that has names is used: dataset.json if it
+ * lists one of the shards, LABEL_KEY.labels.txt (TensorFlow Datasets), labels.txt (TF-Slim), dataset.json; a
+ * dataset.json of another label_key is ignored. Different names in the other files are reported on stderr, as are lists
+ * that cannot be read. The number of classes is that of dataset.json, of features.json, or of LABEL_KEY.labels.txt. For
+ * a link without a list beside it, the lists beside its target are used. With a configured list only the number of
+ * classes is found. 0; -EINVAL with a line in `problems` if two folders have different class names, or if one has no
+ * names and another number of classes; or -ENOMEM. */
 int set_names_find(struct set_names *names_out, struct shard_counts *counts, const struct set_names_request *request,
                    struct text *problems);
-/* The first names for a message, escaped: "cat, dog, owl, ...", with their numbers after a class without a name. */
+/* Write the first names for a message, escaped: "cat, dog, owl, ...". Names after a class without a name are written
+ * with their numbers. */
 void class_names_describe(const struct class_names *names, char *text_out, size_t text_size);
-/* Do classes differ: do they have different names, or does one set have no names and another number of classes, or the
- * other one names that are numbers in another order than labels? */
+/* Do the classes of two data sets differ? They do if names differ, or if one set has no names and either another number
+ * of classes or the other set's names are numbers in another order than labels. */
 bool set_names_differ(const struct set_names *a, const struct set_names *b);
-/* What a set says about its classes, for a message: the first names, or "20 classes without names". */
+/* Describe the classes of a data set for a message: the first names, or "20 classes without names". */
 void set_names_describe(const struct set_names *names, char *text_out, size_t text_size);
 /* Accepts a struct of zeros. */
 void set_names_release(struct set_names *names);

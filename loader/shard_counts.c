@@ -24,7 +24,7 @@ static void report_unusable(const char *path, const char *problem)
 typedef int (*manifest_fn)(struct manifest *manifest, const char *text, size_t bytes, char *problem,
                            size_t problem_size);
 
-/* Read the file of this name in the folder if it exists. An unusable one is reported. 0 or -ENOMEM. */
+/* Read the file `name` in the folder if it exists. A file that cannot be used is reported. 0 or -ENOMEM. */
 static int read_file(struct manifest *manifest, const char *folder, const char *name, manifest_fn read, bool is_quiet)
 {
     char problem[PROBLEM_BYTES] = "", *path, *text;
@@ -42,7 +42,7 @@ static int read_file(struct manifest *manifest, const char *folder, const char *
     return rc == -ENOMEM ? rc : 0;
 }
 
-/* Our own, or else that of TensorFlow Datasets. */
+/* Read our own manifest, or else that of TensorFlow Datasets. */
 static int open_manifest(struct manifest *manifest, const char *folder, bool is_quiet)
 {
     int rc = read_file(manifest, folder, MANIFEST_FILE, manifest_read, is_quiet);
@@ -78,7 +78,7 @@ static bool is_folder_of(const struct shard_folder *folder, const char *path, si
     return strlen(folder->name) == folder_bytes && memcmp(folder->name, path, folder_bytes) == 0;
 }
 
-/* Set `last` to the folder of a path. */
+/* Set counts->last to the folder of a path. */
 static int find_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
 {
     if (counts->count > 0 && is_folder_of(&counts->folders[counts->last], path, folder_bytes))
@@ -120,7 +120,7 @@ int shard_counts_of(struct shard_counts *counts, const char *path, const struct 
     return find_manifest(counts, path, (size_t)(shard_base_name(path) - path), manifest_out);
 }
 
-/* For each split of the manifest, whether one of its shards was found. */
+/* For each split of the manifest: was one of its shards found? */
 static bool *find_splits(const struct manifest *manifest, const struct shard_list *found)
 {
     bool *const is_found = calloc(manifest->split_count + 1, sizeof(*is_found));
@@ -132,7 +132,7 @@ static bool *find_splits(const struct manifest *manifest, const struct shard_lis
     return is_found;
 }
 
-/* Whether one of the first `count` files of the list, which are sorted, has this name. */
+/* Is a file of this name among the first `count` files of the list, which are sorted? */
 static bool is_in(const struct shard_list *list, uint32_t count, const char *name)
 {
     uint32_t low = 0, high = count;
@@ -149,7 +149,7 @@ static bool is_in(const struct shard_list *list, uint32_t count, const char *nam
     return false;
 }
 
-/* Whether a directory with this file would use it for the split. */
+/* Is this a file that would be used for the split if its directory were given? */
 static bool is_of_kind(const char *name, enum split split)
 {
     return strchr(name, '/') == NULL && shard_list_is_shard(name) && split_of_name(name) == split;
@@ -185,7 +185,7 @@ int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list
     return rc;
 }
 
-/* ---- files beside what a manifest lists ---- */
+/* ---- differences between a folder and its manifest ---- */
 
 static void report_unlisted(const struct shard_folder *folder, const char *first, uint32_t count, const char *what)
 {
@@ -199,7 +199,7 @@ static void report_unlisted(const struct shard_folder *folder, const char *first
                 manifest->shards[0].listed_in);
 }
 
-/* Whether a listed file that was not found should be there, and is not. */
+/* Should this listed file, which was not found, exist, and does it not? */
 static bool is_missing(const struct shard_folder *folder, const struct manifest_shard *listed)
 {
     char path[PATH_MAX];
@@ -227,7 +227,7 @@ static void report_missing(const struct shard_folder *folder, const bool *is_fou
                 first->listed_in, count, count == 1 ? "" : "s", count == 1 ? "is" : "are", name);
 }
 
-/* The same for files of one folder. */
+/* shard_counts_report_others for the files of one folder. */
 static int report_folder(const struct shard_folder *folder, char *const *paths, uint32_t count, const char *what)
 {
     const struct manifest *const manifest = &folder->manifest;

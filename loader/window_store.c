@@ -18,7 +18,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Size of the largest block if blocks have this many records. */
+/* The size of the largest block if blocks have this many records. */
 static uint64_t largest_block(const struct dataset *dataset, uint64_t block_records)
 {
     uint64_t largest = 0, bytes = 0, left = block_records;
@@ -52,7 +52,7 @@ struct order_shape window_shape(const struct dataset *dataset, uint64_t records,
     return shape;
 }
 
-/* Memory of a window; SIZE_MAX if it overflows. */
+/* The memory of a window; SIZE_MAX if it overflows. */
 static size_t window_room(const struct dataset *dataset, const struct order_shape *shape)
 {
     size_t bytes;
@@ -60,7 +60,7 @@ static size_t window_room(const struct dataset *dataset, const struct order_shap
     return __builtin_mul_overflow(shape->window_blocks, largest, &bytes) ? SIZE_MAX : huge_pages_round(bytes);
 }
 
-/* Records of a window, at most those of the set. */
+/* The number of records in a window, at most those of the data set. */
 static size_t window_frames(const struct order_shape *shape)
 {
     uint64_t records;
@@ -84,7 +84,7 @@ static int window_init(struct window *window, size_t room, size_t frames)
     return window->bytes != NULL && window->frames != NULL ? 0 : -ENOMEM;
 }
 
-/* Move to the next chunk of training that is not empty. */
+/* Advance to the next training chunk that is not empty. */
 static void scout_advance(struct window_store *store)
 {
     int rc;
@@ -149,7 +149,7 @@ static bool open_next_locked(struct window_store *store)
     return true;
 }
 
-/* Read the records [id, end) as far as they are consecutive in a shard. Returns the first one that is not. */
+/* Read the records [id, end) up to the first one that is not consecutive in a shard. Returns the id of that record. */
 static uint64_t read_run(struct window_store *store, struct window *window, uint64_t id, uint64_t end,
                          const uint8_t **frames, size_t *read_bytes)
 {
@@ -170,7 +170,7 @@ static uint64_t read_run(struct window_store *store, struct window *window, uint
     return id + (next - place.record);
 }
 
-/* Read the next block of the window. Releases the lock while reading. */
+/* Read the next block of the window. Called with the lock held, which is released while reading. */
 static void read_block_locked(struct window_store *store, struct window *window, struct window_cost *cost)
 {
     const struct order_block block = order_block(&window->order, window->begun++);
@@ -191,7 +191,7 @@ static void wait_locked(struct window_store *store, struct window_cost *cost)
     cost->waited_ns += clock_now_ns() - begun_ns;
 }
 
-/* Do one step to get window `number` into memory. */
+/* Do one step towards having window `number` in memory. */
 static void approach_locked(struct window_store *store, uint64_t number, struct window_cost *cost)
 {
     struct window *const window = slot_of(store, number);
@@ -225,7 +225,7 @@ void window_store_give_back(struct window_store *store, const struct chunk *chun
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Whether a smaller part of window `number` was read than was used of the window before it. */
+/* Is the part of window `number` that was read smaller than the part of the previous window that was taken? */
 static bool is_behind(struct window_store *store, uint64_t number)
 {
     const struct window *const window = slot_of(store, number), *const before = slot_of(store, number - 1);

@@ -1,6 +1,6 @@
-/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: the current one and the next one, which is read meanwhile.
- * Readers read each block once an epoch, with one read for each shard that it is in. Records are verified and parsed
- * when they are used, as if they came from the file. */
+/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: the current one, and the next one, which is read at the same
+ * time. Readers read each block once per epoch, with one read for each shard that it extends over. Records are verified
+ * and parsed when they are used, as if they were read from the file. */
 #ifndef PIPETRAIN_WINDOW_STORE_H
 #define PIPETRAIN_WINDOW_STORE_H
 
@@ -15,56 +15,59 @@
 
 #define WINDOW_SLOTS 2u
 
-/* The store's lock protects everything but `used` and the contents of `bytes` and `frames`: one reader writes those of
- * a block, and they are constant once all blocks are held. */
+/* The store's lock protects all fields except `used` and the contents of `bytes` and `frames`. One reader writes the
+ * contents of a block; they are constant once all blocks are held. */
 struct window {
     struct order order;
-    uint64_t block_count, begun, held;  /* blocks in all; being read or read; read */
-    uint64_t records, taken, left;      /* records that this process needs; taken so far; not given back yet */
-    atomic_size_t used;                 /* part of `bytes` */
+    uint64_t block_count, begun, held;  /* numbers of blocks: in the window; being read or held; held */
+    uint64_t records, taken, left;      /* numbers of records: that this process needs; taken so far; not yet given
+                                         * back */
+    atomic_size_t used;                 /* number of used bytes in `bytes` */
     uint8_t *bytes;
-    const uint8_t **frames;             /* by order_offset; NULL for one that could not be read */
+    const uint8_t **frames;             /* frames by order_offset; NULL for a record that could not be read */
 };
 
-/* The lock protects everything but the data set. Window n is in slots[n % WINDOW_SLOTS]. */
+/* The lock protects all fields except the data set. Window n is in slots[n % WINDOW_SLOTS]. */
 struct window_store {
     const struct dataset *dataset;
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* a window was read completely, or all its records were given back */
+    pthread_cond_t changed;     /* signalled when a window was read completely, and when all its records were given
+                                 * back */
     bool has_lock, is_cancelled;
-    uint64_t opened;            /* windows begun so far */
-    struct cursor scout;        /* ahead of the readers' cursor */
+    uint64_t opened;            /* number of windows begun so far */
+    struct cursor scout;        /* a cursor ahead of the readers' cursor */
     struct chunk next;          /* the first chunk of the next window; count 0: there is none */
     struct window slots[WINDOW_SLOTS];
 };
 
-/* The cost of taking from windows. */
+/* The cost of taking records from windows. */
 struct window_cost {
     size_t read_bytes;
     uint64_t waited_ns;
 };
 
-/* Choose blocks of about block_bytes for the first `records` records of a data set, and as many blocks for a window as
- * fit into window_bytes, but at least one. */
+/* Choose the shape of windows for the first `records` records of a data set: blocks of about block_bytes, and as many
+ * blocks per window as fit into window_bytes, but at least one. */
 struct order_shape window_shape(const struct dataset *dataset, uint64_t records, size_t block_bytes,
                                 size_t window_bytes);
-/* Memory of a store; SIZE_MAX if it overflows. */
+/* The memory of a store; SIZE_MAX if it overflows. */
 size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape);
-/* For the chunks of a cursor with this schedule, shape and seed. 0 or a negative errno. */
+/* Initialise a store for the chunks of a cursor with this schedule, shape and seed. 0 or a negative errno. */
 int window_store_init(struct window_store *store, const struct dataset *dataset, const struct schedule *schedule,
                       const struct order_shape *shape, uint64_t seed);
 /* Accepts a struct of zeros. */
 void window_store_release(struct window_store *store);
 
-/* Lend the window of a training chunk that is not empty. Reads missing blocks, waits for blocks that others read, and
- * for a free slot. 0 or -ECANCELED. Adds to *cost. Any thread; chunks may come in any order. */
+/* Borrow the window of a training chunk that is not empty. Reads missing blocks, waits for blocks that other threads
+ * are reading, and for a free slot. Adds to *cost. 0 or -ECANCELED. Any thread; chunks may come in any order. */
 int window_store_take(struct window_store *store, const struct chunk *chunk, const struct window **window_out,
                       struct window_cost *cost);
-/* The records of a chunk are not used any more. Never waits. */
+/* The records of a chunk are no longer used. Never waits. */
 void window_store_give_back(struct window_store *store, const struct chunk *chunk);
-/* Read the next window up to the share that was used of the current one, if there is a free slot. Adds to *cost. */
+/* If there is a free slot, read the next window until the part read equals the part taken of the current one. Adds to
+ * *cost. */
 void window_store_read_ahead(struct window_store *store, struct window_cost *cost);
-/* End all waits. */
+/* End all waits now. */
 void window_store_cancel(struct window_store *store);
 
 #endif

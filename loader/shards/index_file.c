@@ -1,9 +1,9 @@
-/* Shard indexes in files. Called while a data set is opened. A file that cannot be trusted is treated as absent, so
- * that nothing here is an error of the run.
+/* Index files of shards. Called while a data set is opened. A file that cannot be trusted is treated as absent, so
+ * nothing here is an error of the run.
  *
  *   header | u32 payload bytes of every record | {u64 before_record, u64 bytes} of every damage
  *
- * Offsets follow from the lengths, each must end inside the shard, and together they must give its size. */
+ * Offsets are computed from the lengths. Each record must end inside the shard, and all together must have its size. */
 #include "loader/shards/shard_index.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ struct index_header {
     char magic[8];
     uint32_t version;
     uint32_t byte_order;
-    uint64_t checksum;          /* xxh3 of the whole file with this field 0 */
-    struct shard_stamp stamp;   /* of the shard */
+    uint64_t checksum;          /* xxh3 of the whole file with this field set to 0 */
+    struct shard_stamp stamp;   /* stamp of the shard */
     uint64_t stream_bytes;
     uint64_t contents;
     uint64_t sample;
@@ -84,16 +84,17 @@ static bool path_in_cache(const char *path, char *out, size_t out_size)
     return wanted > 0 && (size_t)wanted < out_size;
 }
 
-/* ---- reading: nothing in the file is trusted, since its checksum shows damage, but not who wrote it ---- */
+/* ---- reading: the file is not trusted, since its checksum detects damage, but not forgery ---- */
 
-/* Damages are between records, so there is at most one more of them. */
+/* Do the counts fit the stream's size? Damages are between records, so there is at most one more damage than
+ * records. */
 static bool counts_fit(const struct index_header *header)
 {
     return header->record_count <= header->stream_bytes / TFRECORD_FRAME_BYTES &&
            header->damage_count <= header->record_count + 1;
 }
 
-/* Whether this is an index of this shard, of the length that follows from its counts. */
+/* Is this an index of this shard, with the length that follows from its counts? */
 static bool header_fits(const struct index_header *header, const struct shard_source *shard, uint64_t file_bytes)
 {
     size_t bytes = 0;
@@ -103,7 +104,7 @@ static bool header_fits(const struct index_header *header, const struct shard_so
            image_size(header->record_count, header->damage_count, &bytes) && bytes == file_bytes;
 }
 
-/* Read the header first, so that a large file that is no index is not read. */
+/* Read the header first, so that a large file that is no index is not read completely. */
 static int image_read(struct image *image, struct shard_source *file, const struct shard_source *shard)
 {
     struct index_header header;
@@ -130,7 +131,7 @@ static int image_load(struct image *image, const char *path, const struct shard_
     return rc;
 }
 
-/* Check the whole file; it may have changed since its header was read. */
+/* Check the whole file, including the header, since the file may have changed after the header was read. */
 static bool image_is_whole(struct image *image, const struct shard_source *shard, struct index_header *header_out)
 {
     struct index_header header;
@@ -164,7 +165,7 @@ static int unpack_damage(struct shard_index *index, uint64_t *offset, const stru
     return shard_index_add_damage(index, at, damage->bytes);
 }
 
-/* Unpack records in order, and before each the damage that precedes it, if there is one. */
+/* Unpack records in order, and before each one the damage that precedes it, if any. */
 static int image_unpack(const struct image *image, const struct index_header *header, struct shard_index *index)
 {
     const uint8_t *length = image->data + sizeof(*header);
@@ -273,8 +274,8 @@ static int check_name(int fd, const char *file)
     return opened.st_nlink == 1 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
 }
 
-/* Cut off what a process that died may have written after the image. Only if needed: ext4 writes a truncated file to
- * disk as soon as it is closed. */
+/* Truncate what a process that died may have written after the image. Only if necessary: ext4 writes a truncated file
+ * to disk as soon as it is closed. */
 static int cut_leftover(int fd, size_t image_bytes)
 {
     struct stat written;
@@ -293,9 +294,9 @@ static int write_image(int fd, const struct image *image, const char *temporary)
     return rc < 0 ? rc : cut_leftover(fd, image->bytes);
 }
 
-/* The file appears whole or not at all. All processes use the same temporary name, so that the next one reuses what a
- * dead one left; the process with the lock writes. On file systems without locks two may write, which the checksum
- * shows. */
+/* Write the file atomically. All processes use the same temporary name, so that a file left by a process that died is
+ * reused; the process with the lock writes. On file systems without locks two processes may write at once, which the
+ * checksum detects. */
 static int image_store(const struct image *image, const char *file)
 {
     char temporary[PATH_MAX];
@@ -315,7 +316,7 @@ static int image_store(const struct image *image, const char *file)
     return rc;
 }
 
-/* False if the folder is not writable. If another process is writing, there is nothing to do. */
+/* False if the folder is not writable. If another process is already writing the file, there is nothing to do. */
 static bool store_beside(const struct image *image, const char *path)
 {
     char file[PATH_MAX];

@@ -1,4 +1,4 @@
-/* Compressed shards as sources. Opened by shard_source_open; read by readers and decoders. */
+/* Compressed shards as shard sources. Opened by shard_source_open; readers and decoders read them. */
 #include "loader/shards/packed_shard.h"
 
 #include <errno.h>
@@ -11,16 +11,16 @@
 #include "loader/shards/packed_stream.h"
 #include "stage/log.h"
 
-/* In a file of unknown beginning, a unit is searched for in this many bytes. */
+/* If the beginning of a file is not recognised, a unit is searched for in this many bytes. */
 #define HEAD_BYTES ((size_t)64 << 10)
 
-/* Data decompressed only to reach the wanted records are reported if they are much: in all, per read, and in proportion
- * to what is read. */
+/* Data that is decompressed only to reach the wanted records is reported if it exceeds all of these: a total, an amount
+ * per read, and a multiple of the data read. */
 #define DETOURS_REPORTED_BYTES ((uint64_t)1 << 30)
 #define DETOUR_REPORTED_BYTES ((uint64_t)512 << 10)
 #define DETOURS_REPORTED_RATIO 8u
 
-/* Decompression can only resume at the next unit, and there is none. */
+/* Appended to a message if decompression could only resume at the next unit and there is none. */
 #define ALL_LOST "; all records after it are lost: get the file again, or compress it in short units " \
                  "(pipetrain-convert tfrecord --compress=lz4)"
 
@@ -28,23 +28,23 @@
 
 /* The process has a fixed number of streams, however many shards are open, so that memory is bounded and reading
  * allocates nothing. A thread takes a stream for a read and holds no lock while it decompresses, so several threads may
- * read one shard. The numbers: more than the threads that read at a time, which else wait. Free streams keep their
- * positions, so that shards that are read in turns continue where they are. */
+ * read one shard. STREAMS is more than the usual number of threads that read at a time; further threads wait. Free
+ * streams keep their positions, so that reads of several shards in turn continue where the previous ones ended. */
 #define STREAMS 16u
 
 struct pooled_stream {
     struct packed_stream stream;        /* first */
     bool is_taken;
-    uint64_t used;              /* value of pool.clock when it was last taken */
+    uint64_t used;              /* value of pool.clock when the stream was last taken */
 };
 
-/* The lock protects everything. */
+/* The lock protects all fields, and the streams that are not taken. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t given_back;
     struct pooled_stream *streams;      /* NULL while no shard is open */
     size_t shards;
-    size_t lz4_block_bytes;     /* that every stream has room for */
+    size_t lz4_block_bytes;     /* LZ4 block size for which every stream has memory */
     uint64_t clock;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .given_back = PTHREAD_COND_INITIALIZER };
 
@@ -70,7 +70,8 @@ static int make_streams_locked(void)
     return rc;
 }
 
-/* Only free streams can grow; some may be taken when a data set is opened while another one is read. */
+/* Reserve memory for LZ4 blocks. Only free streams are changed; others may be in use if a data set is opened while
+ * another one is read. */
 static void reserve_locked(size_t lz4_block_bytes)
 {
     if (lz4_block_bytes <= pool.lz4_block_bytes)
@@ -85,7 +86,8 @@ static void reserve_locked(size_t lz4_block_bytes)
     }
 }
 
-/* A shard is opened that needs LZ4 blocks of this size (or 0). The first one creates the streams. 0 or -ENOMEM. */
+/* Register a shard that is opened, with its LZ4 block size (or 0). The first shard creates the streams. 0 or
+ * -ENOMEM. */
 static int packed_pool_join(size_t lz4_block_bytes)
 {
     pthread_mutex_lock(&pool.lock);
@@ -98,14 +100,14 @@ static int packed_pool_join(size_t lz4_block_bytes)
     return rc;
 }
 
-/* A taken stream is used for another file. */
+/* Detach a stream from a file, unless it is taken: a taken stream reads another file. */
 static void forget_locked(struct pooled_stream *stream, const struct packed_file *file)
 {
     if (!stream->is_taken && stream->stream.file == file)
         stream->stream.file = NULL;
 }
 
-/* A shard is closed that no thread reads. With the last one the streams are released. */
+/* Unregister a shard that is closed and that no thread reads. The last shard releases the streams. */
 static void packed_pool_leave(const struct packed_file *file)
 {
     pthread_mutex_lock(&pool.lock);
@@ -125,7 +127,7 @@ size_t packed_pool_bytes(void)
     return bytes;
 }
 
-/* The free stream whose position is nearest before the offset, else the least recently used one; NULL if all are
+/* The free stream with the nearest position before the offset, or else the least recently used one; NULL if all are
  * taken. */
 static struct pooled_stream *find_locked(const struct packed_file *file, uint64_t offset)
 {
@@ -143,7 +145,7 @@ static struct pooled_stream *find_locked(const struct packed_file *file, uint64_
     return nearest != NULL ? nearest : oldest;
 }
 
-/* Take a stream and move it to the nearest point before `offset`. Waits for a free one. */
+/* Take a stream, waiting for a free one, and move it to the nearest point before `offset`. */
 static struct packed_stream *packed_pool_take(struct packed_file *file, uint64_t offset)
 {
     struct pooled_stream *found;
@@ -204,7 +206,7 @@ static ssize_t read_on(struct packed_stream *stream, uint8_t *buffer, size_t byt
     return done > 0 ? (ssize_t)done : got;
 }
 
-/* Report once per process that random reads in long units cost much. */
+/* Report, once per process, that random reads in long units are expensive. */
 static void count_detour(const struct shard_source *source, uint64_t detour, uint64_t given)
 {
     static atomic_ullong detours, all_detour, all_given;
@@ -240,7 +242,7 @@ static ssize_t packed_read(struct shard_source *source, void *buffer, size_t byt
     return got;
 }
 
-/* Begin at the last point before the offset, without buffered data. */
+/* Read from the last point before the offset, without buffered data. */
 static ssize_t packed_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset)
 {
     struct packed_stream *const stream = packed_pool_take(file_of(source), offset);
@@ -251,7 +253,7 @@ static ssize_t packed_read_afresh(struct shard_source *source, void *buffer, siz
     return got;
 }
 
-/* Read to the end if it is not known. */
+/* Return the size of the stream, reading to its end if the size is not yet known. */
 static int packed_size(struct shard_source *source, uint64_t *bytes_out)
 {
     struct packed_file *const file = file_of(source);
@@ -270,7 +272,7 @@ static int packed_stamp(const struct shard_source *source, struct shard_stamp *s
     return kept->ops->stamp(kept, stamp_out);
 }
 
-/* Describe bytes after the compressed data, which a download or another program has added. */
+/* Describe bytes after the compressed data, which were added by a download or another program. */
 static void foreign_text(const struct packed_file *file, const struct packed_break *found, char *text, size_t text_size)
 {
     const char *const name = container_name(file->container);
@@ -329,15 +331,16 @@ static int make_shard(struct shard_source **source_out, struct shard_source *kep
     return 0;
 }
 
-/* The kind of a file by its first bytes. */
+/* The kind of a file, judged by its first bytes. */
 struct guess {
     enum container container;
-    size_t lz4_block_bytes;     /* 0 unless it is LZ4 */
-    bool is_sure;               /* else a valid record header at offset `record` of the stream has to confirm it */
+    size_t lz4_block_bytes;     /* 0 if it is not LZ4 */
+    bool is_sure;               /* false: has to be confirmed by a valid record header at offset `record` of the
+                                 * stream */
     uint64_t record;
 };
 
-/* Find a unit after a first one whose beginning is damaged. */
+/* Find a second unit in a file whose beginning is damaged. */
 static size_t find_later_unit(const uint8_t *head, size_t bytes, enum container *container_out)
 {
     for (size_t at = 1; at + CONTAINER_MAGIC_BYTES <= bytes; at++) {
@@ -357,7 +360,7 @@ static bool is_header(const uint8_t *head, size_t bytes)
     return bytes >= TFRECORD_HEADER_BYTES && tfrecord_header(head, &payload_bytes, &problem) != TFRECORD_LENGTH_CRC;
 }
 
-/* The two bytes of zlib's header prove nothing: damaged plain shards may begin with them. */
+/* Guess the container. The two bytes of zlib's header are no proof, since damaged plain shards may begin with them. */
 static void guess_container(const uint8_t *head, size_t bytes, struct guess *guess)
 {
     size_t unit = 0;
@@ -393,7 +396,8 @@ static int wrap(struct shard_source **source_out, struct shard_source *kept, con
     return 0;
 }
 
-/* A few bytes are enough for most files; others need more. */
+/* Read the beginning of a file and choose its source. A few bytes are enough for most files; for others HEAD_BYTES are
+ * read. */
 static int look_and_wrap(struct shard_source **source_out, struct shard_source *kept, uint8_t *head)
 {
     struct guess guess = { .container = CONTAINER_PLAIN };

@@ -1,5 +1,4 @@
-/* Decompression of shards and what was learned about them. Called by the thread that has taken the stream from the
- * pool. */
+/* Decompressing shards and building their maps. Called by the thread that has taken the stream from the pool. */
 #include "loader/shards/packed_stream.h"
 
 #include <errno.h>
@@ -11,19 +10,19 @@
 
 /* ---- the map of a shard ---- */
 
-/* At least so many bytes of the file are between two points at which units begin. */
+/* Minimum distance, in bytes of the file, between points at the beginnings of units. */
 #define POINT_SPACING ((uint64_t)16 << 10)
-/* And between two points with a saved state, which takes 88 KB. */
+/* Minimum distance between points with a saved state; a state has 88 KB. */
 #define STATE_SPACING ((uint64_t)3 << 20)
-/* Saved states of all maps together, enough for 4 GiB of files. Shards that get none are read from the beginning of a
- * unit. */
+/* Memory for the saved states of all maps, enough for 4 GiB of files. Shards that get no states are read from the
+ * beginning of a unit. */
 #define STATES_BYTES_MAX ((size_t)128 << 20)
-/* After more breaks, the rest of the shard is given up. */
+/* After this many breaks, the rest of the shard is skipped. */
 #define BREAKS_MAX 4096u
 
 static atomic_size_t states_reserved;
 
-/* Reserve as many of the wanted states as are left. */
+/* Reserve as many of the wanted states as are available. */
 static size_t reserve_states(size_t wanted)
 {
     const size_t most = STATES_BYTES_MAX / sizeof(struct inflater);
@@ -65,7 +64,8 @@ size_t packed_map_bytes(const struct packed_map *map)
     return map->point_room * sizeof(*map->points) + map->state_room * sizeof(*map->states);
 }
 
-/* Keep points at units, and inside long units as many as there is memory for states. */
+/* Should the point be added? Wanted are points at units and, inside long units, as many points as there is memory for
+ * states. */
 static bool is_wanted_locked(const struct packed_map *map, const struct packed_point *point)
 {
     const uint64_t last = map->points[map->point_count - 1].in;
@@ -129,7 +129,7 @@ bool packed_map_next_break(struct packed_map *map, uint64_t out, struct packed_b
     return is_there;
 }
 
-/* Another thread may have added it meanwhile. */
+/* Add a break, unless another thread has already added it. */
 static int add_break_locked(struct packed_map *map, const struct packed_break *found)
 {
     if (map->break_count > 0 && map->breaks[map->break_count - 1].out >= found->out)
@@ -191,7 +191,7 @@ static uint64_t out_end(const struct packed_stream *stream)
     return stream->out_offset + stream->out_bytes;
 }
 
-/* Continue with the file's byte at `offset`. */
+/* Set the position of the input to `offset` in the file. */
 static void move_in(struct packed_stream *stream, uint64_t offset)
 {
     const bool is_held = offset >= stream->in_offset && offset - stream->in_offset <= stream->in_bytes;
@@ -209,7 +209,7 @@ static ssize_t fetch(const struct packed_stream *stream, void *buffer, size_t by
                              : shard_source_read(kept, buffer, bytes, offset);
 }
 
-/* Read input if none is left, unless the file ends here. 0 or a negative errno. */
+/* Read input if none is left and the file has not ended. 0 or a negative errno. */
 static int need_input(struct packed_stream *stream)
 {
     if (stream->in_at < stream->in_bytes)
@@ -241,7 +241,7 @@ static enum unpack decompress(struct packed_stream *stream, uint8_t *out, size_t
     return result;
 }
 
-/* The offset in the input at which a unit may begin by its first bytes; or how many bytes were searched. */
+/* The offset in the input at which a unit may begin, judged by its first bytes; or the number of bytes searched. */
 static size_t search_magic(const struct packed_stream *stream, size_t bytes)
 {
     size_t at = 0;
@@ -250,7 +250,8 @@ static size_t search_magic(const struct packed_stream *stream, size_t bytes)
     return at;
 }
 
-/* 1 if a unit begins at `offset` whose data begin with a valid record header, 0 if not, or a negative errno. */
+/* Returns 1 if a unit begins at `offset` whose data begins with a valid record header, 0 if not, or a negative
+ * errno. */
 static int unit_is_right(struct packed_stream *stream, uint64_t offset)
 {
     uint8_t head[TFRECORD_HEADER_BYTES];
@@ -296,8 +297,8 @@ static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *un
     }
 }
 
-/* Whether the bytes after a complete unit are not the beginning of another one; a truncated unit begins like the first
- * one. 1, 0 or a negative errno. */
+/* Are the bytes after a complete unit foreign, that is not the beginning of another unit? A truncated unit begins like
+ * the first one. 1, 0 or a negative errno. */
 static int is_foreign(const struct packed_stream *stream)
 {
     uint8_t magic[CONTAINER_MAGIC_BYTES];
@@ -322,8 +323,8 @@ static int count_foreign(const struct packed_stream *stream, struct packed_break
     return rc;
 }
 
-/* The unit is damaged after the current output. Its length is not trusted: the next unit is searched for from the
- * unit's beginning. 1 or a negative errno. */
+/* Add a break: the unit is damaged after the current output. Its length is not trusted, so the next unit is searched
+ * for from the unit's beginning. 1 or a negative errno. */
 static int break_stream(struct packed_stream *stream, const char *problem)
 {
     struct packed_break found = {
@@ -338,7 +339,7 @@ static int break_stream(struct packed_stream *stream, const char *problem)
     return rc < 0 ? rc : 1;
 }
 
-/* Output the placeholder byte and continue with the next unit. */
+/* Output the placeholder byte and continue at the next unit. */
 static int skip_break(struct packed_stream *stream, const struct packed_break *known)
 {
     stream->out[0] = 0;
@@ -357,7 +358,7 @@ static int end_stream(struct packed_stream *stream)
     return 0;
 }
 
-/* Offer the current position as a point to begin at. */
+/* Add the current position to the map as a point, if it is wanted. */
 static void offer_point(const struct packed_stream *stream)
 {
     const struct packed_point point = {
@@ -393,8 +394,8 @@ static int decompress_next(struct packed_stream *stream, size_t room, const stru
     return 1;
 }
 
-/* Produce the next output. 1, 0 at the end of the stream, or a negative errno. A known break is final: where damaged
- * data are found to be wrong may depend on where decompression began. */
+/* Produce the next output. Returns 1, 0 at the end of the stream, or a negative errno. A known break is final, since
+ * the position at which damage is detected may depend on where decompression began. */
 static int advance(struct packed_stream *stream)
 {
     struct packed_break known;

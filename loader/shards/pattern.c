@@ -1,5 +1,5 @@
-/* Expands patterns, part by part. Called while a data set is opened. The C library's glob (2.36) has a double free when
- * memory is short, and does not report why a directory cannot be read. */
+/* Expands patterns component by component. Called while a data set is opened. Not done with the C library's glob
+ * (2.36): it has a double free when out of memory, and does not report why a directory cannot be read. */
 #include "loader/shards/pattern.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* path[0, length) is the expansion of the parts before `rest`; it ends with a slash unless it is empty. */
+/* path[0, length) is the expansion of the components before `rest`; unless empty, it ends with a slash. */
 struct search {
     const struct pattern_visitor *visitor;
     char path[PATH_MAX];
@@ -35,7 +35,8 @@ static bool pattern_append(struct search *search, size_t length, const char *tex
     return true;
 }
 
-/* Continue after a part that was expanded to `name`; it exists if it was listed. `slashes` follow it in the pattern. */
+/* Continue after a component that was expanded to `name`, which exists if it was listed. In the pattern, `slashes`
+ * follow it. */
 static int pattern_enter(struct search *search, size_t length, const char *name, size_t name_bytes,
                          const char *slashes, bool is_listed)
 {
@@ -52,7 +53,7 @@ static int pattern_enter(struct search *search, size_t length, const char *name,
     return pattern_unlisted(search, length, errno);
 }
 
-/* Dangling and circular links are ignored. */
+/* Report a path that cannot be examined. Dangling and circular links are ignored. */
 static int pattern_unlisted(struct search *search, size_t length, int error)
 {
     while (length > 1 && search->path[length - 1] == '/')
@@ -63,7 +64,7 @@ static int pattern_unlisted(struct search *search, size_t length, int error)
                : search->visitor->unlisted(search->visitor->arg, length > 0 ? search->path : ".", error);
 }
 
-/* Visit the names in a directory that match the part. */
+/* Visit the names in a directory that match the component. */
 static int pattern_list(struct search *search, size_t length, DIR *folder, const char *part, const char *slashes)
 {
     int rc = 0;
@@ -153,8 +154,8 @@ static const char *find_hint(const char *pattern)
     return NULL;
 }
 
-/* The first part of the pattern with a special character that is the name of a file or folder itself; its end in the
- * pattern, or 0. */
+/* Find the first component of the pattern that has a special character and is also the literal name of a file or
+ * folder. Returns its end in the pattern, or 0. */
 static size_t find_literal(const char *pattern)
 {
     char path[PATH_MAX];
@@ -172,7 +173,7 @@ static size_t find_literal(const char *pattern)
     return 0;
 }
 
-/* "; [ is special in a pattern: for this name write set \[v2]/train-*" */
+/* Write how to quote such a name: "; [ is special in a pattern: for this name write set \[v2]/train-*". */
 static bool explain_literal(const char *pattern, char *text, size_t text_size)
 {
     const size_t end = find_literal(pattern);

@@ -1,4 +1,4 @@
-/* CRCs of ranges as differences. Called when the walk along a shard searches for the next record after damage. */
+/* CRCs of ranges, computed from CRCs of prefixes. Called when the next record is searched for after damage. */
 #include "loader/shards/range_crc.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static int range_crc_reserve(struct range_crc *crc, size_t count)
     return 0;
 }
 
-/* Restart the sums at `block`, unless they already include it. */
+/* Restart the sums at `block`, unless it is already included. */
 static int range_crc_begin(struct range_crc *crc, uint64_t block)
 {
     if (crc->count > 0 && block >= crc->first && block < crc->first + crc->count)
@@ -75,7 +75,7 @@ static int range_crc_extend(struct range_crc *crc, uint64_t block)
     return 0;
 }
 
-/* The CRC of all bytes from block `first` to `end`. */
+/* The CRC of all bytes from block `first` to offset `end`. */
 static int sum_to(struct range_crc *crc, uint64_t end, uint32_t *crc_out)
 {
     const size_t edge = (size_t)(end % BLOCK_BYTES);

@@ -1,4 +1,4 @@
-/* Many reads at once, or one after the other. Called by readers. */
+/* Reading many ranges at once, or one after another. Called by readers. */
 #include "loader/shards/read_batch.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct read_batch {
-    struct read_ring *ring;     /* NULL: none, every request is read by itself */
+    struct read_ring *ring;     /* NULL: there is no ring, and every request is a separate read */
     uint32_t count, room;
     struct read_request requests[];
 };
@@ -45,7 +45,7 @@ struct read_request *read_batch_add(struct read_batch *batch, const struct read_
     return added;
 }
 
-/* Read again what was not tried, failed, or returned too few bytes; that returns the error. */
+/* Repeat a read that was not tried, failed, or returned too few bytes; the second read returns the error. */
 static void finish(struct read_request *request)
 {
     if (request->got == (ssize_t)request->bytes)

@@ -1,6 +1,6 @@
-/* Batches of reads of records anywhere in any number of shards, for which a system call each would cost more than the
- * rest of the work, or which a disk should know all at once. Uses io_uring if the program was built with liburing and
- * the kernel allows it (read_ring.c); else reads one after the other. A batch belongs to one thread. */
+/* Batches of reads of scattered records in any number of shards. A system call for each record would cost more than the
+ * rest of the work, and a disk is faster if it has all requests at once. Uses io_uring if the program was built with
+ * liburing and the kernel allows it (read_ring.c); otherwise reads one after another. A batch belongs to one thread. */
 #ifndef PIPETRAIN_READ_BATCH_H
 #define PIPETRAIN_READ_BATCH_H
 
@@ -16,20 +16,20 @@ struct read_request {
     void *buffer;
     size_t bytes;               /* >= 1 */
     uint64_t offset;
-    ssize_t got;                /* result, as of shard_source_read */
+    ssize_t got;                /* the result, as of shard_source_read */
 };
 
 struct read_batch;
 
-/* With room for this many requests. 0 or -ENOMEM. */
+/* Open a batch with room for this many requests. 0 or -ENOMEM. */
 int read_batch_open(struct read_batch **batch_out, uint32_t requests_max);
 /* Accepts NULL. */
 void read_batch_close(struct read_batch *batch);
-/* Host memory of a batch. */
+/* The host memory of a batch. */
 size_t read_batch_bytes(uint32_t requests_max);
-/* Add a request if there is room (asserted). Returns the batch's copy, which gets the result. */
+/* Add a request; there must be room (asserted). Returns the batch's copy, which will have the result. */
 struct read_request *read_batch_add(struct read_batch *batch, const struct read_request *request);
-/* Do all requests and wait for them. Results are valid until the next request is added. */
+/* Execute all requests and wait for them. Results are valid until the next request is added. */
 void read_batch_run(struct read_batch *batch);
 
 /* ---- private: the io_uring of a batch ---- */
@@ -39,12 +39,13 @@ void read_batch_run(struct read_batch *batch);
 
 struct read_ring;
 
-/* 0, or a negative errno: -ENOSYS if built without liburing, -EPERM and others if the kernel does not allow it. */
+/* 0, or a negative errno: -ENOSYS if the program was built without liburing, -EPERM and others if the kernel does not
+ * allow io_uring. */
 int read_ring_open(struct read_ring **ring_out, uint32_t requests_max);
 /* Accepts NULL. */
 void read_ring_close(struct read_ring *ring);
-/* Try all requests whose files are open, and wait for them. `got` is the kernel's result, which may be fewer bytes than
- * requested, or READ_RING_UNTRIED. */
+/* Try all requests whose files are open, and wait for them. `got` is then the kernel's result, which may be fewer bytes
+ * than requested, or READ_RING_UNTRIED. */
 void read_ring_run(struct read_ring *ring, struct read_request *requests, uint32_t count);
 
 #endif

@@ -6,9 +6,9 @@
 #include <liburing.h>
 #include <stdlib.h>
 
-/* The most bytes of one request. */
+/* The largest size of one request. */
 #define BYTES_MAX ((size_t)1 << 30)
-/* Requests in the ring at a time; more are not faster. */
+/* Requests in the ring at the same time; more are not faster. */
 #define ENTRIES_MAX 256u
 
 struct read_ring {
@@ -39,7 +39,7 @@ void read_ring_close(struct read_ring *ring)
     free(ring);
 }
 
-/* Prepare a request whose file is open. Files are not opened here, since that may wait for descriptors, and a thread
+/* Prepare a request whose file is open. Files are not opened here, because that may wait for descriptors, and a thread
  * that holds descriptors must not wait for more. */
 static bool prepare(struct read_ring *ring, struct read_request *request)
 {
@@ -56,7 +56,7 @@ static bool prepare(struct read_ring *ring, struct read_request *request)
     return true;
 }
 
-/* Store the results of completed requests. Returns how many there were. */
+/* Store the results of completed requests. Returns their number. */
 static uint32_t collect(struct read_ring *ring)
 {
     struct io_uring_cqe *done[ENTRIES_MAX];
@@ -70,8 +70,8 @@ static uint32_t collect(struct read_ring *ring)
     return count;
 }
 
-/* Permanent errors occur when the ring is created. Others (a signal, or lack of memory in the kernel) are temporary,
- * and prepared requests stay prepared until they are submitted. */
+/* Submit and complete some requests. Permanent errors occur when the ring is created. Others (a signal, or lack of
+ * kernel memory) are temporary, and prepared requests stay prepared until they are submitted. */
 static void run_some(struct read_ring *ring, struct read_request *requests, uint32_t count)
 {
     uint32_t left = 0;

@@ -1,12 +1,13 @@
 /* Shards in plain files, and the pool of their descriptors. Called by readers and decoders for every read, and while
- * shards are opened. Files are read with pread and not mapped, so that a file cut while it is read gives an error, not
- * a signal.
+ * shards are opened. Files are read with pread and not mapped, so that a file that is truncated while it is read causes
+ * an error, not a signal.
  *
- * The pool keeps as many files open as the process may have: a file is opened when it is read, and files that were not
- * read recently are closed for it. Reading holds no lock. A thread that reads counts itself in the file's state and
- * sees there whether the descriptor is open. A file is closed only if its count is 0, by a compare-and-exchange that
- * fails if the count has changed. Victims are found by the clock algorithm: a hand goes round the open files, clears
- * the "used" flag of each file it passes, and closes the first without one. */
+ * The pool keeps as many files open as the process may have. A file is opened when it is read, and files that were not
+ * read recently are closed to make room. Reading holds no lock: a thread that reads a file increments the count in the
+ * file's state, where it also sees whether the descriptor is open. A file is closed only if its count is 0, by a
+ * compare-and-exchange that fails if the count has changed. The file to close is chosen by the clock algorithm: a hand
+ * circles over the open files, clears the "used" flag of each file it passes, and closes the first one without the
+ * flag. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,35 +21,36 @@
 
 #include "loader/shards/shard_source.h"
 
-/* ---- the pool, one for the process, as its limit is one ---- */
+/* ---- the pool: one per process, since the limit of descriptors is per process ---- */
 
 struct pooled_file {
-    /* Open the file: a descriptor, or a negative errno. Several threads may call it at once; all descriptors but one
-     * are closed again. */
+    /* Open the file. Returns a descriptor or a negative errno. Several threads may call it at once; all descriptors but
+     * one are then closed. */
     int (*open)(struct pooled_file *file);
-    atomic_uint state;          /* number of reading threads, STATE_OPEN, STATE_USED */
-    int fd;                     /* constant while it is open */
-    size_t place;               /* index in pool.open; under the pool's lock */
+    atomic_uint state;          /* number of reading threads, plus the flags STATE_OPEN and STATE_USED */
+    int fd;                     /* constant while the file is open */
+    size_t place;               /* index in pool.open; protected by the pool's lock */
 };
 
 #define STATE_OPEN (1u << 31)
 #define STATE_USED (1u << 30)
 
-/* Descriptors reserved for the rest of the process: results, devices, second reads. */
+/* Descriptors reserved for the rest of the process (results, devices, second reads): at least SPARE_MIN, or 1 /
+ * SPARE_SHARE of the limit. */
 #define SPARE_MIN 32u
 #define SPARE_SHARE 4u
 #define OPEN_MIN 4u
 #define LIMIT_MAX (1u << 16)
 
-/* The lock protects everything but `waiting`. */
+/* The lock protects all fields except `waiting`. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t freed;       /* a read ended, or a file could not be opened */
+    pthread_cond_t freed;       /* signalled when a read ends, and when a file could not be opened */
     atomic_uint waiting;
-    struct pooled_file **open;  /* with room for every file */
+    struct pooled_file **open;  /* room for every file */
     size_t open_count, room;
     size_t files;
-    size_t slots;               /* files open or being opened: <= limit */
+    size_t slots;               /* number of files open or being opened: <= limit */
     size_t limit;
     size_t hand;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER };
@@ -87,7 +89,7 @@ static int pooled_file_init(struct pooled_file *file, int (*open)(struct pooled_
     return rc;
 }
 
-/* Remove the file from the open ones. Returns its descriptor, which the caller closes. */
+/* Remove the file from the list of open files. Returns its descriptor, which the caller closes. */
 static int remove_locked(struct pooled_file *file)
 {
     struct pooled_file *const last = pool.open[--pool.open_count];
@@ -97,7 +99,7 @@ static int remove_locked(struct pooled_file *file)
     return file->fd;
 }
 
-/* Mark the file as closed if no thread reads it. */
+/* Mark the file as closed if no thread is reading it. */
 static bool try_shut(struct pooled_file *file)
 {
     unsigned unused = STATE_OPEN;
@@ -125,7 +127,7 @@ static void close_if_any(int fd)
         close(fd);
 }
 
-/* Close a file that is not being read, because another open failed for lack of descriptors. False if there is none. */
+/* Close a file that no thread is reading, because another open ran out of descriptors. False if there is none. */
 static bool descriptor_pool_make_room(void)
 {
     pthread_mutex_lock(&pool.lock);
@@ -140,8 +142,8 @@ static bool is_open(const struct pooled_file *file)
     return (atomic_load(&file->state) & STATE_OPEN) != 0;
 }
 
-/* Get a slot for a file that is not open, evicting another file if all are taken. True if another thread has opened the
- * file meanwhile. */
+/* Get a slot for a file that is not open, evicting another file if all slots are in use. True if another thread has
+ * opened the file in the meantime. */
 static bool get_slot_locked(const struct pooled_file *file, int *closed_out)
 {
     *closed_out = -1;
@@ -163,7 +165,7 @@ static int open_making_room(struct pooled_file *file)
     return fd;
 }
 
-/* Give the file the new descriptor, unless it is open by now. Returns a descriptor to close, or -1. */
+/* Store the new descriptor in the file, unless the file is already open. Returns a descriptor to close, or -1. */
 static int add_locked(struct pooled_file *file, int fd)
 {
     if (fd < 0 || is_open(file)) {
@@ -200,7 +202,7 @@ static int take_closed(struct pooled_file *file)
     return fd < 0 ? fd : file->fd;
 }
 
-/* The descriptor if the file is open, else -EAGAIN. Never waits. */
+/* Returns the descriptor if the file is open, else -EAGAIN. Never waits. */
 static int pooled_file_try(struct pooled_file *file)
 {
     const unsigned before = atomic_fetch_add(&file->state, 1);
@@ -213,8 +215,8 @@ static int pooled_file_try(struct pooled_file *file)
     return file->fd;
 }
 
-/* The file's descriptor, which stays open until it is given back, or a negative errno from opening it. Waits while as
- * many files as may be open are being read. */
+/* Returns the file's descriptor, which stays open until it is given back, or a negative errno from opening the file.
+ * Waits if all files that may be open are being read. */
 static int pooled_file_take(struct pooled_file *file)
 {
     const int fd = pooled_file_try(file);
@@ -231,7 +233,7 @@ static void pooled_file_give_back(struct pooled_file *file)
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* Close the file. No thread may read it. */
+/* Close the file. No thread may be reading it. */
 static void pooled_file_release(struct pooled_file *file)
 {
     int fd = -1;
@@ -252,9 +254,9 @@ static void pooled_file_release(struct pooled_file *file)
 /* ---- shards ---- */
 
 struct shard_file {
-    struct shard_source source; /* first, so that a source is its file */
+    struct shard_source source; /* first, so that a pointer to the source is one to the file */
     struct pooled_file pooled;
-    bool is_known;              /* the source's stamp is set, by the first open */
+    bool is_known;              /* the source's stamp has been set by the first open */
 };
 
 static struct shard_stamp stamp_of(const struct stat *status)
@@ -267,15 +269,15 @@ static struct shard_stamp stamp_of(const struct stat *status)
     };
 }
 
-/* Without O_NONBLOCK, opening a pipe waits for a writer. */
+/* Open without blocking: without O_NONBLOCK, opening a pipe waits for a writer. */
 static int open_to_read(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd < 0 ? -errno : fd;
 }
 
-/* Record the file's identity at the first open, and compare it later: another file of the same name has other records
- * at the offsets of the index. */
+/* Record the file's identity at the first open, and compare it at later ones: another file with the same name has other
+ * records at the offsets in the index. */
 static int identify(int fd, struct shard_file *file)
 {
     struct stat status;
@@ -301,7 +303,7 @@ static int open_pooled(struct pooled_file *pooled)
     return rc < 0 ? rc : fd;
 }
 
-/* Open it once, to record its identity. */
+/* Open the file once, to record its identity. */
 static int open_first(struct shard_file *file)
 {
     const int fd = pooled_file_take(&file->pooled);

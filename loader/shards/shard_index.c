@@ -1,5 +1,5 @@
-/* Builds the index of a shard by walking along its headers. Called while a data set is opened, before any thread
- * runs. */
+/* Builds the index of a shard by walking along its headers. Called while a data set is opened, before threads are
+ * started. */
 #include "loader/shards/shard_index.h"
 
 #include <errno.h>
@@ -15,15 +15,15 @@
 #include "loader/shards/shard_kind.h"
 #include "stage/log.h"
 
-/* With a large window small records are read sequentially; with a small one after a long payload little more than
- * headers is read. */
+/* With the large window small records are read sequentially. With the small one, used after a long payload, little more
+ * than headers is read. */
 #define WINDOW_BYTES (1u << 20)
 #define WINDOW_SPARSE_BYTES 4096u
 #define PAYLOAD_LONG_BYTES (32u << 10)
 #define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
 #define PROBLEM_TEXT_BYTES 256u
-/* Longer searches for the next record are reported. */
+/* Searches for the next record over more bytes than this are reported. */
 #define SEARCH_QUIET_BYTES ((uint64_t)64 << 20)
 
 void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_problem *problem, char *text,
@@ -53,14 +53,14 @@ void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_pro
 struct walk {
     struct shard_source *source;
     const struct shard_index_options *options;
-    char path[PATH_TEXT_BYTES];     /* escaped, for messages */
+    char path[PATH_TEXT_BYTES];     /* escaped path, for messages */
     struct shard_index *index;
-    uint8_t *window;                /* of WINDOW_BYTES; contains window_bytes from window_offset on */
+    uint8_t *window;                /* buffer of WINDOW_BYTES: the window_bytes of the stream from window_offset on */
     uint64_t window_offset;
     size_t window_bytes;
-    uint64_t whole_from, whole_to;  /* the stream has no break between them; unknown while whole_from > whole_to */
+    uint64_t whole_from, whole_to;  /* range of the stream without a break; unknown if whole_from > whole_to */
     size_t read_bytes;              /* size of the next window */
-    struct range_crc crcs;       /* of payloads during resynchronisation, when any bytes may look like headers */
+    struct range_crc crcs;       /* CRCs of payloads during resynchronisation, when any bytes may look like headers */
     char *problem;
     size_t problem_size;
 };
@@ -125,8 +125,9 @@ static bool is_unwanted(const struct walk *walk)
     return walk->options->is_unwanted != NULL && atomic_load(walk->options->is_unwanted);
 }
 
-/* Make the window contain `bytes` of the file at `offset`, which the caller knows to be inside it. 0 or a negative
- * errno: the file may have been cut meanwhile, or the index may be unwanted, which is checked here once per window. */
+/* Move the window to contain `bytes` of the stream at `offset`, which are known to be inside it. 0 or a negative errno:
+ * the file may have been truncated in the meantime, or indexing may have been cancelled, which is checked here once per
+ * window. */
 static int window_move(struct walk *walk, uint64_t offset, size_t bytes)
 {
     const bool is_inside = offset >= walk->window_offset
@@ -150,7 +151,7 @@ static const uint8_t *window_at(const struct walk *walk, uint64_t offset)
     return walk->window + (offset - walk->window_offset);
 }
 
-/* Bytes up to the end of the stream or to its next break. */
+/* The bytes up to the end of the stream or to its next break. */
 static uint64_t bytes_left(struct walk *walk, uint64_t offset)
 {
     char text[PROBLEM_TEXT_BYTES];
@@ -161,7 +162,7 @@ static uint64_t bytes_left(struct walk *walk, uint64_t offset)
     return (walk->whole_to < walk->index->bytes ? walk->whole_to : walk->index->bytes) - offset;
 }
 
-/* Check the header at `offset` and whether its record ends inside the file. A negative errno or an enum
+/* Check the header at `offset`, and whether its record ends inside the file. Returns a negative errno or an enum
  * tfrecord_check. */
 static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_bytes_out,
                        struct tfrecord_problem *problem_out)
@@ -182,7 +183,7 @@ static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_byt
     return problem_out->needed_bytes > left ? TFRECORD_CUT : TFRECORD_OK;
 }
 
-/* The kind of a file that seems to be no shard, else NULL. */
+/* The kind of a file that is probably not a shard; NULL if it seems to be one. */
 static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, uint64_t offset, bool *is_damage_out)
 {
     const bool is_framed = check == TFRECORD_CUT && walk->index->bytes >= TFRECORD_HEADER_BYTES;
@@ -196,7 +197,7 @@ static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, ui
     return kind;
 }
 
-/* Advice about damage. A file that is wrong from its first byte on may be no shard. */
+/* Advice about damage. A file that is wrong from its first byte on is possibly not a shard. */
 static const char *skip_advice(const struct walk *walk, uint64_t offset)
 {
     if (offset == 0)
@@ -229,7 +230,7 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
     return is_damage ? -EBADMSG : -ENOTSUP;
 }
 
-/* 1 if a frame with both checksums right begins at `offset`, 0 if not, or a negative errno. */
+/* Returns 1 if a frame with two correct checksums begins at `offset`, 0 if not, or a negative errno. */
 static int frame_is_whole(struct walk *walk, uint64_t offset)
 {
     uint64_t payload_bytes;
@@ -256,8 +257,8 @@ static void report_search(const struct walk *walk, uint64_t damage)
                     walk->path, damage);
 }
 
-/* How many positions from `offset` on can be skipped because a header there would be all zeros. Files that were
- * extended but not written have long runs of zeros. */
+/* The number of positions from `offset` on that can be skipped because a header there would be all zeros. Files that
+ * were extended but not written have long runs of zeros. */
 static uint64_t zeros_at(const struct walk *walk, uint64_t offset)
 {
     if (offset < walk->window_offset || offset >= walk->window_offset + walk->window_bytes)
@@ -270,7 +271,7 @@ static uint64_t zeros_at(const struct walk *walk, uint64_t offset)
     return zeros > TFRECORD_HEADER_BYTES ? zeros - TFRECORD_HEADER_BYTES : 0;
 }
 
-/* Find the first frame after the damage, or the end of the file. */
+/* Find the first valid frame after the damage, or the end of the file. */
 static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out)
 {
     uint64_t offset = damage + 1;
@@ -290,8 +291,8 @@ static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out
     return 0;
 }
 
-/* If damage was found at `offset` in a broken unit of a compressed stream, the record before it may be damaged as
- * well. */
+/* If damage was found at `offset` in a broken unit of a compressed stream, the record before it may be damaged as well:
+ * check that record. */
 static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *damage)
 {
     const struct shard_index *const index = walk->index;
@@ -309,7 +310,7 @@ static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *da
     return is_whole < 0 ? is_whole : 0;
 }
 
-/* Skip damage at `offset`. A file without any record is no shard. */
+/* Skip damage at `offset`. A file without any valid record is not a shard. */
 static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check check,
                        const struct tfrecord_problem *problem, uint64_t *next_out)
 {
@@ -330,7 +331,7 @@ static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check c
     return 0;
 }
 
-/* One read gets the footer and the header of the next record. */
+/* Walk past a record. One read gets its footer and the header of the next record. */
 static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_bytes, uint64_t *next_out)
 {
     struct shard_index *const index = walk->index;
@@ -344,8 +345,8 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
     return shard_index_add_record(index, offset, payload_bytes);
 }
 
-/* The size and the breaks of a compressed stream are known only after reading all of it; that is done window by window,
- * so that it can be interrupted. */
+/* Find the size of the stream. The size and breaks of a compressed stream are known only after reading all of it; this
+ * is done window by window, so that it can be cancelled. */
 static int find_size(struct walk *walk)
 {
     ssize_t got = walk->source->ops->find_break != NULL;
@@ -419,8 +420,9 @@ static bool is_as_said(struct shard_source *source, const struct shard_record *r
     return read_length(source, record, &length) && length == record->payload_bytes;
 }
 
-/* An index file with damage is never used, since anybody may have written it: the shard is walked again. Only the first
- * and the last record are checked here; shard_index_prove checks the others if one turns out to be wrong. */
+/* Can an index from a file be used? One with damage is never used, since the file may be forged: the shard is walked
+ * again. Only the first and the last record are checked here; shard_index_prove checks the others if one turns out to
+ * be wrong. */
 static bool is_usable(const struct shard_index *index, struct shard_source *source)
 {
     const uint64_t count = index->record_count;
@@ -428,8 +430,8 @@ static bool is_usable(const struct shard_index *index, struct shard_source *sour
            (count == 0 || (is_as_said(source, &index->records[0]) && is_as_said(source, &index->records[count - 1])));
 }
 
-/* xxh3 of the stored payload checksums of some records, spread over a plain shard; from the beginning of a compressed
- * one, which can only be read from there. */
+/* xxh3 of the stored payload checksums of some records. In a plain shard the records are evenly spaced. In a compressed
+ * one they are the first ones, since it can only be read from its beginning. */
 static int sample_checksums(const struct shard_index *index, struct shard_source *source, uint64_t *sample_out)
 {
     const uint64_t count = index->record_count < SHARD_INDEX_SAMPLE ? index->record_count : SHARD_INDEX_SAMPLE;
@@ -457,8 +459,9 @@ static int take_sample(struct shard_index *index, struct shard_source *source, c
     return rc;
 }
 
-/* Does the index belong to the contents of the shard? Another change time (ctime) comes from chmod, or from writing in
- * place. So a sample of the checksums is compared; where they agree, the index takes over the new time. */
+/* Does the index belong to the contents of the shard? A different change time (ctime) may come from chmod or from
+ * writing in place. Therefore a sample of the checksums is compared, and if they agree the index is given the new
+ * time. */
 static bool is_unchanged(struct shard_index *index, struct shard_source *source)
 {
     uint64_t sample = 0;

@@ -1,7 +1,7 @@
-/* The index of a shard: where each record is in the stream that the shard's source reads. It is built by walking along
- * the headers when the shard is first used, and kept in a file beside the shard, or in the user's cache directory if
- * that is not writable. It is built again if the shard's stamp or the index's own checksum differs; if only the stamp's
- * time of change differs, a sample of the stored checksums decides. */
+/* The index of a shard: the position of each record in the stream that the shard's source reads. It is built by walking
+ * along the headers when the shard is first used, and stored in a file beside the shard, or in the user's cache
+ * directory if the shard's folder is not writable. It is rebuilt if the shard's stamp or the index's own checksum
+ * differs. If only the stamp's change time differs, a sample of the stored checksums is compared instead. */
 #ifndef PIPETRAIN_SHARD_INDEX_H
 #define PIPETRAIN_SHARD_INDEX_H
 
@@ -19,62 +19,64 @@
 struct shard_record {
     uint64_t offset;
     uint32_t payload_bytes;
-    uint32_t left_out;          /* earlier records of the shard that are not in the index (dataset_open.c) */
+    uint32_t left_out;          /* number of earlier records in the shard that are not in the index (dataset_open.c) */
 };
 
 /* A range of a shard without a valid frame, where at least one record is lost. Only with on_corrupt = skip. */
 struct shard_damage {
     uint64_t offset, bytes;
     uint64_t before_record;
-    uint64_t unit_offset;       /* of the damaged unit of a compressed stream: records from here to `offset` may be
-                                 * wrong for the same cause and are counted with this damage; else `offset` */
-    uint64_t bad_offset;        /* of the record before it, if that one is damaged; else `offset` */
+    uint64_t unit_offset;       /* beginning of the damaged unit of a compressed stream: records from here to `offset`
+                                 * may be wrong for the same cause and are counted with this damage; otherwise
+                                 * `offset` */
+    uint64_t bad_offset;        /* offset of the record before the damage, if that record is damaged too; otherwise
+                                 * `offset` */
 };
 
-#define SHARD_INDEX_SAMPLE 64u  /* records that show whether a shard was written in place */
+#define SHARD_INDEX_SAMPLE 64u  /* records that are compared to detect that a shard was written in place */
 
-/* Until records are left out, records and damages in the order of their offsets cover the stream without gaps. */
+/* Until records are left out, the records and damages, ordered by offset, cover the stream without gaps. */
 struct shard_index {
-    struct shard_stamp stamp;   /* of the shard it was built from */
-    uint64_t bytes;             /* of the stream */
-    uint64_t contents;          /* a hash of the stored payload checksums of all records, also of those left out:
+    struct shard_stamp stamp;   /* stamp of the shard when the index was built */
+    uint64_t bytes;             /* size of the stream */
+    uint64_t contents;          /* hash of the stored payload checksums of all records, including those left out:
                                  * differs if a payload differs */
-    uint64_t sample;            /* the same of up to SHARD_INDEX_SAMPLE records; 0 if there are damages */
+    uint64_t sample;            /* the same hash of up to SHARD_INDEX_SAMPLE records; 0 if there are damages */
     uint64_t record_count;
     struct shard_record *records;
-    uint64_t left_out;          /* records of the shard that are not part of the set (dataset_open.c) */
+    uint64_t left_out;          /* records of the shard that are not in the data set (dataset_open.c) */
     uint64_t damage_count;
     struct shard_damage *damages;
-    atomic_bool is_unproved;    /* from an index file, whose lengths were not compared with the records yet */
+    atomic_bool is_unproved;    /* the index is from a file, and its lengths have not been compared with the records
+                                 * yet */
 };
 
 struct shard_index_options {
-    bool skip_damage;           /* resynchronise after a bad length instead of failing */
+    bool skip_damage;           /* resynchronise after a wrong length instead of failing */
     bool use_cache;             /* read and write index files */
-    bool rebuild;               /* do not read them */
-    const char *what;           /* name of the set, for messages; NULL: print none */
-    const atomic_bool *is_unwanted;     /* NULL, or set by another thread to end indexing */
+    bool rebuild;               /* do not read index files */
+    const char *what;           /* name of the data set, for messages; NULL: print none */
+    const atomic_bool *is_unwanted;     /* NULL, or set by another thread to cancel indexing */
 };
 
-/* Open the index of a shard; that of an empty shard has no records. 0, or a negative errno with a message in
- * problem_out that names shard, record and byte: -EBADMSG: damaged; -ENOTSUP: a file of another kind; or -ECANCELED,
- * without a message, soon after it has become unwanted. A long search for the next record after damage is reported on
- * stderr. */
+/* Open the index of a shard; an empty shard has an index without records. 0, or a negative errno with a message in
+ * problem_out that names shard, record and byte: -EBADMSG: damaged; -ENOTSUP: another kind of file. -ECANCELED, without
+ * a message, soon after *is_unwanted is set. A long search for the next record after damage is reported on stderr. */
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
-/* Call when a record is wrong at the offset of the index: compares the lengths of an index from a file with the headers
- * of the shard, once. 0; or -ESTALE if they differ, so that records may be wrong or missing that are not damaged; the
- * index file is removed if possible. Any thread, while others read the index. */
+/* To be called when a record at an offset of the index is wrong: if the index is from a file, compare its lengths,
+ * once, with the headers of the shard. 0; or -ESTALE if they differ, so that records that are not damaged may be wrong
+ * or missing; the index file is then removed if possible. Any thread, also while others read the index. */
 #define SHARD_INDEX_STALE_TEXT \
     "its index file says another length of a record than the record does: it is removed, and the same command " \
     "rebuilds it (data.index_cache = no uses none)"
 int shard_index_prove(struct shard_index *index, struct shard_source *source);
-/* The index of a shard that cannot be read at all: one damage of the shard's size. 0 or a negative errno. */
+/* Make the index of a shard that cannot be read at all: one damage of the shard's size. 0 or a negative errno. */
 int shard_index_lose(struct shard_index *index_out, struct shard_source *source);
-/* Whether this damage is counted: of several with the same cause only the last one is. */
+/* Is this damage counted? Of several with the same cause only the last one is. */
 bool shard_index_counts(const struct shard_index *index, uint64_t damage);
-/* The number of lost records that are not in the index, as far as it is known: one for every damage that is counted,
- * unless what it destroyed is the record before it. */
+/* The known number of lost records that are not in the index: one for every damage that is counted, unless the damage
+ * destroyed the record before it, which is in the index. */
 uint64_t shard_index_lost(const struct shard_index *index);
 void shard_index_release(struct shard_index *index);
 
@@ -82,26 +84,26 @@ void shard_index_release(struct shard_index *index);
 int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t payload_bytes);
 int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t bytes);
 
-/* "payload checksum differs (stored 0badcafe, computed 12345678)" and the like. */
+/* Describe a problem of a frame: "payload checksum differs (stored 0badcafe, computed 12345678)". */
 void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_problem *problem, char *text,
                             size_t text_size);
 
 /* ---- index files (index_file.c) ---- */
 
-/* The index of shard NAME is in .NAME.pipetrain-index; hidden, because patterns such as train-* are given to other
- * programs, too. */
+/* The index of shard NAME is stored in .NAME.pipetrain-index. The file is hidden, so that other programs do not find it
+ * by patterns such as train-*. */
 #define INDEX_FILE_SUFFIX ".pipetrain-index"
 
-/* Read the index of an open shard from the file beside it, else from the user's cache directory. All offsets and
- * lengths are inside the stream then, whoever wrote the file. The stamp has the ctime_ns of the file, and a file with
- * that of the shard is preferred. 0, or a negative errno if no file goes with the shard as it is; the index is
- * unchanged then. */
+/* Read the index of an open shard from the file beside it, or else from the user's cache directory. All offsets and
+ * lengths are then inside the stream, even if the file is forged. A file with the shard's ctime_ns is preferred; the
+ * stamp has the file's ctime_ns. 0, or a negative errno if no file matches the current shard; the index is unchanged
+ * then. */
 int index_file_read(struct shard_index *index, const struct shard_source *shard);
-/* Write the index beside the shard, else to the user's cache directory, else nowhere. */
+/* Write the index beside the shard or, if that fails, to the user's cache directory. Errors are ignored. */
 void index_file_write(const struct shard_index *index, const char *path);
-/* Remove it from both places, if possible. */
+/* Remove the index files of a shard in both places, if possible. */
 void index_file_remove(const char *path);
-/* Whether a file name is that of an index file, finished or not. */
+/* Is this the name of an index file, finished or temporary? */
 bool index_file_is_name(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names files by their first bytes, for messages only. Called while a data set is opened. */
+/* Recognises files by their first bytes, for messages only. Called while a data set is opened. */
 #include "loader/shards/shard_kind.h"
 
 #include <ctype.h>
@@ -6,7 +6,7 @@
 
 #include "formats/html.h"
 
-/* Fewer bytes are not judged. */
+/* Shorter texts are not judged. */
 #define TEXT_BYTES_MIN 4u
 
 struct signature {
@@ -49,7 +49,7 @@ static const struct signature images[] = {
     { 0, 3, "P6\n", "PNM" },
 };
 
-/* In base64, also its variant for addresses. */
+/* Signatures in base64 and in its URL-safe variant. */
 static const struct signature text_images[] = {
     { 0, 4, "/9j/", "JPEG" },
     { 0, 4, "_9j_", "JPEG" },
@@ -87,7 +87,7 @@ bool shard_kind_is_zeros(const uint8_t *head, size_t bytes)
     return bytes >= TEXT_BYTES_MIN && i == bytes;
 }
 
-/* Text has hardly any control bytes, other files have many; bytes above 127 may be UTF-8. */
+/* Text has almost no control bytes, other files have many; bytes above 127 may be UTF-8. */
 bool shard_kind_is_text(const uint8_t *head, size_t bytes)
 {
     size_t i = 0;

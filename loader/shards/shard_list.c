@@ -1,4 +1,4 @@
-/* From patterns to shard files. Called while a data set is opened. */
+/* Finds shard files by patterns. Called while a data set is opened. */
 #include "loader/shards/shard_list.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ enum split split_of_name(const char *name)
     return split == SPLIT_UNLABELLED ? SPLIT_UNSAID : split;
 }
 
-/* Files beside shards that are no shards, and unfinished files. */
+/* Suffixes of files beside shards that are not shards, and of unfinished files. */
 static const char *const other_suffixes[] = {
     ".tmp", ".part", ".partial", "~", ".idx", ".index", ".json", ".txt", ".md5", ".sha256",
 };
@@ -53,7 +53,7 @@ static const char *digits_end(const char *at)
     return at;
 }
 
-/* NAME-NNNNN-of-NNNNN, with or without an extension. */
+/* Is the name NAME-NNNNN-of-NNNNN, with or without an extension? */
 static bool is_numbered(const char *name)
 {
     for (const char *of = strstr(name, "-of-"); of != NULL; of = strstr(of + 1, "-of-")) {
@@ -72,9 +72,9 @@ bool shard_list_is_shard(const char *name)
     return name[0] != '.' && !is_companion(name) && (strstr(name, ".tfrecord") != NULL || is_numbered(name));
 }
 
-/* ---- folders into which a data set was not completely moved ---- */
+/* ---- folders to which a data set was not completely moved ---- */
 
-/* Whether the folder named by the first `bytes` bytes of `path` contains the marker. */
+/* Does the folder whose name is the first `bytes` bytes of `path` have the marker? */
 static bool has_marker(const char *path, size_t bytes)
 {
     char marker[PATH_MAX];
@@ -111,7 +111,7 @@ const char *begun_set_find(const struct shard_list *list)
 
 /* ---- lists ---- */
 
-/* Takes over the path. */
+/* Add a path to the list. Takes ownership of it. */
 static int list_add(struct shard_list *list, char *path)
 {
     char **grown = path != NULL ? realloc(list->paths, (list->count + 1) * sizeof(*grown)) : NULL;
@@ -140,7 +140,7 @@ static int report_path(struct text *problems, const char *what, const char *path
     return result;
 }
 
-/* Report that nothing has this name, and a possible reason. */
+/* Report that nothing matches the pattern, and a possible reason. */
 static int report_nothing(struct text *problems, const char *what, const char *pattern, const char *text, int error)
 {
     char line[2 * PATH_MAX + 256], hint[2 * PATH_MAX] = "";
@@ -161,7 +161,7 @@ void shard_list_sort(struct shard_list *list)
         qsort(list->paths, list->count, sizeof(*list->paths), path_compare);
 }
 
-/* Keep only the shards whose names belong to `split`. 0 or -ENOMEM. */
+/* Keep only the shards whose names indicate `split`. 0 or -ENOMEM. */
 static int keep_split(struct shard_list *list, enum split split)
 {
     uint32_t kept = 0;
@@ -200,8 +200,8 @@ static int report_other_split(const struct shard_list *list, const char *folder,
     return -ENOENT;
 }
 
-/* If names show that a directory contains several sets, keep the one that is meant; the test set if there is none for
- * validation. Otherwise keep all files. */
+/* If names show that a directory has several splits, keep the wanted one; the test split if validation is wanted and
+ * does not exist. Otherwise keep all files. */
 static int choose_split(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     static const enum split choices[][2] = { { SPLIT_TRAIN, SPLIT_UNSAID }, { SPLIT_VALIDATION, SPLIT_TEST } };
@@ -214,7 +214,7 @@ static int choose_split(struct shard_list *list, const char *folder, const char 
     return keep_split(list, SPLIT_UNSAID);
 }
 
-/* Make room for `more` paths after the others. 0 or -ENOMEM. */
+/* Make room for `more` further paths. 0 or -ENOMEM. */
 static int make_room(char ***paths, uint32_t count, uint32_t more)
 {
     char **const grown = realloc(*paths, ((size_t)count + more + 1) * sizeof(*grown));
@@ -279,7 +279,7 @@ uint32_t shard_list_folder_length(char *const *paths, uint32_t count)
 
 #define FOLDERS_NAMED 5u
 
-/* Whether the path, which is freed, is a folder, and whether it has shards. */
+/* Is the path a folder, and does it have shards? Frees the path. */
 static bool is_subfolder(char *path, bool *has_shards_out)
 {
     struct shard_list inside = { 0 };
@@ -291,7 +291,7 @@ static bool is_subfolder(char *path, bool *has_shards_out)
     return is_folder;
 }
 
-/* "; its folders test, train have shards: give one of them"; "": it has no folders. */
+/* Write "; its folders test, train have shards: give that path", or that they have none; "" if it has no folders. */
 static void describe_folders(const char *folder, char *text, size_t text_size)
 {
     DIR *const entries = opendir(folder);
@@ -316,7 +316,7 @@ static void describe_folders(const char *folder, char *text, size_t text_size)
                  has_shards ? "shards: give that path" : "none either");
 }
 
-/* Whether the file begins as a shard that is not compressed. */
+/* Does the file begin like an uncompressed shard? Frees the path. */
 static bool begins_as_shard(char *path)
 {
     uint8_t header[TFRECORD_HEADER_BYTES];
@@ -333,7 +333,8 @@ static bool begins_as_shard(char *path)
 
 #define FILES_OPENED 64u
 
-/* A pattern for files called shards in another way, as *.tfrec of Kaggle and part-r-* of Spark; "": there are none. */
+/* Write a pattern for shards with unusual names, such as *.tfrec (Kaggle) and part-r-* (Spark); "" if there are
+ * none. */
 static void find_other_names(const char *folder, char *pattern, size_t pattern_size)
 {
     DIR *const entries = opendir(folder);
@@ -383,7 +384,7 @@ static int find_in_folder(struct shard_list *list, const char *folder, const cha
 
 struct finding {
     struct shard_list *list;
-    int error;                  /* of the first directory that could not be listed, which is: */
+    int error;                  /* error of the first directory that could not be listed, whose path follows */
     char unlisted[PATH_MAX];
 };
 
@@ -393,7 +394,8 @@ static int add_found(void *arg, const char *path)
     return is_companion(shard_base_name(path)) ? 0 : list_add(finding->list, strdup(path));
 }
 
-/* Directories without permission may be unrelated to the wanted files; every other error ends the search. */
+/* Store the first directory that cannot be listed. Missing permission does not end the search, since
+ * the directory may be unrelated to the wanted files; every other error does. */
 static int note_unlisted(void *arg, const char *folder, int error)
 {
     struct finding *const finding = arg;
@@ -427,16 +429,16 @@ static int find_by_pattern(struct shard_list *list, const char *pattern, const c
     return rc;
 }
 
-/* ---- shards that are numbered ---- */
+/* ---- numbered shards ---- */
 
-/* A file NAME-NNNNN-of-NNNNN, or with other separators. */
+/* A file NAME-NNNNN-of-NNNNN; other separators are possible. */
 struct numbered {
     const char *path;
-    size_t stem_bytes;          /* of the folder and NAME, without separators and .tfrecord at its end */
+    size_t stem_bytes;          /* length of the folder and NAME, without separators and .tfrecord at the end of NAME */
     uint64_t number, total;
 };
 
-/* The separator between the two numbers; NULL if there is none. */
+/* The separator between the two numbers ("-of-"); NULL if there is none. */
 static const char *find_of(const char *name)
 {
     for (const char *of = strstr(name, "of"); of != NULL; of = strstr(of + 1, "of"))
@@ -446,7 +448,7 @@ static const char *find_of(const char *name)
     return NULL;
 }
 
-/* The length of a stem without what differs where files of one set are called in another way. */
+/* The length of a stem without the endings in which names of one data set's files may differ. */
 static size_t stem_length(const char *path, size_t bytes)
 {
     static const char *const endings[] = { "-", "_", ".", ".tfrecord", ".tfrecords", ".tfrec" };
@@ -489,7 +491,7 @@ static int numbered_compare(const void *left, const void *right)
     return a->number != b->number ? (a->number < b->number ? -1 : 1) : strcmp(a->path, b->path);
 }
 
-/* The numbered files of a list, sorted; to be freed. NULL without memory. */
+/* The numbered files of a list, sorted; the caller frees them. NULL when out of memory. */
 static struct numbered *sort_numbered(const struct shard_list *list, uint32_t *count_out)
 {
     struct numbered *const files = calloc((size_t)list->count + 1, sizeof(*files));
@@ -501,7 +503,7 @@ static struct numbered *sort_numbered(const struct shard_list *list, uint32_t *c
     return files;
 }
 
-/* The user may want to leave shards of an -of-N set out, so missing ones are reported but are no error. */
+/* Report missing shards of an -of-N set. They are no error, since the user may have left them out on purpose. */
 static void report_missing(const struct numbered *files, uint32_t count, bool is_all, const char *what)
 {
     char shown[1024] = "";
@@ -513,7 +515,8 @@ static void report_missing(const struct numbered *files, uint32_t count, bool is
                 count, files->total, is_all ? "" : ": ", shown);
 }
 
-/* Two sets in one folder: files of one name count different numbers of shards, or two have the same number. */
+/* Report that a folder has two sets of shards: files with one name have different totals, or two have the same
+ * number. */
 static int report_mixed(const struct numbered *one, const struct numbered *other, const char *what,
                         struct text *problems)
 {
@@ -547,16 +550,17 @@ int shard_list_check_numbers(const struct shard_list *list, const char *what, bo
     return rc;
 }
 
-/* ---- sets under several names in one folder ---- */
+/* ---- shards with several names in one folder ---- */
 
-/* So many other names are likely to be those of classes or of no meaning, unless each has several files. */
+/* If there are more other names than this, they are probably classes or have no meaning, unless each has several
+ * files. */
 #define NAMES_TOLD 3u
 
-/* Files whose names are equal but for their numbers. */
+/* Files whose names differ only in numbers. */
 struct name_group {
-    const char *path;           /* of the first one */
+    const char *path;           /* path of the first file */
     size_t stem_bytes;
-    bool is_numbered;           /* NAME-NNNNN-of-NNNNN */
+    bool is_numbered;           /* the name is NAME-NNNNN-of-NNNNN */
     uint32_t count;
 };
 
@@ -590,7 +594,7 @@ static int group_compare(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-/* The names of files in one folder, numbered ones first; to be freed. NULL without memory. */
+/* Group the files of one folder by name, numbered names first; the caller frees the groups. NULL when out of memory. */
 static struct name_group *group_names(char *const *paths, uint32_t count, uint32_t *groups_out)
 {
     struct name_group *const groups = calloc(count, sizeof(*groups));
@@ -619,7 +623,7 @@ static void describe_groups(const struct name_group *groups, uint32_t count, cha
              groups[0].count, other, groups[1].count);
 }
 
-/* Two numbered sets are refused where only their folder was named. */
+/* Check the groups of a folder. Two numbered sets are an error if the pattern names only their folder. */
 static int check_groups(const struct name_group *groups, uint32_t count, bool is_folder, const char *what,
                         struct text *problems)
 {
@@ -659,7 +663,7 @@ int shard_list_check_names(const struct shard_list *list, const char *what, stru
     return rc;
 }
 
-/* The split of a path: by its last name, or else by the name of its folder, if that says nothing else. */
+/* The split of a path: of its file name or, if that indicates none, of its folder's name if that has no other words. */
 static enum split split_of_path(const char *path)
 {
     const char *const name = shard_base_name(path);

@@ -1,4 +1,4 @@
-/* Reads shards through their operations. Called by readers for every run of records, by decoders when a record is
+/* Reading shards through their operations. Called by readers for every run of records, by decoders if a record is
  * wrong, and while data sets are opened. */
 #include "loader/shards/shard_source.h"
 

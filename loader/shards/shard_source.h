@@ -1,5 +1,5 @@
 /* The source of a shard's bytes: a table of operations for each kind of storage, and an open shard. The rest of the
- * loader uses these and knows neither files nor descriptors. Offsets are in the uncompressed stream of records. */
+ * loader uses these and does not depend on files or descriptors. Offsets are in the uncompressed stream of records. */
 #ifndef PIPETRAIN_SHARD_SOURCE_H
 #define PIPETRAIN_SHARD_SOURCE_H
 
@@ -10,10 +10,10 @@
 
 /* The state of a stored shard. */
 struct shard_stamp {
-    uint64_t bytes; /* as stored, possibly compressed */
+    uint64_t bytes; /* stored size, possibly compressed */
     int64_t mtime_ns;
     uint64_t inode;
-    int64_t ctime_ns; /* another one also after chmod, or when a link is made */
+    int64_t ctime_ns; /* changes also after chmod or when a link is made */
 };
 
 struct shard_source;
@@ -25,58 +25,58 @@ struct shard_source_ops {
      * regular file. */
     int (*open)(struct shard_source **source_out, const char *path);
     void (*close)(struct shard_source *source);
-    /* The length of the stream. May read the whole shard; only called to build an index. */
+    /* The length of the stream. May read the whole shard; called only to build an index. */
     int (*size)(struct shard_source *source, uint64_t *bytes_out);
-    /* Read up to `bytes` >= 1 at `offset`. Returns how many were read, possibly fewer; 0 only at the end of the stream;
-     * -ESTALE if the shard had to be reopened and is not the same any more. */
+    /* Read up to `bytes` >= 1 at `offset`. Returns the number of bytes read, which may be fewer; 0 only at the end of
+     * the stream; -ESTALE if the shard had to be reopened and has changed. */
     ssize_t (*read)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-    /* The same, but reopens the shard by its name and bypasses all caches. NULL if not supported. */
+    /* As read, but reopens the shard by its name and bypasses all caches. NULL if not supported. */
     ssize_t (*read_afresh)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-    /* If the stream is a plain file: its descriptor, for reads without these operations, to be given back; or -EAGAIN
-     * if the file is not open. Never waits. Both are NULL for other streams. */
+    /* If the stream is a plain file: get its descriptor, for reads without these operations, to be given back; -EAGAIN
+     * if the file is not open. Never waits. Both functions are NULL for other streams. */
     int (*try_descriptor)(struct shard_source *source);
     void (*give_back_descriptor)(struct shard_source *source);
-    /* The current stamp of what has the shard's name. */
+    /* Get the current stamp of the file with the shard's name. */
     int (*stamp)(const struct shard_source *source, struct shard_stamp *stamp_out);
-    /* The first break of the stream at or after `offset`, in the part that was read so far: the compressed data are
-     * damaged, no record continues across it, and the byte there is a placeholder. `text` gets the problem. UINT64_MAX
-     * if there is none. NULL: streams have no breaks. */
+    /* Find the first break of the stream at or after `offset`, in the part that has been read. At a break the
+     * compressed data is damaged: the stream has a placeholder byte, and no record continues across it. `text` gets the
+     * problem. UINT64_MAX if there is no break. NULL: streams of this kind have no breaks. */
     uint64_t (*find_break)(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
-    /* The beginning of the damaged unit that ends with this break: the stream from there on may be wrong as well.
-     * UINT64_MAX if there is no break. NULL if find_break is NULL. */
+    /* The beginning of the damaged unit that ends with the break at `offset`: the stream from the beginning to the
+     * break may be wrong as well. UINT64_MAX if there is no break. NULL if find_break is NULL. */
     uint64_t (*break_begin)(struct shard_source *source, uint64_t offset);
     bool is_plain; /* not compressed: the stream is the stored file */
 };
 
-/* An open shard; constant until it is closed. Each kind embeds it in a struct of its own. */
+/* An open shard; constant until it is closed. Each kind of source embeds it in a larger struct. */
 struct shard_source {
     const struct shard_source_ops *ops;
     const char *path;
-    uint64_t device;          /* with the stamp's inode it identifies the file */
-    struct shard_stamp stamp; /* when it was opened */
-    size_t held_bytes;        /* host memory that depends on the shard's size */
+    uint64_t device;          /* device of the file; together with the stamp's inode it identifies the file */
+    struct shard_stamp stamp; /* stamp when the shard was opened */
+    size_t held_bytes;        /* host memory of the source that depends on the shard's size */
 };
 
-/* Plain files; and files that are compressed if their content says so, else plain. */
+/* shard_file_ops: plain files; shard_packed_ops: files that may be compressed, judged by their content. */
 extern const struct shard_source_ops shard_file_ops, shard_packed_ops;
 
-/* Open a shard with `ops`; NULL: a file, compressed or not. */
+/* Open a shard with `ops`; NULL: shard_packed_ops. */
 int shard_source_open(struct shard_source **source_out, const struct shard_source_ops *ops, const char *path);
-/* No other thread may use it. Accepts NULL. */
+/* No other thread may be using the source. Accepts NULL. */
 void shard_source_close(struct shard_source *source);
 int shard_source_size(struct shard_source *source, uint64_t *bytes_out);
-/* Read `bytes` at `offset`; fewer only at the end of the stream. Returns how many, or a negative errno. */
+/* Read `bytes` at `offset`, or fewer at the end of the stream. Returns the number of bytes or a negative errno. */
 ssize_t shard_source_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
 /* As shard_source_read, bypassing all caches. -ENOTSUP if not supported. */
 ssize_t shard_source_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
 /* As find_break and break_begin of the source's operations. */
 uint64_t shard_source_find_break(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
 uint64_t shard_source_break_begin(struct shard_source *source, uint64_t offset);
-/* Whether the file of that name was changed, replaced or removed since it was opened. */
+/* Was the file with this name changed, replaced or removed since it was opened? */
 bool shard_source_changed(const struct shard_source *source);
 
-/* Whether all but ctime_ns is equal: then only a shard that was written in place, with its time set back, has
- * changed. */
+/* Are the stamps equal except for ctime_ns? A shard with an equal stamp can only have changed by writing in place and
+ * then setting its time back. */
 bool shard_stamp_equal(const struct shard_stamp *a, const struct shard_stamp *b);
 
 #endif

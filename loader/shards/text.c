@@ -1,4 +1,4 @@
-/* Messages that are put together in a buffer. Any thread. */
+/* Messages that are composed in a buffer. Any thread. */
 #include "loader/shards/text.h"
 
 #include <stdarg.h>

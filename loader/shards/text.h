@@ -1,10 +1,10 @@
-/* Messages that are put together in a buffer of fixed size. */
+/* Messages that are composed in a buffer of fixed size. */
 #ifndef PIPETRAIN_TEXT_H
 #define PIPETRAIN_TEXT_H
 
 #include <stddef.h>
 
-/* What does not fit into the buffer is cut off. */
+/* Text that does not fit into the buffer is cut off. */
 struct text { char *start, *at; size_t room; };
 
 /* Begin an empty text in `buffer`. */

@@ -1,4 +1,4 @@
-/* Splitting arenas into buckets. Pure functions, called by every tower. */
+/* Splits arenas into buckets. Pure functions, called by every tower. */
 #include "sync/bucket.h"
 
 #include <assert.h>

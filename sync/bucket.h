@@ -1,6 +1,6 @@
-/* Buckets: ranges of a tower's arenas that are reduced over towers, or sent to them, as a whole. They never split a
- * parameter, are in arena order (for gradients the order in which backward fills it), and cover what is updated: frozen
- * parameters are the same in all towers. */
+/* Buckets: ranges of a tower's arenas that are reduced over towers, or sent to them, as a whole. Buckets never split a
+ * parameter, are in arena order (for gradients the order in which backward computes them), and cover all updated
+ * parameters; frozen parameters are equal in all towers. */
 #ifndef PIPETRAIN_BUCKET_H
 #define PIPETRAIN_BUCKET_H
 
@@ -12,7 +12,7 @@ enum region {
     REGION_GRADIENTS,
     REGION_WEIGHTS,
     REGION_AVERAGES,            /* moving averages of weights (train.ema) */
-    REGION_STATES,              /* of the optimizer: the first of OPTIMIZER_STATES_MAX */
+    REGION_STATES,              /* the first of OPTIMIZER_STATES_MAX states of the optimizer */
     REGION_DEFERRED = REGION_STATES + OPTIMIZER_STATES_MAX,     /* sums of gradients, applied a step later */
     REGION_STATISTICS,
     REGION_AVERAGED_STATISTICS,
@@ -20,26 +20,27 @@ enum region {
 };
 
 #define REGION_BUCKETS_MAX 256u
-#define BUCKET_OWNERS_MAX 256u  /* towers */
+#define BUCKET_OWNERS_MAX 256u  /* the most towers that may own buckets */
 #define BUCKETS_MAX (REGION_COUNT * REGION_BUCKETS_MAX)
 
-/* The operation on a bucket once all towers have started it. */
+/* The operation that is executed on a bucket when all towers have started it. */
 enum bucket_use {
     BUCKET_ALL_REDUCE,          /* every tower gets the sum over towers */
     BUCKET_REDUCE,              /* its owner gets the sum; the other towers' arenas do not change */
-    BUCKET_BROADCAST,           /* every tower gets what its owner has */
+    BUCKET_BROADCAST,           /* every tower gets a copy of the owner's values */
     /* With a parameter server (server.h): */
-    BUCKET_SERVE,               /* gradients: the server gets the sum and, unless it updates apart, updates */
+    /* Gradients: the server gets the sum and, unless server_updates_apart, updates the weights. */
+    BUCKET_SERVE,
     BUCKET_SQUARE,              /* the server computes the norms of the sums */
-    BUCKET_UPDATE,              /* weights: the server updates, and every tower gets the new ones */
-    BUCKET_FETCH                /* every tower gets what the server has of the region */
+    BUCKET_UPDATE,              /* weights: the server updates them, and every tower gets the new ones */
+    BUCKET_FETCH                /* every tower gets a copy of the server's values of the region */
 };
 
 struct bucket {
     enum region region;
     size_t offset, count;       /* floats of the region's arena */
     enum bucket_use use;
-    uint32_t owner;             /* a tower; for BUCKET_REDUCE and BUCKET_BROADCAST */
+    uint32_t owner;             /* a tower, for BUCKET_REDUCE and BUCKET_BROADCAST */
 };
 struct bucket_run { uint32_t first, count; };
 /* The buckets of gradients come first: bucket b of the gradients is bucket[b]. */
@@ -51,17 +52,17 @@ struct buckets {
 
 #define BUCKET_AUTO ((size_t)0) /* bytes */
 
-/* Append a region's buckets, at least one: of at least bucket_bytes each but for the last, larger ones when there would
- * be more than REGION_BUCKETS_MAX. BUCKET_AUTO: one bucket for up to 2 MiB. Beyond that the minimum is 1 MiB for the
- * first, so that reducing begins early, and doubles from bucket to bucket up to 16 MiB, because every reduction has a
- * fixed cost. */
+/* Append the buckets of a region, at least one. Each but the last has at least bucket_bytes, or more if there would be
+ * more than REGION_BUCKETS_MAX. BUCKET_AUTO: one bucket for up to 2 MiB. For larger regions the minimum is 1 MiB for
+ * the first bucket, so that reducing begins early, and doubles from bucket to bucket up to 16 MiB, because every
+ * reduction has a fixed cost. */
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);
-/* Assign owners to the buckets of gradients, for BUCKET_REDUCE: one after the other to the tower that owns least so far
- * (the first of equals). The same result in every tower. */
+/* Assign owners to the buckets of gradients, for BUCKET_REDUCE: each bucket in turn to the tower that owns the least so
+ * far, the first one of equals. The result is the same in every tower. */
 void buckets_share_out(struct buckets *buckets, uint32_t towers);
-/* Append buckets of `region` with the ranges and owners of those of gradients, for BUCKET_BROADCAST. */
+/* Append buckets of `region` with the ranges and owners of the buckets of gradients, for BUCKET_BROADCAST. */
 void buckets_add_broadcast(struct buckets *buckets, enum region region);
 
 #endif

@@ -1,4 +1,4 @@
-/* The gate before every global batch. Passed by every tower's thread once a batch, closed by any thread. */
+/* The gate before every global batch. Every tower's thread passes it once for each batch; any thread may close it. */
 #include "sync/gate.h"
 
 #include <errno.h>
@@ -7,12 +7,12 @@
 
 struct gate {
     pthread_mutex_t lock;
-    uint64_t begun;             /* some tower has begun all batches below this number */
+    uint64_t begun;             /* all batches below this number were begun by at least one tower */
     bool requested, has_mark, cancelled;
     uint64_t mark;
     uint64_t limit;             /* batches below this one are allowed */
     uint64_t end;               /* batches from this one on do not begin */
-    pthread_cond_t changed;     /* limit, end, requested or cancelled */
+    pthread_cond_t changed;     /* signalled when limit, end, requested or cancelled changes */
 };
 
 int gate_open(struct gate **gate_out)
@@ -86,7 +86,7 @@ bool gate_is_marked(struct gate *gate, uint64_t number)
     return is_marked;
 }
 
-/* Lock held. */
+/* Is it decided whether batch `number` may begin? Lock held. */
 static bool is_decided(const struct gate *gate, uint64_t number)
 {
     return number < gate->limit || number >= gate->end || gate->requested || gate->cancelled;

@@ -6,14 +6,14 @@
 #include "compute/floats.h"
 #include "stage/pairwise.h"
 
-#define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
+#define BLOCK_FLOATS 1024u      /* summed in a buffer that fits in the L1 cache */
 
 static bool is_bf16(const struct host_arena *arena, enum region region)
 {
     return region == REGION_GRADIENTS && arena->bf16_grads != NULL;
 }
 
-/* Replace *memory_in_out, device memory, by pinned memory of the same size where the host cannot use it. */
+/* If the host cannot use *memory_in_out, device memory, replace it by pinned memory of the same size. */
 static int pin(const struct host_arena *arena, size_t bytes, void **memory_in_out)
 {
     struct device *const device = arena->pinned_by;
@@ -58,7 +58,7 @@ void host_arena_close(const struct host_arena *arena)
         device->ops->free_pinned(device, arena->floats[region]);
 }
 
-/* `count` numbers beginning at `at`, at most BLOCK_FLOATS. */
+/* Read the numbers [at, at + count) of an arena, at most BLOCK_FLOATS. */
 static void read_arena(const struct host_arena *arena, enum region region, size_t at, size_t count, float *floats_out)
 {
     if (is_bf16(arena, region))
@@ -75,7 +75,7 @@ static void add_arena(const struct host_arena *arena, enum region region, size_t
         floats_add(arena->floats[region] + at, sum, count);
 }
 
-/* The same of several towers, added in pairs. */
+/* Add these numbers of several towers, in pairs. */
 static void sum_arenas(const struct host_arena *arenas, uint32_t towers, enum region region, size_t at, size_t count,
                        float *sum_out)
 {

@@ -1,4 +1,4 @@
-/* The modes of synchronisation, and their table; doc/sync.md compares them for users. Called by the trainer, in each
+/* The modes of synchronisation, and their table; doc/sync.md compares them for users. Called by the trainer in each
  * step of a tower. */
 #include "sync/sync.h"
 
@@ -6,7 +6,7 @@
 #include "sync/reduce_server.h"
 #include "sync/server.h"
 
-/* The regions that are summed where gradients are: batch statistics are averaged before an evaluation. */
+/* The regions that modes sum which sum gradients: statistics are averaged before an evaluation. */
 #define GRADIENTS_AND_STATISTICS \
     { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true }
 
@@ -35,8 +35,8 @@ int sync_update(struct sync *sync, const struct local_batch *local, uint32_t sam
     return rc == 0 ? update(sync, local, 0, count, samples) : rc;
 }
 
-/* Update the weights of a bucket of gradients, which are sums over `samples` > 0 samples. Called for every bucket, from
- * the first to the last. */
+/* Update the weights of a bucket of gradients, which are sums over `samples` > 0 samples. Called for every bucket in
+ * order. */
 static int update_bucket(struct sync *sync, const struct local_batch *local, uint32_t b, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
@@ -49,7 +49,7 @@ static int update_bucket(struct sync *sync, const struct local_batch *local, uin
     return update(sync, local, 0, tower_arena(tower)->updated, samples);
 }
 
-/* Start the reduction of a bucket of gradients that is queued, of a bf16 copy with sync.wire = bf16. */
+/* Start the reduction of a bucket of gradients whose computation is queued; with sync.wire = bf16 of a bf16 copy. */
 static int start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
 {
     struct reduce *const reduce = sync->spec.reduce;
@@ -58,7 +58,7 @@ static int start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
     return rc == 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : rc;
 }
 
-/* The mode's bucket_ready. */
+/* bucket_ready of modes that start each reduction as soon as possible. */
 static int start_bucket(struct sync *sync, const struct local_batch *local, uint32_t b)
 {
     return start_gradients(sync, b, local->number);
@@ -73,8 +73,8 @@ static int await_bucket(struct sync *sync, uint32_t b, uint64_t batch)
     return rc;
 }
 
-/* Queue a wait for the sum of a bucket, which is then in this tower's gradients, in its owner's, or at the server. Does
- * nothing where sums are deferred and this one was waited for before. */
+/* Queue a wait for the sum of a bucket. The sum is then in this tower's gradients, in its owner's, or at the server.
+ * Does nothing if sums are deferred and this one was already waited for. */
 static int await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
 {
     const struct bucket *const bucket = &sync->buckets.bucket[b];
@@ -86,7 +86,7 @@ static int await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
     return tower_grads_from_bf16(sync->spec.tower, bucket->offset, bucket->count);
 }
 
-/* Queue the same wait for all buckets except those that other towers own. */
+/* Queue waits for the sums of all buckets except those that other towers own. */
 static int await_own_sums(struct sync *sync)
 {
     int rc = 0;
@@ -156,7 +156,7 @@ struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, ui
     return share;
 }
 
-/* All that is summed for every tower, but for gradients. */
+/* Does every tower get the sum of this region, and is it not the gradients? */
 static bool is_of_mean(const struct sync *sync, enum region region)
 {
     const struct bucket_run run = sync->buckets.of[region];
@@ -210,7 +210,7 @@ static int take_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t 
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
-/* take_mean before batch `number`, unless the towers are already one model there. */
+/* take_mean before batch `number`, unless the towers are already one model then. */
 static int mean_before(struct sync *sync, uint64_t number, uint64_t every)
 {
     struct local_batch local;
@@ -229,8 +229,8 @@ static int mean_before_evaluation(struct sync *sync, const struct local_batch *l
 
 /* ---- what several modes do ---- */
 
-/* Batch statistics are each tower's own in training, except with slices. Their mean, weighted by samples, replaces them
- * before an evaluation and at the end of the run. */
+/* Average the batch statistics, before an evaluation and at the end of the run, weighted by samples. In training every
+ * tower has its own statistics, except with slices. */
 static int average_statistics(struct sync *sync, const struct local_batch *local)
 {
     return tower_has_slices(sync->spec.tower) ? 0 : mean_before_evaluation(sync, local, 0);
@@ -259,8 +259,8 @@ static int await_and_update(struct sync *sync, const struct local_batch *local, 
 
 /* ---- replicated ---- */
 
-/* Gradients are summed over the towers, bucket by bucket while backward continues. Each bucket is updated as soon as
- * its sum is there, in every tower alike: the towers stay equal. */
+/* Gradients are summed over the towers, bucket by bucket while backward continues. Every tower updates each bucket in
+ * the same way as soon as its sum is complete, so the towers stay equal. */
 static int replicated_apply(struct sync *sync, const struct local_batch *local)
 {
     int rc = 0;
@@ -284,7 +284,8 @@ static const struct sync_ops replicated_ops = {
 
 /* ---- independent ---- */
 
-/* Every tower learns from its own samples and never waits for another: the speed that the other modes cannot pass. */
+/* Every tower learns from its own samples and never waits for another one: an upper limit for the speed of other
+ * modes. */
 static const struct sync_ops independent_ops = {
     .name = "independent",
     .differs = true,
@@ -293,12 +294,12 @@ static const struct sync_ops independent_ops = {
 
 /* ---- averaging ---- */
 
-/* Every tower learns from its own samples. Every sync.every steps all towers continue with their mean, weighted by the
- * samples that each has learned from: of weights, batch statistics and the optimizer's buffers. Buffers are averaged
- * with the weights because else the mean model would keep the momentum of one tower, and a tower without samples would
- * have none; and because a mean at every step then is, for the rules that are linear in the gradient (sgd, momentum,
- * nesterov), what mode replicated does. With spec.keeps_buffers they are not averaged, which halves the sum with
- * momentum. Means are also taken before every evaluation and at the end of the run. */
+/* Every tower learns from its own samples. Every sync.every steps all towers continue with the mean of their weights,
+ * batch statistics and optimizer buffers, weighted by the samples that each has learned from. Buffers are averaged,
+ * too, because otherwise the mean model would keep the momentum of one tower, and a tower without samples would have
+ * none; and because then a mean at every step gives the same result as mode replicated, for rules that are linear in
+ * the gradient (sgd, momentum, nesterov). With spec.keeps_buffers buffers are not averaged, which with momentum halves
+ * the number of floats to sum. Means are also taken before every evaluation and at the end of the run. */
 static int averaging_before_forward(struct sync *sync, const struct local_batch *local)
 {
     return mean_before_evaluation(sync, local, sync->spec.every);
@@ -331,9 +332,9 @@ static const struct sync_ops averaging_ops = {
 
 /* ---- parameter server on the devices ---- */
 
-/* Every bucket of parameters is owned by a tower, in equal shares. Gradients are reduced to the owner, which alone has
- * the optimizer's buffers, updates, and broadcasts the weights. An update that needs a norm of all gradients is made by
- * tower 0; then all weights are broadcast after it. */
+/* Every bucket of parameters is owned by a tower; the shares of all towers are equal. Gradients are reduced to the
+ * owner, which alone has the optimizer's buffers; it updates the weights and broadcasts them. An update that needs a
+ * norm of all gradients is made by tower 0, which then broadcasts all weights. */
 static int server_device_apply(struct sync *sync, const struct local_batch *local)
 {
     struct reduce *const reduce = sync->spec.reduce;
@@ -385,7 +386,8 @@ static int server_host_before_forward(struct sync *sync, const struct local_batc
     return rc == 0 ? average_statistics(sync, local) : rc;
 }
 
-/* Wait for each bucket's sum at the server. Where the server updates bucket by bucket, get its weights at once. */
+/* Wait for each bucket's sum at the server. If the server updates bucket by bucket, fetch the weights of each bucket at
+ * once. */
 static int fetch_updates(struct sync *sync, const struct local_batch *local)
 {
     struct reduce *const reduce = sync->spec.reduce;
@@ -398,7 +400,8 @@ static int fetch_updates(struct sync *sync, const struct local_batch *local)
     return rc;
 }
 
-/* Where the server updates after all sums: let it compute the norms, then update. There are no such buckets else. */
+/* If the server updates after all sums: let it compute the norms, then update. Otherwise there are no buckets for
+ * this. */
 static int update_apart(struct sync *sync, const struct local_batch *local)
 {
     struct reduce *const reduce = sync->spec.reduce;
@@ -412,9 +415,9 @@ static int update_apart(struct sync *sync, const struct local_batch *local)
     return rc;
 }
 
-/* One copy of the parameters and of the optimizer's buffers. Gradients are sent there bucket by bucket while backward
- * goes on, summed and applied, and the weights come back. The time of a tower's wait is that of the reduction and of
- * the update. */
+/* The server has the only copy of the optimizer's buffers, and the parameters. Gradients are sent to it bucket by
+ * bucket while backward continues; it sums and applies them, and the weights are sent back. A tower's wait is for the
+ * reduction and the update together. */
 static int server_host_apply(struct sync *sync, const struct local_batch *local)
 {
     int rc = fetch_updates(sync, local);
@@ -442,9 +445,9 @@ static const struct sync_ops server_host_ops = {
 
 /* ---- relaxed consistency of the three above ---- */
 
-/* A mode that updates with the sums of the step before, at that step's rate, so that a reduction may take a whole step.
- * The first step of a run updates nothing, and the gradients of the last one are never applied: the weights that are
- * saved are those that were evaluated. Sums that are not applied yet are part of a checkpoint. */
+/* A mode that updates with the sums of the previous step, at the learning rate of that step, so that a reduction may
+ * take a whole step. The first step of a run updates nothing, and the gradients of the last one are never applied: the
+ * saved weights are those that were evaluated. Sums that are not applied yet are part of a checkpoint. */
 
 /* The training batch before `local`, which is not the first one. */
 static int find_before(const struct sync *sync, const struct local_batch *local, struct local_batch *before_out)
@@ -480,7 +483,7 @@ static int relaxed_before_forward(struct sync *sync, const struct local_batch *l
     return sync->spec.ops->applied->before_forward(sync, local);
 }
 
-/* Nothing is left to wait for afterwards. */
+/* Wait for all deferred sums. */
 static int await_sums(struct sync *sync)
 {
     const int rc = await_own_sums(sync);
@@ -549,13 +552,14 @@ static const struct sync_ops server_host_relaxed_ops = {
 
 /* ---- async ---- */
 
-/* One copy of the parameters in host memory. Every tower fetches them before every step and updates them with its own
- * gradients as soon as it has them. Towers run ahead of each other by a bound (stale synchronous parallel, Ho et al.
- * 2013): a tower begins step t when all towers' updates of the steps before t - max_staleness are in. The staleness of
- * a step is the number of steps before t that are not all in when it fetches; the rate of its update may be divided by
- * that (Zhang et al. 2016). Before an evaluation and a checkpoint all towers synchronise. */
+/* One copy of the parameters is in host memory. Every tower fetches it before every step, and updates it with its own
+ * gradients as soon as they are computed. Towers run ahead of each other by a bound (stale synchronous parallel, Ho et
+ * al. 2013): a tower begins step t when the server has all towers' updates of the steps before t - max_staleness. The
+ * staleness of a step is the number of earlier steps of which updates are missing when it fetches; the rate of its
+ * update may be divided by the staleness (Zhang et al. 2016). Before an evaluation and a checkpoint all towers
+ * synchronise. */
 
-/* All updates are in, and no tower continues before all have fetched. */
+/* Wait until the server has all updates; no tower continues before all have fetched. */
 static int synchronise(struct sync *sync, uint64_t batch)
 {
     const int rc = sync_start_region(sync, REGION_WEIGHTS, batch);
@@ -581,7 +585,8 @@ static int async_before_forward(struct sync *sync, const struct local_batch *loc
     return rc == 0 ? average_statistics(sync, local) : rc;
 }
 
-/* Where norms of all gradients are needed, one push for all buckets follows the last one. */
+/* Is this bucket pushed? If norms of all gradients are needed, a single push after the last bucket contains all of
+ * them. */
 static bool is_pushed(const struct sync *sync, uint32_t bucket)
 {
     return !server_needs_norms(&tower_spec(sync->spec.tower)->optimizer) ||

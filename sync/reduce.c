@@ -1,4 +1,4 @@
-/* The table of reductions, and the one that sums nothing. */
+/* The table of reductions, and the reduction that sums nothing. */
 #include "sync/reduce.h"
 
 #include <errno.h>
@@ -74,8 +74,8 @@ static const struct reduce_ops *const reductions[] = {
 #endif
     &reduce_host_ops,
 };
-/* Their order for sums in pairs, for which NCCL only moves the numbers: that takes one more round than reading them
- * from the peers. */
+/* The order of preference for sums in pairs. NCCL comes later here, because it only sends the numbers, which takes one
+ * round more than reading them from peers. */
 static const struct reduce_ops *const pair_reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_peer_ops,

@@ -1,6 +1,6 @@
-/* Reduction in host memory. Where device memory is the host's, the towers' arenas are summed in place; else every
- * tower's communication stream copies its bucket to pinned memory, and the sums back. The sums run on the communication
- * streams. */
+/* Reduction in host memory. If device memory is host memory, the towers' arenas are summed in place; otherwise every
+ * tower's communication stream copies its bucket to pinned memory, and the sums back. The sums are computed on the
+ * communication streams. */
 #include "sync/reduce.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ static void copy_from(const struct share *share, uint32_t owner)
            (share->end - begin) * sizeof(float));
 }
 
-/* Runs on a communication stream. */
+/* Sums a share; called on a communication stream. */
 static void share_sum(void *arg)
 {
     struct share *const share = arg;

@@ -1,5 +1,5 @@
-/* Towers with a parameter server in host memory. What is queued on communication streams waits only for other streams;
- * a tower's thread waits for other towers' updates only in reduce_server_fetch. */
+/* Towers with a parameter server in host memory. Calls that are queued on communication streams wait only for other
+ * streams; a tower's thread waits for the updates of other towers only in reduce_server_fetch. */
 #include "sync/reduce_server.h"
 
 #include <assert.h>
@@ -14,9 +14,10 @@
 #include "sync/rendezvous.h"
 #include "sync/server.h"
 
-/* The argument of a push or a fetch of a bucket that is queued; of every tower and bucket at most one is. */
+/* The argument of a queued push or fetch of a bucket; for each tower and bucket at most one is queued. */
 struct push { struct server_reduce *reduce; uint32_t tower, bucket, delay; uint64_t batch; };
-/* The argument of what else a tower queues: steps before `next` are complete (reduce_server_pushed). */
+/* The argument of other queued calls; next: the tower's updates of steps before `next` are complete
+ * (reduce_server_pushed). */
 struct visit { struct server_reduce *reduce; uint32_t tower; uint64_t next; };
 
 /* The state of one tower. */
@@ -31,13 +32,13 @@ struct client {
 struct server_reduce {
     struct rendezvous rendezvous;
     struct server *server;      /* opened by the first tower that joins */
-    bool needs_norms, updates_apart;    /* as server_needs_norms and server_updates_apart say */
+    bool needs_norms, updates_apart;    /* the results of server_needs_norms and server_updates_apart */
     struct host_arena *arenas;  /* [tower] */
     struct client *clients;     /* [tower] */
-    pthread_mutex_t lock;       /* guards what follows */
+    pthread_mutex_t lock;       /* guards the members below */
     pthread_cond_t changed;
     bool filled, cancelled;
-    uint64_t *next;             /* [tower]: its updates of steps before that are complete */
+    uint64_t *next;             /* [tower]: the tower's updates of steps before this one are complete */
 };
 
 static struct server_reduce *server_reduce_of(void *reduce)
@@ -184,7 +185,7 @@ static int server_reduce_open(struct reduce **reduce_out, const struct reduce_sp
     return 0;
 }
 
-/* By the first tower that joins. All updates of steps before the process's first batch are complete. */
+/* Called by the first tower that joins. All updates of steps before the process' first batch count as complete. */
 static int open_server(struct server_reduce *reduce, const struct server_rules *rules, const struct buckets *buckets)
 {
     pthread_mutex_lock(&reduce->lock);
@@ -238,7 +239,7 @@ static int server_reduce_join(struct reduce *base, uint32_t tower, const struct 
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, &at_the_server, tower, member, buckets);
 }
 
-/* Chosen by the mode, not by what the devices can do. */
+/* The mode chooses this reduction, whatever the devices support. */
 static int server_reduce_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
     (void)towers, (void)reason;
@@ -270,7 +271,7 @@ const struct reduce_ops reduce_server_ops = {
 
 /* ---- fill, fetch and push ---- */
 
-/* The communication stream waits for what is queued on the compute stream. */
+/* Make the communication stream wait for everything queued on the compute stream. */
 static int follow_compute(struct server_reduce *reduce, uint32_t tower)
 {
     const struct reduce_member *const member = &reduce->rendezvous.members[tower];
@@ -316,11 +317,11 @@ int reduce_server_fill(struct reduce *base, uint32_t tower)
         rc = queue_call(&reduce->rendezvous, tower, fill, &client->visit);
     if (rc == 0)
         rc = stream_record(member->communication, client->fetched);
-    /* The next step overwrites deferred gradients. */
+    /* The next step waits, because it overwrites deferred gradients. */
     return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
 }
 
-/* Called with the lock held. */
+/* The number of steps of which all towers' updates are complete. Lock held. */
 static uint64_t complete_steps(const struct server_reduce *reduce)
 {
     uint64_t least = reduce->next[0];
@@ -329,8 +330,8 @@ static uint64_t complete_steps(const struct server_reduce *reduce)
     return least;
 }
 
-/* Wait for the updates of all towers within the staleness bound. The tower's own updates of earlier steps have to be
- * complete, because the arguments of its queued calls are used again. */
+/* Wait until the updates of all towers are complete up to the staleness bound, and those of this tower for all earlier
+ * steps, because the arguments of its queued calls are reused. */
 static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound,
                          uint32_t *staleness_out)
 {
@@ -398,7 +399,7 @@ int reduce_server_fetch_bucket(struct reduce *base, uint32_t tower, uint32_t num
     return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
 }
 
-/* Where norms of all gradients are needed, a push has all of them. */
+/* The range of a push: the bucket, or all gradients if norms of all gradients are needed. */
 static struct bucket pushed_of(const struct server_reduce *reduce, uint32_t tower, uint32_t bucket)
 {
     return reduce->needs_norms ? whole_of(&reduce->rendezvous.members[tower], REGION_GRADIENTS)
@@ -438,7 +439,7 @@ int reduce_server_push(struct reduce *base, uint32_t tower, uint32_t bucket, uin
     const struct reduce_member *const member = &reduce->rendezvous.members[tower];
     struct push *const mine = &reduce->clients[tower].pushes[bucket];
     const struct bucket pushed = pushed_of(reduce, tower, bucket);
-    mine->delay = delay;        /* no longer used by the step before: its updates are complete (await_updates) */
+    mine->delay = delay;        /* free to be reused: the updates of the previous step are complete (await_updates) */
     mine->batch = batch;
     int rc = follow_compute(reduce, tower);
     if (rc == 0)
@@ -461,6 +462,6 @@ int reduce_server_pushed(struct reduce *base, uint32_t tower, uint64_t next)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
     struct visit *const visit = &reduce->clients[tower].visit;
-    visit->next = next;         /* likewise */
+    visit->next = next;         /* also free, as in reduce_server_push */
     return queue_call(&reduce->rendezvous, tower, visit_pushed, visit);
 }

@@ -1,30 +1,30 @@
-/* The reduction of towers that have a parameter server in host memory: the server sums gradients and updates the
- * weights, and towers fetch these. What else the towers sum is summed as by reduce_host_ops. */
+/* The reduction with a parameter server in host memory: the server sums gradients and updates the weights, and towers
+ * fetch these. Other regions are summed as by reduce_host_ops. */
 #ifndef PIPETRAIN_REDUCE_SERVER_H
 #define PIPETRAIN_REDUCE_SERVER_H
 
 #include "sync/reduce.h"
 
-/* Opened like any other reduction, but unknown to reduce_find. Every member needs reduce_member.rules. Besides
- * BUCKET_ALL_REDUCE it does BUCKET_SERVE, BUCKET_SQUARE, BUCKET_UPDATE and BUCKET_FETCH. */
+/* Opened like any other reduction, but reduce_find does not find it. Every member needs reduce_member.rules. Besides
+ * BUCKET_ALL_REDUCE it supports BUCKET_SERVE, BUCKET_SQUARE, BUCKET_UPDATE and BUCKET_FETCH. */
 extern const struct reduce_ops reduce_server_ops;
 
-/* The functions below queue on the tower's streams, after what its compute stream has queued, and return 0 or a
- * negative errno. What is queued on the compute stream next waits for a fill or a fetch. */
+/* The functions below queue work on the tower's streams, after the work that is already queued on its compute stream,
+ * and return 0 or a negative errno. Work that is queued on the compute stream later waits for a fill or a fetch. */
 
-/* Copy weights and states of the tower to the server. By tower 0, before it starts or pushes its first bucket. */
+/* Copy weights and states of the tower to the server. Called by tower 0 before it starts or pushes its first bucket. */
 int reduce_server_fill(struct reduce *reduce, uint32_t tower);
-/* Fetch the weights of a bucket of gradients whose sum the tower has waited for. Not before backward has ended, which
- * reads the weights. */
+/* Fetch the weights of a bucket of gradients whose sum the tower has waited for. Not called before backward has ended,
+ * because it reads the weights. */
 int reduce_server_fetch_bucket(struct reduce *reduce, uint32_t tower, uint32_t bucket);
 
-/* Towers that update on their own (SERVES_EACH); `step` counts training steps of the run. */
+/* For towers that update independently (SERVES_EACH); `step` counts training steps of the run. */
 
 /* Wait until the server is filled, has the updates of all towers for the steps before `step` - `bound`, and those of
  * this tower for the steps before `step`. Then queue a fetch of all weights. *staleness_out, 0 ... bound, is the number
  * of steps before `step` for which updates are missing. 0, -ECANCELED or another negative errno. */
 int reduce_server_fetch(struct reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound, uint32_t *staleness_out);
-/* Update the server's weights with the bucket's gradients of batch `batch` (server_push). */
+/* Update the server's weights with the bucket's gradients of batch `batch`, as server_push does. */
 int reduce_server_push(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch, uint32_t delay);
 /* Announce that all of the tower's updates of steps before `next` are complete. */
 int reduce_server_pushed(struct reduce *reduce, uint32_t tower, uint64_t next);

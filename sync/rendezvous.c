@@ -1,5 +1,6 @@
-/* The rendezvous of towers at every bucket. Called from the towers' threads. Streams do the waiting; threads wait only
- * in join, for towers that have not started a bucket yet, and for what completes a bucket outside of the streams. */
+/* The rendezvous of towers at every bucket. Called by the towers' threads. Streams wait instead of threads; threads
+ * wait only in join, for towers that have not started a bucket yet, and for a reduction that is completed outside of
+ * the streams. */
 #include "sync/rendezvous.h"
 
 #include <assert.h>
@@ -8,7 +9,7 @@
 
 #include "stage/heartbeat.h"
 
-#define SHARE_ALIGN 16u         /* floats: shares begin on cache lines */
+#define SHARE_ALIGN 16u         /* in floats: shares begin at cache lines */
 
 static struct share *share_at(struct rendezvous *rendezvous, uint32_t tower, uint32_t bucket)
 {
@@ -74,7 +75,7 @@ bool rendezvous_is_cancelled(struct rendezvous *rendezvous)
 
 /* Joining. */
 
-/* With the buckets of the first tower to join; all have the same. Lock held. */
+/* Allocate shares for the buckets of the first tower that joins; all towers have the same buckets. Lock held. */
 static int make_room(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, const struct buckets *buckets)
 {
     if (rendezvous->shares != NULL)
@@ -86,15 +87,15 @@ static int make_room(struct rendezvous *rendezvous, const struct rendezvous_ops 
     return rendezvous->shares != NULL && rendezvous->turns != NULL ? 0 : -ENOMEM;
 }
 
-/* All of the bucket, or nothing. */
+/* Set the share to the whole bucket, or to nothing. */
 static void set_whole(const struct bucket *bucket, struct share *share, bool has_it)
 {
     share->begin = bucket->offset;
     share->end = bucket->offset + (has_it ? bucket->count : 0);
 }
 
-/* Shares are equal runs of whole cache lines. But a bucket with an owner is summed by the owner, and copied by each of
- * the others; what a server has is copied by all. */
+/* Set the range of a share: an equal number of whole cache lines for each tower. A bucket with an owner is summed by
+ * the owner only, or copied by each of the others; the values of a server are copied by all. */
 static void set_range(const struct rendezvous *rendezvous, struct share *share)
 {
     const struct bucket *const bucket = &rendezvous->buckets.bucket[share->bucket];
@@ -136,7 +137,7 @@ static int open_shares(struct rendezvous *rendezvous, uint32_t tower, struct dev
     return rc;
 }
 
-/* True for the last tower that joins. */
+/* Count a tower that joins. True for the last one. */
 static bool enter(struct rendezvous *rendezvous, uint32_t tower, const struct reduce_member *member)
 {
     pthread_mutex_lock(&rendezvous->lock);
@@ -146,7 +147,7 @@ static bool enter(struct rendezvous *rendezvous, uint32_t tower, const struct re
     return is_last;
 }
 
-/* The last tower to join lets all continue, or fails the rendezvous. */
+/* The last tower that joins lets all continue, or fails the rendezvous. */
 static int connect_towers(struct rendezvous *rendezvous)
 {
     const int rc = rendezvous->ops->connect == NULL ? 0 : rendezvous->ops->connect(rendezvous);
@@ -182,7 +183,7 @@ int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *
 
 /* One bucket of one batch. */
 
-/* The tower's bucket is queued: copy it to where it is summed, if that is elsewhere. */
+/* Called when the tower's bucket is queued: copy it to the memory in which it is summed, if that is another one. */
 static int add_bucket(struct rendezvous *rendezvous, struct share *share)
 {
     const struct reduce_member *const member = &rendezvous->members[share->tower];
@@ -195,7 +196,7 @@ static int add_bucket(struct rendezvous *rendezvous, struct share *share)
     return rc != 0 ? rc : stream_record(member->communication, share->copied_in);
 }
 
-/* The communication stream waits for the buckets of all towers. */
+/* Make the communication stream wait for the buckets of all towers. */
 static int await_copied_in(struct rendezvous *rendezvous, struct stream *communication, uint32_t bucket)
 {
     int rc = 0;
@@ -206,7 +207,7 @@ static int await_copied_in(struct rendezvous *rendezvous, struct stream *communi
     return rc;
 }
 
-/* The stream waits for the sums of all shares. */
+/* Make the stream wait for the sums of all shares. */
 static int await_sums(struct rendezvous *rendezvous, struct stream *stream, uint32_t bucket)
 {
     int rc = 0;
@@ -240,7 +241,7 @@ static uint64_t last_batch(const struct share *share)
     return share->batches[(share->started_count - 1) % SHARE_BATCHES];
 }
 
-/* All towers have started the bucket. */
+/* Queue the sums of a bucket that all towers have started. */
 static int queue_bucket(struct rendezvous *rendezvous, uint32_t bucket)
 {
     const bool is_copied = rendezvous->ops->copy_out != NULL && !rendezvous->ops->is_completed_later;

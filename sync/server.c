@@ -1,4 +1,4 @@
-/* Updates in host memory, memory-bound. Called from the towers' communication streams. */
+/* Updates in host memory; their speed is limited by memory bandwidth. Called on the towers' communication streams. */
 #include "sync/server.h"
 
 #include <assert.h>
@@ -10,17 +10,18 @@
 #include "compute/floats.h"
 #include "compute/param_groups.h"
 
-/* The workspace of one tower: ranges that are updated alike, and norms. */
+/* The workspace of one tower: ranges with equal update parameters, and norms. */
 struct workspace {
     struct param_groups groups; /* of the whole arena */
-    double *sums;               /* of squares */
+    double *sums;               /* sums of squares */
 };
 
 struct server {
     struct server_rules rules;
-    uint32_t count;             /* buckets: those of gradients */
+    uint32_t count;             /* number of buckets of gradients */
     struct bucket buckets[REGION_BUCKETS_MAX];
-    pthread_mutex_t locks[REGION_BUCKETS_MAX];  /* each guards its bucket's weights and states in pushes, fetches */
+    /* Each guards the weights and states of its bucket in pushes and fetches. */
+    pthread_mutex_t locks[REGION_BUCKETS_MAX];
     float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
     double *parts;              /* sums of squares of all towers; each tower computes some of them */
     struct workspace *workspaces;       /* [tower] */
@@ -137,7 +138,7 @@ static struct optimizer_step step_of(const struct server *server, const struct l
                                     .gradient_scale = 1.0f / (float)samples };
 }
 
-/* The limit is for means, the gradients are sums. */
+/* Clip gradients, which are sums, to a limit for means. */
 static void clip_sums(const struct server *server, float *gradients, size_t count, uint32_t samples)
 {
     const float most = (float)(server->rules.optimizer->clip_value / (double)(1.0f / (float)samples));
@@ -145,7 +146,7 @@ static void clip_sums(const struct server *server, float *gradients, size_t coun
         floats_clip(gradients, count, most);
 }
 
-/* The arena as ranges that are updated alike, and the squares that these need. */
+/* Split the arena into ranges with equal update parameters, and list the sums of squares that these need. */
 static struct param_groups *group_arena(struct server *server, uint32_t tower, const float *gradients)
 {
     struct param_groups *const groups = &server->workspaces[tower].groups;
@@ -155,7 +156,7 @@ static struct param_groups *group_arena(struct server *server, uint32_t tower, c
     return groups;
 }
 
-/* The part of the range within [begin, end) of the arena, with the norms of the whole range. */
+/* The part of a range that is in [begin, end) of the arena, with the norms of the whole range. */
 static struct optimizer_range clip_range(const struct server *server, const struct optimizer_range *range, size_t begin,
                                       size_t end)
 {
@@ -188,7 +189,7 @@ void server_clip_value(struct server *server, uint32_t tower, size_t begin, size
     clip_sums(server, server->gradients + begin, end - begin, local_batch_of(server, tower, batch).global_count);
 }
 
-/* The offset of these sums, the same in all arrays of sums. */
+/* The offset of these sums of squares, which is the same in all arrays of sums. */
 static size_t offset_of(const struct server *server, uint32_t tower, const struct squares *squares)
 {
     return (size_t)(squares->sum - server->workspaces[tower].sums);

@@ -1,4 +1,4 @@
-/* Snapshots between the tower's thread and main. */
+/* Passes snapshots between the tower's thread and main. */
 #include "sync/snapshot_pool.h"
 
 #include <assert.h>
@@ -90,7 +90,8 @@ void snapshot_pool_lend(struct snapshot_pool *pool)
 void snapshot_pool_give_back(struct snapshot_pool *pool, struct snapshot *snapshot)
 {
     atomic_fetch_sub(&pool->lent, 1);
-    /* The queue has room for all snapshots, so this does not block; after a cancel its failure does not matter. */
+    /* The queue has space for all snapshots, so this does not block; it fails only after a cancel, when the failure
+     * does not matter. */
     (void)queue_put(pool->idle, snapshot);
 }
 

@@ -9,23 +9,23 @@
 
 #include "stage/clock.h"
 
-#define OTHER_LEAST_NS 1000u    /* shorter other time is left out of a trace */
-/* Two events in succession are 1.3 us apart on an H200 when there was no wait between them. */
+#define OTHER_LEAST_NS 1000u    /* intervals of other time that are shorter are left out of a trace */
+/* Two consecutive events are 1.3 us apart on an H200 if there was no wait between them. */
 #define WAIT_LEAST_NS 2000u
 
 struct mark { struct event *event; enum spent spent; };
 
-/* The marks of one step; reset by the first mark of another. */
+/* The marks of one step; reset by the first mark of the next step that uses them. */
 struct dial { struct mark *marks; uint32_t count; uint64_t step; };
 
 struct step_clock {
     struct stream *compute;
     uint32_t mark_max;
-    uint32_t dial_count;        /* steps in flight and one: a step is measured from the end of the one before */
+    uint32_t dial_count;        /* steps in flight, and one more: a step is measured from the end of the previous one */
     struct dial *dials;         /* step n has dials[n % dial_count] */
-    uint64_t queued, read;      /* steps */
-    struct event *origin;       /* the first step is measured from this */
-    uint64_t begun_ns, now_ns;  /* when the last step that was read began and ended */
+    uint64_t queued, read;      /* numbers of steps */
+    struct event *origin;       /* the begin of the first step */
+    uint64_t begun_ns, now_ns;  /* begin and end of the step that was read last */
 };
 
 static struct dial *dial_of(const struct step_clock *clock, uint64_t number)
@@ -143,14 +143,14 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
     return (uint64_t *)(void *)((char *)times + offsets[spent]);
 }
 
-/* A wait that is too short to be one counts as other time. */
+/* The kind of an interval; a wait shorter than WAIT_LEAST_NS counts as other time. */
 static enum spent spent_on(const struct mark *mark, uint64_t elapsed_ns)
 {
     const bool is_wait = mark->spent == SPENT_EXPOSED_COPY || mark->spent == SPENT_EXPOSED_REDUCTION;
     return is_wait && elapsed_ns < WAIT_LEAST_NS ? SPENT_OTHER : mark->spent;
 }
 
-/* Add up the times between the marks of the oldest step, from the end of the step before. */
+/* Add up the times between the marks of the oldest step, from the end of the previous step. */
 static int add_marks(const struct step_clock *clock, struct step_times *times)
 {
     const struct dial *const dial = dial_of(clock, clock->read);
@@ -181,7 +181,7 @@ int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint
     return 0;
 }
 
-/* One trace entry for each interval between marks, and one for the whole step. */
+/* Writes a trace entry for each interval between marks, and one for the whole step. */
 void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct local_batch *local,
                        uint32_t tower)
 {
@@ -204,7 +204,8 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
     for (uint32_t i = 0; i < dial->count; i++) {
         const struct mark *const mark = &dial->marks[i];
         uint64_t elapsed_ns = 0;
-        (void)at->device->ops->event_elapsed(at, mark->event, &elapsed_ns);     /* cannot fail: it was read before */
+        /* Cannot fail, because it was read before. */
+        (void)at->device->ops->event_elapsed(at, mark->event, &elapsed_ns);
         entry.begin_ns = entry.end_ns;
         entry.end_ns += elapsed_ns;
         const enum spent spent = spent_on(mark, elapsed_ns);

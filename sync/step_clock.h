@@ -1,6 +1,6 @@
-/* Where a tower's time goes: timed events ("marks") on its compute stream, each with what the time since the mark
- * before was spent on, read when the step has ended. Several steps may be queued before the first of them is read. Used
- * from the tower's thread. */
+/* Measures the parts of a tower's step: timed events ("marks") on its compute stream, each with the kind of work since
+ * the previous mark, are read when the step has ended. Several steps may be queued before the first of them is read.
+ * Used by the tower's thread. */
 #ifndef PIPETRAIN_STEP_CLOCK_H
 #define PIPETRAIN_STEP_CLOCK_H
 
@@ -21,7 +21,7 @@ enum spent {
     SPENT_COUNT
 };
 
-/* Where a tower's time went in one step, ns; they sum to total. */
+/* The times of the parts of a step in ns; they sum to total. */
 struct step_times {
     uint64_t input_wait, exposed_copy, forward, backward, exposed_reduction, update, other;
     uint64_t total;
@@ -29,28 +29,29 @@ struct step_times {
 
 struct step_clock;
 
-/* Room for `depth` >= 1 steps that are queued and not yet read, of at most `marks` marks each.
- * 0 or a negative errno. */
+/* Open a clock for `depth` >= 1 steps that are queued and not yet read, of at most `marks` marks each. 0 or a negative
+ * errno. */
 int step_clock_open(struct step_clock **clock_out, struct stream *compute, uint32_t marks, uint32_t depth);
 /* Accepts NULL. */
 void step_clock_close(struct step_clock *clock);
 
-/* The first step begins now. Blocks until the stream has done what is queued on it. */
+/* Start the first step now. Blocks until the work queued on the stream has ended. */
 int step_clock_start(struct step_clock *clock);
 
-/* Queue a mark: the time since the mark before, of this step or the previous one, was spent on `spent`. */
+/* Queue a mark: the time since the previous mark, of this step or the previous one, was spent on `spent`. */
 int step_clock_mark(struct step_clock *clock, enum spent spent);
-/* The last mark of the step that is being queued; the next mark belongs to the next step. */
+/* Queue the last mark of the current step; the next mark belongs to the next step. */
 int step_clock_end(struct step_clock *clock, enum spent spent);
 
-/* The end of the oldest step that is queued and not yet read, to wait for. */
+/* The event at the end of the oldest step that is queued and not yet read. */
 struct event *step_clock_oldest(const struct step_clock *clock);
-/* Read the times of that step, which has ended, and when it ended by the clock of clock_now_ns. Two events with nothing
- * between them are a microsecond or two apart on a GPU, so a wait of less than 2 us for a copy or a reduction counts as
- * other time. 0 or a negative errno. */
+/* Read the times of that step, which must have ended, and when it ended on the clock of clock_now_ns. On a GPU two
+ * events with nothing between them are a microsecond or two apart, so a wait of less than 2 us for a copy or a
+ * reduction counts as other time. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
-/* Write the step that was read last, batch `local` of tower `tower`, to the tower's trace, mark by mark (track NULL:
- * does nothing). Times are those of the device's clock, counted from the first step. Before the next mark. */
+/* Write the step that was read last, batch `local` of tower `tower`, with all its marks to the tower's trace (track
+ * NULL: does nothing). Times are those of the device's clock, counted from the first step. Called before the next
+ * mark. */
 void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct local_batch *local,
                        uint32_t tower);
 

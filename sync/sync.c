@@ -1,10 +1,10 @@
-/* A tower's side of the synchronisation, the same in all modes: the arenas that are reduced across towers, their
- * buckets, and joining and leaving the reduction. Called by the trainer; the mode's part of a step is in modes.c. */
+/* A tower's part of the synchronisation that is common to all modes: the arenas that are reduced across towers, their
+ * buckets, and joining and leaving the reduction. Called by the trainer; the modes' parts of a step are in modes.c. */
 #include "sync/sync.h"
 
 #include "sync/server.h"
 
-/* Weights from a server, update, a mean before forward and one after the step. */
+/* The most marks of a mode in a step: weights from a server, update, a mean before forward and one after the step. */
 #define BATCH_MARKS 4u
 
 /* ---- what is reduced ---- */
@@ -32,7 +32,7 @@ struct reduce_region sync_region(struct tower *tower, enum region region)
     return regions[region];
 }
 
-/* One tower has nothing to sum, but its gradients are split into buckets all the same. */
+/* Is the region summed? With one tower only formally: its gradients are split into buckets, too. */
 static bool is_summed(const struct sync_spec *spec, enum region region)
 {
     const bool is_state = region >= REGION_STATES && region < REGION_STATISTICS;
@@ -42,7 +42,7 @@ static bool is_summed(const struct sync_spec *spec, enum region region)
            (spec->schedule->towers > 1 && sync_region(spec->tower, region).count > 0);
 }
 
-/* Do the towers sum the region, or send it to each other or to a server? */
+/* Do the towers sum the region, or exchange it with each other or a server? */
 static bool is_exchanged(const struct sync_spec *spec, enum region region)
 {
     const bool is_owned = region == REGION_WEIGHTS || (region >= REGION_STATES && region < REGION_STATISTICS);

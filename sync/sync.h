@@ -1,10 +1,11 @@
-/* Modes of synchronisation behind one table: what a tower does with its gradients and weights in a step. How a sum over
- * towers is computed is the reduction's business (reduce.h), what is summed is the tower's (compute/tower.h).
+/* Modes of synchronisation with a common interface: how a tower uses its gradients and weights in a step. How a sum
+ * over towers is computed is defined by the reduction (reduce.h), and the arenas that are summed belong to the tower
+ * (compute/tower.h).
  *
  * A mode is a row of functions on `struct sync`, of which every tower has one. The trainer calls them in each step,
- * from the tower's thread. They queue work on the tower's streams and wait for nothing but other towers' threads. What
- * is due when is a function of the batch's number, so that a resumed run does the same; a mode has no state besides the
- * sums it still waits for. */
+ * from the tower's thread. They queue work on the tower's streams, and wait for nothing but other towers' threads.
+ * Their actions depend only on the batch's number, so that a resumed run repeats them; a mode has no state besides the
+ * sums that it still waits for. */
 #ifndef PIPETRAIN_SYNC_H
 #define PIPETRAIN_SYNC_H
 
@@ -28,22 +29,23 @@ enum serves {
     SERVES_EACH                 /* one update for each tower's gradients, as they arrive */
 };
 
-#define STALENESS_MAX 100u      /* of sync_spec.max_staleness */
+#define STALENESS_MAX 100u      /* the largest sync_spec.max_staleness */
 
 struct sync_spec {                              /* pointers are lent until sync_leave */
     const struct sync_ops *ops;
     const struct schedule *schedule;
     struct reduce *reduce;
     struct stream *communication;
-    struct trace_track *track;                  /* of that stream; NULL: not recorded */
+    struct trace_track *track;                  /* of the communication stream; NULL: not recorded */
     const struct learning_rate *learning_rate;
-    size_t bucket_bytes;                        /* of the buckets of a reduction (buckets_add) */
-    uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */
+    size_t bucket_bytes;                        /* size of buckets (buckets_add) */
+    uint64_t every;                             /* averaging: training steps between two means, >= 1 */
     bool keeps_buffers;                         /* averaging: the optimizer's buffers are not averaged */
-    uint32_t max_staleness;                     /* async: training steps a tower may be ahead of others' updates */
+    /* Async: training steps by which a tower may be ahead of others' updates. */
+    uint32_t max_staleness;
     bool divides_rate;                          /* async: the rate of an update is divided by its staleness */
-    struct tower *tower;                        /* this and what follows is filled in by the trainer */
-    uint32_t index;                             /* of the tower in the run */
+    struct tower *tower;                        /* this and the members below are set by the trainer */
+    uint32_t index;                             /* number of the tower in the run */
     struct device *device;
     struct stream *compute;
 };
@@ -51,91 +53,96 @@ struct sync_spec {                              /* pointers are lent until sync_
 struct sync {
     struct sync_spec spec;
     struct step_clock *clock;
-    struct buckets buckets;                     /* all that is reduced across towers */
+    struct buckets buckets;                     /* of all regions that are reduced across towers */
     bool joined;                                /* sync_join was called */
-    bool is_deferred;                           /* relaxed: sums of gradients were started and not yet waited for */
-    uint32_t staleness;                         /* async: of the weights that the last training batch used */
+    /* Relaxed: reductions of gradients are started and not yet waited for. */
+    bool is_deferred;
+    uint32_t staleness;                         /* async: staleness of the weights that the last training batch used */
 };
 
-/* Functions: 0, or a negative errno that ends the run. NULL: nothing to do. */
+/* A mode. Its functions return 0, or a negative errno that ends the run. NULL: nothing to do. */
 struct sync_ops {
     const char *name;           /* "replicated" */
-    const char *sum;            /* what the towers sum, in words: "gradients"; NULL: nothing */
-    const char *place;          /* where the parameters are, in words: "on the devices"; NULL: in every tower */
+    const char *sum;            /* name of the summed data: "gradients"; NULL: nothing is summed */
+    const char *place;          /* location of the parameters: "on the devices"; NULL: in every tower */
     bool has_period;            /* spec.every is used */
-    bool has_slices;            /* its result need not depend on the number of towers (train.slices) */
-    bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
-    bool ends_whole;            /* every tower has all of its state after a step, and finish changes statistics only */
-    bool differs;               /* between steps the towers' models are not the same */
-    bool has_owners;            /* each bucket of gradients, weights and optimizer states is owned by one tower; only
-                                 * with two towers or more */
-    bool defers;                /* its towers apply gradients a step later (tower_spec.defers) ... */
-    const struct sync_ops *applied;     /* ... and otherwise do the same as this mode; NULL: it does not defer */
+    bool has_slices;            /* supports train.slices: the result is independent of the number of towers */
+    bool is_one_model;          /* all towers are one model at the end of the run; false: each is its own model */
+    /* After a step every tower has its complete state, and finish changes statistics only. */
+    bool ends_whole;
+    bool differs;               /* between steps the towers' models differ */
+    /* One tower owns each bucket of gradients, weights and states; only with two or more towers. */
+    bool has_owners;
+    bool defers;                /* towers apply gradients one step later (tower_spec.defers) ... */
+    const struct sync_ops *applied;     /* ... and otherwise behave as in this mode; NULL: not deferred */
     enum serves serves;
     bool sums[REGION_COUNT];    /* the arenas that are summed over towers */
-    /* The slot of a batch, training or evaluation, was taken; its forward is queued next. */
+    /* Called when the slot of a batch, of training or evaluation, was taken; its forward is queued next. */
     int (*before_forward)(struct sync *sync, const struct local_batch *local);
-    /* The gradients of a bucket of a training batch are queued on the compute stream. */
+    /* Called when the gradients of a bucket of a training batch are queued on the compute stream. */
     int (*bucket_ready)(struct sync *sync, const struct local_batch *local, uint32_t bucket);
-    /* All of backward is queued, so bucket_ready was called for every bucket: update the weights. */
+    /* Update the weights. Called when all of backward is queued, and so after bucket_ready for every bucket. */
     int (*apply)(struct sync *sync, const struct local_batch *local);
-    /* The update of a training batch is queued. */
+    /* Called when the update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct local_batch *local);
-    /* All towers copy their states next, as they are after batch `batch`, or, at the end of the run, before it:
-     * complete them in the towers' arenas. Called for all towers or none. */
+    /* Complete the states in the towers' arenas, because all towers copy them next, as they are after batch `batch` or,
+     * at the end of the run, before it. Called in all towers or in none. */
     int (*before_snapshot)(struct sync *sync, uint64_t batch);
-    /* All batches before `next` are done, and no more follow: bring weights and averages to the values to be saved. */
+    /* Called when all batches before `next` are done and no more follow: set weights and averages to the values that
+     * are to be saved. */
     int (*finish)(struct sync *sync, uint64_t next);
 };
 
 /* All modes (modes.c). */
 extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
-/* The row for a run of so many towers. One tower needs no parameter server: it is replicated. async without any
- * staleness is a parameter server in host memory. */
+/* The row for a run with this number of towers. One tower needs no parameter server: its mode is replicated. async
+ * without any staleness is a parameter server in host memory. */
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness);
 
 /* ---- for the trainer, besides the mode's own functions ---- */
 
-/* For a tower that is planned: the buckets of all that is reduced. The same in every tower. */
+/* For a planned tower: the buckets of all regions that are reduced. The same in every tower. */
 void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out);
-/* For a tower that is planned: bytes of host memory that sync_join allocates, pinned or for a server. */
+/* For a planned tower: bytes of host memory that sync_join allocates, pinned or for a server. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);
-/* For a tower that is allocated. 0 or a negative errno. */
+/* For an allocated tower. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
-/* Marks that one step makes on the clock, at most. */
+/* The most marks that a step makes on the clock. */
 uint32_t sync_marks(const struct sync *sync);
 /* Join the reduction; returns when all its towers have joined. */
 int sync_join(struct sync *sync, struct step_clock *clock);
 /* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);
-/* Over how many samples is the gradient at this offset of the arena summed, after training batch `local`? All of the
- * batch where this tower's gradients hold the sum over towers, else the tower's own. Any thread. */
+/* The number of samples over which the gradient at this offset of the arena is summed after training batch `local`: the
+ * whole batch if this tower's gradients contain the sum over towers, otherwise the tower's own samples. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset);
-/* A batch has ended: write its reductions to the trace, if they are not there yet. */
+/* Called when a batch has ended: writes its reductions to the trace, if they are not there yet. */
 void sync_record(struct sync *sync);
-/* While the tower's thread waits for its device: must it call sync_poll, and has the reduction failed (a negative
- * errno)? */
+/* While the tower's thread waits for its device: does it have to call sync_poll, and has the reduction failed (a
+ * negative errno)? */
 bool sync_needs_polling(const struct sync *sync);
 int sync_poll(struct sync *sync);
 
 /* ---- for modes (modes.c) ---- */
 
-/* The region's arena in the tower; count 0 where it has none. */
+/* The region's arena in the tower; count 0 if it has none. */
 struct reduce_region sync_region(struct tower *tower, enum region region);
 
 /* Update all weights with gradients that are sums over `samples` samples; does nothing with 0. */
 int sync_update(struct sync *sync, const struct local_batch *local, uint32_t samples);
 /* Start all buckets of a region for batch `batch`. Also for the trainer. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
-/* Queue a wait for the buckets of a region; the tower's backend adopts new weights. Also for the trainer. */
+/* Queue a wait for the buckets of a region; the tower's backend is notified of changed weights. Also for the
+ * trainer. */
 int sync_await_region(struct sync *sync, enum region region);
 /* Does the server update after all sums, not bucket by bucket (server_updates_apart)? */
 bool sync_updates_apart(const struct sync *sync);
 
-/* Are the towers one model after this batch? Means are taken before every evaluation, and with every > 0 after training
+/* Are the towers one model after this batch? Means are taken before every evaluation and, if every > 0, after training
  * steps every, 2 * every, ... of the run. */
 bool mean_is_due_after(const struct local_batch *local, uint64_t every);
-/* Samples that one tower and all towers have trained on since they were one model, up to and with batch `last`. */
+/* The samples that one tower, and all towers, have trained on since they were one model, up to and including batch
+ * `last`. */
 struct mean_share { uint64_t own, all; };
 struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every);
 

@@ -16,34 +16,34 @@
 #include "stage/thread.h"
 #include "stage/trace/range.h"
 
-#define STEP_MARKS 8u           /* clock marks that a step of one microbatch makes here; the mode adds its own */
-#define MICROBATCH_MARKS 2u     /* and each further microbatch: forward, backward */
-#define POLL_NAP_NS 20000       /* between two looks at a device that computes */
+#define STEP_MARKS 8u           /* the most clock marks of a step of one microbatch here; the mode adds its own */
+#define MICROBATCH_MARKS 2u     /* more marks for each further microbatch: forward, backward */
+#define POLL_NAP_NS 20000       /* between two polls of a device that computes */
 
-/* How far the thread is. Main waits for STARTED, PLANNED and READY, and releases the stage that follows each. */
+/* The stage that the thread has reached. Main waits for STARTED, PLANNED and READY, and releases the next stage. */
 enum stage {
     STAGE_STARTING,             /* the tower's team of threads is started */
-    STAGE_STARTED,              /* waits for trainer_plan */
+    STAGE_STARTED,              /* the thread waits for trainer_plan */
     STAGE_PLANNING,
-    STAGE_PLANNED,              /* waits for trainer_allocate */
-    STAGE_ALLOCATING,           /* and joining the other towers */
-    STAGE_READY,                /* waits for trainer_go */
-    STAGE_FAILED,               /* while planning or allocating */
+    STAGE_PLANNED,              /* the thread waits for trainer_allocate */
+    STAGE_ALLOCATING,           /* allocating, and joining the other towers */
+    STAGE_READY,                /* the thread waits for trainer_go */
+    STAGE_FAILED,               /* planning or allocating has failed */
     STAGE_RUNNING,
-    STAGE_DONE,                 /* no more steps; the arenas stay, as other towers may still read them */
+    STAGE_DONE,                 /* no more steps; the arenas stay allocated, because other towers may still read them */
     STAGE_CLOSING
 };
 
-/* Where the device writes the results of a step; pinned memory. */
+/* The results of a step, written by the device to pinned memory. */
 struct step_result { struct backend_result *microbatches; struct health health; };
 
-/* The steps that are queued on the device and not yet reported: step n is at n % depth. */
+/* The steps that are queued on the device and not yet reported; step n has index n % depth. */
 struct inflight_steps {
     uint32_t depth;
     struct step_report **reports;
-    uint32_t microbatches_max;  /* of a step */
-    struct step_result *results;        /* one block with the results of all microbatches at its end */
-    uint64_t queued, reported;  /* steps so far */
+    uint32_t microbatches_max;  /* the most microbatches of a step */
+    struct step_result *results;        /* one block, which ends with the results of all microbatches */
+    uint64_t queued, reported;  /* number of steps so far */
 };
 
 struct trainer {
@@ -57,15 +57,16 @@ struct trainer {
     struct snapshot_pool snapshots, shown;
     bool waits_for_main;            /* main decides whether the run continues after the batch queued last */
     uint64_t next;                  /* number of the batch after the one queued last */
-    struct step_report *reports;    /* all there are, with room for their ids; allocated before the first step */
+    /* The array of all reports, with memory for their ids; allocated before the first step. */
+    struct step_report *reports;
     uint64_t *ids;
     void *outputs;                  /* pinned: labels and logits of all reports; NULL without reports_outputs */
-    struct queue *empty_reports;    /* for the thread */
-    struct queue *full_reports;     /* for main */
-    pthread_mutex_t lock;           /* guards what follows */
+    struct queue *empty_reports;    /* to the thread */
+    struct queue *full_reports;     /* to main */
+    pthread_mutex_t lock;           /* guards the members below */
     pthread_cond_t changed;
     enum stage stage;
-    int result;                     /* 0, or why the stage failed */
+    int result;                     /* 0, or the errno of the failed stage */
     bool is_cancelled;
 };
 
@@ -80,7 +81,8 @@ static void set_stage(struct trainer *trainer, enum stage stage, int result)
     pthread_mutex_unlock(&trainer->lock);
 }
 
-/* Does nothing in any other stage than `from`: a thread that was cancelled while it waited is done and stays so. */
+/* Advance from stage `from` to `to`. Does nothing in another stage: a thread that was cancelled while it waited stays
+ * in STAGE_DONE. */
 static void advance_stage(struct trainer *trainer, enum stage from, enum stage to)
 {
     pthread_mutex_lock(&trainer->lock);
@@ -112,8 +114,8 @@ static bool is_cancelled(struct trainer *trainer)
 
 /* ---- steps in flight ---- */
 
-/* As many steps as the device computes ahead, and one; only that one where its outputs are waited for. close_inflight
- * after success or failure. */
+/* Open as many steps in flight as the device computes ahead, and one more; only one if its outputs are waited for. Call
+ * close_inflight after success or failure. */
 static int open_inflight(struct trainer *trainer)
 {
     struct device *const device = trainer->spec.tower.device;
@@ -143,8 +145,8 @@ static void close_inflight(struct trainer *trainer)
     free(trainer->inflight.reports);
 }
 
-/* Losses are added in pairs, as main adds those of the towers. Counters that run over all steps are those that the last
- * microbatch saw. */
+/* Add up the results of the microbatches. Losses are added in pairs, as main adds those of the towers. Counters over
+ * all steps are those of the last microbatch. */
 static struct backend_result sum_microbatches(const struct tower *tower, const struct local_batch *local,
                                               const struct step_result *result)
 {
@@ -179,14 +181,14 @@ static void read_result(const struct trainer *trainer, const struct step_result 
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
 }
 
-/* For the watchdog's message. Steps, and the batches of an evaluation, count from 1 there. */
+/* Note the step for the watchdog's message, in which steps, and the batches of an evaluation, count from 1. */
 static void note_step(const struct local_batch *local)
 {
     heartbeat_at(local->phase == PHASE_TRAIN ? "step" : "evaluation batch", local->step + 1);
 }
 
-/* Wait for an event of the tower's device, polling a reduction that can fail on its own: 0, why that failed, or
- * -ECANCELED. */
+/* Wait for an event of the tower's device, and poll a reduction that can fail asynchronously. 0, the errno of its
+ * failure, or -ECANCELED. */
 static int wait_for_device(struct trainer *trainer, struct event *end)
 {
     const struct device_ops *const device = end->device->ops;
@@ -271,7 +273,7 @@ static void close_outputs(struct trainer *trainer)
         device->ops->free_pinned(device, trainer->outputs);
 }
 
-/* Before the slot is given back. */
+/* Queue the copy of the labels, before the slot is returned. */
 static int queue_labels(struct trainer *trainer, const struct slot *slot, struct step_report *report)
 {
     struct stream *const compute = trainer->spec.tower.compute;
@@ -281,7 +283,7 @@ static int queue_labels(struct trainer *trainer, const struct slot *slot, struct
                                       COPY_FROM_DEVICE);
 }
 
-/* After the batch's forward: the next one overwrites them. */
+/* Read the logits after the batch's forward; the next one overwrites them. */
 static int read_logits(struct trainer *trainer, struct step_report *report)
 {
     return trainer->outputs == NULL ? 0 : tower_logits(trainer->tower, report->logits);
@@ -289,7 +291,7 @@ static int read_logits(struct trainer *trainer, struct step_report *report)
 
 /* ---- snapshots ---- */
 
-/* While no snapshot is idle, one may belong to a step in flight: report those first. */
+/* Queue a snapshot. If none is idle, a step in flight may use one: report these steps first. */
 static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
     int rc = snapshot_pool_try_take(pool, snapshot_out);
@@ -299,14 +301,14 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* Tower 0 alone makes some copies. It may have to wait until main has returned the previous one, which main does only
- * when all towers have reported that batch. So the other towers report all their steps here. */
+/* Some snapshots are made by tower 0 alone. It may have to wait until main has returned the previous one, which main
+ * does only when all towers have reported that batch; so the other towers report all their steps here. */
 static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
     return pool->rule.count > 0 ? queue_snapshot(trainer, pool, snapshot_out) : report_all_steps(trainer);
 }
 
-/* The weights and gradients that observers get (TensorBoard). */
+/* Queue a snapshot of weights and gradients for observers (TensorBoard). */
 static int queue_shown(struct trainer *trainer, struct step_report *report)
 {
     if (report->local.phase != PHASE_TRAIN || !snapshot_due(&trainer->spec.shown, &report->local))
@@ -314,14 +316,14 @@ static int queue_shown(struct trainer *trainer, struct step_report *report)
     return queue_or_wait(trainer, &trainer->shown, &report->shown);
 }
 
-/* Before all towers copy their states, as they are after batch `batch`. */
+/* Complete the states of all towers before they are copied, as they are after batch `batch`. */
 static int complete_state(struct trainer *trainer, uint64_t batch)
 {
     const struct sync_ops *const mode = trainer->spec.sync.ops;
     return mode->before_snapshot != NULL ? mode->before_snapshot(&trainer->sync, batch) : 0;
 }
 
-/* The copies that are due after the batch just queued. */
+/* Queue the snapshots that are due after the batch that was just queued. */
 static int queue_snapshots(struct trainer *trainer, struct step_report *report)
 {
     const struct trainer_spec *const spec = &trainer->spec;
@@ -336,8 +338,8 @@ static int queue_snapshots(struct trainer *trainer, struct step_report *report)
 
 /* ---- the step: the mode's functions and the tower's in their order ---- */
 
-/* Wait for the next slot. What is queued on the compute stream afterwards waits for the slot's copy. -ENODATA at the
- * end of the run. */
+/* Wait for the next slot. Work that is queued on the compute stream afterwards waits for the slot's copy. -ENODATA at
+ * the end of the run. */
 static int take_slot(struct trainer *trainer, struct slot **slot_out)
 {
     struct slots_counts before, after;
@@ -364,9 +366,9 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
     return rc;
 }
 
-/* Some modes fetch or average weights before forward. An evaluation uses the moving averages of the weights, where the
- * tower keeps some (train.ema); the mode's means are of the trained weights and of their averages, so the trained ones
- * are in place before it. */
+/* Some modes fetch or average weights before forward. An evaluation uses the moving averages of the weights, if the
+ * tower has them (train.ema). The mode takes means of both, the trained weights and their averages, so the trained
+ * weights are put back in place before. */
 static int queue_before_forward(struct trainer *trainer, const struct local_batch *local)
 {
     const struct sync_ops *const mode = trainer->spec.sync.ops;
@@ -385,7 +387,7 @@ static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t mi
     return rc == 0 ? step_clock_mark(trainer->clock, SPENT_FORWARD) : rc;
 }
 
-/* Backward of a microbatch that others follow: its gradients are added up on the device. */
+/* Queue backward of a microbatch that is not the last one: gradients are accumulated on the device. */
 static int queue_accumulate(struct trainer *trainer, uint64_t batch)
 {
     range_begin(TRACE_BACKWARD, batch);
@@ -399,11 +401,11 @@ struct backward {
     struct sync *sync;
     const struct local_batch *local;
     uint32_t ready;             /* buckets of gradients that are complete */
-    int result;                 /* of the first bucket_ready that failed */
+    int result;                 /* errno of the first bucket_ready that failed */
 };
 
-/* Called by tower_backward: the first `floats` of the gradients' arena are queued. In most modes the reduction of a
- * bucket starts as soon as it is complete. */
+/* Called by tower_backward when the first `floats` of the gradients' arena are queued. In most modes the reduction of a
+ * bucket starts as soon as the bucket is complete. */
 static void note_ready(void *arg, size_t floats)
 {
     struct backward *const backward = arg;
@@ -419,7 +421,7 @@ static void note_ready(void *arg, size_t floats)
     }
 }
 
-/* Backward of the batch's last microbatch. */
+/* Queue backward of the last microbatch of the batch. */
 static int queue_backward(struct trainer *trainer, const struct local_batch *local)
 {
     struct backward backward = { .sync = &trainer->sync, .local = local };
@@ -434,7 +436,7 @@ static int queue_backward(struct trainer *trainer, const struct local_batch *loc
     return step_clock_mark(trainer->clock, SPENT_BACKWARD);
 }
 
-/* With slices the statistics of all towers are one mean after every step. */
+/* With slices, wait for the statistics, of which the towers take the mean after every step. */
 static int await_statistics(struct trainer *trainer, const struct local_batch *local)
 {
     if (!tower_has_slices(trainer->tower))
@@ -453,7 +455,7 @@ static int update_average(struct trainer *trainer, const struct local_batch *loc
     return rc == 0 ? step_clock_mark(trainer->clock, SPENT_UPDATE) : rc;
 }
 
-/* The mode waits for the sums and updates the weights. */
+/* Let the mode wait for the sums and update the weights. */
 static int queue_update(struct trainer *trainer, const struct local_batch *local)
 {
     const struct sync_ops *const mode = trainer->spec.sync.ops;
@@ -465,9 +467,9 @@ static int queue_update(struct trainer *trainer, const struct local_batch *local
     return rc == 0 && mode->after_step != NULL ? mode->after_step(&trainer->sync, local) : rc;
 }
 
-/* Forward, backward, reduce and update of the slot's batch, queued on the device. With train.accumulate a batch has
- * several microbatches; the last one's backward ends with the gradients of all. Evaluation is forward only. The feeder
- * may fill the slot again as soon as all that reads it is queued. */
+/* Queue forward, backward, reduction and update of the slot's batch on the device. With train.accumulate a batch has
+ * several microbatches; the gradients of all are complete after backward of the last one. An evaluation is forward
+ * only. The feeder may fill the slot again as soon as everything that reads it is queued. */
 static int queue_compute(struct trainer *trainer, struct slot *slot, const struct local_batch *local,
                          struct backend_result *results)
 {
@@ -530,7 +532,8 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     return 0;
 }
 
-/* Main needs all reports of an evaluation, or of the batches before, to decide whether the run continues. */
+/* Report all steps and wait for main, which needs all reports of an evaluation, or of the batches before, to decide
+ * whether the run continues. */
 static int wait_for_main(struct trainer *trainer)
 {
     const bool waits = trainer->spec.waits == WAITS_BEFORE_BATCH ? !gate_is_open(trainer->spec.gate, trainer->next)
@@ -541,7 +544,7 @@ static int wait_for_main(struct trainer *trainer)
     return rc == 0 ? gate_await(trainer->spec.gate, trainer->next) : rc;
 }
 
-/* Queue a step; when that fills the steps in flight, report the oldest one. -ENODATA at the end of the run. */
+/* Queue a step; if that fills the steps in flight, report the oldest one. -ENODATA at the end of the run. */
 static int run_step(struct trainer *trainer)
 {
     struct slot *slot;
@@ -558,7 +561,7 @@ static int run_step(struct trainer *trainer)
     return rc;
 }
 
-/* The snapshot after the last batch; other towers may have sums left to do for it. */
+/* Make the snapshot after the last batch; other towers may still have to compute sums for it. */
 static int take_last_snapshot(struct trainer *trainer)
 {
     struct snapshot *last = NULL;
@@ -573,7 +576,7 @@ static int take_last_snapshot(struct trainer *trainer)
     return rc;
 }
 
-/* Let the mode finish, and wait until that is done. The tower's weights then are those that evaluation uses. */
+/* Let the mode finish, and wait for it. The tower then has the weights that evaluations use. */
 static int finish_run(struct trainer *trainer)
 {
     const struct sync_ops *const mode = trainer->spec.sync.ops;
@@ -644,7 +647,7 @@ static int allocate(struct trainer *trainer)
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
-/* Samples of a full local batch. */
+/* The number of samples in a full local batch. */
 static uint32_t samples_of(const struct tower_spec *tower)
 {
     return tower->evaluates_only ? tower->evaluate_counts[0] : tower->train_counts[0];
@@ -658,14 +661,14 @@ static int report_failure(struct trainer *trainer, const char *what, int rc)
     return rc;
 }
 
-/* Main has to see that a stage is complete before it releases the next one. */
+/* Report that a stage is complete, and wait until main releases the next one. */
 static int complete_stage(struct trainer *trainer, enum stage reached, enum stage next)
 {
     set_stage(trainer, reached, 0);
     return wait_for_stage(trainer, next);
 }
 
-/* Start, plan, allocate: main releases each of the last two. */
+/* Start, plan, allocate; main releases planning and allocating. */
 static int set_up(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;

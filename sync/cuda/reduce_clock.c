@@ -1,5 +1,5 @@
-/* A ring of queued reductions with their events. It has one entry more than can be queued: the oldest is measured
- * from the end of the one before it. */
+/* A ring of queued reductions with their events. It has one entry more than reductions can be queued, because the
+ * oldest one is measured from the end of the previous one. */
 #include "sync/cuda/reduce_clock.h"
 
 #include <errno.h>
@@ -21,9 +21,10 @@ struct reduce_clock {
     struct trace_track *track;
     uint32_t tower, depth;
     struct timed_sum *sums;             /* reduction n is sums[n % depth] */
-    atomic_uint_fast64_t queued;        /* by the queueing thread; those below it are complete */
-    atomic_uint_fast64_t recorded;      /* by the tower's thread */
-    bool is_left_out;                   /* the reduction being queued is not traced: the ring is full */
+    /* Count of reductions; written by the queueing thread when an entry is complete. */
+    atomic_uint_fast64_t queued;
+    atomic_uint_fast64_t recorded;      /* count of reductions; written by the tower's thread */
+    bool is_left_out;                   /* the reduction that is being queued is not traced, because the ring is full */
     struct event *origin;
     uint64_t ended_ns;                  /* end of the last recorded reduction, or the origin */
 };
@@ -100,7 +101,7 @@ int reduce_clock_begin(struct reduce_clock *clock, uint32_t bucket, uint64_t bat
         return 0;
     const uint64_t number = atomic_load_explicit(&clock->queued, memory_order_relaxed);
     struct timed_sum *const sum = sum_at(clock, number);
-    /* Acquire: the tower's thread has read the events that are reused. */
+    /* Acquire: the tower's thread has read the events that are reused now. */
     clock->is_left_out = number - atomic_load_explicit(&clock->recorded, memory_order_acquire) >= clock->depth - 1;
     if (clock->is_left_out)
         return 0;
@@ -115,13 +116,13 @@ int reduce_clock_end(struct reduce_clock *clock)
         return 0;
     const uint64_t number = atomic_load_explicit(&clock->queued, memory_order_relaxed);
     const int rc = stream_record(clock->stream, sum_at(clock, number)->ended);
-    /* Release: who sees the count sees the entry. */
+    /* Release: a thread that reads this count also sees the entry. */
     if (rc == 0)
         atomic_store_explicit(&clock->queued, number + 1, memory_order_release);
     return rc;
 }
 
-/* False when it has not ended, or the device cannot say when. */
+/* Record a reduction. False if it has not ended, or the device cannot report its times. */
 static bool record_one(struct reduce_clock *clock, uint64_t number)
 {
     const struct timed_sum *const sum = sum_at(clock, number);

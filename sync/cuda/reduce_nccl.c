@@ -1,12 +1,13 @@
-/* Reduction by NCCL, one rank per tower and device. Every NCCL call of a communicator is made by its tower's thread.
+/* Reduction by NCCL, with one rank for each tower and device. Every NCCL call of a communicator is made by its tower's
+ * thread.
  *
- * NCCL adds in an order of its own. Where additions have to be in pairs, it only moves numbers: every rank gets its
- * part of a bucket from all others, adds it, and sends the sums to all others, which are the bytes of a ring.
+ * NCCL adds in an order of its own. If additions have to be in pairs, NCCL only sends numbers: every rank gets its part
+ * of a bucket from all others, adds the parts, and sends the sums to all others. This sends as many bytes as a ring.
  *
- * Communicators do not block: a call that returns ncclInProgress is polled until it is done or the run is cancelled, so
- * no call blocks for long after a cancel (where NCCL itself hangs, stage/watchdog.h ends the run). The price: NCCL
- * starts a thread for every call, which takes memory and 30 to 80 us. A rank that saw an error or a cancel aborts its
- * communicator when it leaves; the others finalize theirs. */
+ * Communicators are not blocking: a call that returns ncclInProgress is polled until it is done or the run is
+ * cancelled, so no call blocks for long after a cancel (if NCCL itself hangs, stage/watchdog.h ends the run). The
+ * price: NCCL starts a thread for every call, which takes memory and 30 to 80 us. A rank with an error or a cancel
+ * aborts its communicator when it leaves; the others finalize theirs. */
 #include "sync/reduce.h"
 
 #include <assert.h>
@@ -42,8 +43,8 @@ static int errno_of(ncclResult_t status)
     }
 }
 
-/* Returns 0 on success and for ncclInProgress, or logs "NAME: CALL: TEXT (NCCL's last message)" and returns -EINVAL
- * (our mistake), -EREMOTEIO (another rank failed), else -EIO. */
+/* Returns 0 on success and for ncclInProgress; otherwise logs "NAME: CALL: TEXT (NCCL's last message)" and returns
+ * -EINVAL (our mistake), -EREMOTEIO (another rank failed), or -EIO. */
 static int nccl_check(ncclResult_t status, const char *name, const char *call)
 {
     if (status == ncclSuccess || status == ncclInProgress)
@@ -54,12 +55,12 @@ static int nccl_check(ncclResult_t status, const char *name, const char *call)
     return errno_of(status);
 }
 
-/* NCCL_CALL("cuda0", ncclCommDestroy(comm)): checked, and marked in the thread's heartbeat. */
+/* Make a call, note it in the thread's heartbeat, and check its result: NCCL_CALL("cuda0", ncclCommDestroy(comm)). */
 #define NCCL_CALL(name, call) nccl_check(HEARTBEAT_CALL(#call, call), (name), #call)
 
 struct nccl_rank;
 
-/* Shared by the ranks. */
+/* The state that all ranks share. */
 struct nccl_group {
     uint32_t towers;
     bool in_pairs;
@@ -67,11 +68,11 @@ struct nccl_group {
     atomic_bool cancelled;              /* all waits end; also set by a rank that aborts */
 };
 
-#define PART_ALIGN 32u                  /* floats */
-#define YIELD_NS 200000u                /* waits longer than this can nap without being noticed */
+#define PART_ALIGN 32u                  /* in floats */
+#define YIELD_NS 200000u                /* in waits longer than this the delay of a nap does not matter */
 #define NAP_NS 100000
 
-/* A collective that is queued but not known to be done. */
+/* A collective that is queued, but may not have ended. */
 struct inflight_collective {
     uint32_t bucket;
     uint64_t batch;
@@ -86,16 +87,16 @@ struct nccl_rank {
     struct buckets buckets;
     struct reduce_clock *clock;
     ncclComm_t comm;                    /* NULL: not open */
-    float *received;                    /* in pairs: room for this rank's part of all towers' buckets; device memory */
+    float *received;                    /* in_pairs: device memory for this rank's part of the buckets of all towers */
     void *registered[REGION_COUNT];     /* NCCL's handles of registered regions, NULL: not registered */
     int result;                         /* the first error, or 0 */
     struct inflight_collective *inflight;       /* collective n is inflight[n % inflight_count] */
-    uint32_t inflight_count;            /* enough for all batches that may be queued */
+    uint32_t inflight_count;            /* enough entries for all batches that may be queued */
     uint64_t *latest;                   /* [bucket]: its last collective */
-    atomic_uint_fast64_t started;       /* collectives including the warm-up; others read it */
-    uint64_t finished;                  /* collectives known to be done */
-    bool warmed_up;                     /* the warm-up is over */
-    atomic_bool leaves;                 /* starts no more collectives; others read it */
+    atomic_uint_fast64_t started;       /* count of started collectives, including the warm-up; other ranks read it */
+    uint64_t finished;                  /* count of collectives that have ended */
+    bool warmed_up;                     /* the warm-up has ended */
+    atomic_bool leaves;                 /* this rank starts no more collectives; other ranks read it */
 };
 
 static const char *rank_name(const struct nccl_rank *rank)
@@ -108,7 +109,7 @@ static bool is_cancelled(const struct nccl_rank *rank)
     return atomic_load(&rank->group->cancelled);
 }
 
-/* Between two polls of a wait that began at begun_ns. */
+/* The pause between two polls of a wait that began at begun_ns. */
 static void poll_pause(uint64_t begun_ns)
 {
     if (clock_now_ns() - begun_ns < YIELD_NS)
@@ -117,7 +118,7 @@ static void poll_pause(uint64_t begun_ns)
         nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 }
 
-/* Keeps the first error as the rank's result. */
+/* Keep the first error as the rank's result. Returns rc. */
 static int keep_error(struct nccl_rank *rank, int rc)
 {
     if (rank->result == 0)
@@ -130,7 +131,8 @@ static int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t bat
 
 /* ---- calls of a rank ---- */
 
-/* Finalizing may take until all ranks do it; waiting for ranks that still train is no stall. */
+/* Keep the heartbeat going while this rank finalizes and others still train: finalizing ends only when all ranks do it,
+ * so this is no stall. */
 static void beat_for_others(const struct nccl_rank *rank)
 {
     const struct nccl_group *const group = rank->group;
@@ -141,7 +143,7 @@ static void beat_for_others(const struct nccl_rank *rank)
         heartbeat_beat();
 }
 
-/* Waits until the communicator has finished the call. */
+/* Wait until the communicator has completed the call. */
 static int await_call(const struct nccl_rank *rank, const char *call)
 {
     const uint64_t begun_ns = clock_now_ns();
@@ -168,7 +170,7 @@ static int finish_call(struct nccl_rank *rank, ncclResult_t status, const char *
     return keep_error(rank, rc);
 }
 
-/* Makes a call and waits until it is finished. */
+/* Make a call and wait until it is completed. */
 #define RANK_CALL(rank, call) (heartbeat_begin_wait(#call), finish_call((rank), (call), #call))
 
 /* ---- opening and closing a rank ---- */
@@ -229,7 +231,7 @@ static struct part part_of(const struct nccl_rank *rank, size_t count, uint32_t 
     return (struct part){ begin, (end < count ? end : count) - begin };
 }
 
-/* No part of a range is longer. */
+/* The length of the longest part of a range of `count` floats. */
 static size_t part_most(const struct nccl_rank *rank, size_t count)
 {
     const size_t lines = (count + PART_ALIGN - 1) / PART_ALIGN, towers = rank->group->towers;
@@ -258,7 +260,7 @@ static int open_comm(struct nccl_rank *rank, const ncclUniqueId *id)
                                                   &config));
 }
 
-/* A registered region is used by NCCL without internal copies; if registering fails, NCCL copies. */
+/* Register a region, which NCCL then uses without internal copies. If registering fails, NCCL copies. */
 static int register_region(struct nccl_rank *rank, enum region region)
 {
     const struct reduce_region *const arena = &rank->member.regions[region];
@@ -293,7 +295,7 @@ static int deregister_regions(struct nccl_rank *rank)
     return rc;
 }
 
-/* Waits until all started collectives are done. */
+/* Wait until all started collectives have ended. */
 static int await_collectives(struct nccl_rank *rank)
 {
     const uint64_t begun_ns = clock_now_ns();
@@ -307,8 +309,8 @@ static int await_collectives(struct nccl_rank *rank)
     return rc;
 }
 
-/* The first collective of a size makes connections and loads kernels, which must not happen while another one waits
- * for its ranks. */
+/* Execute collectives of each size once: the first one opens connections and loads kernels, which must not happen while
+ * another collective waits for its ranks. */
 static int warm_up(struct nccl_rank *rank)
 {
     int rc = 0;
@@ -355,7 +357,7 @@ static void note_finished(struct nccl_rank *rank)
     heartbeat_beat();
 }
 
-/* The range of a bucket; in the warm-up as many zeros. */
+/* The range of a bucket; during the warm-up as many zeros. */
 static struct reduce_region range_of(const struct nccl_rank *rank, const struct bucket *bucket)
 {
     const struct reduce_member *const member = &rank->member;
@@ -365,7 +367,8 @@ static struct reduce_region range_of(const struct nccl_rank *rank, const struct 
                                   bucket->count < member->zeros.count ? bucket->count : member->zeros.count };
 }
 
-/* In a round that collects, each rank gets its part of all others' ranges; else they all get its part of the sums. */
+/* Queue a round of messages. `collects`: each rank gets its part of the ranges of all others; otherwise every rank gets
+ * each rank's part of the sums. */
 static int queue_messages(struct nccl_rank *rank, const struct reduce_region *range, bool collects)
 {
     const cudaStream_t stream = cuda_stream_of(rank->member.communication);
@@ -390,7 +393,7 @@ static int queue_messages(struct nccl_rank *rank, const struct reduce_region *ra
     return keep_error(rank, rc != 0 ? rc : ended);
 }
 
-/* This rank's part, in place. */
+/* Add this rank's part of all ranges, in place. */
 static int queue_addition(struct nccl_rank *rank, const struct reduce_region *range)
 {
     const struct part mine = part_of(rank, range->count, rank->tower);
@@ -404,8 +407,8 @@ static int queue_addition(struct nccl_rank *rank, const struct reduce_region *ra
                                                         0, mine.count, rank->tower, 1));
 }
 
-/* The sum, not the mean: the update divides once, by the true number of samples, which may differ from batch to
- * batch. The stream holds a collective only once the call has finished. */
+/* Queue the sum, not the mean: the update divides once, by the real number of samples, which may differ between
+ * batches. The collective is in the stream only when the call has completed. */
 static int queue_sum(struct nccl_rank *rank, const struct reduce_region *range)
 {
     if (!rank->group->in_pairs)
@@ -441,7 +444,7 @@ static int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t bat
     struct inflight_collective *const entry = inflight_at(rank, number);
     if (rank->result != 0)
         return rank->result;
-    /* An entry is reused only after its batch has ended. */
+    /* An entry may be reused only after its batch has ended. */
     if (number - rank->finished == rank->inflight_count)
         note_finished(rank);
     entry->bucket = bucket;
@@ -483,8 +486,8 @@ static int check_comm(const struct nccl_rank *rank)
     return nccl_check(state, rank_name(rank), call);
 }
 
-/* Collectives finish in the order in which they were started. Waiting for a tower that has not started one, perhaps
- * because it waits for input, is no stall. */
+/* Count the collectives that have ended, which they do in the order of their start. Waiting for a tower that has not
+ * started one, perhaps because it waits for input, is no stall. */
 static void retire_finished(struct nccl_rank *rank)
 {
     const uint64_t started = atomic_load(&rank->started);
@@ -515,7 +518,7 @@ static void nccl_rank_record(struct nccl_rank *rank)
 
 /* ---- leaving ---- */
 
-/* Ends the communicator in the regular way. */
+/* End the communicator regularly. */
 static int end_comm(struct nccl_rank *rank)
 {
     int rc = await_collectives(rank);
@@ -532,7 +535,7 @@ static void nccl_rank_leave(struct nccl_rank *rank)
     int rc = keep_error(rank, cuda_enter(rank->member.device));
     if (rc == 0)
         rc = end_comm(rank);
-    /* Without this rank the others' waits would not end. */
+    /* After an error of this rank the waits of the others would not end. */
     if (rc != 0)
         atomic_store(&rank->group->cancelled, true);
     if (rc == 0)
@@ -551,7 +554,7 @@ struct nccl_reduce {
     pthread_cond_t changed;
     struct device **devices;    /* [tower], NULL until it has joined */
     uint32_t joined;
-    bool has_id, is_broken;         /* id is set; id will not be set */
+    bool has_id, is_broken;         /* has_id: id is set; is_broken: it will never be set */
     ncclUniqueId id;
 };
 
@@ -604,7 +607,7 @@ static int nccl_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 
 /* ---- what NCCL would refuse, or hang at; all towers have joined ---- */
 
-/* Two ranks on one device. */
+/* Fail if two ranks are on one device. */
 static int check_shared_device(const struct nccl_reduce *reduce, uint32_t tower)
 {
     for (uint32_t d = 0; d < tower; d++) {
@@ -617,7 +620,7 @@ static int check_shared_device(const struct nccl_reduce *reduce, uint32_t tower)
     return 0;
 }
 
-/* Every launch would block until it has finished, but collectives finish only together. */
+/* Fail if launches block until they end, because collectives end only together. */
 static int check_blocking_launches(const struct nccl_reduce *reduce)
 {
     const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
@@ -638,7 +641,7 @@ static int check_towers(const struct nccl_reduce *reduce)
 
 /* ---- joining ---- */
 
-/* True for the last tower to join. */
+/* Count a tower that joins. True for the last one. */
 static bool join_count(struct nccl_reduce *reduce, uint32_t tower, struct device *device)
 {
     pthread_mutex_lock(&reduce->lock);
@@ -667,7 +670,7 @@ static int create_id(struct nccl_reduce *reduce)
     return rc;
 }
 
-/* Waits for the other towers. One that does not join hangs elsewhere or has failed. */
+/* Wait for the other towers; this is no stall, because a tower that does not join hangs elsewhere or has failed. */
 static int await_id(struct nccl_reduce *reduce)
 {
     pthread_mutex_lock(&reduce->lock);
@@ -742,9 +745,9 @@ static void put_nccl(char *text, size_t text_size)
 
 static const struct library nccl_libraries[] = { { "NCCL", put_nccl, "libnccl.so" }, { NULL, NULL, NULL } };
 
-/* Lazily loading a kernel stops its device, which deadlocks with an NCCL collective that waits for a peer. Loading
- * all kernels of the libraries at the start takes seconds and memory, so only runs that may use NCCL do it: those
- * with a device per tower. Read by the first call of CUDA. */
+/* Make CUDA load kernels at the start if the run has a device for each tower, and so may use NCCL: loading a kernel
+ * later stops its device, which deadlocks with an NCCL collective that waits for a peer. Other runs do without, because
+ * loading all kernels of the libraries takes seconds and memory. The first call of CUDA reads this variable. */
 static void nccl_prepare(uint32_t towers)
 {
     if (towers <= cuda_count_at_most("/dev"))

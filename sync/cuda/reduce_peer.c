@@ -1,5 +1,5 @@
-/* Reduction between CUDA devices that access each other's memory: every tower's communication stream reads its share of
- * a bucket from all arenas, adds them in pairs and writes the sum to all arenas or to the owner's, or copies from the
+/* Reduction between CUDA devices that access each other's memory. For its share of a bucket every tower's communication
+ * stream reads all arenas, adds them in pairs and writes the sum to all arenas or to the owner's; or it copies from the
  * owner. Several towers may be on one device. */
 #include "sync/reduce.h"
 
@@ -16,16 +16,16 @@
 
 /* ---- checking peer access ----
  *
- * Drivers report peer access that does not work: on some machines (PCIe access control, an IOMMU, a faulty bridge)
+ * Drivers may report peer access that does not work: on some machines (PCIe access control, an IOMMU, a faulty bridge)
  * wrong numbers arrive, or none. */
 
-#define PATTERN_MAX 1024u       /* floats: several cache lines */
+#define PATTERN_MAX 1024u       /* in floats: several cache lines */
 
 /* Two members on different devices, and pinned memory for their numbers. */
 struct peer_link {
     const struct reduce_member *reader, *other;
     struct event *passed[2];    /* on their communication streams */
-    float *numbers;             /* PATTERN_MAX */
+    float *numbers;             /* [PATTERN_MAX] */
     uint32_t count;
 };
 
@@ -82,7 +82,7 @@ static int peer_add(const struct peer_link *link)
     return rc == 0 ? peer_await(reader, event_of(link, reader)) : rc;
 }
 
-/* 0, -EIO when the member's numbers are not the sums, or another negative errno. */
+/* Check the sums that the member has. 0, -EIO if they are wrong, or another negative errno. */
 static int read_sums(const struct peer_link *link, const struct reduce_member *member)
 {
     int rc = member->device->ops->copy(member->communication, link->numbers, member->zeros.floats,
@@ -148,7 +148,7 @@ static int check_link(const struct reduce_member *reader, const struct reduce_me
     return rc;
 }
 
-/* Only the first member on each device is checked. */
+/* Is it the first member on its device? Only these are checked. */
 static bool is_first_there(const struct reduce_member *members, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
@@ -157,10 +157,10 @@ static bool is_first_there(const struct reduce_member *members, uint32_t i)
     return true;
 }
 
-/* Between every two devices of the members, in both directions: one reads known numbers of the other, adds its own and
- * writes the sums to both, in the members' zeros, which are zero again afterwards. Access is enabled and nothing is
- * queued on the communication streams. Blocks. 0, -EIO when wrong numbers arrived, or another negative errno (both
- * logged). */
+/* Check the access between every two devices of the members, in both directions: one device reads known numbers of the
+ * other, adds its own and writes the sums to both. It uses the members' zeros, which are zero again afterwards. Access
+ * has to be enabled, and nothing queued on the communication streams. Blocks. 0, -EIO if wrong numbers arrived, or
+ * another negative errno (both logged). */
 static int peer_check(const struct reduce_member *members, uint32_t count)
 {
     int rc = 0;
@@ -176,7 +176,7 @@ static int peer_check(const struct reduce_member *members, uint32_t count)
 struct peer_reduce {
     struct rendezvous rendezvous;
     struct tower_arenas arenas[REGION_COUNT];   /* gradients: the arenas, or their bf16 copies */
-    struct reduce_clock *clocks[KERNEL_TOWERS_MAX];     /* each set by its tower before it joins */
+    struct reduce_clock *clocks[KERNEL_TOWERS_MAX];     /* each is set by its tower before it joins */
 };
 
 static bool has_bf16_grads(const struct reduce_member *member, enum region region)
@@ -246,7 +246,7 @@ static void gather_arenas(struct rendezvous *rendezvous, enum region region)
     }
 }
 
-/* Gives every device access to the memory of every other one. */
+/* Enable access of every device to the memory of every other one. */
 static int connect_devices(struct rendezvous *rendezvous)
 {
     int rc = 0;

@@ -29,7 +29,7 @@ static char *end_line(char *line, char *end)
 static int cut_lines(struct lines *lines, char *text, size_t bytes)
 {
     char *const end = text + bytes;
-    size_t room = 2;            /* with room for an unnamed class 0 */
+    size_t room = 2;            /* capacity, including one for an unnamed class 0 */
     for (size_t i = 0; i < bytes; i++)
         room += text[i] == '\n';
     lines->at = calloc(room, sizeof(*lines->at));

@@ -255,11 +255,11 @@ void manifest_release(struct manifest *manifest)
 /* ---- TensorFlow Datasets ---- */
 
 #define SHARDS_MAX ((size_t)1 << 20)
-#define NAME_BYTES 256u                         /* of a file name, with its terminating zero */
+#define NAME_BYTES 256u                         /* size of a file name, with its terminating zero */
 
 struct info {
     struct manifest manifest;
-    const char *name, *format;  /* of the data set; "tfrecord" */
+    const char *name, *format;  /* name of the data set; file format, "tfrecord" */
     char *problem;
     size_t problem_size;
 };

@@ -38,7 +38,7 @@ struct manifest {
     size_t split_count;
     char *image_key, *label_key;        /* the features to train with; both NULL if not given */
     char **class_names;         /* the name of each class, owned; NULL if not given */
-    size_t class_count;         /* of class_names */
+    size_t class_count;         /* number of class_names */
     uint64_t classes;           /* the number of classes from dataset.json; 0 if not given */
     struct manifest_label *labels;      /* the class labels of features.json */
     size_t label_count;

@@ -121,7 +121,7 @@ static inline uint8_t *varint_write(uint8_t *out, uint64_t value)
     return out;
 }
 
-#define PROTO_DEPTH_MAX 12u             /* of messages inside messages */
+#define PROTO_DEPTH_MAX 12u             /* nested messages that may be open at once */
 
 /* A message being written: fields in the order of the calls, and nested messages. Fields with the default value (0) are
  * written too: callers skip them. Used by one thread at a time. */

@@ -67,7 +67,7 @@ struct inflater {
 };
 
 struct unpacker {
-    enum container container;   /* of the current unit */
+    enum container container;   /* container of the current unit */
     struct inflater inflater;   /* for gzip and zlib */
     LZ4F_dctx *lz4;
     size_t lz4_wanted;          /* size of the next block: liblz4 gets no more bytes at once, so that the blocks before

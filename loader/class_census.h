@@ -27,7 +27,7 @@ struct class_census {
 };
 
 struct class_census_result {
-    uint64_t right;             /* records with the text of most records of their label, or a part of it */
+    uint64_t right;             /* records that agree with the most frequent text of their label */
     uint64_t wrong;             /* records with another text, which records of another label also have */
     uint64_t other;             /* records with another text, which no other label has */
     uint32_t labels;

@@ -10,7 +10,7 @@
 
 #include "loader/record.h"
 
-#define SAMPLE_MAX UINT64_C(10000)      /* of a large data set, only a sample of this many records is searched for */
+#define SAMPLE_MAX UINT64_C(10000)      /* records of a larger data set that are searched for, a sample */
 #define CHECKSUMS_MAX UINT64_C(500000)  /* records of the other data set whose checksums are read, each with a small
                                          * read */
 #define COMPARED_MAX 100u       /* further records of equal length and checksum count as equal without a comparison */

@@ -17,7 +17,7 @@ struct duplicates {
     uint64_t count;             /* records of the first data set that are also in the other; first, other: ids of the
                                  * first such record in both */
     uint64_t first, other;
-    bool are_images;            /* compared are the bytes of images, not other features; false: the bytes of whole
+    bool are_images;            /* images were compared byte by byte, without other features; false: bytes of whole
                                  * records, which are found by length and stored checksum */
 };
 

@@ -17,8 +17,8 @@
  * a core's cache. */
 #define CHUNK_RECORDS 64u
 #define CHUNK_BYTES ((size_t)1 << 20)
-/* Chunks of small records may be larger, as long as a local batch is divided into CHUNKS_OF_BATCH chunks for the
- * threads. Chunks that are read from files should fit into the cache. */
+/* Chunks of small records may be larger, as long as a local batch has CHUNKS_OF_BATCH chunks for the threads. Chunks
+ * that are read from files should fit into the cache. */
 #define CHUNK_RECORDS_MAX 256u
 #define CHUNK_READ_BYTES ((size_t)256 << 10)
 #define CHUNKS_OF_BATCH 4u

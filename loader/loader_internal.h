@@ -72,9 +72,9 @@ struct loader_thread {
 struct loader {
     struct loader_spec spec;
     struct loader_sizes sizes;
-    struct image_shape shape;   /* of the samples */
+    struct image_shape shape;   /* shape of the samples */
     struct cursor cursor;
-    struct queue *free, *full;  /* of chunk buffers */
+    struct queue *free, *full;  /* queues of chunk buffers */
     struct queue *opened;       /* queue of decoders that have opened their contexts or failed to */
     struct chunk_buffer *buffers;
     atomic_uint lent;           /* chunk buffers that are not in the free queue */

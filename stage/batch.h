@@ -46,7 +46,7 @@ struct batch {
                                  * waited */
     uint8_t *pixels;            /* in the block */
     int32_t *labels;            /* in the block */
-    struct mix *mixes;          /* in the block, of training batches; NULL: samples are not mixed */
+    struct mix *mixes;          /* in the block; only in training batches; NULL: samples are not mixed */
     void *block;                /* pinned, owned by whoever opened the ring */
     uint64_t *ids;              /* record id of each sample, in the order of the local batch */
 };

@@ -21,7 +21,7 @@ struct schedule {
     uint64_t records[PHASE_COUNT];  /* records per phase; 0 evaluation records: no evaluation; 0 training records: only
                                      * one evaluation */
     uint32_t batch;                 /* samples of a complete global batch, >= 1 */
-    uint32_t towers;                /* of the run, >= 1 */
+    uint32_t towers;                /* number of towers of the run, >= 1 */
     uint32_t slices;                /* number of microbatches of every batch, each tower computing a contiguous range of
                                      * them (schedule_slices_fit is true); 0: batches are not divided */
     struct tower_range here;        /* the towers of this process; count 0: all towers (schedule_here) */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define THREAD_NICENESS 5       /* by which thread_lower_priority raises the thread's niceness */
+#define THREAD_NICENESS 5       /* thread_lower_priority increases the thread's niceness by this */
 #define THREAD_LOW_SHARE (0.8 * 0.8 * 0.8 * 0.8 * 0.8)      /* each step of niceness divides the CPU share by 1.25
                                                              * (sched(7)) */
 

@@ -39,7 +39,7 @@ enum crop {
 /* Constant during a run. Where a pointer to it is NULL, the whole image is used, scaled with FILTER_BILINEAR. */
 struct augment {
     uint64_t seed;              /* the run's seed */
-    enum crop crop[PHASE_COUNT]; /* for evaluation not a random one */
+    enum crop crop[PHASE_COUNT]; /* the crop of evaluation must not be random */
     enum filter filter;
     double scale;               /* >= 1 */
     uint32_t resize;            /* for CENTRAL: the shorter side in pixels, at least the sample's sides; 0: use

@@ -27,7 +27,7 @@
 
 /* The random changes of an image. */
 struct change {
-    float brightness;           /* is added */
+    float brightness;           /* added to every pixel value */
     float saturation, contrast; /* factors */
     float turn;                 /* change of the hue, in sixths of the circle */
     bool contrast_is_early;     /* contrast is changed before saturation and hue, not after them */
@@ -36,7 +36,7 @@ struct change {
 
 /* The three colour planes of an image, or one of its other planes. */
 struct plane_set {
-    uint8_t *pixels;            /* of the first plane */
+    uint8_t *pixels;            /* first pixel of the first plane */
     size_t count;               /* number of pixels */
     uint32_t planes, stride;    /* stride: distance from pixel to pixel */
 };

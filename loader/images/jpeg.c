@@ -35,7 +35,7 @@ struct jpeg {
     struct scratch pixels;
     char warning[JMSG_LENGTH_MAX];      /* the image's first warning */
 
-    const uint8_t *bytes;       /* bytes of the current image */
+    const uint8_t *bytes;       /* the current image */
     size_t byte_count;
     const struct picture_request *request;
     struct picture picture;

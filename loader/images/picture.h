@@ -32,14 +32,14 @@ static inline struct pixel_range pixel_range_touched(double from, double length,
 
 struct picture_request {
     const struct augment_view *view;    /* in pixels of the stored image */
-    const struct image_shape *shape;    /* of the sample */
+    const struct image_shape *shape;    /* shape of the sample */
     bool to_end;                        /* check also the data after the last pixel for flaws */
 };
 
 /* A format of encoded images. Each thread opens its own decoder. Functions that fail write the reason to `problem`, as
  * the end of a sentence about the image. */
 struct picture_ops {
-    const char *name;           /* as in the results of shard_kind_image */
+    const char *name;           /* as shard_kind_image returns it: "JPEG", "PNG" */
     int (*open)(void **decoder_out);    /* 0 or -ENOMEM */
     void (*close)(void *decoder);       /* accepts NULL */
     /* Parse the header of an image and return its size: both sides >= 1, together at most image_memory_pixels pixels.

@@ -86,7 +86,7 @@ void pixel_survey_release(struct pixel_survey *survey)
 
 struct copy {
     struct number_stats *stats;
-    float lowest, highest;      /* of the current image */
+    float lowest, highest;      /* lowest and highest number of the current image */
     float *at;
 };
 

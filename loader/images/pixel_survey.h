@@ -82,7 +82,7 @@ struct pixel_reading {
     bool is_type_doubtful;              /* 16-bit numbers that may also be bytes of images of another shape */
     bool is_mixed;                      /* some images are in 0..1, others in 0..255 */
     double dark_share;                  /* fraction of the nonzero numbers that become black */
-    float lowest, highest;              /* of all numbers */
+    float lowest, highest;              /* lowest and highest number */
 };
 
 /* Begin a survey of images with a known number type, or with any type of `bytes` bytes. */

@@ -17,7 +17,7 @@
 #define ROW_PIXEL_BYTES 8u      /* four channels of 16 bits */
 
 struct png {
-    const uint8_t *bytes;       /* of the current image */
+    const uint8_t *bytes;       /* the current image */
     size_t byte_count;
     spng_ctx *library;
     struct spng_ihdr header;

@@ -268,7 +268,7 @@ struct raw {
 /* A storage layout: `write` converts an image to rows of pixels (HWC). */
 struct raw_order {
     void (*write)(const uint8_t *bytes, const struct image_shape *shape, uint8_t *pixels_out);
-    bool is_planar;             /* and has to be converted before it can be scaled */
+    bool is_planar;             /* stored as planes, so it has to be converted before it can be scaled */
 };
 
 static int open_raw(void **codec_out)

@@ -128,7 +128,7 @@ static struct reached find_reached(const struct axis_filter *filter, double cent
     };
 }
 
-/* The existing pixel nearest to `pixel`. */
+/* The pixel of the picture that is nearest to `pixel`. */
 static uint32_t clamp_pixel(int64_t pixel, const struct pixel_range *pixels)
 {
     const int64_t last = (int64_t)pixels->first + pixels->count - 1;

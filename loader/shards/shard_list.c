@@ -394,8 +394,8 @@ static int add_found(void *arg, const char *path)
     return is_companion(shard_base_name(path)) ? 0 : list_add(finding->list, strdup(path));
 }
 
-/* Store the first directory that cannot be listed. Missing permission does not end the search, since
- * the directory may be unrelated to the wanted files; every other error does. */
+/* Store the first directory that cannot be listed. Missing permission does not end the search, since the directory
+ * may be unrelated to the wanted files; every other error does. */
 static int note_unlisted(void *arg, const char *folder, int error)
 {
     struct finding *const finding = arg;

@@ -8,7 +8,7 @@
 /* Patterns are as in a shell; a text may have several, separated by blanks or commas: "fc.*, layer4.?.conv*". A star
  * also matches dots. */
 
-#define PATTERN_BYTES 128u      /* of one pattern, with its zero; longer patterns are truncated and match no name */
+#define PATTERN_BYTES 128u      /* size of a pattern, with its zero; longer ones are truncated and match no name */
 
 /* Read the next pattern at *at and advance *at. False: there are no more. */
 bool patterns_next(const char **at, char pattern_out[PATTERN_BYTES]);
@@ -25,7 +25,7 @@ bool names_differ_in_numbers(const char *a, size_t a_bytes, const char *b, size_
 struct nearest {
     const char *name;           /* the name that the user typed */
     const void *best;           /* `what` of the nearest candidate; NULL: no candidate is near */
-    size_t distance;            /* of best */
+    size_t distance;            /* edit distance of best */
     bool drops;                 /* best is longer than the name: dropping a character is the most frequent typing
                                  * error */
 };

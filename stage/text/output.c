@@ -41,7 +41,7 @@ struct lane {
     bool is_writing;                    /* the thread is writing a piece */
     size_t begin, used;                 /* start and length of the content of the ring buffer */
     uint64_t dropped[OUTPUT_COUNT];     /* lines dropped since the last notice */
-    int error[OUTPUT_COUNT];            /* of the first text that was lost; a negative errno */
+    int error[OUTPUT_COUNT];            /* errno of the first text that was lost, negative */
     char *room;                         /* the ring buffer, ROOM_BYTES */
 };
 

@@ -1,4 +1,4 @@
-/* Lines of /proc/stat, and the CPU time of the process itself. */
+/* Reads /proc/stat, and the CPU time of the process itself. */
 #include "tools/lib/cpu_times.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "stage/clock.h"
 #include "tools/lib/limits.h"
 
-#define SECONDS_LEAST 0.5       /* of all CPUs: the kernel counts in hundredths of a second */
+#define SECONDS_LEAST 0.5       /* the shortest interval, in CPU seconds: the kernel counts in hundredths of a second */
 
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, TIMES };
 
@@ -23,7 +23,7 @@ static void add(struct cpu_times *times, const unsigned long long ticks[TIMES])
     times->busy += ticks[USER] + ticks[NICE] + ticks[SYSTEM] + ticks[IRQ] + ticks[SOFTIRQ];
 }
 
-/* Lines "cpu3 user nice system idle iowait irq softirq steal ..."; the line of all CPUs has no number. */
+/* Reads lines "cpu3 user nice system idle iowait irq softirq steal ..."; the line for all CPUs has no number. */
 struct cpu_times cpu_times_read(const char *root, const cpu_set_t *cpus)
 {
     struct cpu_times times = { 0 };
@@ -65,7 +65,7 @@ struct cores_seen cores_look(void)
 struct cores_use cores_use(const struct cores_seen *before, const struct cores_seen *after)
 {
     const double granted = fmin(after->count, after->quota);
-    const double all = (double)(after->at_ns - before->at_ns) / 1e9 * granted;          /* seconds */
+    const double all = (double)(after->at_ns - before->at_ns) / 1e9 * granted;          /* CPU seconds */
     struct cores_use use = { NAN, NAN, NAN, 0 };
     if (after->periods > before->periods)
         use.throttled = (double)(after->throttled - before->throttled) / (double)(after->periods - before->periods);
@@ -75,7 +75,8 @@ struct cores_use cores_use(const struct cores_seen *before, const struct cores_s
     if (after->cpus.all <= before->cpus.all)
         return use;
     const double per_tick = 1 / ((double)sysconf(_SC_CLK_TCK) * all);
-    const double beyond = (after->count - granted) / granted;      /* CPUs that others may use without loss for us */
+    /* CPU time that others may use without slowing this process */
+    const double beyond = (after->count - granted) / granted;
     use.others = fmax(((double)after->cpus.busy - (double)before->cpus.busy) * per_tick - use.own - beyond, 0);
     use.stolen = fmax(((double)after->cpus.stolen - (double)before->cpus.stolen) * per_tick, 0);
     return use;

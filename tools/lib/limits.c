@@ -1,4 +1,4 @@
-/* Limits of the process, what it has mapped, and limits of its control groups, as the kernel shows them. */
+/* Reads limits of the process, its mapped memory, and limits of its control groups from the kernel. */
 #include "tools/lib/limits.h"
 
 #include <dirent.h>
@@ -25,10 +25,12 @@
 
 /* ---- limits of the process ---- */
 
-#define LAST_MESSAGE_MS 200u    /* for the message of a process that ends at once */
-/* The stack of main and of each thread, with what libraries need: training works with 96 KiB, and fails with 64. */
+#define LAST_MESSAGE_MS 200u    /* time to write the message of a process that ends at once */
+/* The stack size of main and of each thread, with the needs of libraries: training works with 96 KiB, and fails with
+ * 64. */
 #define STACK_BYTES ((size_t)256 << 10)
-#define TOUCHED_BYTES (STACK_BYTES / 2)     /* of main's: later there may be no memory for these pages */
+/* touched bytes of main's stack: later there may be no memory for these pages */
+#define TOUCHED_BYTES (STACK_BYTES / 2)
 #define PAGE_BYTES 4096u
 
 static void raise_stack_limit(struct rlimit *limit)
@@ -82,7 +84,7 @@ static void prepare_thread_stacks(void)
     pthread_attr_destroy(&attributes);
 }
 
-/* malloc maps an arena of 64 MiB for each thread. */
+/* Limit malloc's arenas: it maps 64 MiB for each thread. */
 static void prepare_allocation(void)
 {
     struct rlimit limit;
@@ -90,7 +92,7 @@ static void prepare_allocation(void)
         mallopt(M_ARENA_MAX, 1);
 }
 
-/* Called by operator new, which does not say whether the library would have handled the failure. */
+/* Called by operator new when memory is missing, even if the library would handle the failure. */
 static void end_for_memory(void)
 {
     log_message(LOG_ERROR, "memory: a library could not allocate: %s", strerror(ENOMEM));
@@ -98,8 +100,8 @@ static void end_for_memory(void)
     _exit(EXIT_CODE_MEMORY);
 }
 
-/* C++ libraries that are loaded, oneDNN and CUDA's, would end the process by a signal. The symbol is
- * std::set_new_handler. */
+/* Set the handler in loaded C++ libraries (oneDNN's and CUDA's), which would otherwise end the process by a signal. The
+ * symbol is std::set_new_handler. */
 static void prepare_libraries(void)
 {
     void (*(*set_new_handler)(void (*)(void)))(void);
@@ -127,7 +129,7 @@ size_t limits_thread_bytes(void)
     return bytes + PAGE_BYTES;
 }
 
-/* `size` and `data` are compared with RLIMIT_AS and RLIMIT_DATA. */
+/* Mapped bytes; the kernel compares `size` with RLIMIT_AS and `data` with RLIMIT_DATA. */
 struct mapped { uint64_t size, data; };
 
 static struct mapped find_mapped(void)
@@ -181,7 +183,7 @@ int limits_check_files(size_t more)
     size_t open = 0;
     const int rc = count_files(&open);
     if (rc != 0 && rc != -EMFILE)
-        return 0;               /* without /proc the lack shows when a file is opened */
+        return 0;               /* without /proc a lack of descriptors is noticed when a file is opened */
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return 0;
     if (rc == -EMFILE)
@@ -213,7 +215,7 @@ static FILE *open_file(const char *folder, const char *name)
     return bytes < (int)sizeof(path) ? fopen(path, "re") : NULL;
 }
 
-/* The number in a file; false where there is none ("max", -1, or no such file). */
+/* Read the number in a file. False if there is none ("max", -1, or no such file). */
 static bool read_number(const char *folder, const char *name, uint64_t *number_out)
 {
     FILE *const file = open_file(folder, name);
@@ -242,8 +244,8 @@ static uint64_t read_rows(const char *folder, const char *name, const char *cons
     return sum;
 }
 
-/* From the group at `path` up to the mount. In a container the mount may be its own group, and the path may not
- * exist. */
+/* Visit the group at `path` and its parents up to the mount. In a container the mount may be its own group, and the
+ * path may not exist. */
 static void walk_up(const struct walk *walk, bool is_version_2, const char *path)
 {
     char folder[2 * LINE_BYTES];
@@ -271,7 +273,7 @@ static bool lists(const char *controllers, const char *controller)
     return false;
 }
 
-/* A line is NUMBER:CONTROLLERS:PATH; version 2 has no controllers in it. */
+/* Visit the groups in a line NUMBER:CONTROLLERS:PATH of /proc/self/cgroup; for version 2 there are no controllers. */
 static void walk_line(const struct walk *walk, char *line)
 {
     line[strcspn(line, "\n")] = '\0';
@@ -296,7 +298,7 @@ static void walk_groups(const struct walk *walk)
         fclose(file);
 }
 
-/* File pages that can be dropped count as free. */
+/* Read a group's free memory. File pages that can be dropped count as free. */
 static void see_memory(void *arg, const char *folder, bool is_version_2)
 {
     static const char *const rows[2][2] = { { "total_inactive_file", "total_active_file" },
@@ -319,7 +321,7 @@ size_t cgroup_memory_left(const char *root)
     return left;
 }
 
-/* Microseconds of CPU time in each period. */
+/* Read a group's CPU time per period, in microseconds. */
 static bool read_quota(const char *folder, bool is_version_2, uint64_t *quota_out, uint64_t *period_out)
 {
     if (!is_version_2)

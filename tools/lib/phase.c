@@ -1,4 +1,4 @@
-/* Writing phases to the supervisor's descriptor. */
+/* Writes phases to the supervisor's descriptor. */
 #include "tools/lib/phase.h"
 
 #include <fcntl.h>
@@ -50,5 +50,5 @@ void phase_enter(enum run_phase phase)
     const int bytes = snprintf(line, sizeof(line), "%s\n", names[phase]);
     struct pollfd room = { .fd = descriptor, .events = POLLOUT };
     if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0 && write(descriptor, line, (size_t)bytes) < 0)
-        descriptor = -1;        /* the reader is gone */
+        descriptor = -1;        /* the reader has closed the pipe */
 }

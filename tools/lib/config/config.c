@@ -1,4 +1,5 @@
-/* Parse the configuration file and --set into section, key and value; the option table (options.c) parses values. */
+/* Parse the configuration file and --set into section, key and value; options.c parses the values by the option
+ * table. */
 #include "tools/lib/config/config.h"
 
 #include <errno.h>
@@ -16,8 +17,8 @@
 
 /* ---- a text file or pipe ---- */
 
-/* Read once. The number of bytes, 0 at the end, or a negative errno: -EAGAIN (try again), -ETIMEDOUT if a pipe or a
- * terminal has no data. */
+/* Read some bytes. Returns their number, 0 at the end, or a negative errno: -EAGAIN (try again), -ETIMEDOUT if a pipe
+ * or a terminal has no data. */
 static ssize_t read_available(int fd, char *text, size_t room)
 {
     struct pollfd there = { .fd = fd, .events = POLLIN };
@@ -93,7 +94,7 @@ int config_text_read(const char *path, size_t most, const char *what, char **tex
 struct reader {
     struct settings *settings;
     struct problems *problems;
-    const char *name;           /* of the file, in messages */
+    const char *name;           /* name of the file, for messages */
     uint32_t line;
     bool in_section;            /* after a [section] line, known or not */
     enum section section;       /* SECTION_COUNT: unknown, keys are skipped */
@@ -118,7 +119,8 @@ static bool is_comment(const char *text)
     return *text == '#' || *text == ';';
 }
 
-/* The section of this name, or, with a problem added, the one that was probably meant, or SECTION_COUNT. */
+/* Find the section of this name. If there is none, a problem is added, and the section that was probably meant, or
+ * SECTION_COUNT, is returned. */
 static enum section find_section(struct problems *problems, const char *where, const char *name)
 {
     enum section section = section_find(name);
@@ -151,13 +153,13 @@ static int assign(struct settings *settings, struct problems *problems, const st
     const int rc = option_parse(option, settings, value, problem, sizeof(problem));
     *origin = (struct option_origin){ place->origin, place->line, rc != 0 };
     if (rc == -EINVAL && place->origin == ORIGIN_COMMAND)
-        problems_add(problems, place->where, "%s", problem);    /* the place is "--set KEY" */
+        problems_add(problems, place->where, "%s", problem);    /* place->where is "--set KEY" */
     else if (rc == -EINVAL)
         problems_add(problems, place->where, "%s: %s", key, problem);
     return rc == -ENOMEM ? -ENOMEM : 0;
 }
 
-/* Remove the quotes in place, so that the text begins at `value`. NULL, or the problem. */
+/* Remove the quotes in place; the text then begins at `value`. Returns NULL, or the problem. */
 static const char *unquote(char *value)
 {
     char *out = value;
@@ -178,7 +180,7 @@ static const char *unquote(char *value)
     return *rest == '\0' || (is_comment(rest) && is_apart) ? NULL : "there is text after the closing quote";
 }
 
-/* Cut a comment, which begins with '#' or ';' at the start or after white space. */
+/* Remove a comment. It begins with '#' or ';' at the start or after white space. */
 static void cut_comment(char *text)
 {
     for (char *byte = text; *byte != '\0'; byte++)

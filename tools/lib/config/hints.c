@@ -98,21 +98,21 @@ enum section config_hint_section(const char *name, char *hint, size_t hint_size)
 #define FAMILY_BYTES 32u
 #define DISTANCE_OF_FAMILY (SIZE_MAX - 1)
 
-/* The best so far, sorted. */
+/* The best hints so far, sorted. */
 struct hints {
     const char *name[HINTS_MAX];
     size_t distance[HINTS_MAX];
     uint32_t count;
 };
 
-/* Whether the name contains the text, which is long enough to be meant. */
+/* Does the name contain the text? Texts shorter than PART_MIN do not count. */
 static bool is_part(const char *text, const char *name)
 {
     return strlen(text) >= PART_MIN && strcasestr(name, text) != NULL;
 }
 
-/* The distance of the name of a model from the text; SIZE_MAX: too far. Names that contain the text are nearer than
- * others; names of the same family, which begin with the same letters, are far. */
+/* The distance between a model's name and the text; SIZE_MAX: too far. Names that contain the text are nearer than
+ * others; names that only begin with the same letters (the same family) are far. */
 static size_t distance_of(const char *written, const char *name)
 {
     char family[FAMILY_BYTES] = "";
@@ -126,7 +126,7 @@ static size_t distance_of(const char *written, const char *name)
     return is_part(family, name) ? DISTANCE_OF_FAMILY : SIZE_MAX;
 }
 
-/* Whether it differs from another name in only one letter. */
+/* Does the text differ from another name in only one letter? */
 static bool is_slip(const char *written, const char *alias)
 {
     struct nearest nearest = { .name = written };
@@ -189,7 +189,7 @@ void model_hint(const char *name, char text[MODEL_HINT_SIZE])
 #define FRONTS_SHOWN 6u
 #define FRONT_BYTES sizeof(((struct parameter *)0)->name)
 
-/* The nearest so far, with room for a prefix and ".*". */
+/* The nearest name so far; `best` has space for a prefix and ".*". */
 struct tensor_search { struct nearest nearest; char best[FRONT_BYTES + 4]; };
 
 static void offer_tensor(struct tensor_search *tensor_search, const char *candidate)

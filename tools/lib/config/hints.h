@@ -19,8 +19,8 @@ enum section config_hint_section(const char *name, char *hint, size_t hint_size)
 
 #define MODEL_HINT_SIZE 320
 
-/* "there is no model 'resnet50' (did you mean 'resnet50_v1' or 'resnet50_v2'?)": at most four, the nearest
- * names first, then those that contain the text. */
+/* Write a message such as "there is no model 'resnet50' (did you mean 'resnet50_v1' or 'resnet50_v2'?)": at most four
+ * names, the nearest first, then those that contain the text. */
 void model_hint(const char *name, char text[MODEL_HINT_SIZE]);
 
 #define TENSOR_HINT_SIZE 256

@@ -9,15 +9,15 @@
 
 struct trace_steps { uint64_t first, last; };   /* counted from 1; both 0: the last steps of the run */
 
-/* "100..299", "" (the last steps). 0 or -EINVAL. */
+/* Parse "100..299", or "" for the last steps. 0 or -EINVAL. */
 int trace_steps_read(const char *text, struct trace_steps *steps_out);
 
 struct histogram_steps {
     bool each_epoch;            /* after the last step of each epoch */
-    uint64_t every;             /* steps; 0: not by steps */
+    uint64_t every;             /* after each multiple of this number of steps; 0: never */
 };
 
-/* "none", "" (the same), "epoch", "500", "500 steps". 0, or -EINVAL. */
+/* Parse "none" or "", "epoch", "500" or "500 steps". 0 or -EINVAL. */
 int histogram_steps_read(const char *text, struct histogram_steps *steps_out);
 
 #endif

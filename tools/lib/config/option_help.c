@@ -26,7 +26,7 @@ static int singular_bytes(const char *unit)
     return (int)bytes - (bytes > 4 && strcmp(unit + bytes - 4, "ches") == 0 ? 2 : 1);
 }
 
-/* The default in words: "4 batches", "1 batch", "chosen"; "" for none. */
+/* Write the default with its unit: "4 batches", "1 batch", "chosen"; "" for none. */
 static void default_text(const struct option_row *option, char *text, size_t text_size)
 {
     if (option->initial_note != NULL)
@@ -39,7 +39,7 @@ static void default_text(const struct option_row *option, char *text, size_t tex
                  option->unit);
 }
 
-/* Wrapped on a terminal; elsewhere one line for each key, for grep. */
+/* Print the help of an option: wrapped on a terminal; otherwise one line for each key, for grep. */
 static void help_line(FILE *out, const struct option_row *option)
 {
     char initial[VALUE_TEXT_SIZE], text[HELP_TEXT_SIZE];

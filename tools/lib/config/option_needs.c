@@ -1,5 +1,5 @@
-/* Which options have an effect, and the warning of those that have none. Combinations that would give wrong results are
- * errors instead, reported where the settings are checked. */
+/* Finds the options that have an effect, and warns of those that have none. Combinations that would give wrong results
+ * are errors instead, which are reported where the settings are checked. */
 #include "tools/lib/config/option_needs.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ bool option_is_for(const struct option_row *option, const char *value)
     return option->uses[0].key != NULL && has_word(option_use_values(option, &option->uses[0], &text), value);
 }
 
-/* "adam adamw" -> "only adam and adamw use it". */
+/* Write the values as a sentence: "adam adamw" -> "only adam and adamw use it". */
 static void list_users(const char *values, char *text, size_t text_size)
 {
     const char *const last = strrchr(values, ' ');
@@ -64,7 +64,8 @@ static void list_users(const char *values, char *text, size_t text_size)
     snprintf(text + used, text_size - used, last != NULL ? " use it" : " uses it");
 }
 
-/* "run.conf:12: betas = 0.8 0.9 has no effect with train.optimizer = momentum; only adam and adamw use it". */
+/* Print a warning such as "run.conf:12: betas = 0.8 0.9 has no effect with train.optimizer = momentum; only adam and
+ * adamw use it". */
 static void warn(const struct option_row *row, const struct option_use *use, const struct settings *settings)
 {
     const struct option_row *const of = option_find(use->section, use->key);

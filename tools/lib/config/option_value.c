@@ -1,4 +1,5 @@
-/* Parse and format option values. Numbers are those of the C locale in any environment, in plain notation only. */
+/* Parse and format option values. Numbers are parsed as in the C locale, whatever the environment, and only in plain
+ * notation. */
 #include "tools/lib/config/options.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/quantity.h"
 
-/* A value in a message, with its bytes. */
+/* Arguments for "%.*s": a value in a message, shortened. */
 #define SHOWN(value) utf8_cut(value, 80), value
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)

@@ -11,7 +11,7 @@
 #define RANGE(from, to) .least = (from), .most = (to)
 #define AT_LEAST(from) .least = (from), .most = INT64_MAX
 
-/* It has an effect only with these values of one other option. */
+/* The option has an effect only with some optimizers. */
 #define SOME_OPTIMIZERS .uses = { { SECTION_TRAIN, "optimizer", .keys_of = optimizer_keys } }
 #define SCHEDULES(values_) .uses = { { SECTION_TRAIN, "schedule", values_ } }
 #define MODES(values_) .uses = { { SECTION_SYNC, "mode", values_ } }

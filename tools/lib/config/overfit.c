@@ -1,4 +1,4 @@
-/* Settings of --overfit (in_overfit in option_table, and those that depend on the data). */
+/* Settings of --overfit: in_overfit of option_table, and settings that depend on the data. */
 #include "tools/lib/config/overfit.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@ static bool is_given(struct settings *settings, enum section section, const char
     return settings_origin(settings, section, key)->origin == ORIGIN_COMMAND;
 }
 
-/* Set an option like --set, unless --set has set it. */
+/* Set an option as --set does, unless --set has set it. */
 static int set(struct settings *settings, enum section section, const char *key, const char *value)
 {
     char problem[256];

@@ -1,4 +1,4 @@
-/* The options of pipetrain, and which of them go together. */
+/* The options of pipetrain, and the check which of them can be combined. */
 #include "tools/lib/config/pipetrain_options.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ const struct program_option pipetrain_options[] = {
     { .name = NULL },
 };
 
-/* --progress is short for an assignment; a longer value is not one of the choices either. */
+/* --progress=VALUE is short for an assignment; a value that is too long for it is not valid either. */
 static int store_progress(void *out, const struct program_option *option, const char *value)
 {
     struct pipetrain_arguments *const words = out;
@@ -80,7 +80,7 @@ static const struct program_command command_line = {
     .usage = "pipetrain", .options = pipetrain_options, .store = store_progress,
 };
 
-/* 0, or -EINVAL after a message. */
+/* Check that the options can be combined. 0, or -EINVAL after a message. */
 static int check_together(const struct pipetrain_arguments *words)
 {
     const bool runs = words->check || words->dry_run || words->overfit > 0;

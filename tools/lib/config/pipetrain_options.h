@@ -12,10 +12,10 @@
 /* Strings are those of argv. */
 struct pipetrain_arguments {
     struct config_arguments config;
-    const char *describe, *help, *doctor;       /* their values, "" for all of it; NULL: not given */
+    const char *describe, *help, *doctor;       /* their values, "" for everything; NULL: not given */
     uint64_t overfit;           /* samples; 0: not given */
     bool check, dry_run, net, quiet, version;
-    char progress[64];          /* --progress as one of the assignments */
+    char progress[64];          /* --progress as an assignment */
 };
 
 extern const struct program_option pipetrain_options[];

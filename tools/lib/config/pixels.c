@@ -12,7 +12,7 @@
 #define DIVISOR_DEFAULT 255.0
 #define COLUMNS 79u
 #define INPUT_INDENT 10u
-#define IMAGES_INDENT 21u       /* of the lines on images */
+#define IMAGES_INDENT 21u       /* indentation of the lines on images */
 
 const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
                                                        "augment.evaluation_resize", "augment.filter",
@@ -70,7 +70,7 @@ struct augment pixels_augment(const struct settings *settings)
     };
 }
 
-/* The number of a channel. */
+/* The number for a channel; `otherwise` if there are no numbers. */
 static float number_of(const struct numbers *numbers, uint32_t channel, double otherwise)
 {
     if (numbers->count == 0)
@@ -120,8 +120,8 @@ static void warn_order(const struct numbers *mean, double divisor)
                     "reversed", value[0], value[1], value[2], value[2], value[1], value[0]);
 }
 
-/* Pixels are 0 to 255, hence the mean of pixel / divisor is at most 255 / divisor and its deviation at most half of
- * that. A deviation of 1 is accepted, because it often means none. */
+/* Pixels are 0 to 255, so the mean of pixel / divisor is at most 255 / divisor, and its standard deviation at most half
+ * of that. A deviation of 1 is accepted, because it often means that there is none. */
 void pixels_warn(const struct settings *settings)
 {
     const struct model_settings *const model = &settings->model;
@@ -137,7 +137,7 @@ void pixels_warn(const struct settings *settings)
                     "model.divisor = 255", mean, divisor, most);
 }
 
-/* A number that is the same for all channels is printed once. */
+/* Write the numbers of channels; a single one if all are equal. */
 static void format_channels(const float *values, uint32_t channels, char *text, size_t text_size)
 {
     uint32_t count = 1;
@@ -165,7 +165,8 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
         struct option_text room;
         const char *const value = option_format(pixels_option(i), settings, &room);
-        const bool fits = strlen(value) < sizeof(text_out->settings[i]);    /* a part is another value */
+        /* A truncated value would be another value. */
+        const bool fits = strlen(value) < sizeof(text_out->settings[i]);
         snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s", fits ? value : pixels_option(i)->initial);
     }
 }

@@ -11,18 +11,18 @@
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/settings.h"
 
-/* Settings whose values are stored with weights, as "SECTION.KEY": how validation images are scaled, the label offset,
- * how records are read (only what is set), and the share of records that was held out for validation. */
+/* Settings that are stored with weights, as "SECTION.KEY": the scaling of validation images, the label offset, how
+ * records are read (only if set), and the share of records that was held out for validation. */
 #define PIXELS_SCALING 4u
 #define PIXELS_LABEL_OFFSET PIXELS_SCALING
-#define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first one on records */
+#define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first of the settings about records */
 #define PIXELS_VALIDATION_SPLIT (PIXELS_LABEL_KEY + 4)
 #define PIXELS_SETTINGS (PIXELS_VALIDATION_SPLIT + 1)
 extern const char *const pixels_settings[PIXELS_SETTINGS];
 const struct option_row *pixels_option(size_t setting);
 
-/* The input of the network is (pixel / divisor - mean) / deviation. Mean and deviation have one number for all
- * channels, or one for each, separated by spaces. */
+/* The transform and these settings as texts. The input of the network is (pixel / divisor - mean) / deviation. Mean and
+ * deviation are one number for all channels, or one for each, separated by spaces. */
 struct pixels_text {
     char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
     char images[PHASE_COUNT][256];       /* augment_describe */
@@ -35,12 +35,12 @@ void pixels_choose_scaling(struct settings *settings);
 /* Check that evaluation_resize fits the input of the network. */
 void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
 struct augment pixels_augment(const struct settings *settings);
-/* Whether the settings replace the transform of the model. */
+/* Returns whether the settings replace the transform of the model, with the new one in *transform_out. */
 bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);
-/* Warn if mean or deviation has another unit than pixel / divisor. After settings_finish. */
+/* Warn if mean or deviation seem to have another unit than pixel / divisor. After settings_finish. */
 void pixels_warn(const struct settings *settings);
 void pixels_describe(const struct settings *settings, const struct net *net, struct pixels_text *text_out);
-/* Print a line on the input, and if images are loaded, one on those of training and of evaluation. */
+/* Print a line about the input, and if images are loaded, about training and evaluation images. */
 void pixels_print(const struct settings *settings, const struct net *net, FILE *out);
 
 #endif

@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PROBLEMS_MAX 100        /* lines kept; more are only counted */
+#define PROBLEMS_MAX 100        /* lines that are kept; further ones are only counted */
 
 struct problems {
     size_t count;
     char *lines[PROBLEMS_MAX];  /* owned; escaped by log_plain */
-    bool ran_short;             /* no memory for a line */
+    bool ran_short;             /* there was no memory for a line */
 };
 
 void problems_init(struct problems *problems);

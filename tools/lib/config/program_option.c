@@ -59,7 +59,7 @@ static int argument_kind(const struct program_option *row)
     return row->value == NULL ? no_argument : row->may_lack_value ? optional_argument : required_argument;
 }
 
-/* Check one word. *has_value_out: the next word is its value. */
+/* Check a word. *has_value_out: the next word is its value. */
 static int check_word(const struct program_option *table, const char *word, bool *has_value_out)
 {
     if (word[0] == '-' && word[1] >= '0' && word[1] <= '9') {
@@ -77,7 +77,7 @@ static int check_word(const struct program_option *table, const char *word, bool
     return 0;
 }
 
-/* Refuse what getopt_long would take for another option, or say little about: unknown long options, abbreviations of
+/* Refuse words that getopt_long would take for another option, or report badly: unknown long options, abbreviations of
  * known ones, and negative numbers. */
 static int check_words(const struct program_option *table, int argc, char **argv)
 {
@@ -110,7 +110,7 @@ int program_usage_error(const struct program_command *command, const char *forma
     return -EINVAL;
 }
 
-/* The second of two texts would replace the first. */
+/* Store a text. Refuse a second, different one, which would replace the first. */
 static int store_text(const struct program_command *command, const struct program_option *row, const char *text,
                       const char **field)
 {
@@ -235,7 +235,8 @@ static int code_of(const struct program_option *table, size_t i)
 static void make_getopt_table(const struct program_option *table, struct getopt_table *made)
 {
     size_t count = 0;
-    char *letters = stpcpy(made->letters, ":");         /* a missing value is reported as ':', not as '?' */
+    /* getopt_long then reports a missing value as ':', not as '?' */
+    char *letters = stpcpy(made->letters, ":");
     for (; table[count].name != NULL; count++) {
         const struct program_option *const row = &table[count];
         assert(count < PROGRAM_OPTIONS_MAX);
@@ -257,7 +258,7 @@ static const struct program_option *row_of(const struct program_option *table, i
     return NULL;
 }
 
-/* getopt_long has returned ':' or '?', and in optopt what it is about. */
+/* Report the error for which getopt_long has returned ':' or '?'; optopt describes it. */
 static int getopt_error(const struct program_command *command, int code)
 {
     const struct program_option *const row = row_of(command->options, optopt);
@@ -291,7 +292,7 @@ static const char *between(const struct program_option *row)
     return has_letter(row) || strchr(row->value, '=') != NULL ? " " : "=";
 }
 
-/* "  -c, --config FILE" */
+/* Write the names of an option: "  -c, --config FILE". */
 static void write_name(const struct program_option *row, char *text, size_t text_size)
 {
     size_t used = (size_t)(has_letter(row) ? snprintf(text, text_size, "-%c, --%s", row->letter, row->name)
@@ -362,7 +363,7 @@ void program_manual_text(const char *text, FILE *out)
     }
 }
 
-/* The tag of the paragraph: names in bold, the value in italics. */
+/* Write the tag of the paragraph: names in bold, the value in italics. */
 static void write_tag(const struct program_option *row, FILE *out)
 {
     fputs(".TP\n", out);
@@ -380,7 +381,7 @@ static void write_tag(const struct program_option *row, FILE *out)
     fputc('\n', out);
 }
 
-/* A sentence that begins with a capital. */
+/* Write a sentence, with a capital first letter. */
 static void write_sentence(const char *text, const char *end, FILE *out)
 {
     const char first[2] = { *text >= 'a' && *text <= 'z' ? (char)(*text - 'a' + 'A') : *text, '\0' };

@@ -1,4 +1,4 @@
-/* The recipes, and how they change the settings. */
+/* The recipes, and the functions that apply them to the settings. */
 #include "tools/lib/config/recipes.h"
 
 #include <assert.h>
@@ -155,8 +155,8 @@ static bool is_scaling_given(struct settings *settings)
            (filter != FILTER_BILINEAR && filter != FILTER_BICUBIC);
 }
 
-/* Whether the recipe may set the key: numbers belong to their optimizer, boundaries to their schedule, and rate_batch
- * to the rate. Synthetic images are not augmented. */
+/* May the recipe set the key? Optimizer parameters only if the user set no other optimizer, schedule parameters only if
+ * he set no schedule, and rate_batch only if he set no rate. Synthetic images are not augmented. */
 static bool is_open(struct settings *settings, const struct recipe_value *recipe, const struct recipe_value *value)
 {
     const char *const key = value->key;

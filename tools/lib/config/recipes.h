@@ -12,18 +12,18 @@ struct recipe_value { const char *key, *value; };
 /* The recipe of `model`, a name of model_table: its values, from tf_cnn_benchmarks and the papers of the models; the
  * last row has a NULL key. NULL: no recipe. */
 const struct recipe_value *recipe_find(const char *model);
-/* SECTION_TRAIN or SECTION_AUGMENT. */
+/* The section of the key: SECTION_TRAIN or SECTION_AUGMENT. */
 enum section recipe_section(const struct recipe_value *value);
 
 /* Set the keys that the user has not set from the recipe of the model, with ORIGIN_MODEL: the batch size; optimizer,
  * rate, decay and momentum unless another optimizer is set; the schedule with its warm-up unless a schedule is set;
  * and every key of augmentation, unless images are synthetic. Before the checks between keys. 0 or -ENOMEM. */
 int recipe_apply(struct settings *settings);
-/* Only how the recipe scales validation images. 0 or -ENOMEM. */
+/* Apply only the recipe's scaling of validation images. 0 or -ENOMEM. */
 int recipe_apply_evaluation(struct settings *settings);
 
 #define RECIPE_TEXT_SIZE 320
-/* List the keys that recipe_apply has set. False: none. */
+/* List the keys that recipe_apply has set. False: there are none. */
 bool recipe_describe_used(const struct settings *settings, char text[RECIPE_TEXT_SIZE]);
 /* The recipe as "key = value, ...". */
 void recipe_describe(const struct recipe_value *recipe, char text[RECIPE_TEXT_SIZE]);

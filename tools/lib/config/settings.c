@@ -1,4 +1,4 @@
-/* Defaults of the settings, checks of keys against each other, and the complete copy that a run writes. */
+/* Sets the defaults, checks keys against each other, and writes the complete copy of a run's settings. */
 #include "tools/lib/config/settings.h"
 
 #include <assert.h>
@@ -50,7 +50,7 @@ static void check_betas(struct settings *settings, struct problems *problems)
     report_train(settings, problems, "betas", message);
 }
 
-/* Refuse keys of a schedule without a schedule. */
+/* Refuse keys of a learning-rate schedule if there is none. */
 static void check_unused(struct settings *settings, struct problems *problems)
 {
     if (settings_origin(settings, SECTION_TRAIN, "schedule")->origin != ORIGIN_DEFAULT)
@@ -245,7 +245,7 @@ int settings_fill_names(struct settings *settings)
     return rc;
 }
 
-/* A run.conf has batch = 0 where batch_per_tower is set. Before the recipe sets it. */
+/* Refuse batch = 0, except with batch_per_tower, as in a run.conf. Called before the recipe sets it. */
 static void check_no_batch(struct settings *settings, struct problems *problems)
 {
     const struct train_settings *const train = &settings->train;
@@ -255,7 +255,7 @@ static void check_no_batch(struct settings *settings, struct problems *problems)
                         "0 samples are no batch: use at least 1, or leave the key out for the batch of the model");
 }
 
-/* The other size is used, and the plan does not show this one. */
+/* Unset a size, because the other one is used, so that the plan does not show it. */
 static void unset_size(int64_t *size, struct option_origin *origin)
 {
     *size = 0;
@@ -291,7 +291,7 @@ static void check_batch(struct settings *settings, struct problems *problems)
     }
 }
 
-/* Mixed images are pairs of one batch. */
+/* Check mixing, for which a batch needs pairs of images. */
 static void check_mixing(struct settings *settings, struct problems *problems)
 {
     static const char alone[] = "has nothing to mix with in batches of one sample: a larger train.batch has";
@@ -303,7 +303,7 @@ static void check_mixing(struct settings *settings, struct problems *problems)
         settings_report(settings, problems, SECTION_AUGMENT, "cutmix", alone);
 }
 
-/* The steps of "500" and "500 steps"; 0: it is another text. */
+/* The number of steps in "500" or "500 steps"; 0 for other texts. */
 static uint64_t read_steps(const char *text)
 {
     uint64_t steps;
@@ -314,7 +314,7 @@ static uint64_t read_steps(const char *text)
     return *end == '\0' || strcmp(unit, "steps") == 0 || strcmp(unit, "step") == 0 ? steps : 0;
 }
 
-/* A bare number is one of steps, and not of seconds as elsewhere. */
+/* The seconds in a duration. A number without a unit is a number of steps here, not of seconds. */
 static uint64_t read_seconds(const char *text)
 {
     uint64_t seconds;
@@ -322,7 +322,7 @@ static uint64_t read_seconds(const char *text)
     return end != NULL && *end != '\0' && quantity_whole_seconds(text, &seconds) == 0 ? seconds : 0;
 }
 
-/* "never", "epoch", "500", "500 steps", "10 minutes". */
+/* Read checkpoint.every: "never", "epoch", "500", "500 steps", "10 minutes". */
 static void read_checkpoint_rule(struct settings *settings, struct problems *problems)
 {
     struct checkpoint_settings *const checkpoint = &settings->checkpoint;
@@ -429,7 +429,7 @@ int settings_usual(struct settings *usual, const struct settings *settings)
     problems_init(&problems);
     const enum input_source source = usual->input.source;
     usual->input.source = settings->input.source;       /* recipes depend on it */
-    rc = settings_finish(usual, &problems);     /* it has no data, which is not an error here */
+    rc = settings_finish(usual, &problems);     /* these settings have no data, which is not an error here */
     usual->input.source = source;
     problems_release(&problems);
     return rc == -ENOMEM ? rc : 0;
@@ -451,7 +451,7 @@ uint32_t settings_towers(const struct settings *settings)
     return settings->ranks * (uint32_t)settings->devices.towers;
 }
 
-/* Whether the value must be quoted. */
+/* Does the value need quotes? */
 static bool needs_quotes(const char *value)
 {
     const size_t length = strlen(value);

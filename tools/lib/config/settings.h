@@ -1,5 +1,5 @@
-/* The resolved settings of a run: the configuration file and --set, with the defaults of the option table for the rest.
- * Filled in by the main thread before anything starts, constant afterwards. */
+/* The resolved settings of a run: values of the configuration file and --set, and defaults of the option table. Set by
+ * the main thread before anything starts, constant afterwards. */
 #ifndef PIPETRAIN_SETTINGS_H
 #define PIPETRAIN_SETTINGS_H
 
@@ -17,7 +17,7 @@
 #include "tools/lib/config/problems.h"
 #include "tools/lib/text/progress.h"
 
-#define TRAIN_BATCH_DEFAULT 128       /* without settings and recipe */
+#define TRAIN_BATCH_DEFAULT 128       /* if neither settings nor recipe have a batch */
 
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
 enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
@@ -44,8 +44,8 @@ struct numbers {
  * NULL), OPTION_INTEGER, OPTION_DURATION and OPTION_SIZE int64_t, OPTION_NUMBER double, OPTION_NUMBERS struct numbers,
  * OPTION_YES_NO bool, OPTION_CHOICE an enum. */
 struct run_settings {
-    char *name;                 /* of the run; settings_finish: default from the name of the file */
-    char *dir;                  /* run directory; settings_finish: default runs/NAME */
+    char *name;                 /* name of the run; settings_finish sets the default, from the name of the file */
+    char *dir;                  /* run directory; settings_finish sets the default, runs/NAME */
     char *resume;               /* "auto", "never", or the file or folder of a checkpoint */
     int64_t seed;
 };
@@ -54,8 +54,8 @@ struct data_settings {
     char *train, *validation;   /* globs, files, directories; "" = none */
     int64_t limit;              /* most records of each set; 0 = all */
     double validation_split;    /* share of the training records used for validation; 0 = none */
-    bool allow_overlap;         /* of training and validation */
-    int64_t classes;            /* 0 = that of the model */
+    bool allow_overlap;         /* training and validation may use the same shards */
+    int64_t classes;            /* number of classes; 0 = that of the model */
     int64_t label_offset;
     char *image_key, *label_key;        /* "" = found from the first record */
     char *class_names;          /* file; "" = a file next to the shards */
@@ -77,7 +77,8 @@ struct input_settings {
     int64_t read_block;         /* bytes read at a time with shuffle = block */
     int64_t chunk;              /* records per work item, 0 = chosen */
     int64_t keep_shards;        /* bytes: data sets up to this size are kept in memory, 0 = none */
-    int64_t max_pixels;         /* of an encoded image; 0: limited by memory, at most IMAGE_PIXELS_MAX */
+    /* The most pixels of an encoded image; 0: limited by memory, at most IMAGE_PIXELS_MAX. */
+    int64_t max_pixels;
     int64_t ram_budget;         /* bytes, 0 = no limit */
 };
 
@@ -86,9 +87,9 @@ struct augment_settings {
     double evaluation_scale;
     int64_t evaluation_resize;  /* pixels; 0 = use evaluation_scale */
     int64_t pad;                /* pixels */
-    double shift;               /* share of the side */
+    double shift;               /* as a share of the side */
     bool flip, colour;
-    double mixup, cutmix;       /* of Beta; 0 = none */
+    double mixup, cutmix;       /* parameter of the Beta distribution; 0 = none */
     double mixed;               /* share of the mixed images */
     enum filter filter;
 };
@@ -97,9 +98,9 @@ struct model_settings {
     char *name;                 /* "" with a file; set by settings_finish */
     char *file;                 /* see compute/netfile/net_file.h; "" = use name */
     char *weights;              /* safetensors file with initial weights; "" = initialise */
-    char *skip, *freeze;        /* patterns (stage/text/names.h) of tensors that are not loaded, and of
-                                 * parameters that are not trained */
-    bool weights_differ;        /* go on where the weights and the configuration contradict each other */
+    /* Patterns (stage/text/names.h) of tensors that are not loaded, and of parameters that are not trained. */
+    char *skip, *freeze;
+    bool weights_differ;        /* continue even if the weights and the configuration contradict each other */
     bool dropout, auxiliary;
     /* The transform of pixels; if none of these is set, that of the model. Divisor 0 = 255. One number for all
      * channels, or one for each; no number = mean 0, deviation 1. */
@@ -110,7 +111,7 @@ struct model_settings {
 struct train_settings {
     int64_t epochs;
     int64_t steps;              /* 0 = use epochs */
-    char *max_time;             /* text; "" = no limit */
+    char *max_time;             /* a duration as text; "" = no limit */
     uint64_t max_seconds;       /* of max_time, set by settings_finish; 0 = no limit */
     enum on_nan on_nan;
     double stop_at;             /* validation accuracy, 0 ... 1; 0 = none */
@@ -118,18 +119,18 @@ struct train_settings {
     int64_t batch;              /* of all towers together; 0 = batch_per_tower is set */
     int64_t batch_per_tower;    /* 0 = batch is set */
     int64_t accumulate;         /* batches per step, >= 1 */
-    int64_t slices;             /* that a batch is cut into whatever the towers; 0 = by towers */
+    int64_t slices;             /* slices of a batch, whatever the number of towers; 0 = split by towers */
     enum optimizer_kind optimizer;
     double learning_rate, momentum, rho, epsilon, trust, weight_decay;
-    struct numbers betas;       /* two */
+    struct numbers betas;       /* two numbers */
     enum decay_scope decay_scope;
     double clip_value, clip_norm;       /* 0 = none */
     double label_smoothing;     /* 0 = none */
     double ema;                 /* decay of the average of weights; 0 = none */
-    int64_t rate_batch;         /* batch size that learning_rate is for; 0 = that of a step */
+    int64_t rate_batch;         /* batch size for which learning_rate is given; 0 = that of a step */
     double warmup_epochs;       /* 0 = none */
     enum rate_schedule schedule;
-    double schedule_epochs;     /* of cosine, polynomial, one_cycle; 0 = to the end of the run */
+    double schedule_epochs;     /* length of cosine, polynomial, one_cycle; 0 = to the end of the run */
     struct numbers boundaries, factors;         /* epochs, and factors of the rate */
     double decay_factor, decay_epochs, rate_decay, final_rate, power, peak;
     bool staircase;
@@ -138,10 +139,10 @@ struct train_settings {
 struct checkpoint_settings {
     char *every;                /* text */
     int64_t keep;
-    uint64_t steps, seconds;    /* of `every`, set by settings_finish; 0 = not by them */
+    uint64_t steps, seconds;    /* of `every`, set by settings_finish; 0 = unused */
     bool each_epoch;
-    bool keep_best;             /* the checkpoint of the best evaluation */
-    bool on_stop;               /* a checkpoint after the last step of a run that is stopped */
+    bool keep_best;             /* keep the checkpoint of the best evaluation */
+    bool on_stop;               /* save a checkpoint after the last step of a run that is stopped */
 };
 
 struct device_settings {
@@ -151,7 +152,7 @@ struct device_settings {
     char *list;                 /* numbers of the devices to use; "" = all */
     enum precision precision;
     enum graph_use graph;
-    int64_t workspace;          /* bytes that a convolution may use besides its tensors */
+    int64_t workspace;          /* bytes that a convolution may use in addition to its tensors */
     enum plan_times time_plans;
     char *plan_cache;           /* folder; "" = the cache folder of the user, "none" = none */
     enum layout layout;
@@ -162,7 +163,7 @@ struct device_settings {
 };
 
 struct sync_settings {
-    enum sync_mode mode;        /* as set; settings_sync considers the other settings too */
+    enum sync_mode mode;        /* as set; settings_sync also considers other settings */
     enum consistency consistency;
     enum wire wire;
     enum sync_place server;
@@ -186,7 +187,7 @@ struct report_settings {
     char *tensorboard;          /* folder; "yes" = in the run directory, "no" and "" = none */
 };
 
-/* Where a value was set, and in which line of the file. ORIGIN_DATA: in the manifest of the data set. Origins above
+/* Where a value was set, and in which line of the file. ORIGIN_DATA: in the data set's description. Origins above
  * ORIGIN_MODEL are the user's. */
 enum origin { ORIGIN_DEFAULT, ORIGIN_DATA, ORIGIN_MODEL, ORIGIN_FILE, ORIGIN_COMMAND };
 struct option_origin {
@@ -209,35 +210,36 @@ struct settings {
     struct sync_settings sync;
     struct report_settings report;
     int64_t overfit;            /* samples of --overfit; 0 = a normal run */
-    /* This process among those of the run, and among those of them on this host. settings_init: the only one; a program
-     * that a launcher started sets them before settings_finish. */
+    /* The number of this process and the number of processes, in the run and on this host. settings_init sets a single
+     * process; a program that a launcher started sets them before settings_finish. */
     uint32_t rank, ranks, local_rank, local_ranks;
-    uint32_t core_rank, core_ranks;     /* the same among those that share its cores (core_share.h) */
-    uint32_t quota_ranks;               /* those of its control group, which share the CPU time that it permits */
+    uint32_t core_rank, core_ranks;     /* the same among processes that share its cores (core_share.h) */
+    /* Processes of its control group, which share the CPU time that the group permits. */
+    uint32_t quota_ranks;
     FILE *result_out;           /* where a quiet run prints its result; NULL = stdout */
     char *config_path;          /* "" = none */
     char *followed;             /* keys changed because a run's directory was moved (run_name_follow); NULL = none */
     bool only_classifies;       /* for evaluate and predict: no training set is needed */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */
     size_t model_bytes;
-    struct option_origin origins[OPTIONS_MAX];  /* by row of option_table */
+    struct option_origin origins[OPTIONS_MAX];  /* [row of option_table] */
 };
 
 /* Set every field to its default. 0 or -ENOMEM. */
 int settings_init(struct settings *settings);
 void settings_release(struct settings *settings);
-/* Set the computed defaults (run.name, run.dir, the recipe of the model), use the files beside the run.conf of a run,
- * and check keys against each other. After the file and all --set options. 0, or with problems added: -EINVAL or
+/* Set the computed defaults (run.name, run.dir, the recipe of the model), use the files next to the run.conf of a run,
+ * and check keys against each other. Called after the file and all --set options. 0, or with problems added: -EINVAL or
  * -ENOMEM. */
 int settings_finish(struct settings *settings, struct problems *problems);
-/* The settings of a configuration file in the same place that sets only the model. As settings_init; call
- * settings_release in both cases. */
+/* The settings that a configuration file at the same path would give that sets only the model. Returns as
+ * settings_init; call settings_release in both cases. */
 int settings_usual(struct settings *usual, const struct settings *settings);
-/* Samples that all towers compute at once, and samples of a step, which are train.accumulate times as many. After
- * settings_finish. */
+/* settings_batch: the samples that all towers compute at once. settings_global_batch: the samples of a step,
+ * train.accumulate times as many. After settings_finish. */
 int64_t settings_batch(const struct settings *settings);
 int64_t settings_global_batch(const struct settings *settings);
-/* Towers of the run: devices.towers in each of its processes. After settings_finish at most BUCKET_OWNERS_MAX. */
+/* Towers of the run: devices.towers in each process. After settings_finish at most BUCKET_OWNERS_MAX. */
 uint32_t settings_towers(const struct settings *settings);
 
 /* Write a complete configuration file that gives the same settings. 0 or a negative errno. */

@@ -1,4 +1,4 @@
-/* Open the network of the settings. */
+/* Opens the network that the settings describe. */
 #include "tools/lib/config/settings_model.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static void clear(char *field)
     field[0] = '\0';
 }
 
-/* Only one of them may be set; the command line overrides the file. */
+/* Choose between model.name and model.file, of which only one may be set; the command line overrides the file. */
 static void choose(struct settings *settings, struct problems *problems)
 {
     struct model_settings *const model = &settings->model;
@@ -167,7 +167,7 @@ static void check_auxiliary(struct settings *settings, struct problems *problems
     settings_report(settings, problems, SECTION_MODEL, "auxiliary", message);
 }
 
-/* Images of many channels have the same transform for all. */
+/* Check the transform; images of many channels need the same numbers for all channels. */
 static void check_transform(struct settings *settings, struct problems *problems, const struct net *net)
 {
     if (net->input.channels > NET_CHANNELS_MAX && settings->model.mean.count + settings->model.deviation.count > 0)
@@ -177,7 +177,7 @@ static void check_transform(struct settings *settings, struct problems *problems
     check_numbers(settings, problems, "deviation", &settings->model.deviation, net);
 }
 
-/* Whether the pattern freezes a parameter; *matched_out: whether it matches any tensor. */
+/* Does the pattern freeze a parameter? *matched_out: does it match any tensor? */
 static bool finds_trained(const struct net *net, const char *pattern, bool *matched_out)
 {
     *matched_out = false;

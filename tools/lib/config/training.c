@@ -39,7 +39,7 @@ static void add_decimal(char *text, size_t text_size, const char *before, double
     add(text, text_size, decimal);
 }
 
-/* With as many digits as are significant. */
+/* Append a number with its significant digits. */
 static void add_number(char *text, size_t text_size, const char *before, double number)
 {
     char decimal[DECIMAL_SIZE];
@@ -148,7 +148,7 @@ static void say_end(const struct words *words)
         add_number(words->text, words->text_size, " in epoch ", epochs);
 }
 
-/* A cycle with its peak at one end only falls, or only rises. */
+/* Describe a cycle; if its peak is at one end, the rate only falls or only rises. */
 static void say_cycle(const struct words *words)
 {
     const double start = words->rate->base / RATE_CYCLE_START, top = words->rate->peak * words->rate->last - 1;
@@ -210,7 +210,7 @@ const struct sync_ops *settings_sync(const struct settings *settings, bool compu
                        (uint32_t)sync->max_staleness);
 }
 
-/* With relaxed consistency, the check of gradients comes one step late. */
+/* Check relaxed consistency, with which the check of gradients comes one step late. */
 static void check_consistency(struct settings *settings, struct problems *problems)
 {
     if (settings->sync.consistency == CONSISTENCY_STRONG)
@@ -231,7 +231,7 @@ static void check_consistency(struct settings *settings, struct problems *proble
                         "rollback");
 }
 
-/* Weights in bf16 would lose small updates. */
+/* Check sync.wire: weights in bf16 would lose small updates. */
 static void check_wire(struct settings *settings, struct problems *problems)
 {
     const struct sync_ops *const mode = settings_sync(settings, true);
@@ -242,7 +242,7 @@ static void check_wire(struct settings *settings, struct problems *problems)
                     "parameter_server or async");
 }
 
-/* "1, 3, 6 or 12": the numbers of towers that can share the slices. */
+/* Write the numbers of towers that can share the slices: "1, 3, 6 or 12". */
 static void fitting_towers(uint32_t slices, char *text, size_t size)
 {
     size_t used = 0;
@@ -317,7 +317,7 @@ static void check_tower_count(struct settings *settings, struct problems *proble
     settings_report(settings, problems, SECTION_DEVICES, "towers", message);
 }
 
-/* What works only between the towers of one process. */
+/* Refuse settings that work only between the towers of one process. */
 static void check_ranks(struct settings *settings, struct problems *problems)
 {
     const enum reduce_choice reduce = settings->sync.reduce;

@@ -11,18 +11,18 @@
 #define TRAINING_TEXT_SIZE 512
 
 struct optimizer training_optimizer(const struct train_settings *train);
-/* "adam, betas 0.9 0.999, epsilon 1e-08" */
+/* Describe the optimizer: "adam, betas 0.9 0.999, epsilon 1e-08". */
 void training_describe_optimizer(const struct train_settings *train, char *text, size_t text_size);
 
 /* The learning rate for a run of this schedule. */
 struct learning_rate training_rate(const struct train_settings *train, const struct schedule *schedule);
-/* "0.1, 0.01 after epoch 82, warm-up of 5 epochs" */
+/* Describe the rate: "0.1, 0.01 after epoch 82, warm-up of 5 epochs". */
 void training_describe_rate(const struct train_settings *train, const struct learning_rate *rate, char *text,
                             size_t text_size);
 
-/* The mode for the number of towers; if they do not compute (!computes), all modes are the same. */
+/* The mode for the number of towers; if towers do not compute (!computes), all modes do the same. */
 const struct sync_ops *settings_sync(const struct settings *settings, bool computes);
-/* Whether gradients are sent as bf16, which needs several towers. */
+/* Are gradients sent as bf16? This needs several towers. */
 bool settings_use_bf16_grads(const struct settings *settings);
 /* Report settings that the mode does not support. */
 void settings_check_sync(struct settings *settings, struct problems *problems);

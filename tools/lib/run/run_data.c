@@ -668,7 +668,7 @@ static struct label_sums sum_labels(const struct label_survey *survey)
     return sums;
 }
 
-/* Print the counts of the labels, wrapped: "0: 98 1: 102 ...". */
+/* Print the counts of the labels, wrapped: "0: 98  1: 102  ...". */
 static void print_counts(const struct label_survey *survey, FILE *out)
 {
     size_t column = COLUMNS;

@@ -56,7 +56,7 @@ enum option_line {
 enum command_use {
     USED_BY_EVALUATE = 1,
     USED_FOR_IMAGES = 2,        /* predict with image files */
-    USED_FOR_SHARDS = 4,        /* predict */
+    USED_FOR_SHARDS = 4,        /* predict with shards */
     USED_OF_RUN = 8,            /* the command looks for the weights of a run */
     USED_WITH_CONFIG = 16,      /* the settings of the training run are known */
     USED_WITH_EVALUATE = 32,    /* both are needed: USED_BY_EVALUATE and USED_WITH_CONFIG */
@@ -78,8 +78,8 @@ struct option_choice { const char *name; int value; };
 struct option_use {
     enum section section;
     const char *key;            /* NULL: no condition */
-    const char *values;         /* separated by spaces; NULL: all but its default, */
-    /* Or the values for which this function's list contains the option's key. */
+    const char *values;         /* separated by spaces; NULL: all but its default */
+    /* Not NULL: instead of `values`, the values for which it returns a list that contains the option's key. */
     const char *(*keys_of)(int choice);
 };
 

@@ -20,7 +20,7 @@ enum program_store {
     STORE_OTHER,            /* stored by program_command.store */
     STORE_FLAG,             /* bool: true */
     STORE_TEXT,             /* const char *, of argv; "" for an option without the value that it may lack */
-    /* Struct string_list: appended. For all others the last one wins, if several are permitted. */
+    /* A struct string_list: appended. For all others the last one wins, if several are permitted. */
     STORE_LIST,
     STORE_CHOICE,           /* an enum: the index of the value in `choices` */
     STORE_NUMBER,           /* uint64_t, least to most */

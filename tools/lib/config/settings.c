@@ -291,7 +291,7 @@ static void check_batch(struct settings *settings, struct problems *problems)
     }
 }
 
-/* Check mixing, for which a batch needs pairs of images. */
+/* Check mixing, for which a batch needs at least two images. */
 static void check_mixing(struct settings *settings, struct problems *problems)
 {
     static const char alone[] = "has nothing to mix with in batches of one sample: a larger train.batch has";

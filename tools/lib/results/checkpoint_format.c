@@ -110,7 +110,7 @@ static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_
     }
 }
 
-/* What is carried, which are bytes, comes last, so that floats are aligned. */
+/* Carried data, which are bytes, come last, so that floats are aligned. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape)
 {
     const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (2 + shape->states) + 1);
@@ -132,7 +132,7 @@ void checkpoint_layout_close(struct checkpoint_layout *layout)
 
 /* ---- the hash of the header ---- */
 
-/* Where it stands; NULL: the header has none. */
+/* The position of the hash in the header; NULL: there is none. */
 static char *find_hash(char *header, size_t bytes)
 {
     static const char key[] = "\"" CHECKPOINT_KEY_HEADER "\":\"";

@@ -13,23 +13,23 @@
 
 /* ---- tensors ---- */
 
-/* What the checkpoints of a run contain. */
+/* The contents of a run's checkpoints. */
 struct checkpoint_shape {
     const struct net *net;      /* borrowed */
-    uint32_t towers;            /* of the run */
+    uint32_t towers;            /* number of towers of the run */
     struct tower_range here;    /* those of this process; count 0: all of them */
-    uint32_t states;            /* buffers of the optimizer for each parameter */
-    size_t carried_bytes;       /* that the backend carries from step to step, for each tower; 0 = none */
+    uint32_t states;            /* number of optimizer buffers for each parameter */
+    size_t carried_bytes;       /* bytes of backend state that is kept from step to step, for each tower; 0 = none */
     bool averages;              /* averages of weights and statistics are kept (train.ema) */
-    bool weights_differ;        /* between towers, while they train */
-    bool is_same;               /* all towers have the same state (train.slices): only tower 0's is saved, as if it were
-                                 * the only one */
-    bool stays;                 /* snapshots are SNAPSHOT_LAST: there is one checkpoint, at the end, and its buffer
-                                 * is the towers' own memory */
+    bool weights_differ;        /* the weights of towers differ while they train */
+    /* All towers have the same state (train.slices): only that of tower 0 is saved, as if it were the only tower. */
+    bool is_same;
+    /* Snapshots are SNAPSHOT_LAST: there is one checkpoint, at the end, and its buffer is the towers' own memory. */
+    bool stays;
 };
 
-/* CHECKPOINT_VALUE: the weights and statistics that evaluation uses, which are averages with train.ema; then
- * CHECKPOINT_RAW are the trained ones. */
+/* The parts of a checkpoint. CHECKPOINT_VALUE: the weights and statistics that evaluation uses, which with train.ema
+ * are averages; CHECKPOINT_RAW then are the trained ones. */
 enum checkpoint_part { CHECKPOINT_VALUE, CHECKPOINT_RAW, CHECKPOINT_STATE, CHECKPOINT_CARRIED };
 
 /* Identifies a tensor. `parameter` has no meaning for CHECKPOINT_CARRIED; `state` only for CHECKPOINT_STATE. */
@@ -41,7 +41,7 @@ struct checkpoint_place {
 struct checkpoint_tensor {
     struct checkpoint_place place;
     char name[TENSOR_NAME_BYTES];
-    size_t offset, bytes;       /* in the data of the file */
+    size_t offset, bytes;       /* in the data section of the file */
 };
 
 struct checkpoint_layout {
@@ -54,24 +54,24 @@ struct checkpoint_layout {
  * Prefixes: "raw." for trained weights where averages have the plain names, "optim.0." for the optimizer's buffers,
  * "tower.1." for tensors of another tower. The backend's state is "carried". */
 void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[TENSOR_NAME_BYTES]);
-/* Is it the name of such a tensor, and not of weights or statistics? */
+/* Is it the name of a tensor of a checkpoint other than weights or statistics? */
 bool checkpoint_name_is_state(const char *name);
-/* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization
- * and what is carried. */
+/* Is this tensor of this tower saved? Towers that are one model share all tensors but the statistics of batch
+ * normalization and the carried data. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* Is this tower one of this process? */
 bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower);
-/* Is a tensor saved of towers other than tower 0? If not, the other processes of a run have nothing to send. */
+/* Are tensors of towers other than tower 0 saved? If not, the other processes of a run have nothing to send. */
 bool checkpoint_has_others(const struct checkpoint_shape *shape);
-/* 0 or -ENOMEM. */
+/* Make the list of tensors. 0 or -ENOMEM. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape);
-/* Free the memory of a layout. One that is all zero is accepted. */
+/* Free the memory of a layout. Accepts a struct of zeros. */
 void checkpoint_layout_close(struct checkpoint_layout *layout);
 
-/* Tensors in the snapshots of this process' towers, which are in the order of the towers. Call the functions for each
- * tensor once, in the order of the layout. */
+/* Functions for tensors in the snapshots of this process' towers, which are in the order of the towers. Call them once
+ * for each tensor, in the order of the layout. */
 
-/* The memory in its tower that is the tensor's buffer; NULL: it has none there, see checkpoint_shape.stays. */
+/* The memory of its tower that is used as the tensor's buffer; NULL: there is none (checkpoint_shape.stays). */
 void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_place place,
                       struct snapshot *const *snapshots);
 /* Does checkpoint_room return memory for this tensor? */
@@ -95,22 +95,22 @@ int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_plac
 #define CHECKPOINT_KEY_SUMS "pipetrain.sums"
 #define CHECKPOINT_KEY_PROGRESS "pipetrain.course"
 #define CHECKPOINT_KEY_HEADER "pipetrain.xxh3"
-#define CHECKPOINT_NO_HASH "0000000000000000"      /* in its place while it is computed */
+#define CHECKPOINT_NO_HASH "0000000000000000"      /* written instead of the hash while it is computed */
 
-/* The hash of the header in its metadata (CHECKPOINT_KEY_HEADER) is that of the header with zeros in its place. Replace
- * the zeros; or check it, which leaves a header that is intact unchanged. */
+/* The metadata contain the hash of the header (CHECKPOINT_KEY_HEADER), which is computed with zeros in its place.
+ * Replace the zeros by the hash; or check it, which does not change an intact header. */
 void checkpoint_header_seal(char *header, size_t bytes);
 bool checkpoint_header_is_intact(char *header, size_t bytes);
 
-/* The files a checkpoint is written to: one of the newest, named by its steps, the one of the best evaluation, or
+/* The files to which a checkpoint is written: one of the newest, named by its steps, that of the best evaluation, or
  * both. */
 enum checkpoint_files { CHECKPOINT_NEWEST = 1, CHECKPOINT_BEST = 2 };
 
-/* The metadata of a checkpoint: where in the run it is, and the counts up to there. */
+/* The metadata of a checkpoint: its position in the run, and the counts up to there. */
 struct checkpoint_metadata {
     struct position position;
     unsigned files;             /* enum checkpoint_files */
-    uint64_t lines_bytes[RUN_LINES_COUNT];      /* lengths of the files of lines */
+    uint64_t lines_bytes[RUN_LINES_COUNT];      /* lengths of the files of JSON lines */
     char sums[CHECKPOINT_SUMS_BYTES];           /* a text of account_text_write */
     char progress[CHECKPOINT_PROGRESS_BYTES];   /* a text of run_progress_write; "" in early versions */
 };
@@ -118,9 +118,9 @@ struct checkpoint_metadata {
 /* ---- files ---- */
 
 #define CHECKPOINT_BEST_FILE "best.safetensors"
-#define CHECKPOINT_FILE_BYTES 48u       /* of a file's name, terminated */
+#define CHECKPOINT_FILE_BYTES 48u       /* size of a file's name, terminated */
 
-/* "checkpoint-00000123.safetensors", for the number of steps done. */
+/* Write the file name for a number of completed steps: "checkpoint-00000123.safetensors". */
 void checkpoint_file_name(uint64_t step, char name_out[CHECKPOINT_FILE_BYTES]);
 /* The steps in such a name; UINT64_MAX for other names. */
 uint64_t checkpoint_file_step(const char *name);

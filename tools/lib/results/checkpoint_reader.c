@@ -114,7 +114,7 @@ void checkpoint_reader_close(struct checkpoint_reader *reader)
     free(reader);
 }
 
-/* The largest step below `before`; UINT64_MAX: there is none. */
+/* Find the largest step below `before`; UINT64_MAX: there is none. */
 static int find_before(const char *folder, uint64_t before, uint64_t *step_out)
 {
     DIR *const entries = opendir(folder);
@@ -161,7 +161,8 @@ static const struct safetensors_tensor *find_tensor(const struct checkpoint_read
     return tensor_find(&reader->file.index, name);
 }
 
-/* Buffers of an optimizer may overflow without harm; weights and statistics that are not finite are never saved. */
+/* Fail if weights or statistics are not finite, which are never saved so. Optimizer buffers may overflow without
+ * harm. */
 static int check_finite(const struct net *net, struct checkpoint_place place, const float *numbers,
                         struct checkpoint_problem *problem)
 {
@@ -188,8 +189,8 @@ static int read_numbers(const struct checkpoint_reader *reader, const struct net
     return -EINVAL;
 }
 
-/* The mean of a tensor over the towers of the file: either all of them have it, or tower 0 alone has. `sum` and
- * `numbers` have room for the parameter. */
+/* Read the mean of a tensor over the towers of the file, which contains it either for all towers or for tower 0 only.
+ * `sum` and `numbers` have space for the parameter. */
 static int read_mean(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,
                      float *numbers, double *sum, struct checkpoint_problem *problem)
 {
@@ -243,7 +244,7 @@ static int write_carried(const struct checkpoint_reader *reader, struct tower *t
     return rc;
 }
 
-/* Averages, where they are kept, have the plain name. */
+/* Load a value. If there are averages, they have the plain name. */
 static int write_values(const struct checkpoint_reader *reader, struct tower *tower, struct checkpoint_place place,
                         bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
 {

@@ -1,4 +1,4 @@
-/* Reading checkpoints. Nothing of a file is used before all of its hashes have been verified. Used by main only. */
+/* Reads checkpoints. No data of a file are used before all of its hashes have been verified. Used by main only. */
 #ifndef PIPETRAIN_CHECKPOINT_READER_H
 #define PIPETRAIN_CHECKPOINT_READER_H
 
@@ -8,7 +8,7 @@
 #include "tools/lib/config/config.h"
 #include "tools/lib/results/checkpoint_format.h"
 
-/* A checkpoint that is intact. */
+/* An intact checkpoint. */
 struct checkpoint_reader {
     char path[PATH_MAX];
     struct tensor_file file;
@@ -17,7 +17,7 @@ struct checkpoint_reader {
     uint32_t towers;
 };
 
-/* What is wrong with a file, in words. */
+/* The description of a problem with a file. */
 struct checkpoint_problem { char text[512]; };
 
 /* Open the newest intact checkpoint in the folder with fewer than `before` steps (UINT64_MAX: any); damaged newer ones
@@ -25,15 +25,15 @@ struct checkpoint_problem { char text[512]; };
  * another negative errno: the folder cannot be read. */
 int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
                            struct checkpoint_problem *problem);
-/* Open a file and read all of it: 0, or a negative errno with what is wrong in *problem. */
+/* Open a file and read it completely. 0, or a negative errno with the problem in *problem. */
 int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem);
 /* Accepts NULL. */
 void checkpoint_reader_close(struct checkpoint_reader *reader);
 
-/* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has as many towers, the tower
- * gets its own state; else the tensors that all towers share, and of others the mean over the towers of the file. 0;
- * -EINVAL: the file does not fit, with the reason in *problem; -ENOMEM; or a negative errno of reading or of the
- * device. */
+/* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has the same number of
+ * towers, the tower gets its own state; otherwise the tensors that all towers share, and the means of the others over
+ * the towers of the file. 0; -EINVAL: the file does not fit, with the reason in *problem; -ENOMEM; or a negative errno
+ * of reading or of the device. */
 int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower *tower, uint32_t index,
                             uint32_t towers, struct checkpoint_problem *problem);
 

@@ -7,11 +7,11 @@
 struct checkpoint_sender {
     struct checkpoint_shape shape;
     struct checkpoint_sink sink;
-    struct checkpoint_layout layout;    /* of all towers */
-    void *data;                         /* room for any tensor that has none in its tower */
+    struct checkpoint_layout layout;    /* tensors of all towers */
+    void *data;                         /* buffer for a tensor that has none in its tower */
 };
 
-/* The most bytes of a tensor that is converted to memory of ours. */
+/* The largest number of bytes of a tensor that is converted to memory of ours. */
 static size_t room_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
 {
     size_t most = 0;
@@ -88,7 +88,7 @@ static bool is_ours(const struct checkpoint_sender *sender, uint32_t i)
     return i < sender->layout.count && checkpoint_is_here(&sender->shape, sender->layout.tensors[i].place.tower);
 }
 
-/* After a tensor that cannot be converted, others are still sent: the receiver waits for every tensor. */
+/* If a tensor cannot be converted, the others are still sent, because the receiver waits for every tensor. */
 int checkpoint_sender_send(struct checkpoint_sender *sender, struct snapshot *const *snapshots)
 {
     const struct checkpoint_sink *const sink = &sender->sink;

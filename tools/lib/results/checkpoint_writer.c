@@ -17,8 +17,8 @@
 #include "tools/lib/results/file_list.h"
 #include "tools/lib/results/tensor_writer.h"
 
-#define OWN_TEXTS 10u           /* metadata besides hashes and those of weights */
-#define HEADER_TEXT_BYTES 4096u /* upper limit of them, without settings */
+#define OWN_TEXTS 10u           /* number of metadata texts other than hashes and those of weights */
+#define HEADER_TEXT_BYTES 4096u /* upper limit of their bytes, without settings */
 
 struct checkpoint_writer {
     struct checkpoint_shape shape;
@@ -26,9 +26,9 @@ struct checkpoint_writer {
     struct checkpoint_layout layout;
     struct tensor_writer file;
     const struct weights_about *about;  /* borrowed */
-    char *data;                         /* the buffer of tensors that have none in their tower, concatenated */
+    char *data;                         /* buffer of all tensors that have none in their tower, concatenated */
     const char *settings;               /* borrowed */
-    struct checkpoint_metadata metadata;        /* of the state that was copied */
+    struct checkpoint_metadata metadata;        /* of the copied state */
 };
 
 static size_t data_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
@@ -39,7 +39,7 @@ static size_t data_bytes(const struct checkpoint_shape *shape, const struct chec
     return bytes;
 }
 
-/* For the tensors of the file, or those that need a buffer. */
+/* An upper limit of the bytes of all tensors of the file (of_file), or of those that need a buffer. */
 static size_t limit_bytes(const struct checkpoint_shape *shape, const char *settings, bool of_file)
 {
     struct checkpoint_layout layout;
@@ -65,7 +65,7 @@ size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *s
 
 /* ---- opening ---- */
 
-/* Whole blocks, so that they can be written with O_DIRECT; at least one. */
+/* The size of the buffer: whole blocks, at least one, so that it can be written with O_DIRECT. */
 static size_t data_room(size_t bytes)
 {
     return (bytes / FILE_DIRECT_ALIGNMENT + 1) * FILE_DIRECT_ALIGNMENT;
@@ -77,7 +77,7 @@ static int take_room(struct checkpoint_writer *writer)
     writer->data = aligned_alloc(FILE_DIRECT_ALIGNMENT, bytes);
     if (writer->data == NULL)
         return -ENOMEM;
-    memset(writer->data, 0, bytes);     /* the kernel provides memory at the first write */
+    memset(writer->data, 0, bytes);     /* the kernel allocates the pages at the first write */
     return tensor_writer_open(&writer->file, writer->layout.count, OWN_TEXTS + WEIGHTS_ABOUT_TEXTS,
                               FILE_DIRECT_ALIGNMENT);
 }
@@ -178,13 +178,13 @@ static int take_tensor(const struct checkpoint_writer *writer, const struct chec
                : source->take(source->arg, tensor->place.tower, out, tensor->bytes);
 }
 
-/* Averages and statistics are weights, too. */
+/* Does the part contain weights? Averages and statistics count as weights, too. */
 static bool is_weight(enum checkpoint_part part)
 {
     return part == CHECKPOINT_VALUE || part == CHECKPOINT_RAW;
 }
 
-/* After an error the other tensors are still received, because other processes are sending them. */
+/* After an error the other tensors are still received, because other processes send them. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_metadata *metadata)
 {
@@ -206,7 +206,8 @@ int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *co
     return rc;
 }
 
-/* Makes the header of the copied state. The lines whose lengths it contains are synced first. 0 or a negative errno. */
+/* Make the header of the copied state, after syncing the lines of which it contains the lengths. 0 or a negative
+ * errno. */
 static int finish_header(struct checkpoint_writer *writer, struct run_directory *directory, const char **broken_out)
 {
     struct tensor_writer *const file = &writer->file;
@@ -276,15 +277,15 @@ struct checkpoint_saver {
     struct thread *thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct checkpoint_counts counts;    /* under the lock, as is what follows */
+    struct checkpoint_counts counts;    /* guarded by the lock, as are the members below */
     bool has_state, is_ended;
-    struct snapshot **snapshots;        /* of the state that is waiting */
+    struct snapshot **snapshots;        /* of the waiting state */
     struct checkpoint_metadata metadata;
-    struct snapshot **taken;            /* from here on only the thread's */
+    struct snapshot **taken;            /* this and the members below are used by the thread only */
     struct checkpoint_metadata taken_metadata;
 };
 
-/* Waits for a checkpoint. False: there will be no more. */
+/* Wait for a checkpoint. False: there will be no more. */
 static bool take_state(struct checkpoint_saver *saver)
 {
     pthread_mutex_lock(&saver->lock);
@@ -344,7 +345,7 @@ static void save_state(struct checkpoint_saver *saver)
     if (rc == 0)
         rc = checkpoint_writer_write(spec->writer, spec->directory, spec->keep, &broken);
     add_count(saver, rc, clock_now_ns() - begun_ns);
-    if (rc != 0 && rc != -ECANCELED)    /* another process has failed, which ends the run */
+    if (rc != 0 && rc != -ECANCELED)    /* -ECANCELED: another process has failed, which ends the run */
         report_failure(saver, rc, broken);
 }
 

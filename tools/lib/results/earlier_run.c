@@ -28,7 +28,7 @@ static int copy_members(struct earlier_run *run_out, const json_t *summary)
     return 0;
 }
 
-/* A file that cannot be read, or is not a summary, does not keep a run from starting. */
+/* A file that cannot be read or is not a summary is ignored, so that the run can start. */
 int earlier_run_read(struct earlier_run *run_out, const char *directory)
 {
     char path[PATH_MAX], *text;

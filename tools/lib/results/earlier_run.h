@@ -1,4 +1,4 @@
-/* Reading summary.json of an earlier run, which identifies a run that has no checkpoint. */
+/* Reads summary.json of an earlier run, which identifies a run without a checkpoint. */
 #ifndef PIPETRAIN_EARLIER_RUN_H
 #define PIPETRAIN_EARLIER_RUN_H
 
@@ -10,8 +10,7 @@ struct earlier_run {
     uint64_t steps;
 };
 
-/* 0; -ENOENT: no run has ended there, or it did not train on data, or is of a version that stored no identity; or
- * -ENOMEM. */
+/* 0; -ENOENT: no run has ended there, it did not train on data, or its version stored no identity; or -ENOMEM. */
 int earlier_run_read(struct earlier_run *run_out, const char *directory);
 void earlier_run_release(struct earlier_run *run);
 

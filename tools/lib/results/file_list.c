@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* NULL on error. */
+/* Open the directory for listing. NULL on error. */
 static DIR *open_entries(int directory_fd)
 {
     const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

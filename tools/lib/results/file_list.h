@@ -1,12 +1,12 @@
-/* Removing files of a directory by their names. Errors are ignored. Used by one thread at a time. */
+/* Removes files of a directory by their names. Errors are ignored. Used by one thread at a time. */
 #ifndef PIPETRAIN_FILE_LIST_H
 #define PIPETRAIN_FILE_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of the files whose names contain a number (number_of; UINT64_MAX for other names) remove all but the `keep` largest
- * numbers up to `number`. */
+/* Keep only `keep` of the files whose names contain a number (number_of; UINT64_MAX: not such a name): those with the
+ * largest numbers up to `number`. */
 void file_list_keep(int directory_fd, uint64_t (*number_of)(const char *name), uint64_t number, uint32_t keep);
 /* Remove the files for whose names `unwanted` returns true. */
 void file_list_remove(int directory_fd, bool (*unwanted)(const char *name));

@@ -18,10 +18,10 @@
 #include "tools/lib/results/weights.h"
 #include "tools/lib/text/wrapped.h"
 
-#define NAMED_MAX 4u            /* tensors named in the message of each kind of difference */
+#define NAMED_MAX 4u            /* the most tensors that a message names for each kind of difference */
 #define LIST_BYTES 512u
 
-/* The number of names, and the first of them. */
+/* The number of names, and a list of the first ones. */
 struct names { uint32_t count; char list[LIST_BYTES]; };
 
 struct initial_weights {
@@ -29,12 +29,12 @@ struct initial_weights {
     const char *path, *skip;
     uint64_t data_classes;      /* 0: unknown */
     struct tensor_file file;
-    const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter; NULL: skipped */
+    const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* [parameter of the network]; NULL: skipped */
     struct names skipped;       /* parameters of the network that model.skip matches */
-    struct names aside;         /* tensors of the file that it matches, and that the network does not have */
-    uint32_t batch_counts, of_state;    /* tensors of the file that are not used */
+    struct names aside;         /* tensors of the file that model.skip matches, and that the network does not have */
+    uint32_t batch_counts, of_state;    /* numbers of tensors of the file that are not used */
     char prefix[128];           /* removed from names of the file; "" = none */
-    bool is_prefix_of_all;      /* also of those that model.skip matches */
+    bool is_prefix_of_all;      /* names that model.skip matches have the prefix, too */
 };
 
 static void add_name(struct names *names, const char *name)
@@ -44,7 +44,7 @@ static void add_name(struct names *names, const char *name)
         snprintf(names->list + used, LIST_BYTES - used, "%s%.100s", used == 0 ? "" : ", ", name);
 }
 
-/* " and 7 more" */
+/* A text for the names that are not listed: " and 7 more". */
 struct more { char text[32]; };
 
 static struct more more(const struct names *names)
@@ -87,13 +87,13 @@ static void add_shape(struct names *names, const struct safetensors_tensor *tens
 
 /* ---- prefixes of modules that wrap the network ---- */
 
-/* Names that model.skip matches need not have a prefix that the others have. */
+/* Does the name match model.skip, so that it need not have the prefix? */
 static bool has_no_prefix(const char *skip, const char *name)
 {
     return strcmp(name, "n_averaged") == 0 || patterns_match(skip, name);
 }
 
-/* The length of the longest prefix of all names that ends in a dot. */
+/* The length of the longest prefix that all names have and that ends in a dot. */
 static size_t common_prefix(const struct safetensors_index *index, const char *skip, const char **first_out)
 {
     const char *first = NULL;
@@ -152,9 +152,9 @@ static size_t wrappers_of(const char *name)
     return bytes;
 }
 
-/* Remove the shortest prefix of all names of the file without which one of them is a name of the network; if there is
- * none, the prefixes of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Nothing is removed if the
- * prefix begins a name of the network. Names that `skip` matches need not have the prefix. */
+/* Remove a prefix that all names of the file have: the shortest one without which one of them is a name of the network;
+ * or else the prefixes of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). Nothing is removed if
+ * names of the network begin with the prefix. Names that `skip` matches need not have it. */
 static void strip_prefix(struct initial_weights *weights, const char *skip)
 {
     struct safetensors_index *const index = &weights->file.index;
@@ -180,7 +180,7 @@ static void strip_prefix(struct initial_weights *weights, const char *skip)
             index->tensors[i].name += bytes;
 }
 
-/* "all its names begin with 'module.' (PyTorch's DataParallel)" */
+/* Write a text such as "all its names begin with 'module.' (PyTorch's DataParallel)". */
 static void describe_prefix(const struct initial_weights *weights, char *text, size_t text_size)
 {
     char prefix[sizeof(weights->prefix)];
@@ -194,7 +194,7 @@ static void describe_prefix(const struct initial_weights *weights, char *text, s
              is_compiled ? "torch.compile)" : is_parallel ? ")" : "");
 }
 
-/* Assigns a tensor of the file to a parameter, or counts it. */
+/* Assign a tensor of the file to a parameter, or count it. */
 static void assign_tensor(struct initial_weights *weights, const struct safetensors_tensor *tensor,
                           struct names *unknown)
 {
@@ -270,7 +270,7 @@ static void find_heads(const struct initial_weights *weights, struct heads *head
     }
 }
 
-/* Softmax of one output is 1, whatever the image. */
+/* Report a network with a single output, whose softmax is 1 for every image. */
 static void report_one_output(const struct initial_weights *weights, const char *otherwise, struct problems *problems)
 {
     problems_add(problems, weights->path, "has one output, as a network with a sigmoid has (BCEWithLogitsLoss); softmax "
@@ -424,7 +424,7 @@ static int check_weights(struct initial_weights *weights, bool may_skip, struct 
     return rc != 0 ? rc : skip != 0 ? skip : is_one ? -EINVAL : any;
 }
 
-/* Weights that the user named are loaded even if they were not trained on data. */
+/* Report weights that were not trained on data; they are loaded, because the user named them. */
 static void report_learned(const struct initial_weights *weights)
 {
     const char *const learned = initial_weights_text(weights, WEIGHTS_LEARNED);
@@ -492,7 +492,7 @@ const struct safetensors_index *initial_weights_index(const struct initial_weigh
     return &weights->file.index;
 }
 
-/* Buffers for the largest tensor: as it is in the file, unless it is F32, and as floats. */
+/* Buffers for the largest tensor: its bytes in the file, unless it is F32, and its floats. */
 struct room { void *bytes; float *numbers; };
 
 static int open_room(const struct initial_weights *weights, struct room *room)
@@ -513,7 +513,7 @@ static void close_room(struct room *room)
     free(room->numbers);
 }
 
-/* The square root of a running variance is taken: one below 0 makes every output NaN. */
+/* Is there a variance below 0? Its square root would make every output NaN. */
 static bool has_negative(const float *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -522,7 +522,8 @@ static bool has_negative(const float *numbers, size_t count)
     return false;
 }
 
-/* In a damaged file a number that is not finite is reported rather than the damage, because it is more specific. */
+/* Read and check a parameter. Of a damaged file a number that is not finite is reported instead of the damage, because
+ * it is more specific. */
 static int read_parameter(const struct initial_weights *weights, uint32_t parameter, const struct room *room)
 {
     const size_t count = weights->net->parameters[parameter].count;

@@ -1,4 +1,5 @@
-/* One line, "process 4711 on HOST since 2026-11-24T20:42:15Z". Called by run_directory.c and output_locks.c. */
+/* The file has one line, "process 4711 on HOST since 2026-11-24T20:42:15Z". Called by run_directory.c and
+ * output_locks.c. */
 #include "tools/lib/results/lock_file.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #define HOST_BYTES 65u
 #define TEXT_BYTES 160u
 
-/* Host names have no other characters, and nothing else may get into messages. */
+/* The only characters in host names; nothing else may get into messages. */
 #define HOST_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 static void find_host(char host[HOST_BYTES])
@@ -31,7 +32,8 @@ static void clear_holder(int fd)
         (void)lseek(fd, 0, SEEK_SET);
 }
 
-/* Write this process into the file, whose lock it holds. Errors are ignored: the lock is valid without. */
+/* Write the line for this process, which holds the lock of the file. Errors are ignored: the lock is valid without the
+ * line. */
 static void write_holder(int fd)
 {
     char host[HOST_BYTES], text[TEXT_BYTES];
@@ -47,7 +49,7 @@ static void write_holder(int fd)
         clear_holder(fd);
 }
 
-/* The line that the holder of the lock wrote, for a message; "" if the file has another content. */
+/* Write the line of the lock's holder, for a message; "" if the file has other contents. */
 static void describe_holder(int fd, char *problem_out, size_t problem_size)
 {
     char text[TEXT_BYTES], host[HOST_BYTES], date[11], hour[9], end;
@@ -79,7 +81,8 @@ int lock_file_check_kind(int folder_fd, const char *name, char *problem_out, siz
     return errno == ENOENT ? 0 : -errno;
 }
 
-/* A file with a second name may be anybody's, or the lock of another folder: it is neither written nor a lock here. */
+/* Check the lock file. One with a second name may be anybody's, or the lock of another folder, so it is not used or
+ * written. */
 static int check_file(int fd, const char *name, char *problem_out, size_t problem_size)
 {
     struct stat status;

@@ -78,7 +78,7 @@ uint32_t dataset_names_lost(const struct dataset *dataset, const char *text)
     return lost;
 }
 
-/* A name of one line, with the ends of lines in it as formats/class_names.h reads them. */
+/* Write a name on one line, with line ends in it as formats/class_names.h reads them. */
 static void write_name(const char *name, FILE *out)
 {
     for (; *name != '\0'; name++)
@@ -104,7 +104,7 @@ static bool write_names(const struct dataset *dataset, FILE *out)
     return has_any;
 }
 
-/* The names as a text that formats/class_names.h reads; to be freed. NULL where no class has a name. */
+/* Make a text of the names that formats/class_names.h reads, and that the caller frees. NULL if no class has a name. */
 static int make_text(const struct dataset *dataset, char **text_out)
 {
     char *text = NULL;

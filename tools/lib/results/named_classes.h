@@ -1,4 +1,4 @@
-/* Comparing the class names of a data set with those of other sets and of weights, and saving them. */
+/* Compares the class names of a data set with those of other sets and of weights, and saves them. */
 #ifndef PIPETRAIN_NAMED_CLASSES_H
 #define PIPETRAIN_NAMED_CLASSES_H
 
@@ -8,23 +8,23 @@
 #include "loader/dataset.h"
 #include "tools/lib/results/weights.h"
 
-/* Do two data sets name classes differently, or has one of them no names and another number of classes? Then texts for
- * a message are written: the first names, or the number, of each. */
+/* Do two data sets name classes differently, or has one of them no names and another number of classes? If so, a text
+ * for each is written for a message: the first names, or the number of classes. */
 bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
                                size_t text_size);
-/* The same for the sets of two lists of patterns, of which only the folders' descriptions and lists of names are read;
- * a set without either is equal to any. label_key: as for dataset_shards_names. */
+/* Compare the sets of two lists of patterns in the same way; only the folders' descriptions and lists of names are
+ * read. A set without either equals any other. label_key: as for dataset_shards_names. */
 bool shards_name_differently(const char *a, const char *b, const char *label_key, char *a_out, char *b_out,
                              size_t text_size);
 /* Does a data set name classes differently from a network whose names are `text`, as in the metadata of weights and
- * checkpoints (NULL: it has none)? Then the first names of both are written. 1, 0, -EBADMSG when the text is not a list
- * of names, or -ENOMEM. */
+ * checkpoints (NULL: no names)? If so, the first names of both are written. 1, 0, -EBADMSG if the text is not a list of
+ * names, or -ENOMEM. */
 int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,
                          size_t text_size);
-/* The number of classes that the text names and the data set does not. */
+/* The number of classes that the text names, but the data set does not. */
 uint32_t dataset_names_lost(const struct dataset *dataset, const char *text);
-/* Put the data set's names of classes into the metadata of the weights; either may be NULL, then nothing is done. Names
- * with line ends are left out. 0 or -ENOMEM. */
+/* Write the data set's class names into the metadata of the weights; does nothing if either is NULL. Names with line
+ * ends are left out. 0 or -ENOMEM. */
 int named_classes_save(struct weights *weights, const struct dataset *dataset);
 
 #endif

@@ -1,4 +1,4 @@
-/* The lock file is in the folder of its output, so that every spelling of the folder's path leads to the same one. */
+/* The lock file is in the folder of its output, so that all paths of the folder lead to the same lock file. */
 #include "tools/lib/results/output_locks.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "tools/lib/results/run_directory.h"
 
 #define FOLDER_LOCK ".tensorboard.lock"     /* the folder may be a run's directory, which has a .lock */
-#define TRIES 100                           /* while others remove their lock files */
+#define TRIES 100                           /* attempts while others remove their lock files */
 
-/* The folder and name of a file's lock; `follows`: the path may end in a symbolic link to the file. False: it is not a
- * regular file, such as /dev/stdout, or its folder does not exist. */
+/* Set the folder and the name of a file's lock. `follows`: the path may end in a symbolic link to the file. False if it
+ * is not a regular file, such as /dev/stdout, or its folder does not exist. */
 static bool place_beside(struct output_lock *lock, const char *path, bool follows)
 {
     char whole[PATH_MAX], real[PATH_MAX];
@@ -54,7 +54,7 @@ static void shorten(char *path)
     *out = '\0';
 }
 
-/* The absolute path, without symbolic links, of a file whose last folders need not exist. */
+/* Find the absolute path, without symbolic links, of a file; its last folders need not exist. */
 static void find_place(const char *path, bool follows, char place[PATH_MAX])
 {
     char folder[PATH_MAX], real[PATH_MAX];
@@ -91,7 +91,7 @@ static void add_output(struct output *outputs, size_t *count, const char *key, c
     find_place(value, follows, output->place);
 }
 
-/* The name of the result that the run writes to this path in its directory; NULL: it writes none there. */
+/* The name of the result that the run writes to this path in its directory; NULL: there is none. */
 static const char *name_of_result(const char *place, const char *directory)
 {
     char own[PATH_MAX];
@@ -102,7 +102,7 @@ static const char *name_of_result(const char *place, const char *directory)
     return run_directory_writes(place + bytes + 1) ? place + bytes + 1 : NULL;
 }
 
-/* 0, or -ENOTUNIQ with a message: one of the outputs would replace another, or a result. */
+/* Check that no output would replace another one, or a result. 0, or -ENOTUNIQ with a message. */
 static int check_places(const struct output *outputs, size_t count, const char *directory, char *problem_out,
                         size_t problem_size)
 {
@@ -125,7 +125,7 @@ static int check_places(const struct output *outputs, size_t count, const char *
 
 /* ---- locks ---- */
 
-/* `makes`: the folder is made, too. */
+/* Try to lock an output. `makes`: create its folder, too. */
 static int try_lock(struct output_lock *lock, bool makes, bool only_tries, char *problem_out, size_t problem_size)
 {
     if (makes && lock->made == 0)
@@ -156,7 +156,7 @@ static int take(struct output_lock *lock, bool makes, bool only_tries, char *pro
     return rc;
 }
 
-/* Of one output, as the key and its value name it; lock->folder and lock->name are set. */
+/* Lock an output, which the key and its value name in messages; lock->folder and lock->name are set. */
 static int lock_output(struct output_locks *locks, const char *key, const char *value, bool makes, bool only_tries,
                        char *problem_out, size_t problem_size)
 {
@@ -180,7 +180,7 @@ static int lock_output(struct output_locks *locks, const char *key, const char *
     return rc;
 }
 
-/* The folder of events, or "". */
+/* The folder of event files, or "". */
 static const char *find_folder(const struct settings *settings, const char *directory, char own[PATH_MAX])
 {
     const char *const folder = settings->report.tensorboard;
@@ -194,7 +194,7 @@ static int lock_folder(struct output_locks *locks, const struct settings *settin
                        bool only_tries, char *problem_out, size_t problem_size)
 {
     if (*folder == '\0' || (strcmp(settings->report.tensorboard, "yes") == 0 && only_tries))
-        return 0;               /* the lock of the run's directory was tried */
+        return 0;               /* the lock of the run's directory was already tried */
     return !place_inside(&locks->locks[locks->count], folder) ? 0 :
            lock_output(locks, "report.tensorboard", settings->report.tensorboard, true, only_tries, problem_out,
                        problem_size);

@@ -1,5 +1,5 @@
-/* Locks of outputs outside the run's directory, so that two runs do not write one file at the same time. The lock files
- * are in the folders of the outputs and are removed at the end of the run. Used by main only. */
+/* Locks of outputs outside the run's directory, which prevent two runs from writing one file at the same time. The lock
+ * files are in the folders of the outputs and are removed at the end of the run. Used by main only. */
 #ifndef PIPETRAIN_OUTPUT_LOCKS_H
 #define PIPETRAIN_OUTPUT_LOCKS_H
 
@@ -16,17 +16,17 @@ struct output_lock {
     struct lock_file file;
     int folder_fd;
     char folder[PATH_MAX];
-    char name[NAME_MAX + 1];    /* of the lock file */
-    size_t made;                /* of folders_make */
+    char name[NAME_MAX + 1];    /* name of the lock file */
+    size_t made;                /* as set by folders_make */
 };
 
 struct output_locks { struct output_lock locks[OUTPUT_LOCKS_MAX]; size_t count; };
 
 /* Lock report.trace and, for a run with a directory (NULL: none), report.prometheus and the folder of
- * report.tensorboard, which is made. only_tries: nothing is made or written. Outputs that cannot be written are left to
- * the observers, which report them. 0, or a negative errno with a message in problem_out when another run is writing
- * one of them, or its lock file is none, or (-ENOTUNIQ) two of them or one and a result of the run are in one place;
- * output_locks_close follows in any case. */
+ * report.tensorboard, which is created. only_tries: nothing is created or written. Outputs that cannot be written are
+ * reported by the observers, not here. 0, or a negative errno with a message in problem_out: another run is writing one
+ * of the outputs, its lock file cannot be used as one, or (-ENOTUNIQ) two outputs, or an output and a result of the
+ * run, have the same path. Call output_locks_close in any case. */
 int output_locks_open(struct output_locks *locks, const struct settings *settings, const char *directory,
                       bool only_tries, char *problem_out, size_t problem_size);
 /* Accepts a struct of zeros. */

@@ -31,7 +31,7 @@ int result_file_check(const char *path, bool may_replace)
 {
     struct stat status;
     if (lstat(path, &status) != 0)
-        return EXIT_CODE_OK;    /* writing it reports other problems */
+        return EXIT_CODE_OK;    /* other problems are reported when it is written */
     const char *const kind = file_kind(status.st_mode);
     if (kind != NULL)
         log_message(LOG_ERROR, "%s: is %s: name a regular file", path, kind);

@@ -24,7 +24,7 @@ static int code_of(int rc, const char *problem)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : rc == -ENOTUNIQ ? EXIT_CODE_USAGE : EXIT_CODE_OUTPUT;
 }
 
-/* What the run is trained on instead of the data; NULL: the data. */
+/* What the run is trained on instead of the data set; NULL: the data set. */
 static const char *learned_of(const struct settings *settings)
 {
     return settings->input.source == INPUT_SYNTHETIC ? "made-up images and labels (input.source = synthetic)"
@@ -96,7 +96,7 @@ void results_look(struct results *results)
         stop_fail(results->stop, EXIT_CODE_OUTPUT, "the run ends, because its directory was removed");
 }
 
-/* Weights may be NaN although the loss is finite: a ReLU hides them. */
+/* Fail the run if weights cannot be saved. They may be NaN although the loss is finite, because a ReLU hides them. */
 static int fail_to_save(const struct results *results, int rc, const char *broken, uint64_t steps,
                         double learning_rate)
 {

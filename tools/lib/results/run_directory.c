@@ -1,5 +1,4 @@
-/* The directory of a run: locking it, and the files in it. Outputs never follow symbolic links, and appear whole or not
- * at all. */
+/* The directory of a run: its lock, and its files. Outputs never follow symbolic links, and appear atomically. */
 #include "tools/lib/results/run_directory.h"
 
 #include <errno.h>
@@ -31,9 +30,10 @@ struct run_place {
     size_t made;                /* length of the shortest path that this run created a directory for, 0: none */
     int fd;                     /* -1: not entered */
     struct lock_file lock;
-    bool is_tried;              /* set by the caller to find out whether it can be entered: nothing is created */
-    bool is_ours;               /* this process has the lock, or there are no locks */
-    char obstacle[192];         /* why it cannot be used: the file that is in the way, or the holder of the lock; "" = nothing */
+    bool is_tried;              /* set by the caller to check only whether it can be entered; nothing is created */
+    bool is_ours;               /* this process has the lock, or the file system has no locks */
+    /* Why it cannot be used: the file that prevents it, or the holder of the lock; "" = none. */
+    char obstacle[192];
 };
 
 static const char *const result_names[] = {
@@ -96,7 +96,7 @@ static int check_file(struct run_place *place, const char *file)
     return lock_file_check_kind(place->fd, file, place->obstacle, sizeof(place->obstacle));
 }
 
-/* Files are created in this folder; the target of a symbolic link may be somebody else's. */
+/* Check the folder in which files are created: the target of a symbolic link may belong to somebody else. */
 static int check_folder(struct run_place *place, const char *folder)
 {
     struct stat status;
@@ -121,8 +121,8 @@ static bool holds_a_run(const struct run_place *place)
     return faccessat(place->fd, "run.conf", F_OK, 0) == 0;
 }
 
-/* Without locks a run that looks for a free name only uses a directory that it created; a directory that the user named
- * is used with a warning. */
+/* Continue on a file system without locks. A run that looks for a free name then uses only a directory that it created;
+ * a directory that the user named is used with a warning. */
 static int go_without_lock(const struct run_place *place, bool fresh)
 {
     if (fresh && place->made == 0)
@@ -153,9 +153,9 @@ static int try_to_enter(struct run_place *place, bool fresh)
     return rc == 0 ? check_results(place) : rc;
 }
 
-/* Create (with parents), open and lock place->path; the lock file then names this process. -EEXIST when it holds a run
- * and `fresh` is asked for; -EWOULDBLOCK when another run holds the lock; or another negative errno. place->obstacle
- * may have the reason. After an error the caller withdraws if wanted, and leaves. */
+/* Create (with parents), open and lock place->path; the lock file then names this process. -EEXIST if it contains a run
+ * and `fresh` is true; -EWOULDBLOCK if another run holds the lock; or another negative errno. place->obstacle may
+ * contain the reason. After an error the caller may withdraw, and has to leave. */
 static int enter_place(struct run_place *place, bool fresh)
 {
     int rc = -ESTALE;
@@ -176,8 +176,8 @@ static void run_place_init(struct run_place *place)
     *place = (struct run_place){ .fd = -1, .lock = { .fd = -1 } };
 }
 
-/* The same for the first of runs/NAME, runs/NAME-2, ... from the last run of the name on that holds no run and is not
- * locked. -EEXIST: there is none. */
+/* Enter the first of runs/NAME, runs/NAME-2, ..., beginning with the last existing run of the name, that contains no
+ * run and is not locked. -EEXIST: there is none. */
 static int run_place_enter_free(struct run_place *place, const struct settings *settings)
 {
     const int last = run_name_count(settings);
@@ -211,8 +211,8 @@ static void find_path(int fd, char *path_out, size_t path_size)
     path_out[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/* Does the path still name the directory? If not, words_out has the reason. 0; -ESTALE: it was moved, or
- * another directory has its path; -ENOENT: it was removed, and no file can be written any more. */
+/* Does the path still lead to the directory? If not, words_out contains the reason. 0; -ESTALE: it was moved, or
+ * another directory has its path; -ENOENT: it was removed, and no more files can be written. */
 static int run_place_look(const struct run_place *place, char *words_out, size_t words_size)
 {
     struct stat entered, named;
@@ -249,7 +249,7 @@ static bool is_leftover(const char *name)
     return is_ours;
 }
 
-/* Remove temporary files of runs that died. Only with the lock, which proves that no run is writing them. */
+/* Remove temporary files of runs that were killed. Only with the lock, which proves that no run is writing them. */
 static void run_place_clear(const struct run_place *place)
 {
     if (place->lock.is_locked)
@@ -257,7 +257,7 @@ static void run_place_clear(const struct run_place *place)
 }
 
 /* Remove the directories that were created on entering, if they are empty. The lock file is removed while it is locked:
- * a process that has opened it before notices that it has no name any more. */
+ * a process that has opened it before notices that its name is gone. */
 static void run_place_withdraw(struct run_place *place)
 {
     if (place->made > 0 && place->is_ours)
@@ -267,15 +267,15 @@ static void run_place_withdraw(struct run_place *place)
 
 /* ---- files of JSON lines ---- */
 
-/* Such a file grows a line at a time. A new one has its temporary name (whole_file.h) at first, and lines can already
- * be added; the file of a run that is resumed is continued. One thread at a time. */
+/* A file to which JSON lines are appended. A new file has a temporary name (whole_file.h) at first; lines can already
+ * be added. The file of a resumed run is continued. Used by one thread at a time. */
 struct jsonl_file {
     const char *name;           /* borrowed */
     const char *folder;         /* for messages; borrowed */
     int fd;                     /* -1: closed, or the run has no such file */
-    bool goes_on;               /* the file of an earlier process is continued */
-    int failed;                 /* the first error of a write, a negative errno */
-    uint64_t lost;              /* lines that could not be written */
+    bool goes_on;               /* the file of an earlier process of the run is continued */
+    int failed;                 /* the first negative errno of a write */
+    uint64_t lost;              /* number of lines that could not be written */
 };
 
 static int jsonl_file_make(struct jsonl_file *file, int directory_fd)
@@ -290,7 +290,7 @@ static uint64_t jsonl_file_bytes(const struct jsonl_file *file)
     return file->fd >= 0 && fstat(file->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
-/* The end of the last whole line in the first `bytes`. */
+/* The end of the last complete line in the first `bytes`. */
 static uint64_t end_of_line(int fd, uint64_t bytes)
 {
     char byte = '\n';
@@ -299,8 +299,8 @@ static uint64_t end_of_line(int fd, uint64_t bytes)
     return bytes;
 }
 
-/* A file with another name, as after cp -al, is another run's as well: it is continued as a new file with the same
- * lines. Its name then appears as that of a new one does. */
+/* Replace a file that has other names (hard links, as after cp -al), and so belongs to another run, too, by a new file
+ * with the same lines, which appears in the same way as a new one. */
 static int jsonl_file_part(struct jsonl_file *file, int directory_fd, uint64_t bytes)
 {
     const int old_fd = file->fd;
@@ -316,7 +316,7 @@ static int jsonl_file_part(struct jsonl_file *file, int directory_fd, uint64_t b
     return rc;
 }
 
-/* Continue the file after its first `bytes`: what follows them is cut off. Without a file a new one is made. */
+/* Continue the file after its first `bytes`, and remove the rest. If there is no file, a new one is created. */
 static int jsonl_file_go_on(struct jsonl_file *file, int directory_fd, uint64_t bytes)
 {
     struct stat status;
@@ -346,7 +346,8 @@ static void jsonl_file_close(struct jsonl_file *file)
     file->fd = -1;
 }
 
-/* Writes the line with its end at once. An incomplete line is removed: the next one would be appended to it. */
+/* Write the line and its end with one call. An incomplete line is removed, because the next one would be appended to
+ * it. */
 static int append_line(const struct jsonl_file *file, struct json *line)
 {
     const off_t whole = lseek(file->fd, 0, SEEK_END);
@@ -384,7 +385,8 @@ struct run_directory {
     int lost;                   /* the result of run_directory_look: 0, -ESTALE or -ENOENT */
 };
 
-/* The user may edit model.file later: a copy is kept with the results, and run.conf there names the copy. */
+/* Save a copy of model.file with the results, because the user may edit the file later; run.conf there names the
+ * copy. */
 static int write_model(struct run_directory *directory, const struct settings *settings)
 {
     directory->has_model = settings->model_text != NULL;
@@ -422,7 +424,7 @@ static int open_lines(struct run_directory *directory, enum run_lines which, con
                         : jsonl_file_make(lines, directory->place.fd);
 }
 
-/* quarantine.jsonl exists only in runs that skip damaged records. */
+/* Make the files of JSON lines; quarantine.jsonl exists only in runs that skip damaged records. */
 static int make_lines(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
 {
     const int rc = open_lines(directory, RUN_METRICS, past);
@@ -527,7 +529,7 @@ static int begin_lines(const struct run_directory *directory, enum run_lines whi
     return begin_file(directory, lines_names[which], directory->lines[which].fd >= 0);
 }
 
-/* Once metrics.jsonl has been replaced, the directory counts as this run's. */
+/* When metrics.jsonl has been replaced, the directory counts as this run's. */
 int run_directory_begin(struct run_directory *directory)
 {
     const int fd = directory->place.fd;
@@ -583,7 +585,7 @@ uint64_t run_directory_lost_lines(const struct run_directory *directory, enum ru
     return directory->lines[which].lost;
 }
 
-/* Was a file of lines removed or replaced by another file? */
+/* Was a file of JSON lines removed or replaced by another file? */
 static bool is_replaced(const struct run_directory *directory, enum run_lines which)
 {
     struct stat open, named;
@@ -591,7 +593,7 @@ static bool is_replaced(const struct run_directory *directory, enum run_lines wh
     if (fd < 0 || fstat(fd, &open) != 0)
         return false;
     if (fstatat(directory->place.fd, lines_names[which], &named, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT;         /* after another error nothing is known about the file */
+        return errno == ENOENT;         /* another error says nothing about the file */
     return open.st_dev != named.st_dev || open.st_ino != named.st_ino;
 }
 

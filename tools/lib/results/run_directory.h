@@ -1,6 +1,6 @@
-/* The directory of a run: run.conf with all settings, run.net where a file describes the model, metrics.jsonl,
- * quarantine.jsonl, summary.json, weights and checkpoints. A lock file keeps other runs out while the run lasts. Used
- * by main only, except for lines. */
+/* The directory of a run: run.conf with all settings, run.net if a file describes the model, metrics.jsonl,
+ * quarantine.jsonl, summary.json, weights and checkpoints. A lock file excludes other runs until the run ends. Used by
+ * main only, except for adding lines. */
 #ifndef PIPETRAIN_RUN_DIRECTORY_H
 #define PIPETRAIN_RUN_DIRECTORY_H
 
@@ -17,28 +17,29 @@
 
 struct run_directory;
 
-/* The files that grow a line at a time; RUN_QUARANTINE only where damaged records are skipped. */
+/* The files to which JSON lines are appended; RUN_QUARANTINE only if damaged records are skipped. */
 enum run_lines { RUN_METRICS, RUN_QUARANTINE, RUN_LINES_COUNT };
 
-/* The run that is resumed: its directory, and the lengths of its files of lines at the checkpoint. */
+/* The resumed run: its directory, and the lengths of its files of JSON lines when the checkpoint was saved. */
 struct run_past { const char *path; uint64_t lines_bytes[RUN_LINES_COUNT]; };
 
-/* Create (with parents) and lock the directory, and write run.conf, run.net and files of lines under temporary names.
- * The results of an earlier run stay until run_directory_begin; temporary files of runs that died are removed. A
- * directory that the user named is used again (run_name_is_taken says whether it may be); for the default runs/NAME
- * the next free runs/NAME-2, -3, ... is used. Fails where something other than a regular file is in the place of a
- * result. On a file system without locks a warning is printed, and nothing is removed. `past`: the run that is
- * resumed, or NULL. 0, or a negative errno with a message in problem_out. */
+/* Create (with parents) and lock the directory, and write run.conf, run.net and files of JSON lines under temporary
+ * names. The results of an earlier run stay until run_directory_begin; temporary files of killed runs are removed. A
+ * directory that the user named is reused (run_name_is_taken says whether it may be); for the default runs/NAME the
+ * next free one of runs/NAME-2, -3, ... is used. Fails if the name of a result belongs to something other than a
+ * regular file. On a file system without locks a warning is printed, and nothing is removed. `past`: the resumed run,
+ * or NULL. 0, or a negative errno with a message in problem_out. */
 int run_directory_open(struct run_directory **directory_out, const struct settings *settings,
                        const struct run_past *past, char *problem_out, size_t problem_size);
-/* Is there space for twice `bytes`? 0, also where the file system does not report it; or -ENOSPC with the numbers in
- * problem_out. */
+/* Check that there is space for twice `bytes`. 0, also if the file system does not report its space; or -ENOSPC with
+ * the numbers in problem_out. */
 int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size);
-/* Would run_directory_open and run_directory_room succeed now? Creates and changes nothing. Returns what they would. */
+/* Would run_directory_open and run_directory_room succeed now? Creates and changes nothing. Returns the value that they
+ * would. */
 int run_directory_check(const struct settings *settings, const struct run_past *past, uint64_t bytes,
                         char *problem_out, size_t problem_size);
-/* Replace the results of an earlier run; to be called once, after the first step. Its weights become
- * weights.previous.safetensors. The old summary is removed first and run.conf appears last, so that at any moment a
+/* Replace the results of an earlier run; called once, after the first step. Its weights become
+ * weights.previous.safetensors. The old summary is removed first and run.conf appears last, so that at any time a
  * directory with a summary is complete. Allocates nothing. 0 or a negative errno. */
 int run_directory_begin(struct run_directory *directory);
 /* Without run_directory_begin, a directory that was created by run_directory_open is removed. Accepts NULL. */
@@ -46,27 +47,28 @@ void run_directory_close(struct run_directory *directory);
 /* Is it the name of a file that a run writes in its directory? */
 bool run_directory_writes(const char *name);
 const char *run_directory_path(const struct run_directory *directory);
-/* Append an object as a line; does nothing if the run has no such file. A line that could only be written in part is
- * removed again. The first error is printed, the run continues, and run_directory_failed returns it. One thread at a
+/* Append an object as a line; does nothing if the run has no such file. A line that was written incompletely is
+ * removed. The first error is printed, the run continues, and run_directory_failed returns the error. One thread at a
  * time for each file. Accepts NULL. */
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line);
 const char *run_directory_lines_name(enum run_lines which);
 /* The current length of the file; 0 without one. */
 uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which);
-/* Wait until all lines are on the disk: before a checkpoint that refers to them. 0 or a negative errno. Any thread. */
+/* Wait until all lines are on the disk, before a checkpoint refers to them. 0 or a negative errno. Any thread. */
 int run_directory_sync_lines(const struct run_directory *directory);
 /* The number of lines that could not be written. No thread may be adding lines. */
 uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which);
-/* Does the path still name the directory, and are its files of lines still in it? What is wrong is printed once. 0;
- * -ESTALE: the directory was moved, or a file was; -ENOENT: the directory was removed, and no result can be written. By
- * main, after run_directory_begin. Accepts NULL. */
+/* Does the path still lead to the directory, and does it still contain the files of JSON lines? A problem is printed
+ * once. 0; -ESTALE: the directory or a file was moved; -ENOENT: the directory was removed, and no result can be
+ * written. Called by main, after run_directory_begin. Accepts NULL. */
 int run_directory_look(struct run_directory *directory);
-/* The file of lines, opened for reading through the directory and not through its path. NULL: there is none. */
+/* The file of JSON lines, opened for reading through the directory's descriptor instead of its path. NULL: there is
+ * none. */
 FILE *run_directory_read_lines(const struct run_directory *directory, enum run_lines which);
 /* The first error of adding lines, or else the result of run_directory_look. No thread may be adding lines. */
 int run_directory_failed(const struct run_directory *directory);
 
-/* For files that are written to the directory atomically (stage/file/whole_file.h), or removed. */
+/* The directory's descriptor, for files that are written atomically (stage/file/whole_file.h) or removed. */
 int run_directory_fd(const struct run_directory *directory);
 
 #endif

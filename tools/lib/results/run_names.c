@@ -1,4 +1,4 @@
-/* Chooses among numbered names, and finds the directory of a configuration that a run has written. */
+/* Chooses a numbered name, and finds the directory of a configuration that a run has written. */
 #include "tools/lib/results/run_names.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/results/run_directory.h"
 
-/* settings_write begins with the name of the run. */
+/* The beginning of a file of settings_write, followed by the name of the run. */
 #define RUN_CONF_BEGINNING "[run]\nname = "
 
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number)
@@ -44,7 +44,8 @@ static size_t length_of(const char *directory)
     return length;
 }
 
-/* A run writes its summary when it ends; a killed run has none. Weights may also be kept where the rest was removed. */
+/* Find a result in the directory: a run writes its summary at its end, but a killed run has none; weights may have been
+ * kept when the rest was removed. */
 static const char *find_result(const char *directory)
 {
     static const char *const names[] = { "summary.json", "best.safetensors", "weights.safetensors" };
@@ -57,8 +58,8 @@ static const char *find_result(const char *directory)
     return NULL;
 }
 
-/* How run.conf in the directory begins: 0, with this text; 1, otherwise. -ENOENT: there is no such file, or it cannot
- * be opened; another negative errno: it cannot be read. */
+/* Does run.conf in the directory begin with this text? 0: yes; 1: no; -ENOENT: there is no such file, or it cannot be
+ * opened; another negative errno: it cannot be read. */
 static int compare_beginning(int parent_fd, const char *directory, const char *text)
 {
     char path[PATH_MAX], found[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 2];
@@ -73,11 +74,11 @@ static int compare_beginning(int parent_fd, const char *directory, const char *t
     const int rc = is_file ? file_read_at(fd, 0, found, bytes) : -ENOENT;
     close(fd);
     if (rc != 0)
-        return rc == -EBADMSG ? 1 : rc;         /* it is shorter */
+        return rc == -EBADMSG ? 1 : rc;         /* -EBADMSG: the file is shorter */
     return memcmp(found, text, bytes) != 0;
 }
 
-/* run_directory_open reports what cannot be opened or is not a file. */
+/* Files that cannot be opened, or are no regular files, are reported by run_directory_open. */
 int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out)
 {
     const int rc = run_name_was_given(settings) ? compare_beginning(AT_FDCWD, settings->run.dir, RUN_CONF_BEGINNING) : 0;
@@ -85,7 +86,7 @@ int run_name_is_of_others(const struct settings *settings, bool *is_of_others_ou
     return rc < 0 && rc != -ENOENT ? rc : 0;
 }
 
-/* The next name that does not exist. */
+/* Find the next name that does not exist. */
 static void find_free_name(const char *directory, char path[PATH_MAX])
 {
     char base[PATH_MAX];
@@ -110,7 +111,7 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
     return true;
 }
 
-/* The number of a name BASE-N; 0: it is none. */
+/* The number N of a name BASE-N; 0: it is not such a name. */
 static int number_of(const char *entry, const char *base)
 {
     const size_t bytes = strlen(base);
@@ -124,8 +125,8 @@ static int number_of(const char *entry, const char *base)
     return strcmp(again, entry) == 0 ? (int)number : 0;
 }
 
-/* The largest number above `number` of a run of this name beside run.dir, also after a gap that the user's removal of
- * runs left. Another configuration may be called NAME-2. */
+/* The largest number above `number` of a run of this name next to run.dir; there may be gaps, because users remove
+ * runs. Runs of another configuration that is called NAME-2 do not count. */
 static int find_larger(const struct settings *settings, int number)
 {
     char parent[PATH_MAX], beginning[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 1];
@@ -173,7 +174,7 @@ static bool is_there(const char *folder, const char *file)
     return snprintf(path, sizeof(path), "%s/%s", folder, file) < (int)sizeof(path) && stat(path, &status) == 0;
 }
 
-/* Use `ours` where the file of settings names another place. */
+/* Use `ours` if the file of settings names another path. */
 static int follow_key(struct settings *settings, enum section section, const char *key, const char *ours)
 {
     char **const field = option_field(option_find(section, key), settings), *text, *copy;
@@ -193,7 +194,7 @@ static int follow_key(struct settings *settings, enum section section, const cha
     return 0;
 }
 
-/* The old directory may exist, too, and belong to another run. */
+/* The original directory may still exist, and belong to another run. */
 int run_name_follow(struct settings *settings)
 {
     const char *const path = settings->config_path, *const name = base_name(path);

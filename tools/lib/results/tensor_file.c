@@ -1,4 +1,4 @@
-/* Reads safetensors files. Numbers are little-endian, as on the machines that this runs on. */
+/* Reads safetensors files. Their numbers are little-endian, as on all supported machines. */
 #include "tools/lib/results/tensor_file.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "stage/file/file.h"
 
 #define LENGTH_BYTES 8u
-#define HASHED_BYTES ((size_t)1 << 20)  /* at once */
+#define HASHED_BYTES ((size_t)1 << 20)  /* bytes that are hashed at once */
 
 static int read_header(struct tensor_file *file, uint64_t file_bytes, char *problem, size_t problem_size)
 {
@@ -60,7 +60,7 @@ static const struct { size_t offset; const char *magic; size_t bytes; const char
     { 257, MARK("ustar"), "a tar archive" },
 };
 
-/* Members of zip archives, whose names are stored as they are. */
+/* Names of members of zip archives, which are stored uncompressed. */
 static const struct { const char *member; size_t bytes; const char *kind; } zip_kinds[] = {
     { MARK("data.pkl"), "one of torch.save: convert it with safetensors.torch.save_file" },
     { MARK("model.weights.h5"), "a model of Keras (.keras): save its arrays with safetensors.numpy.save_file" },
@@ -77,7 +77,7 @@ static const char *zip_kind(const uint8_t *front, size_t bytes)
     return "a ZIP archive: unpack it";
 }
 
-/* Does it begin like a safetensors file: with a possible length, and a JSON object? */
+/* Does the file begin like a safetensors file: with a possible length, and a JSON object? */
 static bool begins_right(const uint8_t *front, size_t bytes)
 {
     return bytes > LENGTH_BYTES && safetensors_header_bytes(front) <= SAFETENSORS_HEADER_MAX && front[LENGTH_BYTES] == '{';
@@ -100,7 +100,7 @@ static const char *other_kind(const struct tensor_file *file)
     return NULL;
 }
 
-/* The index of a checkpoint of TensorFlow is a table of LevelDB, whose magic is at its end. */
+/* Is it the index of a TensorFlow checkpoint? That is a LevelDB table, which has its magic number at the end. */
 static bool is_tensorflow(const struct tensor_file *file, uint64_t bytes)
 {
     static const uint8_t magic[8] = { 0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb };
@@ -189,7 +189,7 @@ struct tensor_hash tensor_hash_of(const char *name, uint64_t hash)
     return text;
 }
 
-/* Is it the hash that the metadata have for the tensor? Where they have none: `if_none`. */
+/* Is it the hash of the tensor in the metadata? Returns `if_none` if they have none. */
 static bool has_hash(const struct tensor_file *file, const struct safetensors_tensor *tensor, uint64_t hash,
                      bool if_none)
 {
@@ -198,7 +198,7 @@ static bool has_hash(const struct tensor_file *file, const struct safetensors_te
     return theirs == NULL ? if_none : strcmp(theirs, ours.text) == 0;
 }
 
-/* Files of other programs have no hashes. */
+/* Files of other programs have no hashes, which is no error. */
 int tensor_file_load(const struct tensor_file *file, const struct safetensors_tensor *tensor, size_t count,
                      void *bytes_out, float *floats_out)
 {
@@ -274,7 +274,7 @@ static float from_bf16(const void *number)
     return value;
 }
 
-/* IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction. */
+/* Convert from IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction. */
 static float from_f16(const void *number)
 {
     uint16_t half;

@@ -1,5 +1,5 @@
-/* Reading safetensors files, of weights and checkpoints, ours and those of other programs: their index, and their
- * tensors as bytes or as floats. Used by one thread at a time. */
+/* Reads safetensors files with weights or checkpoints, of this and other programs: their index, and their tensors as
+ * bytes or as floats. Used by one thread at a time. */
 #ifndef PIPETRAIN_TENSOR_FILE_H
 #define PIPETRAIN_TENSOR_FILE_H
 
@@ -10,11 +10,11 @@
 #include "compute/net.h"
 #include "formats/safetensors.h"
 
-/* Metadata of our files: this key, followed by a tensor's name, has the XXH3 of the tensor's bytes as hexadecimal
+/* Metadata in our files: this key, followed by a tensor's name, contains the XXH3 of the tensor's bytes as hexadecimal
  * digits. */
 #define TENSOR_HASH_KEY "pipetrain.xxh3."
 #define TENSOR_HASH_DIGITS 16u
-#define TENSOR_NAME_BYTES 112u          /* of a name that we write, terminated */
+#define TENSOR_NAME_BYTES 112u          /* size of a name that we write, terminated */
 
 struct tensor_hash { char key[sizeof(TENSOR_HASH_KEY) + TENSOR_NAME_BYTES], text[TENSOR_HASH_DIGITS + 1]; };
 
@@ -26,29 +26,31 @@ struct tensor_file {
     struct safetensors_index index;
 };
 
-/* Open a file and read its header. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not such a file, or damaged),
- * with what is wrong in problem_out. After an error it is closed. */
+/* Open a file and read its header. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not a safetensors file, or
+ * damaged), with the problem in problem_out. After an error it is closed. */
 int tensor_file_open(struct tensor_file *file_out, const char *path, char *problem_out, size_t problem_size);
-/* Read a tensor of the index: tensor->bytes. 0 or a negative errno (-EBADMSG: the file has become shorter). */
+/* Read the tensor->bytes bytes of a tensor of the index. 0 or a negative errno (-EBADMSG: the file has become
+ * shorter). */
 int tensor_file_read(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *bytes_out);
-/* Read a tensor as floats: `count` numbers of a type that tensor_number_bytes knows, through `bytes_out`, which has
- * room for the tensor unless it is F32. -EILSEQ: read, but its hash differs; else as tensor_file_read. */
+/* Read a tensor as floats: `count` numbers of a type that tensor_number_bytes knows; `bytes_out` is a buffer for the
+ * tensor's bytes unless it is F32. -EILSEQ: the tensor was read, but its hash differs; otherwise as
+ * tensor_file_read. */
 int tensor_file_load(const struct tensor_file *file, const struct safetensors_tensor *tensor, size_t count,
                      void *bytes_out, float *floats_out);
-/* Compare all tensors with their hashes, which they must have. 0; -EILSEQ, and *damaged_out is the first that differs;
- * -ENOMEM; or as tensor_file_read. */
+/* Compare all tensors with their hashes, which must exist. 0; -EILSEQ, with the first tensor that differs in
+ * *damaged_out; -ENOMEM; or as tensor_file_read. */
 int tensor_file_verify(const struct tensor_file *file, const struct safetensors_tensor **damaged_out);
 void tensor_file_close(struct tensor_file *file);
 
-/* NULL: the file has no tensor of that name. */
+/* Find a tensor by name; NULL: the file has none. */
 const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name);
 /* Does the tensor have a type that can be read as floats, and the parameter's shape? */
 bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter);
 
 /* Bytes of a number of type "F32", "F16", "BF16" or "F64"; 0 for other types. */
 size_t tensor_number_bytes(const char *dtype);
-/* Convert `count` numbers of such a type to floats; F64 is rounded to nearest, others are exact. The ranges do not
- * overlap. */
+/* Convert `count` numbers of one of these types to floats; F64 is rounded to nearest, others are exact. The memory must
+ * not overlap. */
 void tensor_numbers(const char *dtype, const void *numbers, float *floats_out, size_t count);
 
 #endif

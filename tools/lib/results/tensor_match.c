@@ -9,7 +9,7 @@
 #include "stage/text/names.h"
 #include "tools/lib/results/tensor_file.h"
 
-#define CLASSES_MAX 50000u     /* fits every model */
+#define CLASSES_MAX 50000u     /* a number of classes with which every model can be built */
 
 bool tensor_is_counter(const char *name)
 {
@@ -104,7 +104,7 @@ static void add_model(const struct model *model, const struct model_options *opt
                                     : " with model.auxiliary = yes");
 }
 
-/* The auxiliary head is tried only if the file does not fit without it. */
+/* Add the model if it fits; with its auxiliary head only if it does not fit without. */
 static void try_model(const struct safetensors_index *index, size_t count, const struct model *model,
                       char text[TENSOR_MATCH_SIZE])
 {
@@ -138,7 +138,8 @@ static bool begins_name(const struct net *net, const char *text, size_t bytes)
     return false;
 }
 
-/* Append the first bytes of a name, and ".*" if it is a module, unless a pattern matches that. False: no room. */
+/* Append a pattern of the first bytes of a name, with ".*" if it is a module, unless a pattern in the text already
+ * matches it. False: no space. */
 static bool add_pattern(char text[TENSOR_MATCH_SIZE], const char *name, size_t bytes, bool is_module)
 {
     const size_t used = strlen(text), at = used + (used > 0);
@@ -155,7 +156,7 @@ static bool add_pattern(char text[TENSOR_MATCH_SIZE], const char *name, size_t b
     return true;
 }
 
-/* The module of the name, unless the network has one of that name. */
+/* Append a pattern of the name's module; or of the name itself if the network has a module of the same name. */
 static bool add_module(const struct net *net, const char *name, char text[TENSOR_MATCH_SIZE])
 {
     const size_t bytes = strcspn(name, ".");
@@ -164,7 +165,7 @@ static bool add_module(const struct net *net, const char *name, char text[TENSOR
     return add_pattern(text, name, strlen(name), false);
 }
 
-/* Does the file have all layers? The last one may be missing: then its pattern is added. */
+/* Does the file have all layers? The last one may be missing; then a pattern for it is added. */
 static bool add_missing(const struct safetensors_index *index, const struct net *net, const char *prefix,
                         char text[TENSOR_MATCH_SIZE])
 {

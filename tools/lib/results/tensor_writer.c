@@ -8,8 +8,8 @@
 
 #include "compute/floats.h"
 
-#define TENSOR_TEXT_BYTES 640u  /* upper limit in the header; usually some 200 */
-#define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
+#define TENSOR_TEXT_BYTES 640u  /* upper limit for a tensor in the header; usually some 200 */
+#define FRONT_PARTS 2u          /* parts before the tensors: the length of the header, the header */
 
 size_t tensor_writer_bytes(uint32_t count)
 {
@@ -57,7 +57,7 @@ void tensor_writer_name(struct tensor_writer *writer, uint32_t i, const char *na
     writer->hashes[i] = tensor_hash_of(name, 0);
 }
 
-/* While the tensor is in the caches, it is checked and hashed. */
+/* Check and hash the tensor together, while it is in the caches. */
 void tensor_writer_put(struct tensor_writer *writer, uint32_t i, const void *data, bool is_weight)
 {
     const struct safetensors_entry *const entry = &writer->entries[i];
@@ -80,7 +80,7 @@ int tensor_writer_head(struct tensor_writer *writer, const struct safetensors_te
                               before_count + writer->count + after_count, writer->alignment);
 }
 
-/* Tensors that lie one after another in memory are written at once. */
+/* Tensors that are adjacent in memory are written together. */
 void tensor_writer_join(struct tensor_writer *writer)
 {
     struct file_part *last = &writer->parts[1];

@@ -1,5 +1,5 @@
-/* Writing safetensors files: those of weights (weights.h) and checkpoints (checkpoint_writer.h). A file has the XXH3 of
- * each tensor in its metadata. All memory but the tensors' own is allocated when the writer is opened. Used by one
+/* Writes safetensors files: weights (weights.h) and checkpoints (checkpoint_writer.h). The metadata of a file contain
+ * the XXH3 of each tensor. All memory but that of the tensors is allocated when the writer is opened. Used by one
  * thread at a time. */
 #ifndef PIPETRAIN_TENSOR_WRITER_H
 #define PIPETRAIN_TENSOR_WRITER_H
@@ -12,37 +12,37 @@
 #include "tools/lib/results/tensor_file.h"
 
 struct tensor_writer {
-    uint32_t count;             /* of tensors */
+    uint32_t count;             /* number of tensors */
     size_t alignment;           /* of the first tensor in the file */
-    struct safetensors_entry *entries;  /* this and the next two: one for each tensor, in the order of the file */
+    struct safetensors_entry *entries;  /* this and the next two members: [tensor], in the order of the file */
     struct tensor_hash *hashes;
     struct file_part *data;     /* borrowed */
-    struct safetensors_text *texts;     /* room for all metadata */
+    struct safetensors_text *texts;     /* array for all metadata */
     struct json header;
     uint8_t length[SAFETENSORS_LENGTH_BYTES];
-    struct file_part *parts;    /* of the file; adjacent tensors are one part */
+    struct file_part *parts;    /* parts of the file; adjacent tensors are one part */
     size_t part_count;
-    const char *broken;         /* the first tensor put that is not finite; NULL: all are. The user resets it */
+    const char *broken;         /* the first tensor that is not finite; NULL: all are finite. The caller resets it */
 };
 
-/* An upper limit of the memory for so many tensors and the header, without other metadata. */
+/* An upper limit of the memory for this number of tensors and the header, without other metadata. */
 size_t tensor_writer_bytes(uint32_t count);
-/* Room for `count` tensors and `texts` other metadata. 0 or -ENOMEM; to be closed in any case. */
+/* Allocate memory for `count` tensors and `texts` other metadata. 0 or -ENOMEM; must be closed in any case. */
 int tensor_writer_open(struct tensor_writer *writer, uint32_t count, uint32_t texts, size_t alignment);
-/* Accepts a writer that is all 0. */
+/* Accepts a struct of zeros. */
 void tensor_writer_close(struct tensor_writer *writer);
-/* Tensor `i` of the file is floats in the shape of the parameter, or `bytes` bytes if that is NULL. The name is
+/* Describe tensor `i` of the file: floats in the shape of the parameter, or `bytes` bytes if that is NULL. The name is
  * borrowed. */
 void tensor_writer_name(struct tensor_writer *writer, uint32_t i, const char *name, const struct parameter *parameter,
                         size_t bytes);
-/* Hash the content of a tensor, which is borrowed until the file is written. With `is_weight` its numbers have to be
+/* Hash the contents of a tensor, which are borrowed until the file is written. With `is_weight` its numbers have to be
  * finite (tensor_writer.broken). */
 void tensor_writer_put(struct tensor_writer *writer, uint32_t i, const void *data, bool is_weight);
-/* Make the header, with metadata before and after the hashes. Allocates nothing if it has been made with texts that
- * were as long. 0, -ENOMEM, or -EINVAL (safetensors_header). */
+/* Make the header, with metadata before and after the hashes. Allocates nothing if it was made before with texts of the
+ * same lengths. 0, -ENOMEM, or -EINVAL (safetensors_header). */
 int tensor_writer_head(struct tensor_writer *writer, const struct safetensors_text *before, uint32_t before_count,
                        const struct safetensors_text *after, uint32_t after_count);
-/* Set the parts of the file, when the header is made and all tensors are put. */
+/* Set the parts of the file. Called when the header is made and all tensors are put. */
 void tensor_writer_join(struct tensor_writer *writer);
 
 #endif

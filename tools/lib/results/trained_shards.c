@@ -1,4 +1,4 @@
-/* Finds shards again that weights were trained on. */
+/* Finds out whether weights were trained on given shards. */
 #include "tools/lib/results/trained_shards.h"
 
 #include <errno.h>

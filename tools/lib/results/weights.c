@@ -1,5 +1,5 @@
-/* Saves weights. Tensors are sorted by name, as the format's own writer does. The header is made once at the start with
- * the longest possible texts, so that making it for the file needs no more memory. */
+/* Saves weights. Tensors are sorted by name, as the original writer of the format does. The header is made once at the
+ * start with the longest possible texts, so that making it for the file needs no more memory. */
 #include "tools/lib/results/weights.h"
 
 #include <assert.h>
@@ -13,10 +13,10 @@
 #include "stage/text/text_stream.h"
 #include "tools/lib/results/tensor_writer.h"
 
-#define OWN_TEXTS 2u            /* metadata besides hashes and weights_about: format, steps */
-#define OWN_TEXT_BYTES 1024u    /* upper limit of one, with the start of the buffer for the header */
-#define ABOUT_TEXT_BYTES 1024u  /* upper limit of a text of weights_about, except for the two below */
-#define LAYER_TEXT_BYTES 512u   /* upper limit of twice a line of the network's text; usually some 100 */
+#define OWN_TEXTS 2u            /* number of metadata texts other than hashes and weights_about: format, steps */
+#define OWN_TEXT_BYTES 1024u    /* upper limit of each, with the start of the buffer for the header */
+#define ABOUT_TEXT_BYTES 1024u  /* upper limit of a text of weights_about, except the network and class names */
+#define LAYER_TEXT_BYTES 512u   /* upper limit of two lines of the network's text; usually some 100 */
 
 /* ---- metadata that make a file usable on its own ---- */
 
@@ -60,7 +60,7 @@ static void add_pixels(struct weights_about *about)
     }
 }
 
-/* A network with a name that the text cannot represent has no text. */
+/* Make the network's text; if it cannot represent a name, there is no text. */
 static int add_net(struct weights_about *about)
 {
     size_t bytes;
@@ -126,7 +126,7 @@ struct weights {
     struct weights_about *about;
     struct tensor_writer file;
     uint32_t *parameters;       /* in the order of the file */
-    float *data;                /* buffer of the tensors that have no other, concatenated */
+    float *data;                /* buffer of all tensors that have none elsewhere, concatenated */
 };
 
 static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
@@ -134,7 +134,7 @@ static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
     return spec.borrows && spec.net->parameters[parameter].is_trained;
 }
 
-/* Floats of the tensors that need a buffer. */
+/* The number of floats of the tensors that need a buffer. */
 static size_t float_count(struct weights_spec spec)
 {
     size_t count = 0;
@@ -166,12 +166,12 @@ static int take_room(struct weights *weights)
     weights->data = malloc(data_bytes + sizeof(float));
     if (weights->parameters == NULL || weights->data == NULL)
         return -ENOMEM;
-    memset(weights->data, 0, data_bytes);       /* the kernel provides memory at the first write */
+    memset(weights->data, 0, data_bytes);       /* the kernel allocates the pages at the first write */
     return tensor_writer_open(&weights->file, weights->spec.net->parameter_count, OWN_TEXTS + WEIGHTS_ABOUT_TEXTS,
                               SAFETENSORS_ALIGNMENT);
 }
 
-/* The place of a parameter in the order of names. */
+/* The position of a parameter in the order of names. */
 static uint32_t place_of(const struct net *net, uint32_t parameter)
 {
     uint32_t place = 0;
@@ -255,7 +255,8 @@ void weights_close(struct weights *weights)
 
 /* ---- saving ---- */
 
-/* A tower stores gradients in the layout of its weights, which needs at least as much space as plain floats. */
+/* The memory of a parameter's gradients: a tower stores them in the layout of its weights, which needs at least as much
+ * space as plain floats. */
 static float *gradients_of(uint32_t parameter, struct tower *tower)
 {
     const struct arena_range *const range = &tower_arena(tower)->ranges[parameter];
@@ -264,7 +265,7 @@ static float *gradients_of(uint32_t parameter, struct tower *tower)
     return tower_gradients(tower) + range->offset;
 }
 
-/* Ends at the first tensor that is not finite: nothing is written then. */
+/* Read all tensors, up to the first one that is not finite; nothing is written then. */
 static int read_tensors(struct weights *weights, struct tower *tower)
 {
     struct tensor_writer *const file = &weights->file;

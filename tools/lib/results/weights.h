@@ -1,5 +1,5 @@
-/* Saving weights as one safetensors file with PyTorch-style names, and metadata that make it usable without anything
- * else: the network, the preprocessing of pixels, the names of classes. */
+/* Saves weights as one safetensors file with PyTorch-style names, and metadata that make it usable on its own: the
+ * network, the preprocessing of pixels, the names of classes. */
 #ifndef PIPETRAIN_WEIGHTS_H
 #define PIPETRAIN_WEIGHTS_H
 
@@ -14,15 +14,15 @@
 #define WEIGHTS_FILE "weights.safetensors"      /* in a run directory */
 
 /* Keys of the metadata: the network as a text of compute/netfile/net_file.h; a prefix of the settings in
- * pixels_settings; the names of classes, lines of INDEX:NAME; the number of steps; and, only if the run was not
- * trained on the data, what it was trained on: "made-up images and labels (...)". */
+ * pixels_settings; the names of classes, as lines INDEX:NAME; the number of steps; and, only if the run was not trained
+ * on the data set, a description of what it was trained on: "made-up images and labels (...)". */
 #define WEIGHTS_NET "pipetrain.net"
 #define WEIGHTS_SETTING "pipetrain.setting."
 #define WEIGHTS_CLASS_NAMES "pipetrain.class_names"
 #define WEIGHTS_STEPS "pipetrain.steps"
 #define WEIGHTS_LEARNED "pipetrain.learned"
 #define WEIGHTS_SHARDS "pipetrain.trained_on"       /* some shards of the training set (trained_shards.h) */
-#define WEIGHTS_CLASS_BYTES 64u         /* upper limit of the mean length of a class name */
+#define WEIGHTS_CLASS_BYTES 64u         /* upper limit of the average length of a class name */
 
 /* ---- metadata ---- */
 
@@ -34,7 +34,7 @@ size_t weights_about_bytes(const struct net *net);
 int weights_about_open(struct weights_about **about_out, const struct net *net, const struct pixels_text *pixels);
 /* Accepts NULL. */
 void weights_about_close(struct weights_about *about);
-/* At most WEIGHTS_ABOUT_TEXTS texts, all but WEIGHTS_STEPS; valid until weights_about_close. */
+/* The texts, except WEIGHTS_STEPS; at most WEIGHTS_ABOUT_TEXTS; valid until weights_about_close. */
 #define WEIGHTS_ABOUT_TEXTS (11u + PIXELS_SETTINGS)
 #define WEIGHTS_SHARDS_BYTES 1024u
 const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out);
@@ -43,21 +43,22 @@ const struct safetensors_text *weights_about_texts(const struct weights_about *a
 
 struct weights;
 
-/* What is saved. */
+/* The specification of the weights to save. */
 struct weights_spec {
     const struct net *net;      /* borrowed; NULL: nothing */
-    bool borrows;               /* the tower's gradients, which are in host memory, are used as the buffer of trained
-                                 * parameters, and no memory is allocated for them */
-    const char *learned;        /* the text of WEIGHTS_LEARNED, borrowed; NULL: the data */
+    /* The tower's gradients, in host memory, are used as the buffer of trained parameters, so no memory is allocated
+     * for it. */
+    bool borrows;
+    const char *learned;        /* the text of WEIGHTS_LEARNED, borrowed; NULL: trained on the data set */
 };
 
 /* Upper limits of the memory that weights_open allocates, for the plan, and of the size of the file. */
 size_t weights_bytes(struct weights_spec spec);
 size_t weights_file_bytes(const struct net *net);
-/* Allocate all that saving needs. 0 or -ENOMEM. */
+/* Allocate all memory for saving. 0 or -ENOMEM. */
 int weights_open(struct weights **weights_out, struct weights_spec spec, const struct pixels_text *pixels);
-/* Set the text of WEIGHTS_CLASS_NAMES, whose ownership passes; a text longer than WEIGHTS_CLASS_BYTES per class is left
- * out of the file. Before the first weights_save. 0 or -ENOMEM. */
+/* Set the text of WEIGHTS_CLASS_NAMES, which is owned from now on; a text longer than WEIGHTS_CLASS_BYTES per class is
+ * left out of the file. Called before the first weights_save. 0 or -ENOMEM. */
 int weights_name_classes(struct weights *weights, char *names);
 /* Set the text of WEIGHTS_SHARDS, which is copied. Before the first weights_save. 0 or -ENOMEM. */
 int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_SHARDS_BYTES]);
@@ -66,9 +67,9 @@ const struct weights_about *weights_about(const struct weights *weights);
 /* Accepts NULL. */
 void weights_close(struct weights *weights);
 /* Write the tower's weights as `file` in the run directory, atomically, with the XXH3 of every tensor in the metadata.
- * The tower does no more steps, and its gradients are overwritten where they are borrowed. Allocates nothing. 0 or a
- * negative errno: -EDOM when a weight is not finite (nothing is written, and *broken_out is the name of its tensor),
- * -ENOMEM, or -EREMOTEIO when the tower cannot be read for another reason. */
+ * The tower must run no more steps, and borrowed gradients are overwritten. Allocates nothing. 0 or a negative errno:
+ * -EDOM if a weight is not finite (nothing is written, and *broken_out is the name of its tensor), -ENOMEM, or
+ * -EREMOTEIO if the tower cannot be read for another reason. */
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
                  uint64_t steps, const char **broken_out);
 

@@ -1,4 +1,4 @@
-/* Compares what weights were trained with and what the configuration says. */
+/* Compares the settings with which weights were trained with the configuration. */
 #include "tools/lib/results/weights_agree.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct agreement {
     const char *path;
     struct settings *settings;
     struct net *net;
-    struct net *trained;        /* of the metadata; NULL: there is none */
+    struct net *trained;        /* the network in the metadata; NULL: there is none */
     enum weights_use use;
     struct problems *problems;
     uint32_t differences;
@@ -65,7 +65,7 @@ static void ignore_problem(void *arg, uint32_t line, const char *problem)
     (void)arg, (void)line, (void)problem;
 }
 
-/* NULL for a text that describes no network: it is untrusted. */
+/* Read the network from its text, which is untrusted. *net_out becomes NULL if it describes no network. */
 static int read_net(const char *text, struct net **net_out)
 {
     const struct net_file_sink sink = { ignore_problem, NULL };
@@ -75,7 +75,7 @@ static int read_net(const char *text, struct net **net_out)
     return rc == -ENOMEM ? rc : 0;
 }
 
-/* How the layers that are loaded differ from those of another net: their number, or -ENOMEM. */
+/* Describe how the loaded layers differ from those of another net. Returns the number of differences, or -ENOMEM. */
 static int compare_layers(const struct agreement *agreement, const struct net *other, char *text, size_t text_size)
 {
     bool is_loaded[NET_PARAMETERS_MAX];
@@ -108,7 +108,8 @@ static bool is_same_transform(const struct net *a, const struct net *b)
            memcmp(x->std, y->std, sizeof(x->std)) == 0;
 }
 
-/* By keys, or by a line of the model file. The text of a net that weights contain is no configuration. */
+/* Does the configuration set the transform, by keys or in the model file? The text of a net in the weights is not
+ * configuration. */
 static bool is_transform_set(const struct settings *settings)
 {
     struct input_transform ignored;
@@ -159,7 +160,7 @@ static bool is_given(struct settings *settings, const struct option_row *option)
     return settings_origin(settings, option->section, option->key)->origin > ORIGIN_MODEL;
 }
 
-/* Set a key to a text of the metadata, which is untrusted. */
+/* Set an option to a text of the metadata, which is untrusted. */
 static bool use_text(struct settings *settings, const struct option_row *option, const char *text)
 {
     char problem[256];
@@ -173,7 +174,8 @@ static const char *text_of(const struct agreement *agreement, size_t setting)
     return initial_weights_text(agreement->weights, key);
 }
 
-/* Weights of versions that did not have one of the keys were scaled as its default says. */
+/* The value of a scaling option in the weights. Earlier versions lacked some options; their weights were scaled as with
+ * the default. */
 static const char *scaling_of(const struct agreement *agreement, size_t setting)
 {
     const char *const text = text_of(agreement, setting);
@@ -194,7 +196,8 @@ static void describe_scaling(const struct settings *settings, char *text, size_t
     augment_describe(&augment, PHASE_EVALUATE, text, text_size);
 }
 
-/* Use the keys of scaling that the configuration does not set. A filter that it sets may not be able to resize. */
+/* Use the weights' values for scaling options that the configuration does not set. The filter that it sets may not
+ * support evaluation_resize. */
 static void use_scaling(struct agreement *agreement)
 {
     struct settings *const settings = agreement->settings;
@@ -208,7 +211,7 @@ static void use_scaling(struct agreement *agreement)
         settings->augment.evaluation_resize = 0;
 }
 
-/* `theirs` are other settings, into which those of the weights are read. */
+/* Compare the scaling of validation images; `theirs` are settings into which the weights' values are read. */
 static void compare_scaling(struct agreement *agreement, struct settings *theirs)
 {
     const struct net *const net = agreement->net, *const trained = agreement->trained;
@@ -251,7 +254,8 @@ static void compare_label_offsets(struct agreement *agreement, struct settings *
     }
 }
 
-/* A setting on how records are read: not set, it is that of the weights. Other data may need another one. */
+/* Compare an option on how records are read. If it is not set, the weights' value is used; otherwise values may differ,
+ * because other data may need another one. */
 static void compare_reading(struct agreement *agreement, size_t setting, struct settings *theirs)
 {
     struct settings *const settings = agreement->settings;
@@ -275,7 +279,8 @@ static void compare_reading(struct agreement *agreement, size_t setting, struct 
                     *here != '\0' ? here : "not set");
 }
 
-/* Records that a smaller share holds out are held out by a larger one, too, but not the other way round. */
+/* Compare the shares of held-out records. A larger share includes all records that a smaller one holds out, but not
+ * vice versa. */
 static void compare_splits(struct agreement *agreement, struct settings *theirs)
 {
     struct data_settings *const data = &agreement->settings->data;
@@ -307,7 +312,7 @@ static int compare_settings(struct agreement *agreement)
     return 0;
 }
 
-/* A part of the last layer belongs to the classes, too. */
+/* Is any part of the last layer loaded? Even a part depends on the classes. */
 static bool loads_head(const struct net *net, const char *skip)
 {
     const struct layer *const head = tensor_match_head(net);
@@ -342,13 +347,13 @@ bool weights_label_offset(const struct settings *settings, int64_t *offset_out)
 
 /* ---- weights without metadata ---- */
 
-/* torchvision's networks are those whose weights others publish. */
+/* Is it a model of torchvision, for which others publish weights? */
 static bool is_published(const struct model *model)
 {
     return strncmp(model->name, "torchvision_", strlen("torchvision_")) == 0;
 }
 
-/* How the network computes otherwise than a model by name; "" where it does not. */
+/* Describe how the network's computation differs from that of a named model; "" if it does not. */
 static int describe_other(const struct agreement *agreement, const struct net *other, char *text, size_t text_size)
 {
     char layers[NET_DIFFERENCE_SIZE + 48], here[TRANSFORM_SIZE], there[TRANSFORM_SIZE];
@@ -363,7 +368,8 @@ static int describe_other(const struct agreement *agreement, const struct net *o
     return count < 0 ? count : 0;
 }
 
-/* Of layers that are loaded, the first one whose order of inputs no shape shows; NULL: there is none. */
+/* The first loaded layer with an order of inputs that its shape does not determine (it reads a flattened image); NULL:
+ * there is none. */
 static const struct layer *find_flattening(const struct agreement *agreement)
 {
     const struct net *const net = agreement->net;
@@ -376,7 +382,8 @@ static const struct layer *find_flattening(const struct agreement *agreement)
     return NULL;
 }
 
-/* Tensors show neither what pixels they were trained with nor the order of channels, padding and activations. */
+/* Report assumptions, because tensors determine neither the transform of pixels nor the order of channels, padding and
+ * activations. */
 static void report_assumptions(const struct agreement *agreement)
 {
     const struct net *const net = agreement->net;
@@ -390,8 +397,8 @@ static void report_assumptions(const struct agreement *agreement)
                 "'%s'%s", agreement->path, net->input.channels == 3 ? "RGB " : "", pixels, net->model, order);
 }
 
-/* Of the published networks that have the tensors of the file, one that computes otherwise is named, unless another one
- * computes the same. Where there is none, what is assumed is named. */
+/* Compare with the published networks that have the tensors of the file: report one that computes differently, unless
+ * another one computes the same. If there is none, report the assumptions. */
 static int compare_published(const struct agreement *agreement)
 {
     char text[1600], found[1600] = "";

@@ -1,6 +1,6 @@
-/* Requests to end. In a run first a handler, while there is only the main thread, which may be stuck anywhere; then a
- * thread that waits for signals, so that no handler interrupts a run. Signals belong to the process, so this file has
- * global variables. */
+/* Handles requests to end. In a run first by a signal handler, while there is only the main thread, which may be
+ * blocked anywhere; then by a thread that waits for signals, so that no handler interrupts the run. Signals belong to
+ * the process, so this file has global variables. */
 #include "tools/lib/signals.h"
 
 #include <poll.h>
@@ -22,16 +22,16 @@ static const struct request_row { int number, exit_code; const char *what; } req
 };
 #define REQUEST_COUNT (sizeof(request_table) / sizeof(request_table[0]))
 
-static const struct request_row *_Atomic first;     /* request that came */
-static atomic_bool requested;                       /* first != NULL, for code that does not know of signals */
-static atomic_uint impatient;                       /* requests of somebody who waits that came */
-static bool is_job_of_slurm;                        /* which sends SIGTERM twice at once, and SIGKILL after KillWait */
+static const struct request_row *_Atomic first;     /* the first request */
+static atomic_bool requested;                       /* first != NULL; for code that does not use this module */
+static atomic_uint impatient;                       /* number of requests that mean that somebody is waiting */
+static bool is_job_of_slurm;                        /* Slurm sends SIGTERM twice in a row, and SIGKILL after KillWait */
 static struct thread *thread;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards the variables below */
 static void (*callback)(void *arg);
 static void *callback_arg;
 static bool callback_saves;
-static atomic_bool is_ending;                       /* nothing that comes changes anything */
+static atomic_bool is_ending;                       /* further requests are ignored */
 
 static const struct request_row *find_row(int number)
 {
@@ -41,7 +41,7 @@ static const struct request_row *find_row(int number)
     return &request_table[i];
 }
 
-/* The requests that are not ignored: whoever started the program may have had them ignored. */
+/* The signals that are handled: those that were not ignored when the program was started. */
 static sigset_t handled_signals(void)
 {
     sigset_t set;
@@ -68,14 +68,14 @@ static bool is_somebody_waiting(int number)
     return number == SIGINT || (number == SIGTERM && !is_job_of_slurm);
 }
 
-/* The second request of somebody who waits ends the process. */
+/* End the process at the second request that means that somebody is waiting. */
 static void count_impatient(int number)
 {
     if (is_somebody_waiting(number) && atomic_fetch_add(&impatient, 1) > 0 && !atomic_load(&is_ending))
         _exit(EXIT_CODE_INTERRUPTED);
 }
 
-/* Is it the first request? */
+/* Record a request. True if it is the first one. */
 static bool note(int number)
 {
     const struct request_row *none = NULL;
@@ -116,7 +116,8 @@ void signals_catch(void)
     set_handler(end_in_handler, 0);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    pthread_sigmask(SIG_UNBLOCK, &handled, NULL);   /* blocked before an exec, or by whoever started us */
+    /* They may be blocked from before an exec, or by the parent process. */
+    pthread_sigmask(SIG_UNBLOCK, &handled, NULL);
 }
 
 void signals_block(void)
@@ -125,7 +126,7 @@ void signals_block(void)
     pthread_sigmask(SIG_BLOCK, &handled, NULL);
 }
 
-/* Lock held. */
+/* Report the first request. Lock held. */
 static void report_first(int number)
 {
     const char *const doing = callback_saves ? "finishing this step and saving" : "ending";

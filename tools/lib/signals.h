@@ -12,37 +12,39 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Programs whose work can be given up anywhere: a handler notes requests from now on. `flags` are sigaction's: with
- * SA_RESTART a request interrupts no system call. Before any thread. */
+/* For programs whose work can be abandoned at any time: from now on a handler records requests. `flags` are those of
+ * sigaction: with SA_RESTART a request interrupts no system call. Called before any thread is started. */
 void signals_note(int flags);
 
-/* Runs. First in main: until signals_block a request ends the process at once, with its exit code and a message where
- * stderr accepts one. Writes to closed pipes, and beyond the limit of a file's size, fail instead of raising a
- * signal. */
+/* For runs; called first in main. Until signals_block a request ends the process at once, with its exit code, and with
+ * a message if stderr accepts one. Writes to closed pipes, and beyond the limit of a file's size, fail instead of
+ * raising a signal. */
 void signals_catch(void);
-/* From now on requests are pending, also across an exec. Before any thread. */
+/* Block the signals: requests stay pending from now on, also across an exec. Called before any thread is started. */
 void signals_block(void);
-/* Start the thread that receives requests, until the process ends. After output_start. 0 or a negative errno. Once. */
+/* Start the thread that receives requests until the process ends. Called once, after output_start. 0 or a negative
+ * errno. */
 int signals_start(void);
-/* The first request, or one that has come already, calls request(arg) in one of the two threads; `saves`: the program
- * then saves its work, which the message to the user says. NULL: no callback, and none is running any more. Main
- * only. */
+/* Set a callback: the first request, even if it has already arrived, calls request(arg) in this thread or the one that
+ * receives signals. `saves`: the program then saves its work, which the message to the user says. NULL: no callback,
+ * and when this returns none is running. Main only. */
 void signals_set_callback(void (*request)(void *arg), void *arg, bool saves);
-/* One of the four: was it not ignored when the program started? */
+/* Is this signal, one of the four, handled, because it was not ignored when the program started? */
 bool signals_are_handled(int number);
 
-/* As if that signal, one of the four, had come; but a second one does not end the process at once. Any thread. */
+/* Act as if this signal, one of the four, had arrived; but a second one does not end the process at once. Any
+ * thread. */
 void signals_request(int number);
 
-/* The program is about to end anyway, within a limited time: requests are ignored from now on, the second one too. */
+/* Ignore requests from now on, also second ones, because the program ends within a limited time anyway. */
 void signals_ignore(void);
 
-/* True once a request has come. Any thread. */
+/* A flag that becomes true when a request arrives. Any thread. */
 const atomic_bool *signals_requested(void);
-/* The exit code that the first request asks for, and its signal; 0 while none has come. Any thread. */
+/* The exit code for the first request, and its signal; 0 if none has arrived. Any thread. */
 int signals_exit_code(void);
 int signals_number(void);
-/* Once a request has come: say on stderr which, and the outcome: "interrupted: nothing was changed". */
+/* After a request, print which one and the outcome on stderr: "interrupted: nothing was changed". */
 void signals_report(const char *outcome);
 
 #endif

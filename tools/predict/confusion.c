@@ -1,4 +1,4 @@
-/* Rank logits, and count predictions by true and predicted class. Called by the main thread. */
+/* Ranks logits, and counts predictions by true and predicted class. Called by the main thread. */
 #include "tools/predict/confusion.h"
 
 #include <assert.h>
@@ -107,7 +107,7 @@ void confusion_finish(struct confusion *confusion)
     confusion->cell_count = count;
 }
 
-/* The first cell whose label is not less. */
+/* The first cell with a label of at least `label`. */
 static size_t find_label(const struct confusion *confusion, uint32_t label)
 {
     size_t low = 0, high = confusion->cell_count;

@@ -11,29 +11,30 @@ uint32_t ranking_best(const float *logits, uint32_t classes);
 uint32_t ranking_position(const float *logits, uint32_t classes, uint32_t label);
 
 struct ranked { uint32_t class; double probability; };
-/* The `count` <= classes most likely classes, with their softmax. */
+/* Find the `count` <= classes most likely classes, with their softmax. */
 void ranking_top(const float *logits, uint32_t classes, uint32_t count, struct ranked *top_out);
 
-/* The samples of class `label` that were predicted as class `predicted`. */
+/* The number of samples of class `label` that were predicted as class `predicted`. */
 struct confusion_cell { uint32_t label, predicted; uint64_t samples; };
 
 struct confusion {
     uint32_t classes;
     uint64_t samples, correct, among_five;      /* top-1, top-5 */
-    struct confusion_cell *cells;       /* after confusion_finish: those with samples, by label, then by predicted */
+    /* After confusion_finish: the cells with samples, sorted by label, then by predicted class. */
+    struct confusion_cell *cells;
     size_t cell_count, room;
 };
 
-/* For at most `samples` samples. 0 or -ENOMEM; call confusion_release in both cases. */
+/* Allocate memory for at most `samples` samples. 0 or -ENOMEM; call confusion_release in both cases. */
 int confusion_init(struct confusion *confusion, uint32_t classes, uint64_t samples);
 void confusion_release(struct confusion *confusion);
 /* Count a sample of class `label`. */
 void confusion_add(struct confusion *confusion, const float *logits, uint32_t label);
 void confusion_finish(struct confusion *confusion);
 
-/* One class. */
+/* The predictions of a class. */
 struct class_score {
-    const struct confusion_cell *cells; /* of its samples */
+    const struct confusion_cell *cells; /* cells with samples of the class */
     size_t cell_count;
     uint64_t samples, correct;
     const struct confusion_cell *mostly;        /* the most frequent wrong prediction; NULL: none */

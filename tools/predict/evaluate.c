@@ -26,7 +26,7 @@
 struct evaluate_request {
     const char *weights;        /* file; NULL: see found_weights */
     const char *csv;            /* file for the confusion matrix; NULL: none */
-    bool may_replace;           /* an existing file */
+    bool may_replace;           /* replace an existing file */
     bool is_json;
     bool is_quiet;              /* print only the line with the result */
 };
@@ -54,7 +54,7 @@ static int find_weights(struct evaluation *evaluation)
     return code;
 }
 
-/* A part that was held out is in the same shards. */
+/* Warn if the weights were trained on these shards; not if a part was held out, which is in the same shards. */
 static void warn_of_trained(const struct trained *trained)
 {
     char path[1024];
@@ -129,7 +129,7 @@ static int compute(struct evaluation *evaluation)
 
 /* ---- the result ---- */
 
-/* Steps from the metadata of the file, which is untrusted. */
+/* Read the number of steps from the metadata of the file, which is untrusted. */
 static uint64_t steps_of(const struct initial_weights *weights)
 {
     const char *const text = initial_weights_text(weights, WEIGHTS_STEPS);
@@ -211,7 +211,7 @@ static int evaluate(struct settings *settings, const struct evaluate_request *re
 
 /* ---- the command line ---- */
 
-#define BATCH_ALONE 64          /* without a configuration: weights do not contain the batch size */
+#define BATCH_ALONE 64          /* the batch size without a configuration, because weights do not contain it */
 
 struct arguments {
     struct network_arguments network;
@@ -271,7 +271,7 @@ static int check_arguments(void *out, char **words, int count)
     return network_arguments_check(&arguments->network, "evaluate", "evaluate -c run.conf");
 }
 
-/* Wait for a slow reader of the results. */
+/* Run the command; at the end it waits for a slow reader of the results. */
 static int run_evaluate(struct settings *settings, const void *out, char **argv, uint64_t process_start_ns)
 {
     const struct arguments *const arguments = out;

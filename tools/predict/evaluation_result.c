@@ -19,7 +19,7 @@
 #define CLASSES_LISTED 100u     /* with more classes, only the worst are printed */
 #define WORST_LISTED 20u
 #define PAIRS_LISTED 20u
-#define CSV_NAME_BYTES 4096u    /* longer names are cut */
+#define CSV_NAME_BYTES 4096u    /* longer names are shortened */
 
 struct shown { char text[128]; };
 

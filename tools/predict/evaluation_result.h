@@ -24,8 +24,8 @@ void evaluation_print(const struct evaluation_result *result, FILE *out);
 void evaluation_print_result(const struct evaluation_result *result, FILE *out);
 /* Write the result as one JSON object and a newline. 0, or -ENOMEM with nothing written. */
 int evaluation_write_json(const struct evaluation_result *result, FILE *out);
-/* Write the confusion matrix: a line with the classes, then one for every class that has samples, with the number of
- * samples that were predicted as each class. */
+/* Write the confusion matrix: a header line with the classes, then a line for every class that has samples, with the
+ * number of its samples that were predicted as each class. */
 void evaluation_write_csv(const struct evaluation_result *result, FILE *out);
 
 #endif

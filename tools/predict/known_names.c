@@ -14,9 +14,9 @@
 #include "tools/lib/results/weights.h"
 #include "tools/lib/run/run_data.h"
 
-#define LIST_BYTES 300          /* of names in a message */
+#define LIST_BYTES 300          /* bytes of names in a message */
 
-/* 0; -ENODATA if the list is invalid, after a message; -ENOMEM. */
+/* Read a list of names. 0; -ENODATA if the list is invalid, after a message; -ENOMEM. */
 static int read_list(struct class_names *listed, const char *text, size_t bytes, const char *path)
 {
     char problem[256] = "";
@@ -41,7 +41,7 @@ static int read_file(struct class_names *listed, const char *path)
     return rc;
 }
 
-/* A data set has read data.class_names, or the files next to its shards. */
+/* Read the list, unless the data set has read it: data.class_names, or a file next to its shards. */
 static int find_list(struct known_names *names, const struct trained *trained)
 {
     const char *const path = trained->settings->data.class_names;
@@ -53,7 +53,8 @@ static int find_list(struct known_names *names, const struct trained *trained)
     return text == NULL ? 0 : read_list(&names->listed, text, strlen(text), trained->weights_path);
 }
 
-/* A set with names is compared with the weights' names and not counted when it is opened. */
+/* Report a set with fewer classes than the network. Not for a set with names, which are compared with the weights'
+ * names. */
 static void report_spare(const struct trained *trained)
 {
     const struct dataset *const dataset = trained->dataset;
@@ -66,8 +67,8 @@ static void report_spare(const struct trained *trained)
                     shard_base_name(dataset->classes_said_in), classes, trained->net->classes);
 }
 
-/* Weights without names are of any classes that their number allows, or of those of data.train. 0 or -ENODATA after a
- * message. */
+/* Check a set for weights without class names: its number of classes only has to be possible, but its names must be
+ * those of data.train, if that is set. 0 or -ENODATA after a message. */
 static int check_unnamed(const struct trained *trained)
 {
     const struct data_settings *const data = &trained->settings->data;
@@ -108,8 +109,8 @@ static int check_weights(const struct trained *trained)
     return rc == 1 && may_differ ? 0 : rc == 0 || rc == -ENOMEM ? rc : -ENODATA;
 }
 
-/* data.class_names may have better names, but no name of a class that the weights have for another one. 0, -EINVAL after
- * a message, -ENODATA or -ENOMEM. */
+/* Check data.class_names, which may have better names than the weights, but must not give a name of theirs to another
+ * class. 0, -EINVAL after a message, -ENODATA or -ENOMEM. */
 static int check_order(const struct class_names *known, const struct trained *trained)
 {
     const char *const path = trained->settings->data.class_names;
@@ -137,7 +138,8 @@ static int check_order(const struct class_names *known, const struct trained *tr
     return differ && !may_differ ? -EINVAL : rc;
 }
 
-/* What the records say about their classes must agree with the names, wherever these are from. 0 or as above. */
+/* Check that the texts in the records agree with the names, wherever these are from. Returns the codes of
+ * check_order. */
 static int check_texts(const struct trained *trained, const struct class_names *known)
 {
     struct problems problems;

@@ -26,7 +26,7 @@
 
 struct predict_request {
     const char *weights;        /* file */
-    uint64_t top, batch;        /* classes to print for an image; largest batch size */
+    uint64_t top, batch;        /* number of classes to print for an image; largest batch size */
     enum prediction_form form;
 };
 
@@ -37,7 +37,7 @@ struct prediction_run {
     struct trained trained;
     struct known_names names;
     struct prediction_printer printer;
-    struct image_source *source;        /* of files; NULL: shards */
+    struct image_source *source;        /* source of image files; NULL: shards are read */
     uint64_t unreadable;
     uint64_t nonfinite;                 /* images with NaN or infinite outputs */
 };
@@ -151,7 +151,7 @@ static int prepare(struct prediction_run *run)
 
 /* ---- batches ---- */
 
-/* The path of an image, or the shard and number of a record. */
+/* The name of a sample: the path of an image, or the shard and number of a record. */
 static const char *name_sample(const struct prediction_run *run, uint64_t id, char *room)
 {
     if (run->trained.dataset == NULL)
@@ -162,7 +162,7 @@ static const char *name_sample(const struct prediction_run *run, uint64_t id, ch
     return room;
 }
 
-/* NULL: the image was decoded. The loader has already reported damaged records. */
+/* The problem of an image; NULL: it was decoded. Damaged records were already reported by the loader. */
 static const char *problem_of(const struct prediction_run *run, const struct step_report *report, uint32_t i)
 {
     if (run->trained.dataset != NULL)
@@ -170,7 +170,7 @@ static const char *problem_of(const struct prediction_run *run, const struct ste
     return image_source_problem(run->source, report->ids[i]);
 }
 
-/* NaN and infinities are errors (exit code 73), as in an evaluation. */
+/* Are the outputs finite? NaN and infinities are errors (exit code 73), as in an evaluation. */
 static bool are_finite(const struct prediction_run *run, const float *logits)
 {
     bool all = true;
@@ -179,7 +179,7 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
     return all;
 }
 
-/* Until nobody reads them. */
+/* Print a batch. False to end: the reader of the output has closed it. */
 static bool print_batch(void *arg, const struct step_report *report)
 {
     struct prediction_run *const run = arg;
@@ -269,7 +269,7 @@ static const struct program_option options[] = {
     { .name = NULL },
 };
 
-/* --tsv, --json: the group is the form. */
+/* Store the form of --tsv or --json, which is the row's group. */
 static int store_form(void *out, const struct program_option *option, const char *value)
 {
     struct predict_request *const request = &((struct arguments *)out)->request;
@@ -322,7 +322,7 @@ static int check_arguments(void *out, char **words, int count)
     return -EINVAL;
 }
 
-/* From here on a signal ends the command after the current batch. */
+/* Classify the images. From now on a signal ends the command after the current batch. */
 static int predict_images(struct settings *settings, const struct image_words *words,
                           const struct predict_request *request)
 {

@@ -1,4 +1,5 @@
-/* The main thread finds the images of the command line; threads read and decode them, each the next one in order. */
+/* The main thread finds the images of the command line; other threads read and decode them, each taking the next one in
+ * order. */
 #include "tools/predict/predict_images.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static int add_path(struct image_words *words, const char *path)
     return words->paths[words->count] != NULL ? (words->count++, 0) : out_of_memory();
 }
 
-/* A comma in an argument is part of a name. */
+/* Add shards. A comma in an argument is part of a name. */
 static int add_shards(struct image_words *words, const char *pattern)
 {
     const size_t used = words->shards != NULL ? strlen(words->shards) : 0;
@@ -88,7 +89,7 @@ static int add_files(struct image_words *words, const char *folder, struct image
     return code;
 }
 
-/* Report the files that are not images by kind, and unreadable files one by one, as far as there is room. */
+/* Report files that are not images by kind, and unreadable files one by one, up to a maximum. */
 static void report_others(struct image_words *words, const char *folder, struct image_choice *choice)
 {
     char text[1500];
@@ -117,7 +118,7 @@ static int walk(struct image_folder *tree, const char *folder)
     return (int)exit_code_of(rc, EXIT_CODE_DATA);
 }
 
-/* The images that a conversion of the folder would use. */
+/* Add the images of the folder that a conversion would use. */
 static int add_folder(struct image_words *words, const char *folder)
 {
     struct image_choice choice;
@@ -135,8 +136,9 @@ static int add_folder(struct image_words *words, const char *folder)
     return code;
 }
 
-/* The glob of all shards of a split, NAME-*-of-NNNNN; for a single path the loader would report the others as missing.
- * Shards with other names, and shards in a folder that looks like a glob, keep their path. */
+/* Replace the path of a shard by the glob of all shards of its split, NAME-*-of-NNNNN, because the loader would report
+ * the other shards of a single path as missing. Shards with other names, and shards in a folder whose name looks like a
+ * glob, keep their path. */
 static void widen(char *path)
 {
     char *const of = strstr(strrchr(path, '/') != NULL ? strrchr(path, '/') : path, "-of-");
@@ -149,7 +151,7 @@ static void widen(char *path)
     memmove(first + 1, of, strlen(of) + 1);
 }
 
-/* Add all shards of the folder, of any split, or else its images. */
+/* Add all shards of the folder, of any split, or, if there are none, its images. */
 static int look_into(struct image_words *words, const char *folder)
 {
     struct shard_list list = { .count = 0 };
@@ -186,7 +188,7 @@ static int read_list(char **list_out, size_t *bytes_out)
     return EXIT_CODE_DATA;
 }
 
-/* Paths are separated by newlines, or by NUL if the list contains any, as from find -print0. */
+/* Add the paths of a list. They are separated by newlines, or by NUL if the list contains any, as from find -print0. */
 static int add_paths(struct image_words *words, char *list, size_t bytes)
 {
     const char end = memchr(list, '\0', bytes) != NULL ? '\0' : '\n';
@@ -267,7 +269,7 @@ struct decode_thread {
 struct image_source {
     struct image_source_spec spec;
     atomic_uint_fast64_t next;  /* number of the next image to decode */
-    char **problems;            /* of each image; written before its batch is published */
+    char **problems;            /* [image]; written before its batch is published */
     struct decode_thread *threads;
     uint32_t thread_count;
 };

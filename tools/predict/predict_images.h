@@ -1,4 +1,4 @@
-/* The images to classify: find files, folders and shards of the command line, and decode image files by threads into
+/* The images to classify: finds files, folders and shards of the command line, and decodes image files in threads into
  * the batches of a ring. */
 #ifndef PIPETRAIN_PREDICT_IMAGES
 #define PIPETRAIN_PREDICT_IMAGES
@@ -13,11 +13,11 @@
 
 /* Zero it first. */
 struct image_words {
-    char **paths;               /* of images, owned */
+    char **paths;               /* paths of images, owned */
     uint64_t count, room;
     char *shards;               /* or paths and patterns of shards, separated by commas, owned; NULL: none */
-    uint64_t empty_folders;     /* reported */
-    uint64_t unread;            /* unreadable files and folders in folders; reported */
+    uint64_t empty_folders;     /* number of folders without images; they were reported */
+    uint64_t unread;            /* number of unreadable files and folders in folders; they were reported */
 };
 
 /* Interpret every argument. "-": a list of paths on stdin, one per line or NUL-terminated. A folder with shards, a file
@@ -31,19 +31,20 @@ void image_words_release(struct image_words *words);
 
 struct image_source;
 
-struct image_source_spec {              /* all borrowed until image_source_close */
-    char *const *paths;                 /* of the samples of the evaluation, in order */
+struct image_source_spec {              /* all members are borrowed until image_source_close */
+    char *const *paths;                 /* paths of the samples of the evaluation, in order */
     uint64_t count;
-    const struct run_plan *plan;        /* of one tower */
+    const struct run_plan *plan;        /* the plan, for one tower */
     struct ring *ring;
     struct stop *stop;
 };
 
-/* Start threads that fill the batches of the ring with all images, with the number of the image as record id and
- * BATCH_NO_LABEL as label. They end after the last image, or when the ring is cancelled. 0, or a negative errno with no
- * thread running. */
+/* Start threads that fill the batches of the ring with all images; record ids are the numbers of the images, labels
+ * BATCH_NO_LABEL. They end after the last image, or when the ring is cancelled. 0, or a negative errno with no thread
+ * running. */
 int image_source_start(struct image_source **source_out, const struct image_source_spec *spec);
-/* Why image `number`, whose batch was read, could not be decoded: a text to follow its path; NULL: it was decoded. */
+/* The reason why image `number`, whose batch was received, could not be decoded, as a text to follow its path; NULL: it
+ * was decoded. */
 const char *image_source_problem(const struct image_source *source, uint64_t number);
 /* Join the threads and release everything. Accepts NULL. */
 void image_source_close(struct image_source *source);

@@ -1,4 +1,4 @@
-/* Print predictions; each form has a row of functions. */
+/* Prints predictions; each form has a row of functions. */
 #include "tools/predict/prediction.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define NAME_BYTES 256u
 #define PATH_COLUMNS_LEAST 5u
 #define PATH_COLUMNS_MOST 36u
-#define NAME_COLUMNS 30u        /* of 80, with a path and a probability */
+#define NAME_COLUMNS 30u        /* of 80 columns, of which a path and a probability need the rest */
 
 int prediction_printer_init(struct prediction_printer *printer, uint32_t classes, uint32_t top)
 {
@@ -49,7 +49,7 @@ static void head_of_table(struct prediction_printer *printer)
             "class");
 }
 
-/* A path that is too long gets its own line. */
+/* Print a row of the table. A path that is too long gets its own line. */
 static void print_table(struct prediction_printer *printer, const char *path)
 {
     const uint32_t columns = columns_of_paths(printer);

@@ -1,4 +1,4 @@
-/* Print the most likely classes of an image, as a table, tab-separated values or lines of JSON. Main thread only. */
+/* Prints the most likely classes of an image, as a table, tab-separated values or lines of JSON. Main thread only. */
 #ifndef PIPETRAIN_PREDICTION_H
 #define PIPETRAIN_PREDICTION_H
 
@@ -12,11 +12,11 @@ enum prediction_form { PREDICTION_TABLE, PREDICTION_TSV, PREDICTION_JSON, PREDIC
 
 struct prediction_printer {
     enum prediction_form form;
-    FILE *out;                  /* this and the next: borrowed */
+    FILE *out;                  /* this and the next member are borrowed */
     const char **names;         /* of all classes, "" for one without a name; NULL: no class has a name */
     uint32_t classes, top;      /* top <= classes */
-    uint32_t path_columns;      /* of the table: at most the width of the widest path */
-    struct ranked *ranked;      /* room for top */
+    uint32_t path_columns;      /* columns for paths in the table, at most the width of the widest path */
+    struct ranked *ranked;      /* [top] */
     struct json line;
 };
 

@@ -1,4 +1,4 @@
-/* Set up the pipeline of an evaluation, from a configuration or from weights alone, and run it. Called by the main
+/* Sets up the pipeline of an evaluation, from a configuration or from weights alone, and runs it. Called by the main
  * thread. */
 #include "tools/predict/trained.h"
 
@@ -40,14 +40,14 @@
 
 /* ---- the weights of a run ---- */
 
-/* 0 or -ENAMETOOLONG. */
+/* Write the path of the weights in a run directory. 0 or -ENAMETOOLONG. */
 static int name_weights(const char *folder, char path_out[PATH_MAX])
 {
     const int length = snprintf(path_out, PATH_MAX, "%s/" WEIGHTS_FILE, folder);
     return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* 0, -ENOENT (no weights in the directory), or another negative errno. */
+/* Find the weights in a run directory. 0, -ENOENT (there are none), or another negative errno. */
 static int find_in(const char *folder, char path_out[PATH_MAX])
 {
     struct checkpoint_reader *state = NULL;
@@ -64,7 +64,7 @@ static int find_in(const char *folder, char path_out[PATH_MAX])
     return 0;
 }
 
-/* Whether weights are of a run on synthetic input or --overfit, which is logged. Unreadable weights are reported
+/* Are the weights of a run on synthetic input or with --overfit? This is logged. Unreadable weights are reported
  * later. */
 static bool learned_something_else(const char *path)
 {
@@ -82,7 +82,8 @@ static bool learned_something_else(const char *path)
     return learned != NULL;
 }
 
-/* As find_in, for the last run that has weights of the data. Later runs are logged. */
+/* Find the weights of the last run that has weights trained on the data. Later runs are logged. Returns the codes of
+ * find_in. */
 static int find_last(const struct settings *settings, char path_out[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -199,7 +200,7 @@ void trained_set_batch(struct settings *settings, int64_t batch)
     settings->input.source = INPUT_REAL;
 }
 
-/* As many samples at once as each tower computed in training. */
+/* Set the batch to the number of samples that each tower computed at once in training. */
 static void set_batch_of_training(struct settings *settings)
 {
     const int64_t parts = settings->train.slices > 0 ? settings->train.slices : settings->devices.towers;
@@ -224,7 +225,7 @@ static int trained_read_settings(struct settings *settings, const struct network
     return 0;
 }
 
-/* A pipe cannot be read again. */
+/* Can the file be read again? A pipe cannot. */
 static bool can_be_read_again(const char *path)
 {
     struct stat status;
@@ -333,9 +334,10 @@ static int begin(struct trained *trained)
     signals_set_callback(pipeline_request_stop, trained->pipeline, false);
     if (pipeline_allocate(trained->pipeline) != 0)
         return (int)stop_code(trained->stop);
-    team_size(1);               /* oneDNN, which stores them, would start another team beside the tower's */
+    /* OneDNN, which stores the weights, would otherwise start another team in addition to the tower's. */
+    team_size(1);
     const int code = run_weights_write(trained->weights, trained->pipeline, &trained->plan);
-    (void)malloc_trim(0);       /* room for the largest parameter, which nobody else needs */
+    (void)malloc_trim(0);       /* frees the buffer for the largest parameter, which is not needed any more */
     return code;
 }
 
@@ -449,7 +451,7 @@ int network_command_run(const struct network_command *command, struct network_ar
     const int rc = program_options_read(command->line, argc - 1, argv + 1, words, &first);
     int code = (int)exit_code_of(rc, EXIT_CODE_USAGE);
     if (rc == 0 && words->wants_help) {
-        (void)output_start();       /* on an error, output is unbuffered */
+        (void)output_start();       /* if this fails, output is unbuffered */
         command->print_usage(stdout);
         code = EXIT_CODE_OK;
     } else if (rc == 0 && command->check(words, argv + 1 + first, argc - 1 - first) == 0)

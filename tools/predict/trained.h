@@ -1,5 +1,5 @@
-/* A trained network: its settings, its weights, its data, and the pipeline that evaluates it; and what the commands
- * that use one share. Main thread only. */
+/* A trained network: its settings, its weights, its data, the pipeline that evaluates it, and the common part of the
+ * commands that use one. Main thread only. */
 #ifndef PIPETRAIN_TRAINED
 #define PIPETRAIN_TRAINED
 
@@ -13,42 +13,42 @@
 #include "tools/lib/results/weights_agree.h"
 #include "tools/lib/run/pipeline.h"
 
-/* From the command line; borrowed; NULL: not given. */
+/* The arguments of the command line; borrowed; NULL: not given. */
 struct network_arguments {
-    struct config_arguments config; /* the configuration of the training run, and --set, which overrides the others */
+    struct config_arguments config; /* the configuration of the training run, and --set, which overrides all others */
     const char *weights;        /* file */
-    const char *model;          /* a name or a file; without `config`, if the weights do not contain the model */
+    const char *model;          /* a name or a file, used without `config` if the weights do not contain the model */
     bool wants_help;
 };
 
-/* Check which of them are given. 0, or -EINVAL after a message, which shows `example`. */
+/* Check that the given arguments can be combined. 0, or -EINVAL after a message, which contains `example`. */
 int network_arguments_check(const struct network_arguments *words, const char *command, const char *example);
-/* Name the options of --set that the command does not use. `uses`: one of enum command_use. */
+/* Warn of options of --set that the command does not use. `uses`: one of enum command_use. */
 void network_arguments_warn(const struct network_arguments *words, const struct settings *settings, const char *command,
                         unsigned uses);
 
-/* A command that uses a trained network. `arguments` is the struct that its options fill, whose first member is the
- * struct network_arguments. */
+/* A command that uses a trained network. `arguments` is the struct that its options fill; its first member is a struct
+ * network_arguments. */
 struct network_command {
     const struct program_command *line;
     void (*print_usage)(FILE *out);
-    /* Check what was given, with the `count` words after the options. 0, or -EINVAL after a message. */
+    /* Check the arguments, and the `count` words after the options. 0, or -EINVAL after a message. */
     int (*check)(void *arguments, char **words, int count);
-    /* Run it with the settings of the configuration, or of the weights' metadata. Returns the exit code. */
+    /* Run the command with the settings of the configuration, or of the weights' metadata. Returns the exit code. */
     int (*run)(struct settings *settings, const void *arguments, char **argv, uint64_t process_start_ns);
 };
 
-/* Parse the command line, of which argv[1] is the command, and run it. Returns the exit code. */
+/* Parse the command line, in which argv[1] is the command, and run it. Returns the exit code. */
 int network_command_run(const struct network_command *command, struct network_arguments *words, int argc, char **argv,
                         uint64_t process_start_ns);
-/* Report that there is no memory for something. Returns EXIT_CODE_MEMORY. */
+/* Report that there is no memory for `what`. Returns EXIT_CODE_MEMORY. */
 int network_no_memory(const char *what);
-/* signals_start. 0, or an exit code after a message. */
+/* Call signals_start. 0, or an exit code after a message. */
 int network_command_start_signals(void);
 
 /* Find the weights of a run: weights.safetensors in the run directory of the settings, or in the last of runs/NAME,
- * runs/NAME-2, ... that has it; for a killed run, its newest valid checkpoint, which is logged. Runs without results,
- * or on synthetic input or --overfit, are skipped and logged. 0, or an exit code after a message. */
+ * runs/NAME-2, ... that has it; if the run was killed, its newest valid checkpoint, which is logged. Runs without
+ * results, or with synthetic input or --overfit, are skipped and logged. 0, or an exit code after a message. */
 int found_weights(const struct settings *settings, char path_out[PATH_MAX]);
 
 /* Zero it first; call trained_close after any of the functions below. */
@@ -57,35 +57,35 @@ struct trained {
     const char *weights_path;           /* borrowed */
     struct net *net;
     struct initial_weights *weights;
-    struct dataset *dataset;            /* NULL: samples come from elsewhere */
+    struct dataset *dataset;            /* NULL: samples are from another input */
     struct run_plan plan;
     struct stop *stop;
     struct pipeline *pipeline;
-    struct loader_counts counts;        /* this and the next: of trained_evaluate */
+    struct loader_counts counts;        /* this and the next member are set by trained_evaluate */
     uint64_t wall_ns;
 };
 
-/* Evaluate in batches of so many samples, on one tower and in one pass over the data in its order, whatever the
- * settings say of training. */
+/* Set the settings to an evaluation in batches of `batch` samples, on one tower and in one pass over the data in their
+ * order, whatever they contain about training. */
 void trained_set_batch(struct settings *settings, int64_t batch);
 
-/* Restart the program (tools/lib/run/team_wait.h) where the tower computes with a team of threads and all input can be
- * read again; then print what the settings are not used as written for. This may be the first call of the library of a
+/* Restart the program (tools/lib/run/team_wait.h) if the tower computes with a team of threads and all input can be
+ * read again; then print which settings are not used as written. This may be the first call of the library of a
  * device. */
 void trained_settle(const struct settings *settings, char **argv, uint64_t process_start_ns);
 
 /* Open the network of the settings, and the weights, whose shapes must match it. 0, or an exit code after all
  * messages. */
 int trained_open(struct trained *trained, struct settings *settings, const char *weights_path, enum weights_use use);
-/* Open the validation set of the settings; labels out of range are no problem where any label is taken. 0, or an exit
- * code after all messages. */
+/* Open the validation set of the settings; is_any_label_taken: labels out of range are accepted. 0, or an exit code
+ * after all messages. */
 int trained_open_data(struct trained *trained, bool is_any_label_taken);
 /* Choose the device, plan the evaluation of `samples` >= 1 samples in batches of train.batch, and check that there is
- * memory for it, which is not allocated yet. `input` gives encoded images where there is no data set; else NULL. 0, or
- * an exit code after all messages. */
+ * memory for it, which is not allocated yet. `input` provides encoded images if there is no data set; otherwise NULL.
+ * 0, or an exit code after all messages. */
 int trained_plan(struct trained *trained, uint64_t samples, const struct pipeline_input *input);
-/* Evaluate the samples: add(arg, report) gets every batch with its outputs, in order, and ends the evaluation by false.
- * 0, or an exit code after a message, or that of a signal. */
+/* Evaluate the samples. add(arg, report) is called for every batch with its outputs, in order, and ends the evaluation
+ * by returning false. 0, or an exit code after a message, or that of a signal. */
 int trained_evaluate(struct trained *trained, bool (*add)(void *arg, const struct step_report *report), void *arg);
 void trained_close(struct trained *trained);
 

@@ -47,7 +47,7 @@ struct checkpoint_tensor {
 struct checkpoint_layout {
     struct checkpoint_tensor *tensors;  /* in the order of the data */
     uint32_t count;
-    size_t bytes;               /* of all */
+    size_t bytes;               /* of all tensors together */
 };
 
 /* Weights and statistics of tower 0 have their plain names ("conv1.weight"), so that other tools can read them.

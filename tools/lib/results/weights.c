@@ -16,7 +16,7 @@
 #define OWN_TEXTS 2u            /* number of metadata texts other than hashes and weights_about: format, steps */
 #define OWN_TEXT_BYTES 1024u    /* upper limit of each, with the start of the buffer for the header */
 #define ABOUT_TEXT_BYTES 1024u  /* upper limit of a text of weights_about, except the network and class names */
-#define LAYER_TEXT_BYTES 512u   /* upper limit of two lines of the network's text; usually some 100 */
+#define LAYER_TEXT_BYTES 512u   /* upper limit of twice the length of a line of the network's text; usually some 100 */
 
 /* ---- metadata that make a file usable on its own ---- */
 

@@ -1,4 +1,4 @@
-/* Widths of characters: Unicode 14. Called by whoever prints a table. */
+/* Widths of characters in Unicode 14. Called by code that prints tables. */
 #include "tools/lib/text/columns.h"
 
 #include <ctype.h>
@@ -10,8 +10,8 @@
 
 struct range { uint32_t first, last; };
 
-/* General categories Mn, Me and Cf, and the vowels and final consonants of Hangul, which combine with the character
- * before. Characters that are not assigned may be in a range. */
+/* Characters that combine with the one before: general categories Mn, Me and Cf, and the vowels and final consonants of
+ * Hangul. Ranges may contain unassigned characters. */
 static const struct range combining[] = {
     { 0x300, 0x36f }, { 0x483, 0x489 }, { 0x591, 0x5bd }, { 0x5bf, 0x5bf }, { 0x5c1, 0x5c2 }, { 0x5c4, 0x5c5 },
     { 0x5c7, 0x5c7 }, { 0x600, 0x605 }, { 0x610, 0x61a }, { 0x61c, 0x61c }, { 0x64b, 0x65f }, { 0x670, 0x670 },
@@ -96,7 +96,7 @@ static const struct range wide[] = {
     { 0x1f93c, 0x1f945 }, { 0x1f947, 0x1f9ff }, { 0x1fa70, 0x1faf6 }, { 0x20000, 0x3fffd },
 };
 
-#define JOINER 0x200d                           /* ZWJ: what follows is part of the same picture */
+#define JOINER 0x200d                           /* ZWJ: the next character is part of the same picture */
 static const struct range skin_tones[] = { { 0x1f3fb, 0x1f3ff } };
 static const struct range flag_letters[] = { { 0x1f1e6, 0x1f1ff } };
 
@@ -118,7 +118,8 @@ static bool is_in(const struct range *ranges, size_t count, uint32_t character)
     return false;
 }
 
-/* The character at the start of a text that is not empty, and its bytes. A byte that is not UTF-8 is one. */
+/* Read the character at the start of a text that is not empty, and its number of bytes. A byte that is not UTF-8 counts
+ * as a character. */
 static uint32_t read_character(const char *text, size_t *bytes_out)
 {
     const size_t bytes = utf8_character_bytes(text, strnlen(text, 4));
@@ -141,8 +142,8 @@ static bool is_escape(const char *text)
     return text[0] == '\\' && text[1] == 'x' && isxdigit((unsigned char)text[2]) && isxdigit((unsigned char)text[3]);
 }
 
-/* What is never cut, at the start of a text that is not empty: an escape, or a character with all that belongs to it.
- * Returns its bytes. */
+/* Read a unit that is never split, at the start of a text that is not empty: an escape, or a character with all
+ * characters that combine with it. Returns its bytes. */
 static size_t read_cluster(const char *text, size_t *columns_out)
 {
     size_t bytes, more;

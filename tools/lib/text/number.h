@@ -18,7 +18,7 @@ struct number number_cell(double value, int digits, const char *unit, int column
 /* 1536 -> "1.5 KiB" */
 struct number number_bytes(uint64_t bytes);
 
-/* The same, exactly: 67108864 -> "64 MiB", 1000 -> "1000". */
+/* As number_bytes, but exact: 67108864 -> "64 MiB", 1000 -> "1000". */
 struct number number_exact_bytes(int64_t bytes);
 
 #endif

@@ -51,7 +51,7 @@ void progress_keep_to_terminal(struct progress *progress)
         atomic_store(&progress->next_ns, UINT64_MAX);
 }
 
-/* "45 s", "3 min", "2 h 5 min" */
+/* Write a duration: "45 s", "3 min", "2 h 5 min". */
 static void duration_text(double seconds, char *text, size_t text_size)
 {
     const double minutes = seconds / 60;
@@ -80,7 +80,7 @@ static void progress_text(const struct progress *progress, uint64_t done, double
              100 * (double)done / (double)progress->total, left);
 }
 
-/* The texts are constants without characters to escape. */
+/* Write a JSON object; its texts are constants, which need no escapes. */
 static void progress_object(const struct progress *progress, uint64_t done, double seconds, char *text,
                             size_t text_size)
 {

@@ -12,11 +12,11 @@ enum progress_form { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINE, PROGRESS_JSON, 
 
 struct progress {
     const char *what;           /* the task: "writing" */
-    const char *unit;           /* of the printed counts: "records" */
+    const char *unit;           /* unit of the printed counts: "records" */
     uint64_t total;             /* steps of the whole task; 0: not known */
     uint64_t each;              /* steps per unit */
     uint64_t began_ns;
-    bool rewrites;              /* rewrite the line */
+    bool rewrites;              /* rewrite the line instead of printing a new one */
     bool is_json;
     atomic_uint_fast64_t done, next_ns;     /* next_ns: when the next line is due */
 };
@@ -26,7 +26,7 @@ void progress_choose(enum progress_form form);
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);
 /* Count bytes and print MiB. */
 void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total);
-/* A task of `total` units of `each` steps, which progress_add counts. */
+/* Begin a task of `total` units of `each` steps, which progress_add counts. */
 void progress_begin_steps(struct progress *progress, const char *what, const char *unit, uint64_t total, uint64_t each);
 /* Print nothing if stderr is not a terminal. After progress_begin. */
 void progress_keep_to_terminal(struct progress *progress);

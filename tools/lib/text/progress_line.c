@@ -9,10 +9,10 @@
 #include "tools/lib/text/number.h"
 
 #define PART_BYTES 80u
-#define BAR_LEAST 6u            /* columns with brackets; a shorter one is useless */
+#define BAR_LEAST 6u            /* the fewest columns of a bar, with brackets */
 #define BAR_MOST 42u
 
-/* In the order of the line. */
+/* The parts of a line, in their order. */
 enum part { PART_PLACE, PART_BAR, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT, PART_FEED, PART_LEFT,
             PART_COUNT };
 /* By importance: the last one is omitted first. */
@@ -22,10 +22,10 @@ static const enum part by_worth_live[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACC
 static const enum part by_worth_later[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT,
                                                   PART_LEFT, PART_FEED };
 
-/* An empty part is omitted. */
+/* The parts of a line, of which empty ones are omitted, and the gap between them. */
 struct line_parts { const char *gap; char part[PART_COUNT][PART_BYTES]; };
 
-/* "0:45", "12:34", "18:12:33", "100 h"; "" if it is not known. */
+/* Write a time: "0:45", "12:34", "18:12:33", "100 h"; "" if it is not known. */
 static void write_time(double seconds, char text[24])
 {
     if (!(seconds >= 0 && seconds < 1e9)) {
@@ -41,7 +41,7 @@ static void write_time(double seconds, char text[24])
         snprintf(text, 24, "%lu h", whole / 3600);
 }
 
-/* The time left of the epoch or evaluation, and of the run if it is more. */
+/* Write the time left of the epoch or evaluation, and that of the run if it is longer. */
 static void write_left(const struct progress_line *line, char part[PART_BYTES])
 {
     char pass[24], run[24];
@@ -105,7 +105,7 @@ static void fit(struct line_parts *parts, const enum part by_worth[WORTHS], unsi
         parts->part[by_worth[i]][0] = '\0';
 }
 
-/* "[===>    ]" */
+/* Write a bar: "[===>    ]". */
 static void write_bar(const struct progress_line *line, unsigned columns, char bar[PART_BYTES])
 {
     const unsigned inside = (columns < BAR_MOST ? columns : BAR_MOST) - 2;
@@ -129,7 +129,7 @@ static void join(const struct line_parts *parts, char *text, size_t text_size)
                                    parts->part[part]);
 }
 
-/* The forms of a line, longest first: all, without the input pipeline, without words. */
+/* The forms of a line, longest first: complete, without the input pipeline, without words. */
 enum form { FORM_WHOLE, FORM_NO_FEED, FORM_SHORT, FORM_COUNT };
 
 static void write_form(const struct progress_line *line, enum form form, struct line_parts *parts)
@@ -150,14 +150,14 @@ static unsigned digits_of(uint64_t number)
     return digits;
 }
 
-/* Columns by which epoch and step will grow until the end. */
+/* The columns by which epoch and step numbers will still grow. */
 static unsigned place_room(const struct progress_line *line)
 {
     return line->step < line->steps ? digits_of(line->steps) - digits_of(line->step) : 0;
 }
 
-/* Omit the input pipeline first, then words, the bar, and numbers. Bar and form do not change when numbers become
- * shorter, because the line would flicker. */
+/* If space is short, omit the input pipeline first, then words, the bar, and numbers. Bar and form stay the same when
+ * numbers become shorter, because the line would flicker. */
 void progress_line_bar(const struct progress_line *line, unsigned columns, struct progress_room *room,
                        char text_out[PROGRESS_LINE_MAX + 1])
 {

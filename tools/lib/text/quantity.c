@@ -1,4 +1,4 @@
-/* A number, a blank or none, a unit; durations are one or more of these. */
+/* Parses a number, an optional blank, and a unit; durations are one or more of these. */
 #include "tools/lib/text/quantity.h"
 
 #include <ctype.h>
@@ -29,7 +29,7 @@ static const struct unit times[] = {
     { "days", 86400 },  { NULL, 0 },
 };
 
-/* The factor of the unit that is these bytes; 0: there is none. */
+/* The factor of the unit with this name; 0: there is none. */
 static double find_factor(const struct unit *units, const char *name, size_t bytes)
 {
     while (units->name != NULL && (strlen(units->name) != bytes || strncasecmp(units->name, name, bytes) != 0))
@@ -37,13 +37,13 @@ static double find_factor(const struct unit *units, const char *name, size_t byt
     return units->factor;
 }
 
-/* The end of a number without a sign; NULL where none begins. */
+/* The end of a number without a sign; NULL if the text does not begin with one. */
 static const char *number_end(const char *text)
 {
     return isdigit((unsigned char)*text) ? decimal_end(text) : NULL;
 }
 
-/* Without rounding, as far as numbers of 64 bits go. */
+/* Parse whole bytes without rounding, if they fit into 64 bits. */
 static int whole_bytes(const char *text, uint64_t factor, uint64_t *bytes_out)
 {
     uint64_t number;
@@ -74,7 +74,7 @@ int quantity_bytes(const char *text, uint64_t *bytes_out)
     return 0;
 }
 
-/* Add the term at *at, whose unit is smaller than *factor; both move on. */
+/* Add the term at *at, whose unit has to be smaller than *factor; *at and *factor become those after the term. */
 static int add_term(const char **at, double *factor, double *seconds)
 {
     const char *const end = number_end(*at);
@@ -110,7 +110,7 @@ int quantity_seconds(const char *text, double *seconds_out)
     return 0;
 }
 
-/* 1.1 hours are 3960 seconds, whatever the product is rounded to. */
+/* Rounding of products is tolerated: 1.1 hours are 3960 seconds. */
 int quantity_whole_seconds(const char *text, uint64_t *seconds_out)
 {
     double seconds;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Whether a line can be rewritten: it is a terminal, and TERM is not "dumb". */
+/* Can a line be rewritten? True for a terminal, unless TERM is "dumb". */
 bool terminal_repaints(int fd);
 /* Columns of the terminal now, or 80 if not known; a line of one less never wraps. */
 unsigned terminal_columns(int fd);

@@ -9,7 +9,7 @@
 #include "stage/log.h"
 #include "tools/lib/text/columns.h"
 
-/* "./pipetrain" and "pipetrain-convert", for example. */
+/* Does the text begin with a command, such as "./pipetrain" or "pipetrain-convert"? */
 static bool begins_command(const char *text)
 {
     static const char program[] = "pipetrain";
@@ -19,7 +19,7 @@ static bool begins_command(const char *text)
     return strncmp(name, program, sizeof(program) - 1) == 0;
 }
 
-/* Is there a command before and after the space at `at`? One ends at a comma, a semicolon or a bracket. */
+/* Is the space at `at` inside a command? A command ends at a comma, a semicolon or a bracket. */
 static bool divides_command(const char *text, size_t at, bool in_command)
 {
     static const char option[] = "--set";
@@ -29,7 +29,7 @@ static bool divides_command(const char *text, size_t at, bool in_command)
     return in_command && strchr(",;)", text[at - 1]) == NULL && text[at + 1] != '(';
 }
 
-/* Is the text after the byte at `at` in quotes of a shell? An apostrophe in a word opens none. */
+/* Is the text after the byte at `at` inside quotes of a shell? An apostrophe in a word is not a quote. */
 static bool is_quoted_after(const char *text, size_t at, bool is_quoted)
 {
     if (text[at] != '\'')

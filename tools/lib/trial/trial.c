@@ -20,9 +20,9 @@
 #include "tools/lib/config/options.h"
 #include "tools/lib/trial/trial_process.h"
 
-#define START_SECONDS 600.0             /* allowed for the start, unless limit_seconds is set */
-#define PATH_ROOM 256                   /* for a file name after the folder's path */
-#define DESCRIPTORS_MAX 8               /* of nftw */
+#define START_SECONDS 600.0             /* the time limit for the start, unless limit_seconds is set */
+#define PATH_ROOM 256                   /* bytes for a file name after the folder's path */
+#define DESCRIPTORS_MAX 8               /* the most descriptors that nftw uses */
 
 struct trial {
     const struct trial_spec *spec;
@@ -72,7 +72,7 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
     return remove(path);
 }
 
-/* Links are not followed. */
+/* Remove the folder without following links. */
 static void remove_folder(const char *path)
 {
     if (nftw(path, remove_entry, DESCRIPTORS_MAX, FTW_DEPTH | FTW_PHYS) != 0)
@@ -81,7 +81,7 @@ static void remove_folder(const char *path)
 
 /* ---- the command line ---- */
 
-/* The value of an option that trials set: folder and length are the trial's own. */
+/* The value of an option that all trials set: folder and length are those of this trial. */
 static const char *value_of(const struct option_row *row, const char *dir, const char *steps)
 {
     const struct { enum section section; const char *key, *value; } own[] = { { SECTION_RUN, "dir", dir },
@@ -120,7 +120,7 @@ static size_t add_sets(char **argv, size_t count, const char *const *assignments
     return count;
 }
 
-/* program -c FILE [--check] --set ... */
+/* Make the command line: program -c FILE [--check] --set ... */
 static int make_argv(struct trial *trial)
 {
     static const char *const no_evaluation = "data.validation=", *const no_rollback = "train.on_nan=stop";
@@ -148,7 +148,7 @@ static int make_argv(struct trial *trial)
 
 #define PATH_BYTES 64
 
-/* What is no metric. */
+/* Values of summary.json that are no metrics. */
 #define FIELD(name) offsetof(struct trial_result, name)
 static const struct { const char *path; size_t offset; } count_fields[] = {
     { "towers", FIELD(towers) },
@@ -174,7 +174,7 @@ static const json_t *find_value(const json_t *value, const char *path)
     return value;
 }
 
-/* NAN for null, which is written for numbers that are not finite. */
+/* A number of the summary; NAN for null, which stands for a number that is not finite. */
 static double find_number(const json_t *summary, const char *path)
 {
     const json_t *const value = find_value(summary, path);
@@ -226,7 +226,8 @@ static void append(char *text, const char *words)
     strncat(text, words, TRIAL_PROBLEM_BYTES - 1 - strlen(text));
 }
 
-/* The child's error messages, or the last lines of stderr when it has none of ours, as after an abort in a library. */
+/* Read the child's error messages; if there are none, for example after an abort in a library, the last lines of its
+ * stderr. */
 static void read_messages(const char *path, char text[TRIAL_PROBLEM_BYTES])
 {
     static const char prefix[] = "pipetrain: ";

@@ -1,4 +1,4 @@
-/* Options -> configuration -> trials, for --compare and --tune. */
+/* Reads options and configuration, and runs the trials, for --compare and --tune. */
 #include "tools/lib/trial/trial_command.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 const char *const trial_progress_names[] = { [TRIAL_PROGRESS_LINE] = "line", [TRIAL_PROGRESS_NONE] = "none", NULL };
 
-/* The words after the options. 0, or -EINVAL after a message. */
+/* Check the words after the options. 0, or -EINVAL after a message. */
 static int check_words(const struct trial_command *command, const struct trial_arguments *words, const char *unexpected)
 {
     if (unexpected != NULL)
@@ -27,7 +27,7 @@ static int check_words(const struct trial_command *command, const struct trial_a
     return -EINVAL;
 }
 
-/* Also true for a terminal: the second trial could not read it again. */
+/* Is it a pipe or a terminal, which the second trial could not read again? */
 static bool is_pipe(const char *path)
 {
     struct stat status;
@@ -55,7 +55,7 @@ static int read_configuration(const struct trial_command *command, struct trial_
     return rc == 0 && problems->count > 0 ? -EINVAL : rc;
 }
 
-/* Messages are written by threads, so signals are blocked first. */
+/* Run the trials. Signals are blocked first, because threads write messages. */
 static int run_trials(const struct trial_command *command, struct trial_arguments *words, bool has_rollback)
 {
     const struct trial_spec spec = { .config = words->config, .has_rollback = has_rollback };
@@ -90,7 +90,7 @@ static int run_command(const struct trial_command *command, struct trial_argumen
 
 static int print_help(const struct trial_command *command)
 {
-    (void)output_start();       /* if it fails, output is written directly */
+    (void)output_start();       /* if this fails, output is written directly */
     command->print_usage(stdout);
     return EXIT_CODE_OK;
 }

@@ -1,4 +1,4 @@
-/* The command lines of --compare and --tune: what they have in common. Main thread only. */
+/* The common part of the command lines of --compare and --tune. Main thread only. */
 #ifndef PIPETRAIN_TRIAL_COMMAND_H
 #define PIPETRAIN_TRIAL_COMMAND_H
 
@@ -11,7 +11,7 @@
 #include "tools/lib/config/settings.h"
 #include "tools/lib/trial/trial.h"
 
-/* The words of both. The struct that a command's options fill begins with it. */
+/* The arguments of both commands: the first member of the struct that the options of each command fill. */
 struct trial_arguments {
     struct config_arguments config;
     bool wants_help, is_quiet;
@@ -23,7 +23,7 @@ extern const char *const trial_progress_names[];
 #define TRIAL_FIELD(name) .offset = offsetof(struct trial_arguments, name)
 #define TRIAL_EXCLUDED(command) .refused = "does not go with " command
 
-/* Rows at the end of the table of options of `command`, "--tune". */
+/* The last rows of the option table of `command`, such as "--tune". */
 #define TRIAL_OPTION_ROWS(command) \
     { .letter = 'q', .name = "quiet", .store = STORE_FLAG, TRIAL_FIELD(is_quiet), \
       .help = "print only errors and the result" }, \
@@ -45,14 +45,14 @@ struct trial_command {
     const char *example;                /* a complete command line */
     const struct program_command *line;
     void (*print_usage)(FILE *out);
-    /* The configuration was read, with the assignments of --set. Returns 0 or a negative errno; either may leave
-     * problems. */
+    /* Called when the configuration and the assignments of --set were read. Returns 0 or a negative errno; either way
+     * it may add problems. */
     int (*prepare)(struct trial_arguments *words, struct settings *settings, struct problems *problems);
-    /* Runs the trials, whose spec comes with everything the command line says. Returns the program's exit code. */
+    /* Runs the trials; `spec` contains everything from the command line. Returns the program's exit code. */
     int (*run)(struct trial_arguments *words, const struct trial_spec *spec);
 };
 
-/* All of it. `words` has the defaults. Returns the program's exit code. */
+/* Execute the command. `words` has the defaults. Returns the program's exit code. */
 int trial_command_run(const struct trial_command *command, struct trial_arguments *words, int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
-/* The child writes its phases to a pipe (tools/lib/phase.h), which closes when the child ends. Blocked signals are read
- * from a signalfd. So one poll waits for everything. Signals belong to the whole process, so first_signal is static. */
+/* Waits by a single poll: the child writes its phases to a pipe (tools/lib/phase.h), which closes when the child ends,
+ * and blocked signals are read from a signalfd. Signals belong to the whole process, so first_signal is static. */
 #include "tools/lib/trial/trial_process.h"
 
 #include <errno.h>
@@ -21,16 +21,17 @@
 #define PHASES_VARIABLE "PIPETRAIN_PHASES="
 #define SECOND_NS UINT64_C(1000000000)
 #define END_NS (60 * SECOND_NS)         /* from SIGUSR1 to SIGKILL: time for a step, an evaluation batch, files */
-#define CANCEL_NS (2 * SECOND_NS)       /* the same after a signal from the user, who is waiting */
+#define CANCEL_NS (2 * SECOND_NS)       /* from the user's signal to SIGKILL; shorter, because the user is waiting */
 #define CANNOT_START 126
 
-static int first_signal;                /* its number; 0 = none arrived */
+static int first_signal;                /* its number; 0: none has arrived */
 
 struct watch {
     pid_t pid;
     int phases, signals;                /* descriptors */
-    uint64_t train_ns, ask_ns, kill_ns; /* ask_ns, kill_ns: when, on clock_now_ns's clock; UINT64_MAX = never */
-    char line[32];                      /* of the phases, as far as it was read */
+    /* ask_ns, kill_ns: times of the signals on clock_now_ns's clock; UINT64_MAX: never */
+    uint64_t train_ns, ask_ns, kill_ns;
+    char line[32];                      /* the part of a line of phases that was read */
     size_t line_bytes;
     struct trial_exit *result;
 };
@@ -58,7 +59,8 @@ int trial_process_end_code(void)
     return first_signal == 0 ? 0 : first_signal == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
 }
 
-/* The environment with PIPETRAIN_PHASES=FD in front. The array and its first string are owned, the rest is lent. */
+/* The environment with PIPETRAIN_PHASES=FD as its first string. The array and this string are owned, the rest is
+ * lent. */
 static char **make_environment(int phases)
 {
     size_t count = 0;
@@ -83,7 +85,7 @@ static void free_environment(char **environment)
     free(environment);
 }
 
-/* In the child; a failure ends it. */
+/* Called in the child, which ends if this fails. */
 static void redirect(const char *path, int wanted)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -91,14 +93,14 @@ static void redirect(const char *path, int wanted)
         _exit(CANNOT_START);
 }
 
-/* In the child. It inherits standard input, which may be the configuration, and the blocked signals, which it unblocks
- * itself. */
+/* Called in the child. It inherits standard input, which may be the configuration, and the blocked signals, which it
+ * unblocks itself. */
 static void exec_child(const struct trial_process *process, char **environment, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(CANNOT_START);
-    signal(SIGUSR1, SIG_DFL);           /* even if ignored here: it ends the training */
+    signal(SIGUSR1, SIG_DFL);           /* even if it is ignored here, because it ends the training */
     redirect(process->out_path, STDOUT_FILENO);
     redirect(process->err_path, STDERR_FILENO);
     environ = environment;
@@ -115,7 +117,7 @@ static int start_child(struct watch *watch, const struct trial_process *process)
     char **const environment = kept >= 0 ? make_environment(kept) : NULL;
     const pid_t parent = getpid();
     int rc = environment == NULL ? -ENOMEM : 0;
-    signal(SIGCHLD, SIG_DFL);           /* if it were ignored, waitpid would find no status */
+    signal(SIGCHLD, SIG_DFL);           /* if it were ignored, waitpid would return no status */
     if (rc == 0) {
         watch->pid = fork();
         if (watch->pid == 0)
@@ -149,12 +151,13 @@ static void read_signal(struct watch *watch)
     watch->result->is_canceled = true;
     if (is_second)
         kill(watch->pid, SIGKILL);
-    else if (info.ssi_code != SI_KERNEL)        /* a terminal sends it to the child as well, and a second one kills */
+    /* A terminal sends the signal to the child, too, and a second one would kill it. */
+    else if (info.ssi_code != SI_KERNEL)
         kill(watch->pid, (int)info.ssi_signo);
     kill_before(watch, clock_now_ns() + CANCEL_NS);
 }
 
-/* Training or evaluating begins when the first step is done: the time starts. */
+/* Handle a phase. When training or evaluating begins, the first step has ended, and the time starts. */
 static void handle_phase(struct watch *watch)
 {
     const bool trains = strcmp(watch->line, phase_name(RUN_PHASE_TRAINING)) == 0 ||
@@ -163,7 +166,7 @@ static void handle_phase(struct watch *watch)
         watch->ask_ns = clock_now_ns() + watch->train_ns;
 }
 
-/* False when the pipe is closed: the child has ended. */
+/* Read phases. False if the pipe is closed, so the child has ended. */
 static bool read_phases(struct watch *watch)
 {
     char text[256];

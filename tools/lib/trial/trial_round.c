@@ -1,4 +1,4 @@
-/* A trial for each variant, and statistics over the rounds. */
+/* Runs a trial for each variant, and computes statistics over the rounds. */
 #include "tools/lib/trial/trial_round.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* Rounds of trials: in each, every variant of a configuration trains once, one after the other, so that what slows the
- * machine down for a while slows all of them. --compare and --tune measure in rounds. Main thread only. */
+/* Rounds of trials: in a round every variant of a configuration trains once, one after the other, so that a temporary
+ * slowdown of the machine affects all of them. --compare and --tune measure in rounds. Main thread only. */
 #ifndef PIPETRAIN_TRIAL_ROUND_H
 #define PIPETRAIN_TRIAL_ROUND_H
 
@@ -14,19 +14,19 @@ struct variant {
     size_t own_count;
 };
 
-/* Run the variants, and log the speed of each: "LABEL, NAME: ..."; `label` may be "". Results are stored in the order
- * of the variants. The round ends with the first trial that fails: returns as trial_run, which prints nothing, with the
- * index of the last trial in *last_out. */
+/* Run the variants, and log the speed of each: "LABEL, NAME: ..."; `label` may be "". Results are in the order of the
+ * variants. The round ends with the first trial that fails. Returns the code of trial_run, which prints nothing, with
+ * the index of the last trial in *last_out. */
 int trial_round(const struct trial_spec *spec, const char *label, const struct variant *variants, uint32_t count,
                 struct trial_result *results_out, uint32_t *last_out);
 
-/* Share of the towers' time that they wait for input and for its copies. */
+/* The share of the towers' time in which they wait for input and for its copies. */
 double trial_input_wait(const struct trial_result *result);
 
 #define TRIAL_ROUNDS_MAX 20u
 
-/* Of a value over the rounds: its median and its range. Values that are not finite are left out; all NAN without any.
- * */
+/* Median and range of a value over the rounds. Values that are not finite are left out; all NAN if there is no
+ * other. */
 struct spread { double median, least, most; };
 struct spread spread_of(const double *values, size_t count);
 

@@ -334,7 +334,7 @@ static int begin(struct trained *trained)
     signals_set_callback(pipeline_request_stop, trained->pipeline, false);
     if (pipeline_allocate(trained->pipeline) != 0)
         return (int)stop_code(trained->stop);
-    /* OneDNN, which stores the weights, would otherwise start another team in addition to the tower's. */
+    /* Otherwise oneDNN, which stores the weights, would start another team in addition to the tower's. */
     team_size(1);
     const int code = run_weights_write(trained->weights, trained->pipeline, &trained->plan);
     (void)malloc_trim(0);       /* frees the buffer for the largest parameter, which is not needed any more */

@@ -415,8 +415,8 @@ static int update_apart(struct sync *sync, const struct local_batch *local)
     return rc;
 }
 
-/* The server has the only copy of the optimizer's buffers, and the parameters. Gradients are sent to it bucket by
- * bucket while backward continues; it sums and applies them, and the weights are sent back. A tower's wait is for the
+/* The server has the parameters and the only copy of the optimizer's buffers. Gradients are sent to it bucket by bucket
+ * while backward continues; it sums and applies them, and the weights are sent back. A tower's wait is for the
  * reduction and the update together. */
 static int server_host_apply(struct sync *sync, const struct local_batch *local)
 {

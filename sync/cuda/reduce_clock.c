@@ -1,5 +1,5 @@
-/* A ring of queued reductions with their events. It has one entry more than reductions can be queued, because the
- * oldest one is measured from the end of the previous one. */
+/* A ring of queued reductions with their events. It has one entry more than the number of reductions that can be
+ * queued, because the oldest one is measured from the end of the previous one. */
 #include "sync/cuda/reduce_clock.h"
 
 #include <errno.h>

@@ -180,7 +180,7 @@ static bool saves_only_last(const struct run_state *state, const struct settings
     return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
 }
 
-/* Is the last checkpoint written directly from the towers' memory? In host memory this is possible without a copy. */
+/* Is the last checkpoint written directly from the towers' memory, without a copy? This is possible in host memory. */
 static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     return saves_only_last(state, settings) && plan->devices.ops->host_memory && plan->devices.mode->ends_whole &&

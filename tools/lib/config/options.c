@@ -11,11 +11,12 @@
 #define RANGE(from, to) .least = (from), .most = (to)
 #define AT_LEAST(from) .least = (from), .most = INT64_MAX
 
+#define IF(section_, key_, values_) { .section = (section_), .key = (key_), .values = (values_) }
 /* The option has an effect only with some optimizers. */
-#define SOME_OPTIMIZERS .uses = { { SECTION_TRAIN, "optimizer", .keys_of = optimizer_keys } }
-#define SCHEDULES(values_) .uses = { { SECTION_TRAIN, "schedule", values_ } }
-#define MODES(values_) .uses = { { SECTION_SYNC, "mode", values_ } }
-#define KINDS(values_) .uses = { { SECTION_DEVICES, "kind", values_ } }
+#define SOME_OPTIMIZERS .uses = { { .section = SECTION_TRAIN, .key = "optimizer", .keys_of = optimizer_keys } }
+#define SCHEDULES(values_) .uses = { IF(SECTION_TRAIN, "schedule", values_) }
+#define MODES(values_) .uses = { IF(SECTION_SYNC, "mode", values_) }
+#define KINDS(values_) .uses = { IF(SECTION_DEVICES, "kind", values_) }
 
 #define BATCH_MAX (1 << 20)
 #define THREADS_MAX 1024
@@ -177,7 +178,7 @@ const struct option_row option_table[] = {
     { SECTION_DATA, "shuffle_window", OPTION_SIZE, EFFECT_RUN, .initial = "0",
       .initial_note = "128 MiB, or a quarter of input.ram_budget", AT_LEAST(0), FIELD(data.shuffle_window),
       .help = "shuffle = block: bytes shuffled together; needs twice the memory",
-      .uses = { { SECTION_DATA, "shuffle", "block" } }, .line = LINE_IF_USED, .unclear = "0" },
+      .uses = { IF(SECTION_DATA, "shuffle", "block") }, .line = LINE_IF_USED, .unclear = "0" },
     { SECTION_DATA, "last_batch", OPTION_CHOICE, EFFECT_RUN, .initial = "keep", .choices = last_batch_choices,
       FIELD(data.last_batch), .help = "keep or drop the last, partial training batch of an epoch",
       .in_overfit = "keep" },
@@ -187,7 +188,7 @@ const struct option_row option_table[] = {
     { SECTION_DATA, "max_corrupt", OPTION_NUMBER, EFFECT_REPORTED, .unit = "records", .initial = "0.001",
       .initial_note = "0.1 % of all records", .high = 1e15,
       FIELD(data.max_corrupt), .help = "damaged records to accept; below 1: fraction of all records",
-      .uses = { { SECTION_DATA, "on_corrupt", "skip" } }, .used_by = USED_BY_EVALUATE },
+      .uses = { IF(SECTION_DATA, "on_corrupt", "skip") }, .used_by = USED_BY_EVALUATE },
     { SECTION_DATA, "index_cache", OPTION_YES_NO, EFFECT_NONE, .initial = "yes",
       FIELD(data.index_cache), .help = "keep the index of each shard for the next run",
       .used_by = USED_ON_SHARDS },
@@ -211,7 +212,7 @@ const struct option_row option_table[] = {
       .other_names = "num_workers workers", .used_by = USED_ALWAYS },
     { SECTION_INPUT, "read_block", OPTION_SIZE, EFFECT_RUN, .initial = "4 MiB", RANGE(1, TIB),
       FIELD(input.read_block), .help = "shuffle = block: bytes read at once, and moved as one block",
-      .uses = { { SECTION_DATA, "shuffle", "block" } }, .line = LINE_IF_USED, .unknown_if_missing = true },
+      .uses = { IF(SECTION_DATA, "shuffle", "block") }, .line = LINE_IF_USED, .unknown_if_missing = true },
     { SECTION_INPUT, "chunk", OPTION_INTEGER, EFFECT_NONE, .unit = "records", .initial = "0",
       .initial_note = "automatic",
       RANGE(0, BATCH_MAX), FIELD(input.chunk), .help = "records that a reader passes to a decoder at once",
@@ -248,21 +249,21 @@ const struct option_row option_table[] = {
       FIELD(augment.mixed), .help = "mixup and CutMix: fraction of the images that is mixed" },
     { SECTION_AUGMENT, "pad", OPTION_INTEGER, EFFECT_RUN, .unit = "pixels", .initial = "4", RANGE(0, 64),
       FIELD(augment.pad), .help = "crop = pad: zero padding on each side before the random crop",
-      .uses = { { SECTION_AUGMENT, "crop", "pad" } } },
+      .uses = { IF(SECTION_AUGMENT, "crop", "pad") } },
     { SECTION_AUGMENT, "shift", OPTION_NUMBER, EFFECT_RUN, .initial = "0.1", .high = 0.5,
       FIELD(augment.shift), .help = "crop = shift: largest shift, as a fraction of the side",
-      .uses = { { SECTION_AUGMENT, "crop", "shift" } } },
+      .uses = { IF(SECTION_AUGMENT, "crop", "shift") } },
     { SECTION_AUGMENT, "evaluation", OPTION_CHOICE, EFFECT_RUN, .initial = "auto", .choices = evaluation_choices,
       FIELD(augment.evaluation), .help = "crop of validation images; auto: none if the size fits, else central",
       .used_by = USED_ALWAYS },
     { SECTION_AUGMENT, "evaluation_scale", OPTION_NUMBER, EFFECT_RUN, .initial = "1.145", .low = 1, .high = 8,
       FIELD(augment.evaluation_scale), .help = "central crop: scale to this many times the network's size, then crop",
-      .uses = { { SECTION_AUGMENT, "evaluation", "auto central" }, { SECTION_AUGMENT, "evaluation_resize", "0" } },
+      .uses = { IF(SECTION_AUGMENT, "evaluation", "auto central"), IF(SECTION_AUGMENT, "evaluation_resize", "0") },
       .used_by = USED_ALWAYS },
     { SECTION_AUGMENT, "evaluation_resize", OPTION_INTEGER, EFFECT_RUN, .unit = "pixels", .initial = "0",
       .initial_note = "evaluation_scale decides", RANGE(0, 8192), FIELD(augment.evaluation_resize),
       .help = "central crop: resize the shorter side to this, as torchvision does (256)",
-      .uses = { { SECTION_AUGMENT, "evaluation", "auto central" } }, .used_by = USED_ALWAYS },
+      .uses = { IF(SECTION_AUGMENT, "evaluation", "auto central") }, .used_by = USED_ALWAYS },
     { SECTION_AUGMENT, "filter", OPTION_CHOICE, EFFECT_RUN, .initial = "bilinear", .choices = filter_choices,
       FIELD(augment.filter), .help = "filter that scales images to the network's size",
       .used_by = USED_ALWAYS },
@@ -279,7 +280,7 @@ const struct option_row option_table[] = {
       .other_names = "init pretrained", .may_differ = true },
     { SECTION_MODEL, "skip", OPTION_STRING, EFFECT_RUN, .initial = "", .initial_note = "loads all weights",
       FIELD(model.skip), .help = "tensors not to load from weights, but to initialise randomly: fc.*",
-      .uses = { { SECTION_MODEL, "weights", NULL } } },
+      .uses = { IF(SECTION_MODEL, "weights", NULL) } },
     { SECTION_MODEL, "weights_differ", OPTION_YES_NO, EFFECT_NONE, .initial = "no",
       FIELD(model.weights_differ), .help = "load weights whose input, network or classes are others, not refuse them",
       .used_by = USED_ALWAYS },
@@ -372,7 +373,7 @@ const struct option_row option_table[] = {
       .other_names = "wd", .in_overfit = "0" },
     { SECTION_TRAIN, "decay_scope", OPTION_CHOICE, EFFECT_RUN, .initial = "no_norms", .choices = decay_choices,
       FIELD(train.decay_scope), .help = "decay all but batch norm parameters, all, or only weights (no biases)",
-      .uses = { { SECTION_TRAIN, "weight_decay", NULL } } },
+      .uses = { IF(SECTION_TRAIN, "weight_decay", NULL) } },
     { SECTION_TRAIN, "clip_value", OPTION_NUMBER, EFFECT_RUN, .initial = "0", .initial_note = "no limit", .high = 1e30,
       FIELD(train.clip_value), .help = "clip each element of the gradient to this magnitude" },
     { SECTION_TRAIN, "clip_norm", OPTION_NUMBER, EFFECT_RUN, .initial = "0", .initial_note = "no limit", .high = 1e30,
@@ -545,7 +546,7 @@ const struct option_row option_table[] = {
     { SECTION_REPORT, "histograms", OPTION_STRING, EFFECT_NONE, .initial = "none",
       FIELD(report.histograms),
       .help = "TensorBoard histograms of weights and gradients: none, epoch, or e.g. 500 steps",
-      .uses = { { SECTION_REPORT, "tensorboard", NULL } }, .in_trials = "none" },
+      .uses = { IF(SECTION_REPORT, "tensorboard", NULL) }, .in_trials = "none" },
 
     { .key = NULL }
 };

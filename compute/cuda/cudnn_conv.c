@@ -217,7 +217,8 @@ static size_t tensor_bytes(const struct conv_shape *shape, enum tensor_id id)
     return (bytes + 255) & ~(size_t)255;
 }
 
-/* Enlarges the image on the side with more padding, by the difference, so that the remaining padding is even. */
+/* Enlarges the image on the side with more padding, by the difference, so that the remaining padding is the same on
+ * both sides. */
 static void make_even(uint32_t *size, uint32_t *before, uint32_t *after)
 {
     const uint32_t less = *before < *after ? *before : *after;
@@ -226,7 +227,8 @@ static void make_even(uint32_t *size, uint32_t *before, uint32_t *after)
 }
 
 /* cuDNN's weight gradient engines use the padding before the image also after it, and report no error (seen with cuDNN
- * 9.14 on sm_90 in every precision, doc/gpu.md). So they only get shapes with even padding. */
+ * 9.14 on sm_90 in every precision, doc/gpu.md). So they only get shapes with the same padding on both
+ * sides. */
 static struct conv_shape with_even_padding(const struct conv_shape *shape)
 {
     struct conv_shape even = *shape;

@@ -540,7 +540,8 @@ static int64_t append_keeping(struct reader *reader, const struct net_form *form
     return layer != LAYER_BROKEN || is_loss(reader->net, from) ? layer : from;
 }
 
-/* Read the rest of the line. Returns the layer that others read by its name. */
+/* Read the rest of the line. Returns the layer that later lines read by this line's name: the new layer; its input if
+ * it keeps the shape and is broken or omitted; else LAYER_BROKEN. */
 static int64_t read_form(struct reader *reader, const struct net_form *form, const char **name_out)
 {
     const uint32_t problems_before = reader->problems.count;

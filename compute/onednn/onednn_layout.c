@@ -202,7 +202,8 @@ size_t winograd_workspace(const struct backend *backend, const struct layer *lay
     return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
 }
 
-/* The bytes of scratchpad that forward and, with_data, the gradient of the input need; SIZE_MAX: there is no kernel. */
+/* The most bytes of scratchpad that the forward pass or, if with_data, the gradient of the input needs; SIZE_MAX: one
+ * of them has no kernel. */
 static size_t scratch_bytes(const struct backend *backend, const struct layer *layer, const struct weighted_mds *mds,
                             bool with_data)
 {

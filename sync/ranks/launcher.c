@@ -72,7 +72,8 @@ static int check_number(const char *variable, uint32_t number, const char *other
     return rc;
 }
 
-/* Returns the number of processes that a variable of an unsupported launcher has; 0: it is not set. */
+/* Returns the number of processes that a variable of an unsupported launcher states; 0: it is not set, or no such
+ * number. */
 static uint32_t processes_named(const char *variable)
 {
     const char *const text = getenv(variable);

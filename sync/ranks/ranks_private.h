@@ -103,7 +103,7 @@ struct ranks {
     bool has_failed;
     bool has_lost_message;              /* a message for which another rank may wait was lost for lack of memory */
     struct failure failure;
-    uint32_t failed_polls;              /* polls of the heartbeat thread since the failure */
+    uint32_t failed_polls;              /* polls since the failure in which this process could not end by itself */
 };
 
 /* The ranks that this one exchanges messages with: [first, end). */

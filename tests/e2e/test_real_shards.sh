@@ -104,7 +104,7 @@ refuses user-path-label.tfrecords "feature 'x' holds a text, perhaps the path of
 
 # Raw pixels of a size that the record says: scaled to the network's.
 holds user-raw-227px.tfrecords 17
-refuses user-raw-227px.tfrecords 'labels are 0 to 16 as stored, which are more than the 10 classes of the network'
+refuses user-raw-227px.tfrecords 'labels are 0 to 16 as stored, which span more than the 10 classes of the network'
 reads user-raw-227px.tfrecords 17 "image 'image': raw bytes \(H, W, C\), layout as neighbouring pixels show; label 'label': integers" classes=17
 
 # Raw pixels of two sizes, none of which the records say.

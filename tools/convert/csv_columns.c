@@ -459,7 +459,8 @@ static bool is_equal(struct csv_text a, struct csv_text b)
     return a.bytes == b.bytes && memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-/* Do two columns correspond one to one: are their values equal in the same rows? */
+/* Do two columns correspond one to one? Then any two rows have equal values in one column exactly if they have in the
+ * other. */
 static bool are_one_to_one(const struct sample *sample, size_t a, size_t b)
 {
     for (size_t i = sample->begin; i < sample->rows; i++)

@@ -70,8 +70,8 @@ struct trained {
 void trained_set_batch(struct settings *settings, int64_t batch);
 
 /* Restart the program (tools/lib/run/team_wait.h) if the tower computes with a team of threads and all input can be
- * read again; then print which settings are not used as written. This may be the first call of the library of a
- * device. */
+ * read again; then print which settings are not used as written. This function may be the first in the process that
+ * calls a device's library. */
 void trained_settle(const struct settings *settings, char **argv, uint64_t process_start_ns);
 
 /* Open the network of the settings, and the weights, whose shapes must match it. 0, or an exit code after all

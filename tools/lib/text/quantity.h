@@ -13,8 +13,8 @@
  * T: powers of 1024; kB, MB, GB, TB: powers of 1000. A fraction is rounded down to bytes. 0, -EINVAL (not a size, or a
  * fraction of bytes without a unit) or -ERANGE (it does not fit). */
 int quantity_bytes(const char *text, uint64_t *bytes_out);
-/* A duration: seconds, or numbers with units, larger units first: ms, s, min, h, d, unambiguous single letters, or
- * words. 0, -EINVAL (not a duration) or -ERANGE (beyond QUANTITY_SECONDS_MAX). */
+/* A duration: a number of seconds, or numbers with units, larger units first (1h30m). Units: d, h, min, s, ms, also as
+ * words or unambiguous single letters. 0, -EINVAL (not a duration) or -ERANGE (beyond QUANTITY_SECONDS_MAX). */
 #define QUANTITY_SECONDS_MAX 1e12
 int quantity_seconds(const char *text, double *seconds_out);
 /* A duration in whole seconds; -EDOM: it is not a whole number. */

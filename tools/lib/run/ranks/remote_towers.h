@@ -40,8 +40,8 @@ struct problem_relay remote_towers_relay(struct remote_towers *remote);
 /* In rank 0: add the problems that other ranks have reported to those of its own loader. Does nothing if `loader` is
  * NULL. */
 void remote_towers_add_problems(struct remote_towers *remote, struct loader *loader);
-/* Called after the loader of this process has ended with these counts. Another rank sends them to rank 0, which waits
- * for the counts of all ranks and adds their records, bytes and problems to its own. */
+/* Called after the loader of this process has ended with these counts. A rank other than 0 sends them to
+ * rank 0. Rank 0 waits for those of all ranks, and adds their records, bytes and problems to its own counts. */
 void remote_towers_end_loader(struct remote_towers *remote, struct loader *loader, struct loader_counts *counts);
 
 /* For rank 0: pipeline_request_snapshot (any thread) and pipeline_allow (main) in all ranks. */

@@ -480,8 +480,8 @@ static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
 }
 
 /* Computes the sums of one plane. If work->to is not NULL, also writes scale * gradient there, or adds it if
- * work->adds. A norm that adds a skip and has a ReLU masks the gradient by its mask bits; without bits, by its result, which is in
- * work->skip. */
+ * work->adds. A norm that adds a skip and has a ReLU masks the gradient by its mask bits; without bits, by its result,
+ * which is in work->skip. */
 static void sum_plane(const struct norm_work *work, size_t plane, size_t block, float *scratch)
 {
     const struct norm *const norm = work->norm;

@@ -256,8 +256,9 @@ struct sample_loss {
     uint32_t flags;
 }; /* bit 0 counted, bit 1 correct */
 
-/* Softmax cross-entropy of rows of logits. gradient (NULL: not wanted; may be the logits) = (softmax - smoothed target)
- * * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns. samples:
+/* Softmax cross-entropy of rows of logits. Writes the gradient (softmax - smoothed target) * weight * scale->factor
+ * (scale NULL: 1), and zeros in rows without a label (-1) and in padding columns. `gradient` may be the array of the
+ * logits; NULL: only the loss is computed. samples:
  * scratch, an element per row. *result: weight times the loss, summed in double in a fixed order; counts; skipped_steps
  * and loss_scale of *scale (0 and 1 without). */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,

@@ -19,9 +19,9 @@ struct shard_list {
 
 /* Find the files of `pattern`, which is an existing file, a directory, or else a glob. Of a directory these are the
  * files named *.tfrecord* or NAME-NNNNN-of-NNNNN; if names indicate splits, only those of the split `what` ("train" or
- * "validation"), or else those that indicate none. Index files, temporary files and the like are skipped. Missing
- * shards of an -of-N set are reported on stderr. 0, or a negative errno with a line in `problems` that begins with
- * `what`; -EBADMSG if a data set is being moved to the directory. */
+ * "validation"), or, if there are none, those whose names indicate no split. Index files, temporary files and the like
+ * are skipped. Missing shards of an -of-N set are reported on stderr. 0, or a negative errno with a line in `problems`
+ * that begins with `what`; -EBADMSG if a data set is being moved to the directory. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
 /* Add all shards of a directory, of every split, to an empty list. 0, or a negative errno after which some may have
  * been added. */

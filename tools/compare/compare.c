@@ -127,9 +127,9 @@ static uint32_t find_common_threads(const struct axes *axes, const struct settin
 }
 
 /* Makes the axes; the values are checked later, with each variant. */
-static int prepare(struct trial_arguments *words, struct settings *settings, struct problems *problems)
+static int prepare(struct trial_arguments *arguments, struct settings *settings, struct problems *problems)
 {
-    struct compare *const compare = (struct compare *)words;
+    struct compare *const compare = (struct compare *)arguments;
     int rc = 0;
     for (size_t i = 0; i < compare->texts.count && rc != -ENOMEM; i++)
         rc = axes_add(&compare->axes, compare->texts.words[i], settings, problems);
@@ -254,9 +254,9 @@ static int print_comparison(const struct compare *compare)
     }
 }
 
-static int run_comparison(struct trial_arguments *words, const struct trial_spec *spec)
+static int run_comparison(struct trial_arguments *arguments, const struct trial_spec *spec)
 {
-    struct compare *const compare = (struct compare *)words;
+    struct compare *const compare = (struct compare *)arguments;
     struct comparison *const comparison = &compare->comparison;
     if (compare->seconds == 0 && compare->steps == 0)
         compare->seconds = DEFAULT_SECONDS;

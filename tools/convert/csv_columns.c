@@ -1031,7 +1031,7 @@ static int take_last_label(struct sample *sample)
 
 #define UNIQUE_ROWS_LEAST 3u
 
-/* Are the values of the column different texts in all rows, as names of files are? */
+/* Does every row have a text in the column that is no number, and that no other row has? So it is with file names. */
 static bool is_unique_text(const struct sample *sample, size_t column)
 {
     for (size_t row = sample->begin; row < sample->rows; row++) {

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "compute/net.h"
-#include "compute/team.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/stop.h"
@@ -139,48 +138,48 @@ static int read_model_text(struct settings *settings, const char *text, const ch
     return rc;
 }
 
-static int read_model(struct settings *settings, const struct network_arguments *words,
+static int read_model(struct settings *settings, const struct network_arguments *arguments,
                       const struct safetensors_index *index, struct problems *problems)
 {
     const char *const text = safetensors_index_text(index, WEIGHTS_NET);
     pixels_choose_scaling(settings);
     const bool is_set = settings_origin(settings, SECTION_MODEL, "name")->origin > ORIGIN_MODEL ||
                         settings_origin(settings, SECTION_MODEL, "file")->origin > ORIGIN_MODEL;
-    if (words->model == NULL && !is_set && text != NULL)
-        return read_model_text(settings, text, words->weights, problems);
-    if (words->model == NULL && !is_set) {
-        problems_add(problems, words->weights, "does not contain its network: name it with --model=NAME, or give the "
-                                                 "configuration with -c FILE");
+    if (arguments->model == NULL && !is_set && text != NULL)
+        return read_model_text(settings, text, arguments->weights, problems);
+    if (arguments->model == NULL && !is_set) {
+        problems_add(problems, arguments->weights, "does not contain its network: name it with --model=NAME, or give "
+                                                   "the configuration with -c FILE");
         return -EINVAL;
     }
-    int rc = words->model != NULL ? settings_choose_model(settings, "--model", words->model, problems) : 0;
+    int rc = arguments->model != NULL ? settings_choose_model(settings, "--model", arguments->model, problems) : 0;
     if (rc == 0)
         rc = settings_find_model(settings, problems);
     return rc == 0 ? recipe_apply_evaluation(settings) : rc;
 }
 
-static int read_weights_settings(struct settings *settings, const struct network_arguments *words,
+static int read_weights_settings(struct settings *settings, const struct network_arguments *arguments,
                                  struct problems *problems)
 {
     char problem[256];
     struct tensor_file file;
-    int rc = tensor_file_open(&file, words->weights, problem, sizeof(problem));
+    int rc = tensor_file_open(&file, arguments->weights, problem, sizeof(problem));
     if (rc != 0) {
-        problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
+        problems_add(problems, arguments->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
         return rc;
     }
-    rc = config_collect(settings, &words->config, problems);
+    rc = config_collect(settings, &arguments->config, problems);
     if (rc == 0)
-        rc = read_model(settings, words, &file.index, problems);
+        rc = read_model(settings, arguments, &file.index, problems);
     tensor_file_close(&file);
     return rc;
 }
 
-static int own_network_settings(struct settings *settings, const struct network_arguments *words)
+static int own_network_settings(struct settings *settings, const struct network_arguments *arguments)
 {
     struct problems problems;
     problems_init(&problems);
-    const int rc = read_weights_settings(settings, words, &problems);
+    const int rc = read_weights_settings(settings, arguments, &problems);
     const int code = rc == -EBADMSG || rc == -ENODATA ? EXIT_CODE_DATA : (int)exit_code_of(rc, EXIT_CODE_USAGE);
     const bool is_right = rc == 0 && problems.count == 0;
     return problems_end(&problems, is_right ? 0 : code);
@@ -207,18 +206,18 @@ static void set_batch_of_training(struct settings *settings)
     trained_set_batch(settings, (settings_batch(settings) + parts - 1) / parts);
 }
 
-static int collect(struct settings *settings, const struct network_arguments *words, struct problems *problems)
+static int collect(struct settings *settings, const struct network_arguments *arguments, struct problems *problems)
 {
-    const int rc = config_collect(settings, &words->config, problems);
+    const int rc = config_collect(settings, &arguments->config, problems);
     settings->only_classifies = true;
     return rc != 0 && rc != -EINVAL ? rc : run_data_finish_settings(settings, problems);
 }
 
-static int trained_read_settings(struct settings *settings, const struct network_arguments *words)
+static int trained_read_settings(struct settings *settings, const struct network_arguments *arguments)
 {
     struct problems problems;
     problems_init(&problems);
-    const int rc = collect(settings, words, &problems);
+    const int rc = collect(settings, arguments, &problems);
     if (rc != 0 || problems.count > 0)
         return problems_end(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
     set_batch_of_training(settings);
@@ -251,7 +250,8 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
         return network_no_memory("the model");
     problems_init(&problems);
-    int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, run_data_classes(settings), &problems);
+    int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, run_data_classes(settings),
+                                  &problems);
     if (rc == 0)
         rc = weights_agree(trained->weights, weights_path, settings, trained->net, use, &problems);
     const int code = problems_end(&problems, rc == 0         ? 0
@@ -334,8 +334,6 @@ static int begin(struct trained *trained)
     signals_set_callback(pipeline_request_stop, trained->pipeline, false);
     if (pipeline_allocate(trained->pipeline) != 0)
         return (int)stop_code(trained->stop);
-    /* Otherwise oneDNN, which stores the weights, would start another team in addition to the tower's. */
-    team_size(1);
     const int code = run_weights_write(trained->weights, trained->pipeline, &trained->plan);
     (void)malloc_trim(0);       /* frees the buffer for the largest parameter, which is not needed any more */
     return code;
@@ -406,12 +404,12 @@ int network_no_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-int network_arguments_check(const struct network_arguments *words, const char *command, const char *example)
+int network_arguments_check(const struct network_arguments *arguments, const char *command, const char *example)
 {
-    if (words->config.path != NULL && words->model != NULL)
+    if (arguments->config.path != NULL && arguments->model != NULL)
         log_message(LOG_ERROR, "%s: -m %s and -c both name a network: give only one of them", command,
-                    words->model);
-    else if (words->config.path == NULL && words->weights == NULL)
+                    arguments->model);
+    else if (arguments->config.path == NULL && arguments->weights == NULL)
         log_message(LOG_ERROR, "%s: no weights and no configuration given: %spipetrain %s (see --help)", command,
                     program_folder(), example);
     else
@@ -419,14 +417,14 @@ int network_arguments_check(const struct network_arguments *words, const char *c
     return -EINVAL;
 }
 
-void network_arguments_warn(const struct network_arguments *words, const struct settings *settings, const char *command,
-                        unsigned uses)
+void network_arguments_warn(const struct network_arguments *arguments, const struct settings *settings,
+                            const char *command, unsigned uses)
 {
-    uses |= (words->weights == NULL ? USED_OF_RUN : 0u) | (words->config.path != NULL ? USED_WITH_CONFIG : 0u);
+    uses |= (arguments->weights == NULL ? USED_OF_RUN : 0u) | (arguments->config.path != NULL ? USED_WITH_CONFIG : 0u);
     option_unused_warn(settings, command, uses);
 }
 
-static int run_command(const struct network_command *command, const struct network_arguments *words, char **argv,
+static int run_command(const struct network_command *command, const struct network_arguments *arguments, char **argv,
                        uint64_t process_start_ns)
 {
     struct settings settings;
@@ -435,28 +433,28 @@ static int run_command(const struct network_command *command, const struct netwo
         return code;
     if (settings_init(&settings) != 0)
         return network_no_memory("the settings");
-    code = words->config.path != NULL ? trained_read_settings(&settings, words)
-                                      : own_network_settings(&settings, words);
+    code = arguments->config.path != NULL ? trained_read_settings(&settings, arguments)
+                                      : own_network_settings(&settings, arguments);
     if (code == 0)
-        code = command->run(&settings, words, argv, process_start_ns);
+        code = command->run(&settings, arguments, argv, process_start_ns);
     settings_release(&settings);
     return code;
 }
 
-int network_command_run(const struct network_command *command, struct network_arguments *words, int argc, char **argv,
-                        uint64_t process_start_ns)
+int network_command_run(const struct network_command *command, struct network_arguments *arguments, int argc,
+                        char **argv, uint64_t process_start_ns)
 {
     int first;
     output_end_with_reader();
-    const int rc = program_options_read(command->line, argc - 1, argv + 1, words, &first);
+    const int rc = program_options_read(command->line, argc - 1, argv + 1, arguments, &first);
     int code = (int)exit_code_of(rc, EXIT_CODE_USAGE);
-    if (rc == 0 && words->wants_help) {
+    if (rc == 0 && arguments->wants_help) {
         (void)output_start();       /* if this fails, output is unbuffered */
         command->print_usage(stdout);
         code = EXIT_CODE_OK;
-    } else if (rc == 0 && command->check(words, argv + 1 + first, argc - 1 - first) == 0)
-        code = run_command(command, words, argv, process_start_ns);
-    config_arguments_release(&words->config);
+    } else if (rc == 0 && command->check(arguments, argv + 1 + first, argc - 1 - first) == 0)
+        code = run_command(command, arguments, argv, process_start_ns);
+    config_arguments_release(&arguments->config);
     return code;
 }
 

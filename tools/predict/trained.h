@@ -1,7 +1,7 @@
 /* A trained network: its settings, its weights, its data, the pipeline that evaluates it, and the common part of the
  * commands that use one. Main thread only. */
-#ifndef PIPETRAIN_TRAINED
-#define PIPETRAIN_TRAINED
+#ifndef PIPETRAIN_TRAINED_H
+#define PIPETRAIN_TRAINED_H
 
 #include <limits.h>
 
@@ -22,10 +22,10 @@ struct network_arguments {
 };
 
 /* Check that the given arguments can be combined. 0, or -EINVAL after a message, which contains `example`. */
-int network_arguments_check(const struct network_arguments *words, const char *command, const char *example);
+int network_arguments_check(const struct network_arguments *arguments, const char *command, const char *example);
 /* Warn of options of --set that the command does not use. `uses`: one of enum command_use. */
-void network_arguments_warn(const struct network_arguments *words, const struct settings *settings, const char *command,
-                        unsigned uses);
+void network_arguments_warn(const struct network_arguments *arguments, const struct settings *settings,
+                            const char *command, unsigned uses);
 
 /* A command that uses a trained network. `arguments` is the struct that its options fill; its first member is a struct
  * network_arguments. */
@@ -39,8 +39,8 @@ struct network_command {
 };
 
 /* Parse the command line, in which argv[1] is the command, and run it. Returns the exit code. */
-int network_command_run(const struct network_command *command, struct network_arguments *words, int argc, char **argv,
-                        uint64_t process_start_ns);
+int network_command_run(const struct network_command *command, struct network_arguments *arguments, int argc,
+                        char **argv, uint64_t process_start_ns);
 /* Report that there is no memory for `what`. Returns EXIT_CODE_MEMORY. */
 int network_no_memory(const char *what);
 /* Call signals_start. 0, or an exit code after a message. */

@@ -92,9 +92,9 @@ static void print_usage(FILE *out)
           "  pipetrain -c run.conf --tune=120 --tune-write\n", out);
 }
 
-static int prepare(struct trial_arguments *words, struct settings *settings, struct problems *problems)
+static int prepare(struct trial_arguments *arguments, struct settings *settings, struct problems *problems)
 {
-    struct tune *const tune = (struct tune *)words;
+    struct tune *const tune = (struct tune *)arguments;
     tune->is_cached = settings->input.source == INPUT_CACHED;
     if (settings->input.source == INPUT_SYNTHETIC)
         problems_add(problems, "--tune", "input.source = synthetic: nothing is read or decoded, so there is no input "
@@ -526,15 +526,15 @@ static int check_writing(const struct config_arguments *config)
     return EXIT_CODE_USAGE;
 }
 
-static int run_tune(struct trial_arguments *words, const struct trial_spec *spec)
+static int run_tune(struct trial_arguments *arguments, const struct trial_spec *spec)
 {
-    struct tune *const tune = (struct tune *)words;
-    if (tune->writes && config_edit_is_read_only(words->config.path)) {
+    struct tune *const tune = (struct tune *)arguments;
+    if (tune->writes && config_edit_is_read_only(arguments->config.path)) {
         log_message(LOG_ERROR, "%s is read-only, so --tune-write cannot change it: make it writable (chmod u+w), or "
-                    "leave out --tune-write to print the settings only", words->config.path);
+                    "leave out --tune-write to print the settings only", arguments->config.path);
         return EXIT_CODE_OUTPUT;
     }
-    const int code = tune->writes ? check_writing(&words->config) : EXIT_CODE_OK;
+    const int code = tune->writes ? check_writing(&arguments->config) : EXIT_CODE_OK;
     if (code != EXIT_CODE_OK)
         return code;
     tune->spec = *spec;

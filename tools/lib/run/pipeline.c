@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/team.h"
 #include "stage/clock.h"
 #include "stage/trace/range.h"
 #include "stage/watchdog.h"
@@ -392,7 +393,11 @@ const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint
 
 int pipeline_allocate(struct pipeline *pipeline)
 {
-    return report_failure(&pipeline->parts, build(pipeline));
+    const int rc = build(pipeline);
+    /* Main stores weights and states in the towers' layouts next. With a team oneDNN would start threads for that, in
+     * addition to those of the towers. */
+    team_size(1);
+    return report_failure(&pipeline->parts, rc);
 }
 
 void pipeline_go(struct pipeline *pipeline)

@@ -16,11 +16,12 @@
 const char *const trial_progress_names[] = { [TRIAL_PROGRESS_LINE] = "line", [TRIAL_PROGRESS_NONE] = "none", NULL };
 
 /* Check the words after the options. 0, or -EINVAL after a message. */
-static int check_words(const struct trial_command *command, const struct trial_arguments *words, const char *unexpected)
+static int check_words(const struct trial_command *command, const struct trial_arguments *arguments,
+                       const char *unexpected)
 {
     if (unexpected != NULL)
         log_message(LOG_ERROR, "unexpected argument '%s': %s%s", unexpected, program_folder(), command->example);
-    else if (words->config.path == NULL)
+    else if (arguments->config.path == NULL)
         log_message(LOG_ERROR, "no configuration given: %s%s", program_folder(), command->example);
     else
         return 0;
@@ -41,35 +42,35 @@ static void check_file(const char *path, struct problems *problems)
                                      "file");
 }
 
-static int read_configuration(const struct trial_command *command, struct trial_arguments *words,
+static int read_configuration(const struct trial_command *command, struct trial_arguments *arguments,
                               struct settings *settings, struct problems *problems)
 {
-    check_file(words->config.path, problems);
+    check_file(arguments->config.path, problems);
     if (problems->count > 0)
         return -EINVAL;
-    int rc = config_collect(settings, &words->config, problems);
+    int rc = config_collect(settings, &arguments->config, problems);
     if (rc == 0)
         check_file(settings->model.file, problems);
     if (rc == 0 && problems->count == 0)
-        rc = command->prepare(words, settings, problems);
+        rc = command->prepare(arguments, settings, problems);
     return rc == 0 && problems->count > 0 ? -EINVAL : rc;
 }
 
 /* Run the trials. Signals are blocked first, because threads write messages. */
-static int run_trials(const struct trial_command *command, struct trial_arguments *words, bool has_rollback)
+static int run_trials(const struct trial_command *command, struct trial_arguments *arguments, bool has_rollback)
 {
-    const struct trial_spec spec = { .config = words->config, .has_rollback = has_rollback };
+    const struct trial_spec spec = { .config = arguments->config, .has_rollback = has_rollback };
     signals_block();
-    if (words->is_quiet || words->progress == TRIAL_PROGRESS_NONE)
+    if (arguments->is_quiet || arguments->progress == TRIAL_PROGRESS_NONE)
         log_only_errors();
     const int rc = output_start();
     if (rc == 0)
-        return command->run(words, &spec);
+        return command->run(arguments, &spec);
     log_message(LOG_ERROR, "output could not be started: %s", exit_cause(rc));
     return EXIT_CODE_MEMORY;
 }
 
-static int run_command(const struct trial_command *command, struct trial_arguments *words)
+static int run_command(const struct trial_command *command, struct trial_arguments *arguments)
 {
     struct settings settings;
     struct problems problems;
@@ -81,11 +82,11 @@ static int run_command(const struct trial_command *command, struct trial_argumen
         return EXIT_CODE_MEMORY;
     }
     problems_init(&problems);
-    const int rc = read_configuration(command, words, &settings, &problems);
+    const int rc = read_configuration(command, arguments, &settings, &problems);
     const bool has_rollback = settings.train.on_nan == ON_NAN_ROLLBACK;
     code = problems_end(&problems, rc == 0 ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_USAGE));
     settings_release(&settings);
-    return code == EXIT_CODE_OK ? run_trials(command, words, has_rollback) : code;
+    return code == EXIT_CODE_OK ? run_trials(command, arguments, has_rollback) : code;
 }
 
 static int print_help(const struct trial_command *command)
@@ -95,15 +96,15 @@ static int print_help(const struct trial_command *command)
     return EXIT_CODE_OK;
 }
 
-int trial_command_run(const struct trial_command *command, struct trial_arguments *words, int argc, char **argv)
+int trial_command_run(const struct trial_command *command, struct trial_arguments *arguments, int argc, char **argv)
 {
     int first;
-    const int rc = program_options_read(command->line, argc, argv, words, &first);
+    const int rc = program_options_read(command->line, argc, argv, arguments, &first);
     int code = (int)exit_code_of(rc, EXIT_CODE_USAGE);
-    if (rc == 0 && words->wants_help)
+    if (rc == 0 && arguments->wants_help)
         code = print_help(command);
-    else if (rc == 0 && check_words(command, words, first < argc ? argv[first] : NULL) == 0)
-        code = run_command(command, words);
-    config_arguments_release(&words->config);
+    else if (rc == 0 && check_words(command, arguments, first < argc ? argv[first] : NULL) == 0)
+        code = run_command(command, arguments);
+    config_arguments_release(&arguments->config);
     return code;
 }

@@ -47,12 +47,12 @@ struct trial_command {
     void (*print_usage)(FILE *out);
     /* Called when the configuration and the assignments of --set were read. Returns 0 or a negative errno; either way
      * it may add problems. */
-    int (*prepare)(struct trial_arguments *words, struct settings *settings, struct problems *problems);
+    int (*prepare)(struct trial_arguments *arguments, struct settings *settings, struct problems *problems);
     /* Runs the trials; `spec` contains everything from the command line. Returns the program's exit code. */
-    int (*run)(struct trial_arguments *words, const struct trial_spec *spec);
+    int (*run)(struct trial_arguments *arguments, const struct trial_spec *spec);
 };
 
 /* Execute the command. `words` has the defaults. Returns the program's exit code. */
-int trial_command_run(const struct trial_command *command, struct trial_arguments *words, int argc, char **argv);
+int trial_command_run(const struct trial_command *command, struct trial_arguments *arguments, int argc, char **argv);
 
 #endif

@@ -50,6 +50,9 @@ static inline bool test_is_long(void)
     return asked != NULL && strcmp(asked, "yes") == 0;
 }
 
+/* For counts of calls, fewer of which are an improvement. */
+#define assert_at_most(count, most) assert_in_range(count, 0, most)
+
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
 /* Constructors of a file run in its order. */

@@ -106,7 +106,6 @@ tools_tests = \
 	%D%/tools/ranks/test_startup_check \
 	%D%/tools/report/test_report_input \
 	%D%/tools/report/test_row_groups \
-	%D%/tools/results/test_checkpoint_sender \
 	%D%/tools/results/test_initial_weights \
 	%D%/tools/results/test_tensor_file \
 	%D%/tools/results/test_tensor_match \

@@ -1,4 +1,5 @@
-/* Tests of checkpoints: what is written is read, all of it, and every byte of it matters. */
+/* Tests of checkpoints: what is written is read, all of it, and every byte of it matters; and the file is the same
+ * where the towers are in several processes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -17,22 +18,24 @@
 #include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
 #include "tools/lib/results/checkpoint_reader.h"
+#include "tools/lib/results/checkpoint_sender.h"
 #include "tools/lib/results/checkpoint_writer.h"
 #include "tools/lib/results/file_list.h"
 
-enum { TOWERS = 2, TEXT_BYTES = 8192 };
+enum { TOWERS = 2, TOWERS_MAX = 4, TEXT_BYTES = 8192 };
 
 static const struct optimizer momentum = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
 
-static double average_decay;    /* of the towers' averages, 0: they keep none */
+/* What a checkpoint is of; average_decay 0: no averages. */
+struct kind { bool weights_differ, is_same, stays; double average_decay; };
 
 /* A run's towers, each of other numbers, and its directory. */
 struct fixture {
     struct net *net;
-    struct tower_fixture stands[TOWERS];
-    struct snapshot *snapshots[TOWERS];
+    struct tower_fixture stands[TOWERS_MAX];
+    struct snapshot *snapshots[TOWERS_MAX];
     struct run_directory *directory;
-    struct checkpoint_shape shape;
+    struct checkpoint_shape shape;      /* of one process with all towers */
     struct weights_about *about;
     struct checkpoint_writer *writer;
 };
@@ -62,31 +65,51 @@ static void tower_fixture_train_once(struct fixture *fixture, uint32_t d, uint32
     network_input_release(&input);
 }
 
-static void tower_fixture_begin(struct fixture *fixture, uint32_t d)
+static void tower_fixture_begin(struct fixture *fixture, uint32_t d, const struct kind *kind)
 {
     tower_fixture_open_device(&fixture->stands[d], "reference");
     struct tower_spec spec = tower_fixture_spec(&fixture->stands[d], "reference", fixture->net);
     spec.optimizer = momentum;
     spec.seed = 7 + d;
-    spec.average_decay = average_decay;
+    spec.average_decay = kind->average_decay;
     tower_fixture_open_tower(&fixture->stands[d], &spec);
     tower_fixture_train_once(fixture, d, 100 + d);
-    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower, SNAPSHOT_STATE), 0);
+    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower,
+                                   kind->stays ? SNAPSHOT_LAST : SNAPSHOT_STATE), 0);
+}
+
+/* Without a writer. */
+static void fixture_open_towers(struct fixture *fixture, uint32_t towers, const struct kind *kind)
+{
+    char path[600];
+    *fixture = (struct fixture){ .net = net_make() };
+    for (uint32_t d = 0; d < towers; d++)
+        tower_fixture_begin(fixture, d, kind);
+    snprintf(path, sizeof(path), "%s/run", folder);
+    fixture->directory = run_fixture_begin("test", path);
+    fixture->shape = (struct checkpoint_shape){ .net = fixture->net, .towers = towers, .states = 1,
+                                                .averages = kind->average_decay > 0, .stays = kind->stays,
+                                                .is_same = kind->is_same, .weights_differ = kind->weights_differ };
+    assert_int_equal(weights_about_open(&fixture->about, fixture->net, &pixels), 0);
+}
+
+/* The writer for the towers `here`, with a source of the others. */
+static void fixture_open_writer(struct fixture *fixture, struct tower_range here, const struct checkpoint_source *source)
+{
+    struct checkpoint_shape shape = fixture->shape;
+    shape.here = here;
+    assert_int_equal(checkpoint_writer_open(&fixture->writer, &shape, source, "a = 1\nb = \"2\"\n", fixture->about), 0);
+}
+
+static void fixture_open_kind(struct fixture *fixture, const struct kind *kind)
+{
+    fixture_open_towers(fixture, TOWERS, kind);
+    fixture_open_writer(fixture, fixture->shape.here, NULL);
 }
 
 static void fixture_open(struct fixture *fixture, bool weights_differ)
 {
-    char path[600];
-    *fixture = (struct fixture){ .net = net_make() };
-    for (uint32_t d = 0; d < TOWERS; d++)
-        tower_fixture_begin(fixture, d);
-    snprintf(path, sizeof(path), "%s/run", folder);
-    fixture->directory = run_fixture_begin("test", path);
-    fixture->shape = (struct checkpoint_shape){ .net = fixture->net, .towers = TOWERS, .states = 1,
-                                                .averages = average_decay > 0, .weights_differ = weights_differ };
-    assert_int_equal(weights_about_open(&fixture->about, fixture->net, &pixels), 0);
-    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, NULL, "a = 1\nb = \"2\"\n", fixture->about),
-                     0);
+    fixture_open_kind(fixture, &(struct kind){ .weights_differ = weights_differ });
 }
 
 static void fixture_close(struct fixture *fixture)
@@ -94,7 +117,7 @@ static void fixture_close(struct fixture *fixture)
     checkpoint_writer_close(fixture->writer);
     weights_about_close(fixture->about);
     run_directory_close(fixture->directory);
-    for (uint32_t d = 0; d < TOWERS; d++) {
+    for (uint32_t d = 0; d < fixture->shape.towers; d++) {
         snapshot_close(fixture->snapshots[d]);
         tower_fixture_close(&fixture->stands[d]);
     }
@@ -103,7 +126,7 @@ static void fixture_close(struct fixture *fixture)
 
 static void take_snapshots(struct fixture *fixture)
 {
-    for (uint32_t d = 0; d < TOWERS; d++) {
+    for (uint32_t d = 0; d < fixture->shape.towers; d++) {
         assert_int_equal(snapshot_queue(fixture->snapshots[d]), 0);
         assert_int_equal(event_wait(snapshot_end(fixture->snapshots[d])), 0);
     }
@@ -141,21 +164,21 @@ static float *numbers_of(struct fixture *fixture, uint32_t d, size_t *count_out)
         assert_true(!fixture->net->parameters[p].is_trained ||
                     snapshot_state(fixture->snapshots[d], 0, p, next) == 0);
     for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)
-        assert_true(average_decay == 0 || snapshot_average(fixture->snapshots[d], p, next) == 0);
+        assert_true(!fixture->shape.averages || snapshot_average(fixture->snapshots[d], p, next) == 0);
     *count_out = 3 * count;
     return numbers;
 }
 
 /* ---- there and back ---- */
 
-static void check_round_trip(bool weights_differ)
+static void check_round_trip(const struct kind *kind)
 {
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
     float *before[TOWERS];
     size_t count;
-    fixture_open(&fixture, weights_differ);
+    fixture_open_kind(&fixture, kind);
     const char *const path = save(&fixture, 12, 2);
     for (uint32_t d = 0; d < TOWERS; d++) {
         before[d] = numbers_of(&fixture, d, &count);
@@ -175,7 +198,7 @@ static void check_round_trip(bool weights_differ)
     for (uint32_t d = 0; d < TOWERS; d++) {
         assert_int_equal(checkpoint_reader_write(reader, fixture.stands[d].tower, d, TOWERS, &problem), 0);
         float *const after = numbers_of(&fixture, d, &count);
-        if (d == 0 || weights_differ)
+        if (d == 0 || kind->weights_differ)
             assert_memory_equal(before[d], after, count * sizeof(*after));
         free(after);
     }
@@ -188,11 +211,9 @@ static void check_round_trip(bool weights_differ)
 TEST_WITH(a_state_is_read_as_it_was_saved, fixture_folder_make, fixture_folder_remove)
 {
     for (int averages = 0; averages < 2; averages++) {
-        average_decay = 0.75 * averages;
-        check_round_trip(true);
-        check_round_trip(false);
+        check_round_trip(&(struct kind){ .weights_differ = true, .average_decay = 0.75 * averages });
+        check_round_trip(&(struct kind){ .average_decay = 0.75 * averages });
     }
-    average_decay = 0;
 }
 
 TEST_WITH(a_state_without_weights_beside_averages_is_not_read_into_towers_that_keep_both, fixture_folder_make,
@@ -204,14 +225,12 @@ TEST_WITH(a_state_without_weights_beside_averages_is_not_read_into_towers_that_k
     fixture_open(&fixture, false);
     assert_int_equal(rename(save(&fixture, 1, 1), fixture_path(folder, "state")), 0);
     fixture_close(&fixture);
-    average_decay = 0.75;
-    fixture_open(&fixture, false);
+    fixture_open_kind(&fixture, &(struct kind){ .average_decay = 0.75 });
     assert_int_equal(checkpoint_reader_open(&reader, fixture_path(folder, "state"), &problem), 0);
     assert_int_equal(checkpoint_reader_write(reader, fixture.stands[0].tower, 0, TOWERS, &problem), -EINVAL);
     assert_non_null(strstr(problem.text, "has no tensor 'raw."));
     checkpoint_reader_close(reader);
     fixture_close(&fixture);
-    average_decay = 0;
 }
 
 static float first_number(struct fixture *fixture, uint32_t d, const char *parameter)
@@ -538,15 +557,14 @@ TEST_WITH(the_best_state_is_a_file_of_its_own, fixture_folder_make, fixture_fold
 /* From here on the towers' states stay in them. */
 static void fixture_stay(struct fixture *fixture)
 {
-    for (uint32_t d = 0; d < TOWERS; d++) {
+    for (uint32_t d = 0; d < fixture->shape.towers; d++) {
         snapshot_close(fixture->snapshots[d]);
         fixture->snapshots[d] = NULL;
         assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower, SNAPSHOT_LAST), 0);
     }
     checkpoint_writer_close(fixture->writer);
     fixture->shape.stays = true;
-    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, NULL, "a = 1\nb = \"2\"\n", fixture->about),
-                     0);
+    fixture_open_writer(fixture, fixture->shape.here, NULL);
 }
 
 static void check_stays(bool weights_differ)
@@ -627,6 +645,165 @@ TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make,
     assert_non_null(strstr(text, "the run continues, and earlier checkpoints stay"));
     assert_true(is_there(&fixture, 3));
     fixture_close(&fixture);
+}
+
+/* ---- towers in several processes ---- */
+
+/* What a process has sent and the writer has not taken yet. */
+struct sent {
+    char bytes[1 << 16];
+    size_t put, flushed, taken;
+    int error;                  /* of a tensor among them */
+};
+
+/* Four towers in processes of `each`, of which number 0 writes. */
+struct processes {
+    struct fixture fixture;
+    uint32_t each;
+    struct sent sent[TOWERS_MAX];
+};
+
+static int put(void *arg, const void *data, size_t bytes, int error)
+{
+    struct sent *const sent = arg;
+    assert_true(bytes <= sizeof(sent->bytes) - sent->put);
+    memcpy(sent->bytes + sent->put, data, bytes);
+    sent->put += bytes;
+    sent->error = error != 0 ? error : sent->error;
+    return 0;
+}
+
+static int flush(void *arg)
+{
+    struct sent *const sent = arg;
+    assert_true(sent->put > sent->flushed);
+    sent->flushed = sent->put;
+    return 0;
+}
+
+static int take(void *arg, uint32_t tower, void *out, size_t bytes)
+{
+    struct processes *const processes = arg;
+    struct sent *const sent = &processes->sent[tower / processes->each];
+    assert_true(tower >= processes->each && bytes <= sent->flushed - sent->taken);
+    memcpy(out, sent->bytes + sent->taken, bytes);
+    sent->taken += bytes;
+    return sent->error;
+}
+
+static struct processes *processes_open(const struct kind *kind, uint32_t each)
+{
+    struct processes *const processes = calloc(1, sizeof(*processes));
+    const struct checkpoint_source source = { take, processes };
+    assert_non_null(processes);
+    processes->each = each;
+    fixture_open_towers(&processes->fixture, TOWERS_MAX, kind);
+    take_snapshots(&processes->fixture);
+    fixture_open_writer(&processes->fixture, (struct tower_range){ 0, each }, &source);
+    return processes;
+}
+
+static void processes_close(struct processes *processes)
+{
+    fixture_close(&processes->fixture);
+    free(processes);
+}
+
+static void send_all(struct processes *processes)
+{
+    for (uint32_t rank = 1; rank < TOWERS_MAX / processes->each; rank++) {
+        struct sent *const sent = &processes->sent[rank];
+        const struct checkpoint_sink sink = { put, flush, sent };
+        struct checkpoint_shape shape = processes->fixture.shape;
+        struct checkpoint_sender *sender;
+        shape.here = (struct tower_range){ rank * processes->each, processes->each };
+        assert_int_equal(checkpoint_sender_open(&sender, &shape, &sink), 0);
+        assert_int_equal(checkpoint_sender_send(sender, &processes->fixture.snapshots[shape.here.first]), 0);
+        assert_int_equal(sent->put, checkpoint_sender_total(&shape));
+        assert_int_equal(sent->flushed, sent->put);
+        checkpoint_sender_close(sender);
+    }
+}
+
+/* The file that processes of so many towers write; to be freed. */
+static uint8_t *file_of(const struct kind *kind, uint32_t each, size_t *bytes_out)
+{
+    const struct checkpoint_metadata metadata = { .position = { 3, 12, 2 }, .sums = "1 2 3",
+                                                  .files = CHECKPOINT_NEWEST };
+    const char *broken;
+    char path[700];
+    struct processes *const processes = processes_open(kind, each);
+    struct fixture *const fixture = &processes->fixture;
+    assert_int_equal(checkpoint_has_others(&fixture->shape), !kind->is_same);
+    if (!kind->is_same)
+        send_all(processes);
+    assert_int_equal(checkpoint_writer_copy(fixture->writer, fixture->snapshots, &metadata), 0);
+    assert_int_equal(checkpoint_writer_write(fixture->writer, fixture->directory, 1, &broken), 0);
+    for (uint32_t rank = 1; rank < TOWERS_MAX / each; rank++)
+        assert_int_equal(processes->sent[rank].taken, processes->sent[rank].put);
+    snprintf(path, sizeof(path), "%s/checkpoint-00000012.safetensors", run_directory_path(fixture->directory));
+    uint8_t *const file = fixture_read(path, bytes_out);
+    assert_int_equal(unlink(path), 0);
+    processes_close(processes);
+    return file;
+}
+
+TEST_WITH(the_file_does_not_depend_on_the_processes_that_have_the_towers, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct kind kinds[] = {
+        { .weights_differ = false },
+        { .weights_differ = true },
+        { .is_same = true },
+        { .average_decay = 0.9 },
+        { .average_decay = 0.9, .weights_differ = true },
+        { .stays = true },
+        { .stays = true, .weights_differ = true },
+    };
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
+        size_t whole_bytes, bytes;
+        uint8_t *const whole = file_of(&kinds[k], TOWERS_MAX, &whole_bytes);
+        for (uint32_t each = 1; each < TOWERS_MAX; each *= 2) {
+            uint8_t *const file = file_of(&kinds[k], each, &bytes);
+            assert_int_equal(bytes, whole_bytes);
+            assert_memory_equal(file, whole, bytes);
+            free(file);
+        }
+        free(whole);
+    }
+}
+
+/* The writer needs room for towers that are not here, whose memory cannot be the buffer. */
+TEST_WITH(towers_of_others_need_room, fixture_folder_make, fixture_folder_remove)
+{
+    struct fixture fixture;
+    fixture_open_towers(&fixture, TOWERS_MAX, &(struct kind){ .stays = true, .weights_differ = true });
+    struct checkpoint_shape shape = fixture.shape;
+    const size_t alone = checkpoint_writer_bytes(&shape, "");
+    shape.here = (struct tower_range){ 2, 2 };
+    const size_t total = checkpoint_sender_total(&shape);
+    shape.here = (struct tower_range){ 0, 2 };
+    size_t statistics = 0;      /* are copied in any case */
+    for (uint32_t i = 0; i < fixture.net->parameter_count; i++)
+        statistics += fixture.net->parameters[i].is_trained ? 0 : fixture.net->parameters[i].count * sizeof(float);
+    assert_int_equal(checkpoint_writer_bytes(&shape, "") - alone, total - 2 * statistics);
+    fixture_close(&fixture);
+}
+
+/* An error of another process arrives with its tensors, all of which are taken, so that the next checkpoint is whole. */
+TEST_WITH(an_error_of_another_process_is_the_writers, fixture_folder_make, fixture_folder_remove)
+{
+    const struct checkpoint_metadata metadata = { .files = CHECKPOINT_NEWEST };
+    struct processes *const processes = processes_open(&(struct kind){ .weights_differ = true }, 2);
+    struct fixture *const fixture = &processes->fixture;
+    struct sent *const sent = &processes->sent[1];
+    send_all(processes);
+    sent->error = -EIO;
+    assert_int_equal(checkpoint_writer_copy(fixture->writer, fixture->snapshots, &metadata), -EIO);
+    assert_int_equal(sent->taken, sent->put);
+    *sent = (struct sent){ .put = 0 };
+    send_all(processes);
+    assert_int_equal(checkpoint_writer_copy(fixture->writer, fixture->snapshots, &metadata), 0);
+    processes_close(processes);
 }
 
 TESTS_MAIN(NULL, NULL)

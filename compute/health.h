@@ -14,8 +14,8 @@ struct health {
     float gradient_scale;
 };
 
-/* Queue the checks on the compute stream: *health_out (pinned host memory) is complete once the stream has come that
- * far. Allocates nothing. 0 or a negative errno. */
+/* Queue the checks on the compute stream: *health_out (pinned host memory) is complete once the stream has executed
+ * them. Allocates nothing. 0 or a negative errno. */
 int health_queue(struct tower *tower, struct health *health_out);
 /* The norm of the mean gradients, which were scaled by loss_scale; NAN: unknown. */
 double health_gradient_norm(const struct health *health, float loss_scale);

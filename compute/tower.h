@@ -113,11 +113,11 @@ int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
  * that is updated. Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
- * stream has come that far. If the last microbatch has no samples, they are those of the last microbatch of the batch
- * that has samples, if any, because they include the counters of all steps. */
+ * stream has executed the copy. If the last microbatch has no samples, they are those of the last microbatch of the
+ * batch that has samples, if any, because they include the counters of all steps. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 /* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
- * sample. Blocks until the compute stream has come that far; results queued before are complete then, too. */
+ * sample. Blocks until the compute stream has executed the copy; results queued before are complete then, too. */
 int tower_logits(struct tower *tower, float *logits_out);
 
 /* Do nothing without spec.has_bf16_grads. Convert range [offset, offset + count) of the gradients of tower_applied to

@@ -92,8 +92,8 @@ void unpacker_begin(struct unpacker *unpacker, enum container container);
 enum unpack unpacker_step(struct unpacker *unpacker, struct unpack_piece *piece);
 /* After the end of a unit: how many of the bytes read last belong to the next unit. */
 size_t unpacker_unread(const struct unpacker *unpacker);
-/* The state from which a unit can be continued, to be copied (NULL for LZ4, which has no such state), and continuing
- * from a copy of it. */
+/* Save: the state from which decompressing a unit can continue, for the caller to copy; NULL for LZ4, which has no such
+ * state. Restore: continue from such a copy. */
 const struct inflater *unpacker_save(const struct unpacker *unpacker);
 void unpacker_restore(struct unpacker *unpacker, enum container container, const struct inflater *saved);
 

@@ -31,8 +31,8 @@ struct class_census_result {
     uint64_t wrong;             /* records with another text, which records of another label also have */
     uint64_t other;             /* records with another text, which no other label has */
     uint32_t labels;
-    const struct class_said *usual, *strange;   /* two texts of one label, `strange` the one with the lowest record;
-                                                 * NULL: there are none */
+    const struct class_said *usual, *strange;   /* two texts of one label; of the texts that differ from `usual`,
+                                                 * `strange` is in the lowest record; NULL: none */
     bool is_contradiction;      /* data sets with different meanings of the labels were put together */
     bool is_doubtful;           /* records of one label have different names, which may be synonyms */
 };

@@ -15,7 +15,8 @@ struct chunk {
     uint32_t first, count;      /* positions in the local batch; count is 0 only if the local batch is empty */
     bool last_of_phase;          /* the last chunk of its phase */
     struct order order;         /* order of the phase and epoch; its window contains all records of the chunk */
-    uint64_t window;            /* training: number of the window, from the first one that this process needs */
+    uint64_t window;            /* training: number of the window, counted from the first window that this process
+                                 * needs */
 };
 
 /* The lock protects all fields that cursor_init does not set. */

@@ -93,9 +93,9 @@ bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const stru
 /* Stop reporting damaged records, because the message that ends the run follows. Accepts a struct of zeros. Any
  * thread. */
 void damage_silence(struct damage *damage);
-/* As damage_silence, if damage ends the run: also write the first damaged record in the order of the data, the one
- * found last, and the number of each shard, up to DAMAGE_SUMMARY_BYTES. At least one record must be damaged. Any
- * thread. */
+/* As damage_silence, if damage ends the run: also write the first damaged record in the order of the data, the record
+ * that was found last, and the number of damaged records of each shard, up to DAMAGE_SUMMARY_BYTES. At least one record
+ * must be damaged. Any thread. */
 void damage_end(struct damage *damage, char *text, size_t text_size);
 /* The number of records in the data sets, including lost ones. */
 uint64_t damage_record_count(const struct damage *damage);

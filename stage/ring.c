@@ -191,7 +191,7 @@ void ring_give_back(struct ring *ring, struct batch *batch)
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Set the number of each place to the first one from `first` on that belongs to it. */
+/* Batch n belongs to place n % depth: set the number of each place to its first batch from `first` on. */
 void ring_range(struct ring *ring, uint64_t first, uint64_t end)
 {
     pthread_mutex_lock(&ring->lock);

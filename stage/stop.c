@@ -24,7 +24,8 @@ struct stop {
     pthread_mutex_t lock;
     pthread_cond_t closed;      /* closers have run */
     bool is_closing;            /* a thread is running the closers, without holding the lock */
-    bool is_held, is_late;      /* closers are not run now; a failure came while they were held */
+    bool is_held, is_late;      /* is_held: a first failure does not run the closers; is_late: there was one
+                                 * meanwhile */
     atomic_bool failed;
     enum exit_code code;
     char message[STOP_MESSAGE_BYTES];

@@ -32,7 +32,7 @@ enum bucket_use {
     /* Gradients: the server gets the sum and, unless server_updates_apart, updates the weights. */
     BUCKET_SERVE,
     BUCKET_SQUARE,              /* the server computes the norms of the sums */
-    BUCKET_UPDATE,              /* weights: the server updates them, and every tower gets the new ones */
+    BUCKET_UPDATE,              /* weights: the server updates them, and every tower gets the new weights */
     BUCKET_FETCH                /* every tower gets a copy of the server's values of the region */
 };
 

@@ -449,7 +449,7 @@ static const struct sync_ops server_host_ops = {
  * take a whole step. The first step of a run updates nothing, and the gradients of the last one are never applied: the
  * saved weights are those that were evaluated. Sums that are not applied yet are part of a checkpoint. */
 
-/* The training batch before `local`, which is not the first one. */
+/* Find the training batch before `local`, which must not be the first training batch. */
 static int find_before(const struct sync *sync, const struct local_batch *local, struct local_batch *before_out)
 {
     uint64_t number = local->number;

@@ -141,8 +141,8 @@ bool sync_updates_apart(const struct sync *sync);
 /* Are the towers one model after this batch? Means are taken before every evaluation and, if every > 0, after training
  * steps every, 2 * every, ... of the run. */
 bool mean_is_due_after(const struct local_batch *local, uint64_t every);
-/* The samples that one tower, and all towers, have trained on since they were one model, up to and including batch
- * `last`. */
+/* The numbers of samples that this tower (own), and all towers together (all), have trained on since their weights were
+ * last equal, up to and including batch `last`. */
 struct mean_share { uint64_t own, all; };
 struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every);
 

@@ -376,7 +376,7 @@ static int product_run(struct dense_plan *const plan, cudaStream_t stream, const
                    d, plan->d, &plan->algorithm, operands->workspace, plan->product_workspace, stream);
 }
 
-/* Runs kernels of ours for the bias, the ReLU or the bias gradient that the epilogue did not compute. */
+/* Runs our own kernels for the bias, the ReLU or the bias gradient that the epilogue did not compute. */
 static int finish_run(const struct dense_plan *const plan, cudaStream_t stream,
                       const struct dense_operands *const operands)
 {

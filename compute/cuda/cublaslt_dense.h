@@ -63,7 +63,7 @@ void dense_library_close(struct dense_library *library);
 
 /* Chooses the heuristics' first algorithm that is reproducible and as exact as the precision demands. The product uses
  * at most workspace_max bytes in addition to its operands. If cuBLASLt has no such algorithm with the epilogue, the
- * product is planned without the epilogue and kernels of ours follow; 16-bit outputs are then rounded twice. The
+ * product is planned without the epilogue and our own kernels follow; 16-bit outputs are then rounded twice. The
  * library is lent. 0 or a negative errno (logged). */
 int dense_plan_open(struct dense_plan **plan_out, struct dense_library *library, const struct dense_shape *shape,
                     size_t workspace_max);

@@ -1,6 +1,6 @@
-/* The layer table of the CUDA backend, and the layers that are kernels of ours: ReLU, dropout, additions, pools, and
- * layers that rearrange channels or combine neighbouring ones. ReLU and dropout work in place where no other layer
- * reads the value; dropout zeroes values only where the gradient it passes back is 0, too. */
+/* The layer table of the CUDA backend, and the layers that are computed by our own kernels: ReLU, dropout, additions,
+ * pools, and layers that rearrange channels or combine neighbouring ones. ReLU and dropout work in place where no other
+ * layer reads the value; dropout zeroes values only where the gradient it passes back is 0, too. */
 #include "compute/cuda/cuda_plan.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The softmax loss and auxiliary losses, by a kernel of ours: forward also writes the gradient of the logits. The
- * first loss of a step sets the result, the others add to it. */
+/* The softmax loss and auxiliary losses, by our own kernel: forward also writes the gradient of the logits. The first
+ * loss of a step sets the result, the others add to it. */
 #include <math.h>
 #include <string.h>
 

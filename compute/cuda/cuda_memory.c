@@ -320,7 +320,7 @@ static int open_scratch(struct plan *plan)
     return 0;
 }
 
-/* Fills the scratch memory for every shape, because results of earlier shapes are stored where this one has its
+/* Fills the scratch memory for every shape, because results of earlier shapes are stored where the next shape has its
  * inputs. */
 int cuda_measuring_begin(struct plan *plan, const struct conv_shape *shape)
 {

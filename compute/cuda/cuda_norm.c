@@ -1,4 +1,4 @@
-/* Batch normalisation by kernels of ours: alone, with a ReLU, or with an addition and a ReLU. Its statistics are kept
+/* Batch normalisation by our own kernels: alone, with a ReLU, or with an addition and a ReLU. Its statistics are kept
  * from forward until backward. Statistics that an earlier normalisation of the same values has computed are reused: in
  * a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in backward, but
  * after an addition forward stores it as bits. */

@@ -58,7 +58,7 @@ struct plan {
     uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values, struct
                                          * backend_result */
     size_t workspace_bytes;             /* bytes that this plan needs */
-    bool has_loss;                      /* a loss is planned: further ones add to its result */
+    bool has_loss;                      /* a loss is planned; further losses add to its result */
     bool is_ready;                      /* has run once since its memory was allocated */
     struct conv_planner planner;        /* used while the plan is made */
     bool is_measuring;                  /* cuda_measuring_begin was called */
@@ -140,7 +140,7 @@ int cuda_plan_forward(struct plan *plan);
 int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
 int cuda_plan_segment(struct backend *backend, const bool *ends);
 
-/* Queues a kernel of ours for a layer: kernel(stream, type, ...). Needs stage/cuda/cuda_call.h. */
+/* Queues one of our own kernels for a layer: kernel(stream, type, ...). Needs stage/cuda/cuda_call.h. */
 #define LAYER_KERNEL(plan, kernel, ...) \
     CUDA_CALL((plan)->base.backend->name, \
               kernel((plan)->base.backend->stream, (plan)->base.backend->type, __VA_ARGS__))

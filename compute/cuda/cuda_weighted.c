@@ -1,7 +1,7 @@
 /* Convolutions (cuDNN) and dense layers (cuBLASLt). Backward begins with one pass of our own over the gradient of the
  * result: the ReLU's mask and the bias gradient. cuDNN writes a weight gradient in the value type: 16-bit ones are
  * widened from a buffer into the arena. In evaluation the batch normalisation after a convolution is folded into a copy
- * of weights and bias, which is made in every pass because they may have changed; a kernel of ours computes an addition
+ * of weights and bias, which is made in every pass because they may have changed; our own kernel computes an addition
  * after the normalisation and its ReLU. */
 #include "compute/cuda/cuda_plan.h"
 
@@ -40,7 +40,7 @@ static bool pass_is_needed(const struct plan *plan, uint32_t index, enum product
            (pass == DGRAD && plan_has_inputs(&plan->base, index));
 }
 
-/* Does a kernel of ours sum the bias gradient? The product of a dense layer does it, unless the ReLU's mask must be
+/* Does our own kernel sum the bias gradient? The product of a dense layer does it, unless the ReLU's mask must be
  * applied first. */
 static bool sums_bias(const struct plan *plan, uint32_t index)
 {

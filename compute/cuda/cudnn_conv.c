@@ -126,7 +126,7 @@ static void plan_cache_drop(const char *folder, const char *key)
 
 /* ---- graphs ---- */
 
-/* Tensors of the graph: those of the caller, of which the bias is optional, and two internal ones. */
+/* Tensors of the graph: the caller's tensors, of which the bias is optional, and two internal tensors. */
 enum tensor_id { TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_PRODUCT, TENSOR_SUM };
 
 #define POINTERS TENSOR_BIAS    /* most pointers of a pack */
@@ -136,7 +136,7 @@ struct conv_pointers { const void *tensors[POINTERS]; void *workspace; };
 
 /* Shared by the plans of one shape. */
 struct conv_engine {
-    uint32_t user_count;        /* plans that use it; the last one closes it */
+    uint32_t user_count;        /* plans that use the engine; the last plan closes it */
     char name[32];
     struct conv_shape shape;
     struct conv_shape fused;    /* the part that cuDNN computes: without bias and ReLU where cuDNN cannot fuse them, and
@@ -464,7 +464,7 @@ static void end_measuring(int folder)
 }
 
 /* Chooses a plan for the whole shape or, when cuDNN has no engine that fuses bias and ReLU, for the convolution alone,
- * followed by kernels of ours. */
+ * followed by our own kernels. */
 static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
                            struct cudnn_refusal *refusal)
 {
@@ -561,7 +561,7 @@ void conv_plan_close(struct conv_plan *plan)
     free(plan);
 }
 
-/* Does a kernel of ours, not cuDNN, pad the image, add the bias, apply the ReLU? */
+/* Does our own kernel, not cuDNN, pad the image? The next functions: add the bias, apply the ReLU? */
 static bool pads_separately(const struct conv_engine *engine)
 {
     return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;

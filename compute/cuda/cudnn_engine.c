@@ -120,7 +120,7 @@ static bool has_plans_of(const struct search *search, int64_t engine)
     return search->wanted > 1 && count >= ENGINE_PLANS_PER_ENGINE;
 }
 
-/* Returns 1 and sets the rank, 0 when the rules exclude the engine or there are enough plans of it, or a negative
+/* Returns 1 and sets the rank; 0 when the rules exclude the engine or enough of its plans were found; or a negative
  * errno. */
 static int rate_engine(struct search *search, cudnnBackendDescriptor_t config, enum rank *rank_out)
 {

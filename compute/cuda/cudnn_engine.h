@@ -28,8 +28,8 @@ struct engine_plan {
 };
 
 #define ENGINE_PLANS_MAX 8u
-#define ENGINE_PLANS_PER_ENGINE 2u  /* plans of one engine, with different knobs, when several plans are wanted: further
-                                     * ones hardly differ */
+#define ENGINE_PLANS_PER_ENGINE 2u  /* most plans of one engine, with different knobs, when several plans are wanted:
+                                     * more would hardly differ */
 
 /* Write a text that identifies the library and the device, because a plan is only valid for them. 0 or a negative
  * errno. */

@@ -252,8 +252,7 @@ static __global__ void update(updated_ranges ranges, const struct loss_scale *__
         write_shadow(ranges.type, ranges.shadow, i, w, rest);
 }
 
-/* Does the other range have the same offset from the first one in every array, and is the offset small enough for the
- * table? */
+/* Is `other` at the same offset from `first` in every array, and is the offset small enough for the table? */
 static bool shares_offset(const optimizer_range &first, const optimizer_range &other)
 {
     const ptrdiff_t offset = other.weights - first.weights;

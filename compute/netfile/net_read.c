@@ -218,7 +218,8 @@ static size_t row_of(const char *word)
     return row;
 }
 
-/* The state of reading the header. lines[row] is the line in which a row was found, 0: it was not found. */
+/* The state of reading the header. lines[row] is the line of the file that has the word of header_rows[row]; 0: no line
+ * yet. */
 struct header_reader {
     struct header *header;
     struct net_problems *problems;
@@ -349,7 +350,8 @@ struct reader {
     uint32_t before;            /* index of the name of the line before */
     uint32_t line;              /* the current line, from 1 */
     bool *is_reported;          /* by line: a problem was reported in an earlier iteration */
-    bool is_incomplete;         /* some names or counters could not be read, so that unknown ones are not reported */
+    bool is_incomplete;         /* some names or counters could not be read, so unknown names and counters are not
+                                 * reported */
     uint32_t repeated;          /* lines of repeats that were read, counted in every iteration */
     bool is_full;               /* too many layers, or layers after the loss: the rest is ignored */
     const struct net_form *last;        /* form of the last layer, NULL when it could not be read */

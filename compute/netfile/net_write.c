@@ -1,5 +1,5 @@
 /* Writing a network as a text: a line per layer; layers that repeat, except for a number that counts up, are written as
- * a repeat. Values that are the default are omitted where that is short. */
+ * a repeat. Padding of 0, default initialisers, and an input that is the layer before are omitted. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Layers that rearrange channels or combine neighbouring ones, by loops of ours: concat, pad_channels and local
+/* Layers that rearrange channels or combine neighbouring ones, by our own loops: concat, pad_channels and local
  * response normalisation. */
 #include "compute/onednn/onednn_plan.h"
 

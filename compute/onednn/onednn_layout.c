@@ -493,7 +493,7 @@ static uint32_t next_conv(const struct net *net, uint32_t layer)
 }
 
 /* Candidate blocks for a convolution's result, best first, 0 where there is none. The next convolution's preference
- * comes first, because the deeper one has more to compute. */
+ * comes first, because deeper convolutions have more to compute. */
 enum { RESULTS = 6 };
 
 static void find_results(const struct layouts *layouts, uint32_t layer, uint32_t results[RESULTS])

@@ -167,7 +167,8 @@ static size_t known_channels(const struct norm *norm, const struct norm *before)
     return known == all || more > all ? known : all - more;
 }
 
-/* Marks the deferred gradient, and the gradient that it is added to, as in use from this backward to the last one. */
+/* Marks the deferred gradient, and the gradient that it is added to, as in use during both backward passes of the
+ * layer. */
 static void use_deferred(struct plan *plan, uint32_t layer, struct norm *norm, uint32_t deferred)
 {
     norm->deferred = deferred;

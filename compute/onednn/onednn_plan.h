@@ -120,7 +120,8 @@ static inline size_t tensor_count(const struct tensor_layout *tensor)
 dnnl_data_type_t nn_type(enum value_type type);
 /* oneDNN's descriptor of `count` samples; rank 2 only with one pixel. */
 nn_md tensor_md(const struct tensor_layout *tensor, uint32_t count, int rank);
-/* The block of a rank 4 descriptor; 0 when it is not one of ours. */
+/* The channel block of a rank 4 descriptor; 0 when the descriptor has another layout than those of struct
+ * tensor_layout. */
 uint32_t tensor_block_of(nn_md md);
 /* Offset of a channel's pixel in a sample. */
 static inline size_t tensor_at(const struct tensor_layout *tensor, size_t channel, size_t pixel)

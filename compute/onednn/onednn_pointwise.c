@@ -1,4 +1,4 @@
-/* Layers that change every number by itself, by loops of ours on the tower's threads: ReLU, dropout, addition; and the
+/* Layers that change every number by itself, by our own loops on the tower's threads: ReLU, dropout, addition; and the
  * passes of gradients through masks. */
 #include "compute/onednn/onednn_plan.h"
 

@@ -1,4 +1,4 @@
-/* Max and average pooling by loops of ours. Max pooling includes the layers around it in one pass: forward applies a
+/* Max and average pooling by our own loops. Max pooling includes the layers around it in one pass: forward applies a
  * dropout that follows, backward the masks of that dropout and of a ReLU before the pool. For every result forward
  * stores the tap of the window that won, or that no gradient passes; backward needs neither the input nor the result.
  *

@@ -16,7 +16,7 @@
 #define WEIGHT_BYTES ((size_t)512 << 10)        /* larger weights are too expensive to read for every sub-batch, */
 #define WEIGHT_SHARE 4u         /* unless a sub-batch is this many times larger */
 #define WINOGRAD_BLOCK 16u      /* largest channel block that Winograd's kernels read */
-#define OWN_WINDOW_MAX 64u      /* largest window (x channels) whose bf16 weight gradient is a loop of ours */
+#define OWN_WINDOW_MAX 64u      /* largest window (x channels) whose bf16 weight gradient is computed by our own loop */
 #define PADDING_MAX 64u         /* padding channels of the last weight block: their weights are 0 */
 
 /* The output channels of a weight layout: `count` runs of `run` weights; in a run the channel changes every
@@ -309,7 +309,8 @@ static void compute_factors(struct norm_numbers of, size_t channels, float *rest
         factors[c] = 0;
 }
 
-/* Finds the runs. False when the weights of a block of output channels are not contiguous. */
+/* Finds the runs of output channels in a weight layout. False when the weights of a block of output channels are not
+ * contiguous. */
 static bool find_runs(const struct nn_layout *layout, size_t weights, struct channel_runs *runs_out)
 {
     size_t inner = 1;
@@ -486,8 +487,8 @@ static void add_samples(struct operands *operands, int arg, nn_md md, const stru
     operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
 }
 
-/* Adds the operand for the input or its gradient in the same way; a recomputed sub-batch is at the start of its own
- * buffer. */
+/* As add_samples, for the input or its gradient. A recomputed sub-batch of the input is at the start of a buffer of its
+ * own. */
 static void add_input(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
                       const struct sub_batches *sub_batches, uint32_t buffer, uint32_t first)
 {

@@ -7,7 +7,7 @@
 /* The property of a value that backward still reads and that must therefore not be overwritten. */
 enum held { HELD_NOT, HELD_SIGN, HELD_VALUES };
 
-/* The liveness of values: which groups read them, what they read, and until when. */
+/* The liveness of values: which groups read a value, whether backward reads it again, and until when. */
 struct liveness {
     struct value_memory *memory;
     const struct net *net;

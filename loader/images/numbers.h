@@ -22,9 +22,10 @@ enum number_kind {
     NUMBER_INTEGERS,            /* an int64 list */
     NUMBER_INT8, NUMBER_SWAPPED_FLOAT16, NUMBER_SWAPPED_FLOAT32,        /* not supported; recognised in order to report
                                                                          * them */
-    NUMBER_LOW_BYTE, NUMBER_HIGH_BYTE,          /* one byte of 16-bit numbers, to recognise what the numbers are */
-    NUMBER_BYTE_DIFFERENCE, NUMBER_BYTE_SUM,    /* 0..2, or 0..1, if each number's one byte is a function of the
-                                                 * other */
+    NUMBER_LOW_BYTE, NUMBER_HIGH_BYTE,          /* one byte of each 16-bit number, to recognise the type of the
+                                                 * numbers */
+    NUMBER_BYTE_DIFFERENCE, NUMBER_BYTE_SUM,    /* 0..2, or 0..1, if one byte of each number is a function of the other
+                                                 * byte */
     NUMBER_KIND_COUNT
 };
 extern const struct number_type number_types[NUMBER_KIND_COUNT];

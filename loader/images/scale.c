@@ -48,7 +48,8 @@ static void copy_columns(const struct picture *picture, const uint8_t *row, int6
          row_out + end * channels);
 }
 
-/* Copy row y of a view that is a copy: `width` pixels with the picture's channels. */
+/* Write row y of a sample that is a part of the picture at its original size: `width` pixels with the picture's
+ * channels. */
 static void view_copy_row(const struct picture *picture, const struct augment_view *view, uint32_t width, uint32_t y,
                           uint8_t *row_out)
 {

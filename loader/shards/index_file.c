@@ -57,7 +57,7 @@ static bool image_size(uint64_t record_count, uint64_t damage_count, size_t *byt
     return true;
 }
 
-/* The checksum of an image whose checksum field is 0. */
+/* The checksum of an index file. The caller has set the checksum field in it to 0. */
 static uint64_t image_checksum(const struct image *image)
 {
     return XXH3_64bits(image->data, image->bytes);

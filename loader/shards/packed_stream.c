@@ -297,8 +297,8 @@ static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *un
     }
 }
 
-/* Are the bytes after a complete unit foreign, that is not the beginning of another unit? A truncated unit begins like
- * the first one. 1, 0 or a negative errno. */
+/* Are the bytes after a complete unit something else than the beginning of another unit? A truncated unit begins as a
+ * whole one does. 1, 0 or a negative errno. */
 static int is_foreign(const struct packed_stream *stream)
 {
     uint8_t magic[CONTAINER_MAGIC_BYTES];

@@ -48,7 +48,7 @@ static inline const char *shard_base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* The number of paths, from the first on, that are in the first one's folder; at least 1. */
+/* The number of leading paths that are in the same folder as the first path; at least 1. */
 uint32_t shard_list_folder_length(char *const *paths, uint32_t count);
 /* Is a file with this name in a directory used as a shard? */
 bool shard_list_is_shard(const char *name);

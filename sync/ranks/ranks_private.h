@@ -42,7 +42,7 @@ struct outgoing {
     unsigned char data[];
 };
 
-/* Another rank that this one exchanges messages with. */
+/* Another rank with which this process exchanges messages. */
 struct peer {
     char name[RANK_HOST_BYTES + 32], host[RANK_HOST_BYTES];     /* constant once is_known */
     /* Used by the communication thread only: */
@@ -106,7 +106,7 @@ struct ranks {
     uint32_t failed_polls;              /* polls since the failure in which this process could not end by itself */
 };
 
-/* The ranks that this one exchanges messages with: [first, end). */
+/* The ranks with which this process exchanges messages: [first, end). */
 static inline uint32_t peers_first(const struct ranks *ranks)
 {
     return ranks->launcher.rank == 0 ? 1 : 0;

@@ -47,7 +47,7 @@ struct csv_set {
     bool is_missed[TABLES_MAX];             /* a file of the table does not exist */
     /* name of a subfolder of `folders[t]` that has the first missing file; "": none */
     char beside[TABLES_MAX][NAME_MAX + 1];
-    /* another such name for a later file or, with --images, of a folder beside that */
+    /* name of another subfolder that has a later missing file or, with --images, of a folder beside that subfolder */
     char others[TABLES_MAX][NAME_MAX + 1];
     bool has_addresses[TABLES_MAX];         /* a missing file is an address, "https://..." */
     /* number of paths to which an extension was appended; the first such path follows */

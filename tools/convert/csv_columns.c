@@ -863,9 +863,9 @@ static int take_named_pixels(const struct sample *sample)
                   sample->columns->pixel_count, column_text(sample, first, one), one);
 }
 
-/* Take the columns of pixels that an option chooses: those with names like the first one, if its name has a number;
- * else all columns from the first one on. They are in the order of the columns if the names do not determine another
- * one. */
+/* Take the columns of pixels that --pixels-column chooses by its first column: all columns with names like that one's,
+ * if that name has a number; else all columns from there on. Pixels are in the order of the columns unless the names
+ * determine another order. */
 static int take_chosen_pixels(const struct sample *sample, size_t first)
 {
     const struct csv_text name = value_at(sample, 0, first);

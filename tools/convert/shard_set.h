@@ -58,7 +58,7 @@ int set_commit_resume_in(const char *path, struct stop *stop);
  * record. */
 enum packing { PACKING_NONE, PACKING_GZIP, PACKING_LZ4, PACKING_COUNT };
 
-/* a unit has at least so many bytes before compression, except the last one of a shard */
+/* the least size of a unit before compression, except for the last unit of a shard */
 #define PACKING_UNIT_BYTES ((size_t)1 << 20)
 
 #define SAMPLE_VALUES_MAX 16u

@@ -109,8 +109,8 @@ static int check_weights(const struct trained *trained)
     return rc == 1 && may_differ ? 0 : rc == 0 || rc == -ENOMEM ? rc : -ENODATA;
 }
 
-/* Check data.class_names, which may have better names than the weights, but must not give a name of theirs to another
- * class. 0, -EINVAL after a message, -ENODATA or -ENOMEM. */
+/* Check data.class_names. It may rename the weights' classes, but a name that the weights have for one class must not
+ * be the name of another. 0, -EINVAL after a message, -ENODATA or -ENOMEM. */
 static int check_order(const struct class_names *known, const struct trained *trained)
 {
     const char *const path = trained->settings->data.class_names;

@@ -60,7 +60,7 @@ struct tune_result {
     struct tune_space space;
     struct tune_candidate candidates[TUNE_CANDIDATES_MAX];      /* 0: as configured */
     uint32_t count, best;
-    /* candidates that ran in rounds besides the first one, and the number of rounds */
+    /* number of candidates that were compared in rounds with candidate 0, and the number of rounds */
     uint32_t compared, rounds;
     double trial_seconds, round_seconds;        /* training time of a trial in the search, and in the last rounds */
     double gain;                        /* measured gain of the best setting in images/s: 0.5 = 50 % */

@@ -255,7 +255,7 @@ static void check_no_batch(struct settings *settings, struct problems *problems)
                         "0 samples are no batch: use at least 1, or leave the key out for the batch of the model");
 }
 
-/* Unset a size, because the other one is used, so that the plan does not show it. */
+/* Unset train.batch or train.batch_per_tower because the other key is used, so that the plan shows only that one. */
 static void unset_size(int64_t *size, struct option_origin *origin)
 {
     *size = 0;

@@ -12,8 +12,8 @@
  * for each is written for a message: the first names, or the number of classes. */
 bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
                                size_t text_size);
-/* Compare the sets of two lists of patterns in the same way; only the folders' descriptions and lists of names are
- * read. A set without either equals any other. label_key: as for dataset_shards_names. */
+/* As datasets_name_differently, for the data sets of two patterns, of which only the folders' descriptions and lists of
+ * names are read. A set without either equals any other. label_key: as for dataset_shards_names. */
 bool shards_name_differently(const char *a, const char *b, const char *label_key, char *a_out, char *b_out,
                              size_t text_size);
 /* Does a data set name classes differently from a network whose names are `text`, as in the metadata of weights and

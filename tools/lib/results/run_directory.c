@@ -299,8 +299,8 @@ static uint64_t end_of_line(int fd, uint64_t bytes)
     return bytes;
 }
 
-/* Replace a file that has other names (hard links, as after cp -al), and so belongs to another run, too, by a new file
- * with the same lines, which appears in the same way as a new one. */
+/* Replace a file with several hard links (as after cp -al), which belongs to other runs, too, by a copy of its first
+ * `bytes` bytes. The copy has a temporary name until it appears as any new file does. */
 static int jsonl_file_part(struct jsonl_file *file, int directory_fd, uint64_t bytes)
 {
     const int old_fd = file->fd;

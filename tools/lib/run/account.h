@@ -16,7 +16,7 @@ struct step_totals {
     uint64_t images, correct, steps;
     uint64_t lossless;          /* images of batches whose loss is not finite */
     double loss_sum;            /* over all other images */
-    uint64_t wall_ns;           /* from the end of the step before these steps to the end of the last one */
+    uint64_t wall_ns;           /* from the end of the step before these steps to the end of their last step */
     struct step_times times;    /* summed over towers */
 };
 

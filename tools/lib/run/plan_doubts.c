@@ -341,7 +341,7 @@ static bool are_betas_swapped(const struct doubts *doubts, char *words)
     return true;
 }
 
-/* ---- numbers that other programs count from the other end: a share that stays, or one that goes ---- */
+/* ---- fractions that other programs define as their complement: the dropped share, not the kept share ---- */
 
 static bool is_norm_of_last_batch(const struct doubts *doubts, char *words)
 {

@@ -213,8 +213,8 @@ static bool is_line(const char *line, size_t bytes, const char *text)
     return strlen(text) == bytes && strncmp(line, text, bytes) == 0;
 }
 
-/* The checkpoint of an earlier version lacks the key: may its value be ours, because ours is the default, or because
- * the earlier value is unknown? */
+/* The checkpoint of an earlier version lacks the key. May its value have been ours: because ours is the default, or
+ * because the earlier value is unknown? */
 static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
 {
     if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)

@@ -25,7 +25,7 @@ struct run_back {
     char folder[PATH_MAX];      /* the run's directory; "" = no rollback */
     uint64_t step;              /* step of the checkpoint */
     uint64_t failed_step;       /* completed steps when NaN or Inf appeared */
-    struct run_progress progress;       /* at that time, with the number of rollbacks including this one */
+    struct run_progress progress;       /* as it was at the failure, with this rollback already counted */
 };
 
 /* How the steps of a run ended. */
@@ -62,7 +62,7 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     uint64_t period_ns, saved_ns;       /* time between two checkpoints (0: no limit), and of the latest one */
     bool is_asked;                      /* requested snapshots are not reported yet */
     struct snapshot **snapshots;        /* [tower of this process] */
-    uint32_t snapshot_count;            /* so many towers, the first ones, make snapshots */
+    uint32_t snapshot_count;            /* towers that make snapshots: those with the lowest numbers */
     struct pipeline *pipeline;          /* borrowed until run_state_finish */
     const struct run_plan *plan;        /* this and the members below are borrowed from run_state_open on */
     const struct account *account;

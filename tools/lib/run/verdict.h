@@ -11,7 +11,7 @@
 #include "tools/lib/run/feed.h"
 #include "tools/lib/run/run_plan.h"
 
-/* The fewest training steps for a verdict, because the first steps wait for things for which later ones do not. */
+/* The fewest training steps for a verdict: in fewer steps, waits that occur only at the start would dominate. */
 #define VERDICT_STEPS 20u
 /* A wait or the update limits only above these shares of the towers' time. */
 #define VERDICT_INPUT_WAIT 0.02

@@ -17,7 +17,7 @@ struct device_user {
     char bus[DEVICES_MAX][BUS_BYTES];
 };
 
-/* Of the GPUs of user `index`, the one with the most ranks: its number of ranks, including this one; at least 1. */
+/* The largest number of ranks, including that of user `index`, on any of this user's GPUs; at least 1. */
 uint32_t device_share_of(const struct device_user *users, uint32_t count, uint32_t index);
 /* Raise `sharing` of the plan to device_share_of. Called by all ranks; waits for them. 0, or an exit code after a
  * message or when a rank has failed. Does nothing if `ranks` is NULL. */

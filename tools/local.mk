@@ -67,6 +67,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/results/checkpoint_reader.c \
 	%D%/lib/results/checkpoint_sender.c \
 	%D%/lib/results/checkpoint_writer.c \
+	%D%/lib/results/class_measures.c \
 	%D%/lib/results/earlier_run.c \
 	%D%/lib/results/file_list.c \
 	%D%/lib/results/initial_weights.c \

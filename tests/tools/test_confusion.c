@@ -82,15 +82,93 @@ TEST(cells_are_what_a_matrix_counts)
         uint64_t samples = 0;
         for (uint32_t c = 0; c < CLASSES; c++)
             samples += matrix[label][c];
-        assert_int_equal(score.samples, samples);
-        assert_int_equal(score.correct, matrix[label][label]);
+        assert_int_equal(confusion.counts[label].samples, samples);
+        assert_int_equal(confusion.counts[label].correct, matrix[label][label]);
+        uint64_t predicted = 0;
+        for (uint32_t c = 0; c < CLASSES; c++)
+            predicted += matrix[c][label];
+        assert_int_equal(confusion.counts[label].predicted, predicted);
         for (size_t i = 0; i < score.cell_count; i++) {
             assert_int_equal(score.cells[i].samples, matrix[label][score.cells[i].predicted]);
             if (score.cells[i].predicted != label)
                 assert_true(score.cells[i].samples <= score.mostly->samples);
         }
     }
-    assert_int_equal(confusion_class(&confusion, CLASSES - 1).samples, 0);
+    assert_int_equal(confusion_class(&confusion, CLASSES - 1).cell_count, 0);
+    confusion_release(&confusion);
+}
+
+/* ---- measures: the numbers are those of scikit-learn 1.x for the same matrix (zero_division = 0) ---- */
+
+static void fill_measured(struct confusion *confusion)
+{
+    /* Class 3 is never predicted, class 4 is predicted without samples, class 5 has neither. */
+    static const uint32_t matrix[6][6] = { { 50, 3, 0, 0, 2, 0 }, { 4, 7, 1 }, { 9, 0, 1 }, { 3, 2 } };
+    assert_int_equal(confusion_init(confusion, 6, 82), 0);
+    for (uint32_t label = 0; label < 6; label++)
+        for (uint32_t best = 0; best < 6; best++)
+            for (uint32_t i = 0; i < matrix[label][best]; i++) {
+                float logits[6] = { 0 };
+                logits[best] = 1;
+                confusion_add(confusion, logits, label);
+            }
+    confusion_finish(confusion);
+}
+
+static void expect_measures(const struct class_measures *measures, double precision, double recall, double f1)
+{
+    assert_true(fabs(measures->precision - precision) < 5e-9);
+    assert_true(fabs(measures->recall - recall) < 5e-9);
+    assert_true(fabs(measures->f1 - f1) < 5e-9);
+}
+
+TEST(measures_are_those_of_scikit_learn)
+{
+    static const double wanted[6][3] = { { 0.75757576, 0.90909091, 0.82644628 }, { 0.58333333, 0.58333333, 0.58333333 },
+                                         { 0.5, 0.1, 0.16666667 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
+    struct confusion confusion;
+    fill_measured(&confusion);
+    for (uint32_t c = 0; c < 6; c++) {
+        const struct class_measures measures = class_measures_of(&confusion.counts[c]);
+        expect_measures(&measures, wanted[c][0], wanted[c][1], wanted[c][2]);
+    }
+    const struct mean_measures means = mean_measures_of(confusion.counts, 6);
+    expect_measures(&means.macro, 0.36818181818181817, 0.3184848484848485, 0.31528925619834713);
+    expect_measures(&means.weighted, 0.6544715447154471, 0.7073170731707317, 0.6600147819660014);
+    assert_true(fabs(means.balanced_accuracy - 0.39810606060606063) < 1e-12);
+    assert_int_equal(means.largest, 0);
+    assert_true(fabs(means.largest_share - 55.0 / 82) < 1e-12);
+    confusion_release(&confusion);
+}
+
+TEST(measures_of_nothing_are_0)
+{
+    const struct class_counts counts[2] = { { 0 }, { 0 } };
+    const struct mean_measures means = mean_measures_of(counts, 2);
+    expect_measures(&means.macro, 0, 0, 0);
+    expect_measures(&means.weighted, 0, 0, 0);
+    assert_true(means.balanced_accuracy == 0 && means.largest_share == 0);
+}
+
+/* Accuracy of 58 / 82 is above the share of class 0, and with three more mistakes it is below. */
+TEST(a_result_no_better_than_the_largest_class_is_told)
+{
+    struct confusion confusion;
+    fill_measured(&confusion);
+    for (uint32_t wrong = 0; wrong < 2; wrong++) {
+        char *text;
+        size_t bytes;
+        FILE *const out = open_memstream(&text, &bytes);
+        assert_non_null(out);
+        const struct evaluation_result report = { .model = "m", .weights = "w", .confusion = &confusion, .seconds = 1 };
+        confusion.correct -= 3 * wrong;
+        evaluation_print(&report, out);
+        fclose(out);
+        assert_non_null(strstr(text, "balanced accuracy 39.81 %, macro F1 0.3153"));
+        assert_int_equal(strstr(text, "always answering 0, the class with most samples") != NULL,
+                         wrong);
+        free(text);
+    }
     confusion_release(&confusion);
 }
 
@@ -173,7 +251,7 @@ TEST(of_classes_that_are_predicted_as_often_the_first_counts)
     }
     confusion_finish(&confusion);
     const struct class_score score = confusion_class(&confusion, 0);
-    assert_int_equal(score.correct, 2);
+    assert_int_equal(confusion.counts[0].correct, 2);
     assert_true(score.mostly->predicted == 1 && score.mostly->samples == 2);
     confusion_release(&confusion);
 }

@@ -67,12 +67,14 @@ int confusion_init(struct confusion *confusion, uint32_t classes, uint64_t sampl
 {
     *confusion = (struct confusion){ .classes = classes, .room = samples };
     confusion->cells = calloc(samples + 1, sizeof(*confusion->cells));
-    return confusion->cells != NULL ? 0 : -ENOMEM;
+    confusion->counts = calloc((size_t)classes + 1, sizeof(*confusion->counts));
+    return confusion->cells != NULL && confusion->counts != NULL ? 0 : -ENOMEM;
 }
 
 void confusion_release(struct confusion *confusion)
 {
     free(confusion->cells);
+    free(confusion->counts);
     *confusion = (struct confusion){ .classes = 0 };
 }
 
@@ -81,6 +83,9 @@ void confusion_add(struct confusion *confusion, const float *logits, uint32_t la
     const uint32_t best = ranking_best(logits, confusion->classes);
     assert(confusion->cell_count < confusion->room && label < confusion->classes);
     confusion->cells[confusion->cell_count++] = (struct confusion_cell){ label, best, 1 };
+    confusion->counts[label].samples++;
+    confusion->counts[best].predicted++;
+    confusion->counts[label].correct += best == label;
     confusion->samples++;
     confusion->correct += best == label;
     confusion->among_five += best == label || ranking_position(logits, confusion->classes, label) < FIVE;
@@ -128,10 +133,7 @@ struct class_score confusion_class(const struct confusion *confusion, uint32_t l
     for (size_t i = first; i < confusion->cell_count && confusion->cells[i].label == label; i++) {
         const struct confusion_cell *const cell = &confusion->cells[i];
         score.cell_count++;
-        score.samples += cell->samples;
-        if (cell->predicted == label)
-            score.correct = cell->samples;
-        else if (score.mostly == NULL || cell->samples > score.mostly->samples)
+        if (cell->predicted != label && (score.mostly == NULL || cell->samples > score.mostly->samples))
             score.mostly = cell;
     }
     return score;

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/lib/results/class_measures.h"
+
 /* The class with the largest logit, the first of equal ones; NaN counts as the largest. */
 uint32_t ranking_best(const float *logits, uint32_t classes);
 /* The number of classes ranked before `label`. */
@@ -20,6 +22,7 @@ struct confusion_cell { uint32_t label, predicted; uint64_t samples; };
 struct confusion {
     uint32_t classes;
     uint64_t samples, correct, among_five;      /* top-1, top-5 */
+    struct class_counts *counts;        /* by class */
     /* After confusion_finish: the cells with samples, sorted by label, then by predicted class. */
     struct confusion_cell *cells;
     size_t cell_count, room;
@@ -32,11 +35,10 @@ void confusion_release(struct confusion *confusion);
 void confusion_add(struct confusion *confusion, const float *logits, uint32_t label);
 void confusion_finish(struct confusion *confusion);
 
-/* The predictions of a class. */
+/* The predictions for the samples of a class. */
 struct class_score {
     const struct confusion_cell *cells; /* cells with samples of the class */
     size_t cell_count;
-    uint64_t samples, correct;
     const struct confusion_cell *mostly;        /* the most frequent wrong prediction; NULL: none */
 };
 struct class_score confusion_class(const struct confusion *confusion, uint32_t label);

@@ -251,11 +251,12 @@ static void print_usage(FILE *out)
           "Evaluate a trained network on a validation set.\n\n", out);
     program_option_help(options, out);
     fputs("\n"
-          "Prints loss, top-1 and top-5 accuracy, the accuracy of each class, and the\n"
-          "confusion matrix, or the most confused pairs of classes if 80 columns are too\n"
-          "few. Every sample of the validation set counts once. The evaluation uses one\n"
-          "tower, with the batch size of one tower in training (without -c: 64). The run\n"
-          "directory is only read. Exit status as for pipetrain.\n\n"
+          "Prints loss, top-1, top-5 and balanced accuracy, precision, recall and F1 of\n"
+          "each class, and the confusion matrix, or the most confused pairs of classes if\n"
+          "80 columns are too few. Every sample of the validation set counts once. The\n"
+          "evaluation uses one tower, with the batch size of one tower in training\n"
+          "(without -c: 64). The run directory is only read. Exit status as for\n"
+          "pipetrain.\n\n"
           "  pipetrain evaluate -c run.conf\n"
           "  pipetrain evaluate -c run.conf --csv confusion.csv\n"
           "  pipetrain evaluate -c run.conf -w best.safetensors \\\n"

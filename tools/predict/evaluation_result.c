@@ -14,7 +14,7 @@
 
 #define FIVE 5u
 #define NAME_COLUMNS 20u
-#define MOSTLY_COLUMNS 15u
+#define MOSTLY_COLUMNS 13u
 #define PAIR_COLUMNS 30u
 #define CLASSES_LISTED 100u     /* with more classes, only the worst are printed */
 #define WORST_LISTED 20u
@@ -61,29 +61,47 @@ void evaluation_print_result(const struct evaluation_result *result, FILE *out)
                       number_grouped(result->unreadable).text);
 }
 
-/* ---- by class ---- */
-
-static double accuracy_of(const struct confusion *confusion, uint32_t class)
+/* Accuracy means little where it is no better than that of always giving the same answer. */
+static void print_means(const struct evaluation_result *result, const struct mean_measures *means, FILE *out)
 {
-    const struct class_score score = confusion_class(confusion, class);
-    return percent(score.correct, score.samples);
+    const struct confusion *const confusion = result->confusion;
+    wrapped_print(out, "classes   balanced accuracy %.2f %%, macro F1 %.4f", 100 * means->balanced_accuracy,
+                  means->macro.f1);
+    if (confusion->samples > 0 && confusion->correct <= confusion->counts[means->largest].samples)
+        wrapped_print(out, "warning   always answering %s, the class with most samples, is right for %.2f %%: accuracy "
+                      "does not show that anything was learned", show_class(result, means->largest).text,
+                      100 * means->largest_share);
 }
 
-static int compare_accuracy(const void *left, const void *right, void *confusion)
+/* ---- by class ---- */
+
+static double f1_of(const struct confusion *confusion, uint32_t class)
+{
+    return class_measures_of(&confusion->counts[class]).f1;
+}
+
+static int compare_f1(const void *left, const void *right, void *confusion)
 {
     const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    const double accuracy_a = accuracy_of(confusion, a), accuracy_b = accuracy_of(confusion, b);
-    if (accuracy_a != accuracy_b)
-        return accuracy_a < accuracy_b ? -1 : 1;
+    const double f1_a = f1_of(confusion, a), f1_b = f1_of(confusion, b);
+    if (f1_a != f1_b)
+        return f1_a < f1_b ? -1 : 1;
     return a < b ? -1 : a > b;
+}
+
+static void print_measures(const char *name, uint64_t samples, const struct class_measures *measures, FILE *out)
+{
+    columns_print(out, name, NAME_COLUMNS, NAME_COLUMNS);
+    fprintf(out, " %9s %10.4f %7.4f %7.4f", number_grouped(samples).text, measures->precision, measures->recall,
+            measures->f1);
 }
 
 static void print_class(const struct evaluation_result *result, uint32_t class, FILE *out)
 {
     const struct class_score score = confusion_class(result->confusion, class);
-    columns_print(out, show_class(result, class).text, NAME_COLUMNS, NAME_COLUMNS);
-    fprintf(out, " %9s %9s %8.2f %%", number_grouped(score.samples).text, number_grouped(score.correct).text,
-            percent(score.correct, score.samples));
+    const struct class_counts *const counts = &result->confusion->counts[class];
+    const struct class_measures measures = class_measures_of(counts);
+    print_measures(show_class(result, class).text, counts->samples, &measures, out);
     if (score.mostly != NULL) {
         fputs("  ", out);
         columns_print(out, show_class(result, score.mostly->predicted).text, 0, MOSTLY_COLUMNS);
@@ -92,31 +110,45 @@ static void print_class(const struct evaluation_result *result, uint32_t class, 
     fputc('\n', out);
 }
 
-/* The classes with samples, in order, or, if there are too many, the worst first. The caller frees the list. */
+static bool is_mentioned(const struct class_counts *counts)
+{
+    return counts->samples > 0 || counts->predicted > 0;
+}
+
+/* The classes that have samples or are predicted, in order, or, if there are too many, those with the smallest F1
+ * first. The caller frees the list. */
 static uint32_t *list_classes(const struct confusion *confusion, uint32_t *count_out)
 {
-    uint32_t count = 0, *const classes = calloc(confusion->cell_count + 1, sizeof(*classes));
-    for (size_t i = 0; i < confusion->cell_count && classes != NULL; i++)
-        if (i == 0 || confusion->cells[i].label != confusion->cells[i - 1].label)
-            classes[count++] = confusion->cells[i].label;
+    uint32_t count = 0, *const classes = calloc((size_t)confusion->classes + 1, sizeof(*classes));
+    for (uint32_t c = 0; c < confusion->classes && classes != NULL; c++)
+        if (is_mentioned(&confusion->counts[c]))
+            classes[count++] = c;
     if (count > CLASSES_LISTED)
-        qsort_r(classes, count, sizeof(*classes), compare_accuracy, (void *)(uintptr_t)confusion);
+        qsort_r(classes, count, sizeof(*classes), compare_f1, (void *)(uintptr_t)confusion);
     *count_out = count;
     return classes;
 }
 
-static void print_classes(const struct evaluation_result *result, FILE *out)
+static void print_mean(const char *name, uint64_t samples, const struct class_measures *measures, FILE *out)
+{
+    print_measures(name, samples, measures, out);
+    fputc('\n', out);
+}
+
+static void print_classes(const struct evaluation_result *result, const struct mean_measures *means, FILE *out)
 {
     uint32_t count;
     uint32_t *const classes = list_classes(result->confusion, &count);
     const uint32_t listed = count > CLASSES_LISTED ? WORST_LISTED : count;
     if (listed < count)
         fprintf(out, "\nthe %" PRIu32 " worst of %" PRIu32 " classes (--json prints all)\n", listed, count);
-    fprintf(out, "%s%-*s %9s %9s %10s  mostly predicted as\n", listed < count ? "" : "\n", (int)NAME_COLUMNS, "class",
-            "samples", "correct", "accuracy");
+    fprintf(out, "%s%-*s %9s %10s %7s %7s  mostly predicted as\n", listed < count ? "" : "\n", (int)NAME_COLUMNS, "class",
+            "samples", "precision", "recall", "F1");
     for (uint32_t i = 0; i < listed; i++)
         print_class(result, classes[i], out);
     free(classes);
+    print_mean("mean", result->confusion->samples, &means->macro, out);
+    print_mean("mean over samples", result->confusion->samples, &means->weighted, out);
 }
 
 /* ---- the matrix ---- */
@@ -197,9 +229,11 @@ static void print_pairs(const struct evaluation_result *result, FILE *out)
 void evaluation_print(const struct evaluation_result *result, FILE *out)
 {
     const uint32_t width = matrix_width(result->confusion);
+    const struct mean_measures means = mean_measures_of(result->confusion->counts, result->confusion->classes);
     evaluation_print_result(result, out);
+    print_means(result, &means, out);
     fprintf(out, "speed     %s images/s, %.2f s\n", number_rate(speed(result)).text, result->seconds);
-    print_classes(result, out);
+    print_classes(result, &means, out);
     if (NAME_COLUMNS + (uint64_t)width * result->confusion->classes <= WRAPPED_COLUMNS)
         print_matrix(result, width, out);
     else
@@ -216,20 +250,49 @@ static void write_share(struct json *json, const char *key, uint64_t correct, ui
     json_close_object(json);
 }
 
+static void write_measures(struct json *json, const struct class_measures *measures)
+{
+    json_double(json, "precision", measures->precision);
+    json_double(json, "recall", measures->recall);
+    json_double(json, "f1", measures->f1);
+}
+
+static void write_mean(struct json *json, const char *key, const struct class_measures *measures)
+{
+    json_open_object(json, key);
+    write_measures(json, measures);
+    json_close_object(json);
+}
+
+static void write_means(const struct confusion *confusion, struct json *json)
+{
+    const struct mean_measures means = mean_measures_of(confusion->counts, confusion->classes);
+    json_double(json, "balanced_accuracy", means.balanced_accuracy);
+    write_mean(json, "macro", &means.macro);
+    write_mean(json, "weighted", &means.weighted);
+    json_open_object(json, "largest_class");
+    json_u64(json, "class", means.largest);
+    json_double(json, "share", means.largest_share);
+    json_close_object(json);
+}
+
 static void write_classes(const struct evaluation_result *result, struct json *json)
 {
     json_open_array(json, "classes");
     for (uint32_t c = 0; c < result->confusion->classes; c++) {
-        const struct class_score score = confusion_class(result->confusion, c);
-        if (score.samples == 0)
+        const struct class_counts *const counts = &result->confusion->counts[c];
+        const struct class_measures measures = class_measures_of(counts);
+        if (!is_mentioned(counts))
             continue;
         json_open_object(json, NULL);
         json_u64(json, "class", c);
         if (result->names != NULL && result->names[c][0] != '\0')
             json_quoted(json, "name", result->names[c]);
-        json_u64(json, "samples", score.samples);
-        json_u64(json, "correct", score.correct);
-        json_double(json, "accuracy", percent(score.correct, score.samples) / 100);
+        json_u64(json, "samples", counts->samples);
+        json_u64(json, "predicted", counts->predicted);
+        json_u64(json, "correct", counts->correct);
+        json_double(json, "accuracy", percent(counts->correct, counts->samples) / 100);
+        write_measures(json, &measures);
         json_close_object(json);
     }
     json_close_array(json);
@@ -262,6 +325,7 @@ static void write_result(const struct evaluation_result *result, struct json *js
     write_share(json, "top1", confusion->correct, confusion->samples);
     if (confusion->classes > FIVE)
         write_share(json, "top5", confusion->among_five, confusion->samples);
+    write_means(confusion, json);
     json_double(json, "seconds", result->seconds);
     json_double(json, "images_per_second", speed(result));
     write_classes(result, json);
@@ -312,7 +376,7 @@ void evaluation_write_csv(const struct evaluation_result *result, FILE *out)
     for (uint32_t label = 0; label < confusion->classes; label++) {
         const struct class_score score = confusion_class(confusion, label);
         const struct confusion_cell *cell = score.cells, *const end = score.cells + score.cell_count;
-        if (score.samples == 0)
+        if (score.cell_count == 0)
             continue;
         write_csv_class(result, label, out);
         for (uint32_t c = 0; c < confusion->classes; c++) {

@@ -67,7 +67,8 @@ static bool mark_checksum(struct search *search, int set, uint64_t id, struct ma
         shard_source_read(dataset->sources[place.shard], crc, sizeof(crc), at) != (ssize_t)sizeof(crc))
         return false;
     *mark_out = (struct mark){ place.payload_bytes,
-                               (uint64_t)crc[0] | (uint64_t)crc[1] << 8 | (uint64_t)crc[2] << 16 | (uint64_t)crc[3] << 24,
+                               (uint64_t)crc[0] | (uint64_t)crc[1] << 8 | (uint64_t)crc[2] << 16 |
+                                   (uint64_t)crc[3] << 24,
                                id };
     return true;
 }

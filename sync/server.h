@@ -1,6 +1,6 @@
 /* A parameter server: one copy of the weights and of the optimizer's buffers in host memory, and the sums of gradients.
- * It is called on the towers' communication streams. In a common update every tower works on its own range. Updates with
- * one tower's gradients lock each bucket, so towers update the same bucket one after the other.
+ * It is called on the towers' communication streams. In a common update every tower works on its own range. Updates
+ * with one tower's gradients lock each bucket, so towers update the same bucket one after the other.
  *
  * Only one thread at a time may call functions for the same tower. */
 #ifndef PIPETRAIN_SERVER_H

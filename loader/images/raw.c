@@ -93,8 +93,9 @@ static void report_count(const struct stored_image *image, const struct image_sh
         guess_count(image, advice, sizeof(advice));
     else
         snprintf(advice, sizeof(advice), ": the record's image is %" PRId64 "x%" PRId64 "x%" PRId64 ", and %" PRId64
-                 " channel%s not made %" PRIu32 "%s", height, width, channels, channels, channels == 1 ? " is" : "s are",
-                 shape->channels, channels == 4 && shape->channels == 3 ? ": store RGB without the fourth (alpha)" : "");
+                 " channel%s not made %" PRIu32 "%s", height, width, channels, channels,
+                 channels == 1 ? " is" : "s are", shape->channels, channels == 4 && shape->channels == 3
+                 ? ": store RGB without the fourth (alpha)" : "");
     snprintf(problem, problem_size, "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")%s",
              image->byte_count, numbers_of(image), wanted, shape->height, shape->width, shape->channels, advice);
 }

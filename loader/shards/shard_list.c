@@ -619,8 +619,8 @@ static void describe_groups(const struct name_group *groups, uint32_t count, cha
     const char *const names[] = { shard_base_name(groups[0].path), shard_base_name(groups[1].path) };
     log_escape(names[0], strlen(names[0]), one, sizeof(one));
     log_escape(names[1], strlen(names[1]), other, sizeof(other));
-    snprintf(text, text_size, "has shards of %" PRIu32 " names, such as %s (%" PRIu32 ") and %s (%" PRIu32 ")", count, one,
-             groups[0].count, other, groups[1].count);
+    snprintf(text, text_size, "has shards of %" PRIu32 " names, such as %s (%" PRIu32 ") and %s (%" PRIu32 ")", count,
+             one, groups[0].count, other, groups[1].count);
 }
 
 /* Check the groups of a folder. Two numbered sets are an error if the pattern names only their folder. */

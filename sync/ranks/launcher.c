@@ -54,7 +54,8 @@ static int read_number(const char *variable, uint32_t least, uint32_t most, uint
     if (text == NULL)
         return launcher_refuse(reason, "%s is not set, but other variables of the same launcher are", variable);
     if (!decimal_u64(text, &number) || number < least || number > most)
-        return launcher_refuse(reason, "%s is \"%.40s\": a number from %u to %u is expected", variable, text, least, most);
+        return launcher_refuse(reason, "%s is \"%.40s\": a number from %u to %u is expected", variable, text, least,
+                               most);
     *number_out = (uint32_t)number;
     return 0;
 }
@@ -67,8 +68,8 @@ static int check_number(const char *variable, uint32_t number, const char *other
         return 0;
     const int rc = read_number(variable, 0, UINT32_MAX, &value, reason);
     if (rc == 0 && value != number)
-        return launcher_refuse(reason, "%s is %u, but %s is %u: one launcher was started by another, or variables of an "
-                               "earlier one are left in the environment", variable, value, other_variable, number);
+        return launcher_refuse(reason, "%s is %u, but %s is %u: one launcher was started by another, or variables of "
+                               "an earlier one are left in the environment", variable, value, other_variable, number);
     return rc;
 }
 
@@ -100,7 +101,8 @@ static const char *read_tasks_entry(const char *text, uint64_t *tasks_out, uint6
 /* Read the number of tasks of this step on this node. The list has an entry for every node of the step. */
 static int read_tasks_of_node(uint32_t size, uint32_t *tasks_out, char *reason)
 {
-    const char *const variable = is_set("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
+    const char *const variable = is_set("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE"
+                                                                     : "SLURM_TASKS_PER_NODE";
     const char *const list = getenv(variable);
     uint32_t node = 0;
     const int rc = read_number("SLURM_NODEID", 0, size - 1, &node, reason);
@@ -118,8 +120,8 @@ static int read_tasks_of_node(uint32_t size, uint32_t *tasks_out, char *reason)
             break;
         first += nodes;
     }
-    return launcher_refuse(reason, "%s is \"%.60s\", which has no number of tasks from 1 to %u for node %u (SLURM_NODEID)",
-                           variable, list, size, node);
+    return launcher_refuse(reason, "%s is \"%.60s\", which has no number of tasks from 1 to %u for node %u "
+                           "(SLURM_NODEID)", variable, list, size, node);
 }
 
 static int find_srun(struct launcher *found, char *reason)
@@ -146,10 +148,10 @@ static int find_srun(struct launcher *found, char *reason)
     }
     if (found->size == 1)
         return 0;
-    return launcher_refuse(reason, "srun started %u tasks with neither PMIx nor PMI2, so they cannot find each other: for one "
-                           "run of %u ranks, use srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); for independent "
-                           "runs, such as seeds, use srun env -u SLURM_STEP_NUM_TASKS ./pipetrain ...", found->size,
-                           found->size);
+    return launcher_refuse(reason, "srun started %u tasks with neither PMIx nor PMI2, so they cannot find each other: "
+                           "for one run of %u ranks, use srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); for "
+                           "independent runs, such as seeds, use srun env -u SLURM_STEP_NUM_TASKS ./pipetrain ...",
+                           found->size, found->size);
 }
 
 /* ---- mpirun ---- */
@@ -189,8 +191,9 @@ static int refuse_torchrun(char *reason)
     const uint32_t processes = is_set("TORCHELASTIC_RUN_ID") ? processes_named("WORLD_SIZE") : 0;
     if (processes <= 1)
         return 0;
-    return launcher_refuse(reason, "torchrun started %u processes, but pipetrain is started by MPI launchers: use mpirun -n %u "
-                           "./pipetrain ..., or one process with --set devices.towers=%u", processes, processes, processes);
+    return launcher_refuse(reason, "torchrun started %u processes, but pipetrain is started by MPI launchers: use "
+                           "mpirun -n %u ./pipetrain ..., or one process with --set devices.towers=%u", processes,
+                           processes, processes);
 }
 
 /* Under a launcher that sets none of the variables above, each of its processes would start a run of its own. */
@@ -200,18 +203,19 @@ static int refuse_unknown(char *reason)
     const bool is_distributed = is_set("MASTER_ADDR") && is_set("RANK");
     const uint32_t workers = is_distributed ? processes_named("WORLD_SIZE") : 0;
     if (workers > 1)
-        return launcher_refuse(reason, "RANK, WORLD_SIZE and MASTER_ADDR say that this is one of %u processes of PyTorch: use "
-                               "mpirun -n %u ./pipetrain ..., or one process with --set devices.towers=%u, without them "
-                               "(env -u WORLD_SIZE)", workers, workers, workers);
+        return launcher_refuse(reason, "RANK, WORLD_SIZE and MASTER_ADDR say that this is one of %u processes of "
+                               "PyTorch: use mpirun -n %u ./pipetrain ..., or one process with --set "
+                               "devices.towers=%u, without them (env -u WORLD_SIZE)", workers, workers, workers);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         const uint32_t processes = processes_named(sizes[i]);
         if (processes > 1)
-            return launcher_refuse(reason, "a launcher started %u processes (%s) in a way that pipetrain does not know: use "
-                                   "mpirun of Open MPI or MPICH, srun --mpi=pmix or srun --mpi=pmi2", processes, sizes[i]);
+            return launcher_refuse(reason, "a launcher started %u processes (%s) in a way that pipetrain does not "
+                                   "know: use mpirun of Open MPI or MPICH, srun --mpi=pmix or srun --mpi=pmi2",
+                                   processes, sizes[i]);
     }
     if (is_set("PMIX_RANK"))
-        return launcher_refuse(reason, "a launcher set PMIX_RANK, but not the number of processes: use mpirun of Open MPI or "
-                               "srun --mpi=pmix");
+        return launcher_refuse(reason, "a launcher set PMIX_RANK, but not the number of processes: use mpirun of Open "
+                               "MPI or srun --mpi=pmix");
     return 0;
 }
 
@@ -223,8 +227,9 @@ static int find_any(struct launcher *found, char *reason)
     const bool has_openmpi = is_set("OMPI_COMM_WORLD_SIZE");
     const bool has_mpich = is_set("MPI_LOCALNRANKS") && (is_set("PMI_RANK") || is_set("PMI_PORT"));
     if (has_openmpi && has_mpich)
-        return launcher_refuse(reason, "variables of mpirun of Open MPI (OMPI_COMM_WORLD_SIZE) and of MPICH (MPI_LOCALNRANKS) "
-                               "are set: one was started by the other, or its variables are left in the environment");
+        return launcher_refuse(reason, "variables of mpirun of Open MPI (OMPI_COMM_WORLD_SIZE) and of MPICH "
+                               "(MPI_LOCALNRANKS) are set: one was started by the other, or its variables are left in "
+                               "the environment");
     if (has_openmpi)
         return find_openmpi(found, reason);
     if (has_mpich)
@@ -239,7 +244,8 @@ static int find_any(struct launcher *found, char *reason)
 
 int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES])
 {
-    static const struct launcher alone = { .mpi = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
+    static const struct launcher alone = { .mpi = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0,
+                                           .local_size = 1 };
     struct launcher found = alone;
     int rc = refuse_torchrun(reason);
     if (rc == 0)
@@ -314,18 +320,19 @@ void launcher_abort(int code)
         (void)poll(NULL, 0, ABORTED_MS);
 }
 
-int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size, char reason[LAUNCHER_REASON_BYTES])
+int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size,
+                   char reason[LAUNCHER_REASON_BYTES])
 {
     if (mpi_rank == launcher->rank && mpi_size == launcher->size)
         return 0;
     const char *const library = libraries[launcher->mpi].name;
     if (launcher->name == srun_name)
-        return launcher_refuse(reason, "srun started rank %u of %u, but for %s it is rank %u of %u: this %s does not speak to this "
-                               "Slurm; use mpirun -n %u ./pipetrain ... in sbatch or salloc", launcher->rank, launcher->size,
-                               library, mpi_rank, mpi_size, library, launcher->size);
-    return launcher_refuse(reason, "%s started rank %u of %u, but for the library it is rank %u of %u: mpirun and the library are "
-                           "of different installations; use the mpirun of the %s that pipetrain was built with", launcher->name,
-                           launcher->rank, launcher->size, mpi_rank, mpi_size, library);
+        return launcher_refuse(reason, "srun started rank %u of %u, but for %s it is rank %u of %u: this %s does not "
+                               "speak to this Slurm; use mpirun -n %u ./pipetrain ... in sbatch or salloc",
+                               launcher->rank, launcher->size, library, mpi_rank, mpi_size, library, launcher->size);
+    return launcher_refuse(reason, "%s started rank %u of %u, but for the library it is rank %u of %u: mpirun and the "
+                           "library are of different installations; use the mpirun of the %s that pipetrain was built "
+                           "with", launcher->name, launcher->rank, launcher->size, mpi_rank, mpi_size, library);
 }
 
 /* ---- modules ---- */
@@ -364,26 +371,29 @@ static int refuse_missing(const struct launcher *launcher, char *reason)
     const enum mpi_library other = launcher->mpi == MPI_LIBRARY_OPENMPI ? MPI_LIBRARY_MPICH : MPI_LIBRARY_OPENMPI;
     const bool is_srun = launcher->name == srun_name;
     const char *const started = is_srun ? libraries[launcher->mpi].srun : launcher->name;
-    const int length = snprintf(reason, LAUNCHER_REASON_BYTES, "%s started %u processes, but pipetrain was built without %s: "
-                                "install it (Debian: %s), then ./configure and make again", started, launcher->size,
-                                libraries[launcher->mpi].name, libraries[launcher->mpi].package);
+    const int length = snprintf(reason, LAUNCHER_REASON_BYTES, "%s started %u processes, but pipetrain was built "
+                                "without %s: install it (Debian: %s), then ./configure and make again", started,
+                                launcher->size, libraries[launcher->mpi].name, libraries[launcher->mpi].package);
     if (module_path(other, path))
         snprintf(reason + length, LAUNCHER_REASON_BYTES - (size_t)length, "; or use %s%s", is_srun ? "" : "mpirun of ",
                  is_srun ? libraries[other].srun : libraries[other].name);
     return -ENOENT;
 }
 
-int launcher_load(const struct launcher *launcher, const struct mpi_module **module_out, char reason[LAUNCHER_REASON_BYTES])
+int launcher_load(const struct launcher *launcher, const struct mpi_module **module_out,
+                  char reason[LAUNCHER_REASON_BYTES])
 {
     char path[PATH_MAX];
     if (!module_path(launcher->mpi, path))
         return refuse_missing(launcher, reason);
     void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        return launcher_refuse(reason, "cannot load the module for %s: %.300s", libraries[launcher->mpi].name, dlerror());
+        return launcher_refuse(reason, "cannot load the module for %s: %.300s", libraries[launcher->mpi].name,
+                               dlerror());
     const struct mpi_module *const module = dlsym(library, MPI_MODULE_SYMBOL);
     if (module == NULL || module->version != MPI_MODULE_VERSION)
-        return launcher_refuse(reason, "%.300s is of another version of pipetrain: run make, or make install, again", path);
+        return launcher_refuse(reason, "%.300s is of another version of pipetrain: run make, or make install, again",
+                               path);
     *module_out = module;
     return 0;
 }

@@ -1,6 +1,6 @@
-/* The heartbeat thread checks four times a second that its peers (for rank 0 all other ranks, for others rank 0) and the
- * communication thread of this rank are alive. It counts these polls instead of reading a clock, so that after a process was suspended it does not report the
- * other ranks as silent. */
+/* The heartbeat thread checks four times a second that its peers (for rank 0 all other ranks, for others rank 0) and
+ * the communication thread of this rank are alive. It counts these polls instead of reading a clock, so that after a
+ * process was suspended it does not report the other ranks as silent. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

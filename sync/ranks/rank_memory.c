@@ -137,7 +137,8 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 static bool is_memory_file(int path, uint64_t bytes)
 {
     struct stat status;
-    return fstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 && (uint64_t)status.st_size == bytes;
+    return fstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 &&
+           (uint64_t)status.st_size == bytes;
 }
 
 static bool is_sealed(int descriptor)

@@ -340,7 +340,8 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     for (uint32_t rank = 0; rank < launcher->size; rank++) {
         struct peer *const peer = &ranks->peers[rank];
         peer->end = &peer->first;
-        snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank, ranks->host);
+        snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank,
+                 ranks->host);
     }
     return wakeup_open(&ranks->wakeup, ranks);
 }

@@ -296,8 +296,8 @@ static bool have_others_reached(const struct exchange *exchange)
         if (!shares(reduce, rank))
             continue;
         struct counters *const counters = counters_of(exchange, rank);
-        const uint64_t number = atomic_load_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed,
-                                                     memory_order_acquire);
+        const uint64_t number = atomic_load_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged
+                                                     : &counters->summed, memory_order_acquire);
         have_reached = number >= exchange->number;
     }
     return have_reached;
@@ -550,7 +550,8 @@ static void place_exchanges(struct ranks_reduce *reduce)
 static int open_memory(struct ranks_reduce *reduce)
 {
     const struct buckets *const buckets = &reduce->rendezvous.buckets;
-    const size_t floats = count_before(buckets, buckets->count) * buffers_of(reduce, ranks_rank(reduce->ranks)) * COPIES;
+    const size_t floats = count_before(buckets, buckets->count) * buffers_of(reduce, ranks_rank(reduce->ranks)) *
+                          COPIES;
     return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
@@ -578,7 +579,8 @@ static int connect_exchanges(struct rendezvous *rendezvous)
     reduce->received = malloc(bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
     reduce->requests = calloc(buckets->count * reduce->requests_max, sizeof(*reduce->requests));
-    if (reduce->floats_before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->requests == NULL)
+    if (reduce->floats_before == NULL || reduce->received == NULL || reduce->exchanges == NULL ||
+        reduce->requests == NULL)
         return -ENOMEM;
     place_exchanges(reduce);
     return open_memory(reduce);

@@ -46,7 +46,8 @@ static void read_gzip_name(const char *path, char *name, size_t name_size)
     FILE *const file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "rb") : NULL;
     const size_t bytes = file != NULL ? fread(head, 1, sizeof(head) - 1, file) : 0;
     const size_t extra = head[3] & GZIP_HAS_EXTRA ? 2 + head[GZIP_HEAD_BYTES] + 256u * head[GZIP_HEAD_BYTES + 1] : 0;
-    const bool has_name = head[0] == 0x1f && head[1] == 0x8b && head[3] & GZIP_HAS_NAME && GZIP_HEAD_BYTES + extra < bytes;
+    const bool has_name = head[0] == 0x1f && head[1] == 0x8b && head[3] & GZIP_HAS_NAME &&
+                          GZIP_HEAD_BYTES + extra < bytes;
 
     if (file != NULL)
         fclose(file);
@@ -109,7 +110,8 @@ size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pix
 
     values_out[0] = (struct example_value){ .name = "depth", .kind = FEATURE_INT64S, .int64 = conversion->depth };
     values_out[1] = (struct example_value){ .name = "height", .kind = FEATURE_INT64S, .int64 = conversion->height };
-    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = bytes };
+    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels,
+                                            .byte_count = bytes };
     values_out[3] = (struct example_value){ .name = "label", .kind = FEATURE_INT64S, .int64 = label };
     values_out[4] = (struct example_value){ .name = "width", .kind = FEATURE_INT64S, .int64 = conversion->width };
     return 5;

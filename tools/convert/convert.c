@@ -50,8 +50,9 @@ static const struct converter *const converters[] = {
 
 static const char *const packing_names[] = { [PACKING_NONE] = "none", [PACKING_GZIP] = "gzip", [PACKING_LZ4] = "lz4",
                                              NULL };
-static const char *const progress_names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar", [PROGRESS_LINE] = "line",
-                                              [PROGRESS_JSON] = "json", [PROGRESS_NONE] = "none", NULL };
+static const char *const progress_names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar",
+                                              [PROGRESS_LINE] = "line", [PROGRESS_JSON] = "json",
+                                              [PROGRESS_NONE] = "none", NULL };
 
 /* Options with a `group` are only for converters that take it (enum convert_option). */
 static const struct program_option option_rows[] = {
@@ -97,7 +98,8 @@ static const struct program_option option_rows[] = {
     { .name = "path-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.path_column),
       .group = CONVERT_PATH_COLUMN, .help = "csv: that with the paths of the images" },
     { .name = "pixels-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.pixels_column),
-      .group = CONVERT_PIXELS_COLUMN, .help = "csv: that with all pixels of an image, or the first of those with one each" },
+      .group = CONVERT_PIXELS_COLUMN,
+      .help = "csv: that with all pixels of an image, or the first of those with one each" },
     { .name = "split-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.split_column),
       .group = CONVERT_SPLIT_COLUMN, .help = "csv: that with the splits (train, validation, test), or none" },
     { .name = "train", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT32_MAX, FIELD(options.train),
@@ -148,7 +150,8 @@ static int store_validation(struct convert_command *command, const struct progra
     char *end;
     const double share = strtod(text, &end);
     if (strchr(text, '.') == NULL || *end != '\0' || !(share > 0 && share < 1))
-        return usage_error("--validation: '%s' is neither a whole number nor a fraction between 0 and 1, such as 0.1", text);
+        return usage_error("--validation: '%s' is neither a whole number nor a fraction between 0 and 1, such as 0.1",
+                           text);
     command->options.validation_share = share;
     return 0;
 }

@@ -89,8 +89,8 @@ static int open_folder(struct csv_set *set, size_t t)
     free(path);
     if (set->folders[t] >= 0)
         return 0;
-    return convert_fail(set->images.stop, EXIT_CODE_DATA, -error, "%s: cannot open the folder of its images%s%s: %s", input,
-                        images != NULL ? ", " : "", images != NULL ? images : "", exit_cause(-error));
+    return convert_fail(set->images.stop, EXIT_CODE_DATA, -error, "%s: cannot open the folder of its images%s%s: %s",
+                        input, images != NULL ? ", " : "", images != NULL ? images : "", exit_cause(-error));
 }
 
 /* Add the image file of a row. */
@@ -195,7 +195,8 @@ static void note_missed(struct csv_set *set, size_t t, const char *path)
     const bool is_first = !set->is_missed[t];
 
     set->is_missed[t] = true;
-    if (is_first && !find_beside(set->folders[t], ".", path, beside, NAME_MAX + 1) && set->options->images_folder != NULL)
+    if (is_first && !find_beside(set->folders[t], ".", path, beside, NAME_MAX + 1) &&
+        set->options->images_folder != NULL)
         find_beside(set->folders[t], "..", path, others, NAME_MAX + 1);
     if (!is_first && beside[0] != '\0' && others[0] == '\0' && !is_inside(set->folders[t], beside, path))
         find_beside(set->folders[t], ".", path, others, NAME_MAX + 1);
@@ -271,9 +272,9 @@ static void describe_missed(const struct csv_set *set, size_t t, const char *fol
     if (length < 0 || (size_t)length >= text_size)
         return;
     if (set->others[t][0] != '\0')
-        snprintf(text + length, text_size - (size_t)length, "; such files are in the folder %s%s%s, too: put all images, or "
-                 "links to them, into one folder", set->beside[t], set->beside[t][0] != '\0' ? " and in " : "",
-                 set->others[t]);
+        snprintf(text + length, text_size - (size_t)length, "; such files are in the folder %s%s%s, too: put all "
+                 "images, or links to them, into one folder", set->beside[t],
+                 set->beside[t][0] != '\0' ? " and in " : "", set->others[t]);
     if (set->others[t][0] != '\0' || set->beside[t][0] == '\0')
         return;
     snprintf(found, sizeof(found), "%s%s%s", is_current ? "" : folder,
@@ -291,7 +292,8 @@ static int end_choice(struct csv_set *set)
     for (size_t t = set->table_count; t-- > 0;) {
         char *const folder = set->is_missed[t] ? images_folder_of(set, set->tables[t].input) : NULL;
         if (set->has_addresses[t])
-            snprintf(hint, sizeof(hint), "addresses are not opened: download the images, and write the paths of their files");
+            snprintf(hint, sizeof(hint), "addresses are not opened: download the images, and write the paths of their "
+                     "files");
         else if (folder != NULL)
             describe_missed(set, t, folder, hint, sizeof(hint));
         free(folder);
@@ -394,7 +396,8 @@ static void report_columns(const struct csv_table *table)
     if (columns->pixel_count > 0)
         log_message(LOG_RUN, "%s: %zu %s of %zu pixels%s, the label is column %zu%s%s%s", table->input,
                     table->row_count, rows, columns->pixel_count,
-                    columns->are_reordered ? ", put into the order that their names say" : "", columns->places[CSV_LABEL] + 1, splits, header, unused);
+                    columns->are_reordered ? ", put into the order that their names say" : "",
+                    columns->places[CSV_LABEL] + 1, splits, header, unused);
     else
         log_message(LOG_RUN, "%s: %zu %s, the file is column %zu, the label column %zu%s%s%s", table->input,
                     table->row_count, rows, columns->places[CSV_PATH] + 1, columns->places[CSV_LABEL] + 1, splits,
@@ -559,8 +562,8 @@ static int check_ids(struct csv_set *set, uint32_t class_count)
     free(is_there);
     if (distinct < train->row_count || distinct < IDS_LEAST || set->options->label_column != NULL)
         return 0;
-    return convert_fail(set->images.stop, EXIT_CODE_USAGE, -EINVAL, "%s: column %zu has another label in each row, as an "
-                        "id has: choose the column of the classes with --label-column", train->input,
+    return convert_fail(set->images.stop, EXIT_CODE_USAGE, -EINVAL, "%s: column %zu has another label in each row, as "
+                        "an id has: choose the column of the classes with --label-column", train->input,
                         train->columns.places[CSV_LABEL] + 1);
 }
 

@@ -109,7 +109,8 @@ static size_t emnist_bytes(const char *name)
     const char *end = NULL;
 
     for (size_t i = 0; i < sizeof(splits) / sizeof(*splits) && end == NULL; i++)
-        end = strncasecmp(name, "emnist-", 7) == 0 && strstr(name, "-ubyte") != NULL ? strstr(name + 6, splits[i]) : NULL;
+        end = strncasecmp(name, "emnist-", 7) == 0 && strstr(name, "-ubyte") != NULL ? strstr(name + 6, splits[i])
+                                                                                     : NULL;
     return end != NULL ? (size_t)(end - name) + 1 : 0;
 }
 
@@ -127,10 +128,9 @@ static int find_emnist(struct mnist *mnist, const char *directory, struct stop *
         if (mnist->emnist[0] == '\0')
             snprintf(mnist->emnist, sizeof(mnist->emnist), "%.*s", (int)bytes, entry->d_name);
         else if (strlen(mnist->emnist) != bytes || strncmp(mnist->emnist, entry->d_name, bytes) != 0)
-            rc = convert_fail(stop, EXIT_CODE_DATA, -EINVAL, "%s: has files of several sets of EMNIST, as %s* and %.*s*: "
-                                                             "move the four of one into a folder of their own",
-                              directory, mnist->emnist, (int)bytes,
-                              entry->d_name);
+            rc = convert_fail(stop, EXIT_CODE_DATA, -EINVAL, "%s: has files of several sets of EMNIST, as %s* and "
+                              "%.*s*: move the four of one into a folder of their own", directory, mnist->emnist,
+                              (int)bytes, entry->d_name);
     }
     if (entries != NULL)
         closedir(entries);
@@ -173,7 +173,8 @@ static void find_below(const char *directory, unsigned depth, char *text, size_t
         const size_t length = strlen(text);
         const bool is_folder = stat(below, &status) == 0 && S_ISDIR(status.st_mode);
         if (is_folder && find_path(below, "", &known_files[TRAIN_IMAGES], &found) == 0)
-            snprintf(text + length, text_size - length, "%s%s", length == 0 ? "; there are such files in " : ", ", below);
+            snprintf(text + length, text_size - length, "%s%s", length == 0 ? "; there are such files in " : ", ",
+                     below);
         else if (is_folder)
             find_below(below, depth + 1, text, text_size);
         free(found);
@@ -263,7 +264,8 @@ static int load_file(struct loaded_file *file, const struct known_file *known, s
     if (idx_parse(file->bytes, file->byte_count, &file->idx, &problem) < 0)
         return mnist_fail(stop, file, problem);
     if (file->idx.rank != known->rank)
-        return mnist_fail(stop, file, known->rank == 3 ? "is no file of images: its magic number is not 00 00 08 03" : "is no file of labels: its magic number is not 00 00 08 01");
+        return mnist_fail(stop, file, known->rank == 3 ? "is no file of images: its magic number is not 00 00 08 03"
+                          : "is no file of labels: its magic number is not 00 00 08 01");
     report_origin(file, known);
     return 0;
 }
@@ -274,8 +276,9 @@ static int check_labels(const struct loaded_file *labels, struct stop *stop)
         if (labels->idx.data[i] < CLASSES)
             continue;
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: label %u of image %zu is not in 0..%u, as in MNIST, "
-                                                            "Fashion-MNIST and Kuzushiji-MNIST: convert EMNIST and other data sets from NumPy arrays: " CONVERT_PROGRAM " npy",
-                            labels->path, labels->idx.data[i], i, CLASSES - 1);
+                                                            "Fashion-MNIST and Kuzushiji-MNIST: convert EMNIST and "
+                            "other data sets from NumPy arrays: " CONVERT_PROGRAM " npy", labels->path,
+                            labels->idx.data[i], i, CLASSES - 1);
     }
     return 0;
 }
@@ -298,7 +301,8 @@ static int check_sizes(const struct mnist *mnist, struct stop *stop)
 
     if (train->idx.dims[1] == test->idx.dims[1] && train->idx.dims[2] == test->idx.dims[2])
         return 0;
-    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32 "x%" PRIu32, train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1],
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32
+                        "x%" PRIu32, train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1],
                         test->idx.dims[2]);
 }
 
@@ -400,7 +404,8 @@ static void describe(struct mnist *mnist, struct conversion *conversion)
     mnist->splits[0] = (struct mnist_split){ conversion, images, &mnist->files[TRAIN_LABELS].idx };
     mnist->splits[1] = (struct mnist_split){ conversion, &mnist->files[TEST_IMAGES].idx,
                                              &mnist->files[TEST_LABELS].idx };
-    conversion->origin = count_originals(mnist) == FILE_COUNT ? "the original MNIST files" : "files in the layout of MNIST";
+    conversion->origin = count_originals(mnist) == FILE_COUNT ? "the original MNIST files"
+                                                              : "files in the layout of MNIST";
     conversion->classes = CLASSES;
     conversion->height = images->dims[1];
     conversion->width = images->dims[2];

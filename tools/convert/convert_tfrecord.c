@@ -646,7 +646,8 @@ static int end_text_check(const struct conversion *conversion, struct stop *stop
     if (text_counts->wrong == 0)
         return end_census(set, stop);
     name_any(set, text_counts->record, where, sizeof(where));
-    class_text_counts_describe(text_counts, &set->check.texts, text_counts->label, set->names.path, where, text, sizeof(text));
+    class_text_counts_describe(text_counts, &set->check.texts, text_counts->label, set->names.path, where, text,
+                               sizeof(text));
     if (class_text_counts_contradicts(text_counts))
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: correct the names", text);
     log_message(LOG_RUN, "%s", text);

@@ -56,7 +56,8 @@ static size_t digits_at(struct csv_text value, size_t at)
  * may be part of a hexadecimal id. */
 static size_t read_exponent(struct csv_text value, size_t at, int *exponent_out)
 {
-    if (at + 2 >= value.bytes || (value.text[at] | 32) != 'e' || (value.text[at + 1] != '+' && value.text[at + 1] != '-'))
+    if (at + 2 >= value.bytes || (value.text[at] | 32) != 'e' ||
+        (value.text[at + 1] != '+' && value.text[at + 1] != '-'))
         return 0;
     const size_t digits = digits_at(value, at + 2);
     int exponent = 0;
@@ -171,7 +172,8 @@ static bool is_word(struct csv_text value, const char *word)
 /* 1 for "1", "true", "yes" and the like; 0 for "0", "false", "no" and the like; else -1. */
 static int truth_of(struct csv_text value)
 {
-    static const char *const words[2][6] = { { "0", "false", "no", "f", "n", "0.0" }, { "1", "true", "yes", "t", "y", "1.0" } };
+    static const char *const words[2][6] = { { "0", "false", "no", "f", "n", "0.0" },
+                                             { "1", "true", "yes", "t", "y", "1.0" } };
     for (int truth = 0; truth < 2; truth++)
         for (size_t i = 0; i < 6; i++)
             if (is_word(value, words[truth][i]))
@@ -192,7 +194,8 @@ static enum split split_of_words(struct csv_text value)
 enum split csv_split_of(enum csv_split_kind kind, struct csv_text value)
 {
     static const enum split splits[][2] = {
-        [CSV_SPLIT_IS_TRAIN] = { SPLIT_TEST, SPLIT_TRAIN }, [CSV_SPLIT_IS_VALIDATION] = { SPLIT_TRAIN, SPLIT_VALIDATION },
+        [CSV_SPLIT_IS_TRAIN] = { SPLIT_TEST, SPLIT_TRAIN },
+        [CSV_SPLIT_IS_VALIDATION] = { SPLIT_TRAIN, SPLIT_VALIDATION },
         [CSV_SPLIT_IS_TEST] = { SPLIT_TRAIN, SPLIT_TEST },
     };
     if (kind == CSV_SPLIT_WORDS)
@@ -828,8 +831,8 @@ static int refuse_shape(const struct sample *sample)
 {
     char text[64];
 
-    return refuse(sample, "the %zu columns called like %s have rows and columns of an image that is not square: pixels in "
-                  "a table are those of square images; write files and their paths", sample->columns->pixel_count,
+    return refuse(sample, "the %zu columns called like %s have rows and columns of an image that is not square: pixels "
+                  "in a table are those of square images; write files and their paths", sample->columns->pixel_count,
                   column_text(sample, sample->columns->places[CSV_PIXEL], text));
 }
 
@@ -1025,8 +1028,8 @@ static int take_last_label(struct sample *sample)
     if (is_one_hot(sample))
         return refuse(sample, "columns of 0 and 1 may be one-hot classes: write one column label with the names of the "
                       "classes, or choose it with --label-column");
-    return refuse(sample, "cannot tell which column has the classes: name it 'label' in the first row, or choose it with "
-                  "--label-column, among %s", list_left(sample, left, sizeof(left)));
+    return refuse(sample, "cannot tell which column has the classes: name it 'label' in the first row, or choose it "
+                  "with --label-column, among %s", list_left(sample, left, sizeof(left)));
 }
 
 #define UNIQUE_ROWS_LEAST 3u

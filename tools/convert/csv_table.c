@@ -107,8 +107,8 @@ static const char *store_pixels(struct csv_text text, uint8_t *pixels_out, size_
 static const char *store_split(const struct csv_table *table, struct csv_row *row, struct csv_text value)
 {
     row->split = csv_split_of(table->columns.split_kind, value);
-    return row->split == SPLIT_UNSAID ? "a value in the column of splits is none (train, validation, test): correct it, or "
-                                        "give --split-column=none" : NULL;
+    return row->split == SPLIT_UNSAID ? "a value in the column of splits is none (train, validation, test): correct "
+                                        "it, or give --split-column=none" : NULL;
 }
 
 /* Store the value of a field according to the role of its column. */
@@ -134,7 +134,8 @@ static const char *store_field(struct csv_table *table, struct csv_row *row, siz
         return store_pixels(value, pixels, columns->pixel_count);
     case CSV_PIXEL:
         return read_pixel(value, &pixels[columns->pixel_places[column]]) ? NULL
-                                                                         : "a pixel is not a whole number from 0 to 255";
+                                                                         : "a pixel is not a whole number from 0 to "
+                                                                           "255";
     default:
         return NULL;
     }
@@ -318,8 +319,8 @@ static int check_missing(const struct csv_table *tables, size_t table_count, str
         for (size_t i = 0; i < tables[t].row_count; i++) {
             const struct csv_row *const row = &tables[t].rows[i];
             if (is_missing(row->label))
-                return label_fail(&tables[t], row, stop, "is the word for a missing value: remove the rows without a class, "
-                                  "or write another word if it is one");
+                return label_fail(&tables[t], row, stop, "is the word for a missing value: remove the rows without a "
+                                  "class, or write another word if it is one");
             if (minus == NULL && is_one(row->label, true)) {
                 minus = row;
                 table = &tables[t];
@@ -327,8 +328,9 @@ static int check_missing(const struct csv_table *tables, size_t table_count, str
             has_others = has_others || !(is_one(row->label, true) || is_one(row->label, false));
         }
     }
-    return minus == NULL || !has_others ? 0 : label_fail(table, minus, stop, "beside others than 1 means no class for many "
-                                                        "programs: remove its rows, or write a name if it is one");
+    return minus == NULL || !has_others ? 0
+         : label_fail(table, minus, stop, "beside others than 1 means no class for many programs: remove its rows, or "
+                      "write a name if it is one");
 }
 
 /* Are all labels numbers? If not, *name_out is the first row with another label, and *table_out its table. */
@@ -478,10 +480,10 @@ static void warn_lists(const struct csv_table *table, const struct csv_text *lab
         if (is_list(labels[i], labels, count) && lists++ == 0)
             first = labels[i];
     if (lists > 0)
-        log_message(LOG_RUN, "%s: %zu of %zu labels list%s several classes, such as '%.*s' (line %" PRIu64 "), and %s of "
-                    "%s own: an image has one class, so keep one of them unless that is meant", table->input, lists,
-                    count, lists == 1 ? "s" : "", label_shown(first), first.text, line_of(table, first),
-                    lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
+        log_message(LOG_RUN, "%s: %zu of %zu labels list%s several classes, such as '%.*s' (line %" PRIu64
+                    "), and %s of %s own: an image has one class, so keep one of them unless that is meant",
+                    table->input, lists, count, lists == 1 ? "s" : "", label_shown(first), first.text,
+                    line_of(table, first), lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
 }
 
 /* Warn about "None", which Python writes for a missing value, but which may also be a class. */
@@ -489,8 +491,8 @@ static void warn_none(const struct csv_table *table, const struct csv_text *labe
 {
     for (size_t i = 0; i < count; i++)
         if (is_word(labels[i], "none"))
-            log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is a class: remove its rows if it is a missing value",
-                        table->input, line_of(table, labels[i]), label_shown(labels[i]), labels[i].text);
+            log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is a class: remove its rows if it is a missing "
+                        "value", table->input, line_of(table, labels[i]), label_shown(labels[i]), labels[i].text);
 }
 
 /* The length of an inconspicuous character at the beginning of a text: a blank, non-breaking blank, underscore or

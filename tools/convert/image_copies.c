@@ -188,8 +188,9 @@ static void report_copies(const struct image_copies *copies, size_t source, cons
     if (found->other_label > 0)
         snprintf(labels, sizeof(labels), ", %" PRIu64 " of them with another label", found->other_label);
     log_message(LOG_RUN, "%" PRIu64 " of %" PRIu64 " %s images %s in the training set, too%s, such as %s and %s: what "
-                "is trained on cannot %s", found->count, held->record_count, held->split, found->count == 1 ? "is" : "are",
-                labels, one, other, strcmp(held->split, "test") == 0 ? "test" : "validate");
+                "is trained on cannot %s", found->count, held->record_count, held->split,
+                found->count == 1 ? "is" : "are", labels, one, other,
+                strcmp(held->split, "test") == 0 ? "test" : "validate");
 }
 
 /* Count the images among `count` equal ones, in the order of the source, if their labels differ. */

@@ -66,8 +66,9 @@ bool image_choice_name(const char *path)
 static bool is_system_folder(const char *name, size_t bytes)
 {
     static const char *const names[] = {
-        "__MACOSX", "@eaDir", "@tmp", "@Recycle", "@Recently-Snapshot", "@__thumb", "#recycle", "#snapshot", "~snapshot",
-        "$RECYCLE.BIN", "System Volume Information", "lost+found", "Network Trash Folder", "Temporary Items",
+        "__MACOSX", "@eaDir", "@tmp", "@Recycle", "@Recently-Snapshot", "@__thumb", "#recycle", "#snapshot",
+        "~snapshot", "$RECYCLE.BIN", "System Volume Information", "lost+found", "Network Trash Folder",
+        "Temporary Items",
     };
     size_t i = 0;
 

@@ -264,10 +264,9 @@ static int layout_refuse_siblings(const struct top *top, const struct sibling *s
                             "training images: no folder train" FOLDERS_ADVICE, top->input, (int)named->bytes,
                             named->name);
     if (reading->meaning == SIBLINGS_STRANGER)
-        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: next to %.*s, a split by its name, there is %.*s, "
-                            "which is neither for training, validation nor test: move one of them away"
-                            FOLDERS_ADVICE, top->input, (int)named->bytes, named->name, (int)other->bytes,
-                            other->name);
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: next to %.*s, a split by its name, there is "
+                            "%.*s, which is neither for training, validation nor test: move one of them away"
+                            FOLDERS_ADVICE, top->input, (int)named->bytes, named->name, (int)other->bytes, other->name);
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folders %.*s and %.*s may be splits or classes: call "
                         "splits train, validation and test" FOLDERS_ADVICE, top->input, (int)named->bytes, named->name,
                         (int)other->bytes, other->name);
@@ -306,8 +305,8 @@ static int refuse_archives(const struct top *top)
 {
     char problem[400];
 
-    snprintf(problem, sizeof(problem), "contains no folder with images: unpack the archives in it, such as %s; if each is "
-             "of one class, into a folder of its name", top->choice->archive);
+    snprintf(problem, sizeof(problem), "contains no folder with images: unpack the archives in it, such as %s; if each "
+             "is of one class, into a folder of its name", top->choice->archive);
     return layout_refuse(top, problem);
 }
 
@@ -327,8 +326,8 @@ static int read_top(struct top *top, bool *are_splits_out)
            ? refuse_archives(top)
            : layout_refuse(top, top->choice->label_file_count == 0
                                 ? "contains no folder with images"
-                                : "contains no folder with images; its .cls or .label files are labels of WebDataset samples, "
-                                  "which are not read: put the images into one folder for each class");
+                                : "contains no folder with images; its .cls or .label files are labels of WebDataset "
+                                  "samples, which are not read: put the images into one folder for each class");
     else if (reading.meaning > SIBLINGS_SPLITS && !top->folders_are_classes)
         rc = layout_refuse_siblings(top, siblings, &reading);
     free(siblings);
@@ -482,17 +481,17 @@ static int check_sorted_names(const struct top *top, char *const *names, uint32_
         if (compare_looks(&names[i - 1], &names[i]) != 0)
             continue;
         if (looks_same(names[i - 1], names[i]))
-            return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders '%s' and '%s' look the same: they "
-                                "differ in blanks or in how accents are encoded (NFC or NFD of Unicode): put their "
-                                "images into one folder", top->input, names[i - 1], names[i]);
+            return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders '%s' and '%s' look the same: "
+                                "they differ in blanks or in how accents are encoded (NFC or NFD of Unicode): put "
+                                "their images into one folder", top->input, names[i - 1], names[i]);
         if (pairs++ == 0) {
             one = names[i - 1];
             other = names[i];
         }
     }
     if (pairs > 0)
-        log_message(LOG_RUN, "%s: %zu class%s from another only in capitals, such as '%s' and '%s': are they one class?",
-                    top->input, pairs, pairs == 1 ? " differs" : "es differ", one, other);
+        log_message(LOG_RUN, "%s: %zu class%s from another only in capitals, such as '%s' and '%s': are they one "
+                    "class?", top->input, pairs, pairs == 1 ? " differs" : "es differ", one, other);
     return 0;
 }
 
@@ -541,10 +540,9 @@ static int refuse_class(const struct top *top, const struct image_layout *layout
     }
     list_classes(layout, classes, sizeof(classes));
     if (same != NULL)
-        snprintf(problem, sizeof(problem), "is not a class of the training set: '%s' there looks the same, but differs in "
-                 "blanks or in how accents are encoded (NFC or NFD of Unicode, as macOS and Linux write them): give both one "
-                 "name%s",
-                 same, classes);
+        snprintf(problem, sizeof(problem), "is not a class of the training set: '%s' there looks the same, but differs "
+                 "in blanks or in how accents are encoded (NFC or NFD of Unicode, as macOS and Linux write them): give "
+                 "both one name%s", same, classes);
     else if (nearest.best != NULL)
         snprintf(problem, sizeof(problem), "is not a class of the training set (did you mean '%s'?)%s",
                  (const char *)nearest.best, classes);
@@ -675,8 +673,8 @@ static bool is_identifier(const char *name)
 static bool is_part(const char *name)
 {
     static const char *const words[] = {
-        "part", "shard", "fold", "chunk", "batch", "block", "images", "image", "imgs", "img", "subset", "patient", "patients",
-        "case", "study", "scan", "slide", "session", "archive",
+        "part", "shard", "fold", "chunk", "batch", "block", "images", "image", "imgs", "img", "subset", "patient",
+        "patients", "case", "study", "scan", "slide", "session", "archive",
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         const size_t bytes = strlen(words[i]);
@@ -818,10 +816,9 @@ static int check_held(const struct top *top, const struct image_layout *layout, 
     if (!is_same)
         return 0;
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... hold the same folders %.*s, "
-                                                             "%.*s, ..., which look like the classes: call splits train, validation and test, as in "
-                                                             "train/%.*s; merge other groups into one folder for each class; --folders-are-classes takes %s, "
-                                                             "%s, ... for the classes",
-                        top->input, layout->class_names[0], layout->class_names[1],
+                        "%.*s, ..., which look like the classes: call splits train, validation and test, as in "
+                        "train/%.*s; merge other groups into one folder for each class; --folders-are-classes takes "
+                        "%s, %s, ... for the classes", top->input, layout->class_names[0], layout->class_names[1],
                         (int)first.bytes, first.name, (int)second.bytes, second.name, (int)first.bytes, first.name,
                         layout->class_names[0], layout->class_names[1]);
 }
@@ -930,19 +927,20 @@ static int check_groups(const struct top *top, const struct image_layout *layout
     while (next_folder(&folders))
         note_group(&grouping, top->list, &folders);
     if (grouping.again_count > 0)
-        log_message(LOG_RUN, "%s: %zu class%s a folder of the same name beside other images, such as %.*s: remove it if it is "
-                    "a copy", top->input, grouping.again_count, grouping.again_count == 1 ? " contains" : "es contain",
-                    (int)(grouping.again.range.begin - 1), path_of(top->list, grouping.again.range.first));
+        log_message(LOG_RUN, "%s: %zu class%s a folder of the same name beside other images, such as %.*s: remove it "
+                    "if it is a copy", top->input, grouping.again_count,
+                    grouping.again_count == 1 ? " contains" : "es contain", (int)(grouping.again.range.begin - 1),
+                    path_of(top->list, grouping.again.range.first));
     if (grouping.group_count == 0)
         return 0;
     char example[1024];
     snprintf(example, sizeof(example), "%.*s of %.*s and %.*s", (int)grouping.group.name_bytes, grouping.group.name,
              (int)grouping.one.name_bytes, grouping.one.name, (int)grouping.other.name_bytes, grouping.other.name);
     if (grouping.are_initials)
-        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders are initials of the classes in them, such "
-                            "as %s: move the latter into one folder" FOLDERS_ADVICE, top->input, example);
-    log_message(LOG_RUN, "%s: %zu of %" PRIu32 " classes consist%s of folders, such as %s: if these are the classes, move "
-                "them into one folder", top->input, grouping.group_count, layout->class_count,
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders are initials of the classes in them, "
+                            "such as %s: move the latter into one folder" FOLDERS_ADVICE, top->input, example);
+    log_message(LOG_RUN, "%s: %zu of %" PRIu32 " classes consist%s of folders, such as %s: if these are the classes, "
+                "move them into one folder", top->input, grouping.group_count, layout->class_count,
                 grouping.group_count == 1 ? "s" : "", example);
     return 0;
 }
@@ -963,10 +961,11 @@ static int check_filled(const struct top *top, const struct image_layout *layout
     if (filled_count == layout->class_count)
         return 0;
     const bool may_hold_classes = filled_count == 1 && has_folders_of_images(top->list, filled.range);
-    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder '%.*s' has no training image: fill or remove it%s"
-                        "%.*s%s", top->input, (int)empty.name_bytes, empty.name,
-                        may_hold_classes ? ", or convert only " : "", may_hold_classes ? (int)(filled.range.begin - 1) : 0,
-                        path_of(top->list, filled.range.first), may_hold_classes ? " if its folders are the classes" : "");
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder '%.*s' has no training image: fill or remove "
+                        "it%s%.*s%s", top->input, (int)empty.name_bytes, empty.name,
+                        may_hold_classes ? ", or convert only " : "",
+                        may_hold_classes ? (int)(filled.range.begin - 1) : 0, path_of(top->list, filled.range.first),
+                        may_hold_classes ? " if its folders are the classes" : "");
 }
 
 /* ---- annotations beside images ---- */
@@ -1048,8 +1047,8 @@ static int check_classes(const struct top *top, const struct image_layout *layou
         log_message(LOG_RUN, "%s: each of the %" PRIu32 " folders contains one image: are they classes?", top->input,
                     layout->class_count);
     if (text == NULL && 10 * top->choice->left_out_count >= 9 * top->choice->image_count)
-        log_message(LOG_RUN, "%s: there are about as many other files as images: if these hold the classes, the folders "
-                    "%s, %s, ... are none", top->input, layout->class_names[0], layout->class_names[1]);
+        log_message(LOG_RUN, "%s: there are about as many other files as images: if these hold the classes, the "
+                    "folders %s, %s, ... are none", top->input, layout->class_names[0], layout->class_names[1]);
     if (text == NULL)
         return 0;
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... are no classes: %s: put the "

@@ -403,8 +403,8 @@ static void report_few(const struct conversion *conversion, const struct class_t
     }
     if (few != NULL) {
         class_text(conversion, source, &table->items[few->first], text);
-        log_message(LOG_RUN, "--validation: of %zu classes %zu ha%s one sample and %zu two, such as %s", table->group_count,
-                    one_count, one_count == 1 ? "s" : "ve", two_count, text);
+        log_message(LOG_RUN, "--validation: of %zu classes %zu ha%s one sample and %zu two, such as %s",
+                    table->group_count, one_count, one_count == 1 ? "s" : "ve", two_count, text);
     }
     if (none == NULL)
         return;
@@ -453,8 +453,8 @@ int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, co
         return 0;
     if (has_validation(conversion))
         return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation: %s has a validation set already "
-                            "(a test set becomes one where there is no other): leave the option out, or convert what is "
-                            "for training alone", conversion->name);
+                            "(a test set becomes one where there is no other): leave the option out, or convert what "
+                            "is for training alone", conversion->name);
     int rc = held_out_count(options, whole.record_count, stop, &held_out);
     if (rc < 0)
         return rc;

@@ -109,7 +109,8 @@ int found_weights(const struct settings *settings, char path_out[PATH_MAX])
     if (rc == -ENOENT) {
         log_message(LOG_ERROR, "no run has weights in %s: train the network with %spipetrain -c %s, or name other "
                     "weights with --weights FILE", settings->run.dir, program_folder(),
-                    *settings->config_path != '\0' ? shell_word(settings->config_path, quoted, sizeof(quoted)) : "FILE");
+                    *settings->config_path != '\0' ? shell_word(settings->config_path, quoted, sizeof(quoted))
+                                                   : "FILE");
         return EXIT_CODE_DATA;
     }
     if (rc == 0)

@@ -72,8 +72,9 @@ static void report_unread(const char *path, int rc, size_t most, const char *wha
     else if (rc == -ENOMEM)
         problems_add(problems, "pipetrain", "%s: cannot be read: %s", path, strerror(-rc));
     else
-        problems_add(problems, path, "cannot be read: %s%s%s%s", strerror(-rc), is_relative ? " in the current folder, " : "",
-                     is_relative ? folder : "", is_relative ? ", to which paths are relative" : "");
+        problems_add(problems, path, "cannot be read: %s%s%s%s", strerror(-rc),
+                     is_relative ? " in the current folder, " : "", is_relative ? folder : "",
+                     is_relative ? ", to which paths are relative" : "");
 }
 
 int config_text_read(const char *path, size_t most, const char *what, char **text_out, size_t *bytes_out,

@@ -236,8 +236,8 @@ static const struct { int code; const char *meaning; } exit_codes[] = {
     { EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit" },
     { EXIT_CODE_MEMORY, "not enough memory, or no thread to be had" },
     { EXIT_CODE_OUTPUT, "results could not be written" },
-    { EXIT_CODE_STALL, "a device, or another process of the run, does not answer within \\fBsync.deadline\\fR, or a trial\n"
-                       "run does not end" },
+    { EXIT_CODE_STALL, "a device, or another process of the run, does not answer within \\fBsync.deadline\\fR, or a "
+                       "trial\nrun does not end" },
     { EXIT_CODE_DEVICE, "a device failed" },
     { EXIT_CODE_RANK, "another process of the run failed (mpirun, srun)" },
     { EXIT_CODE_NONFINITE, "the loss is not a finite number" },

@@ -115,8 +115,8 @@ static void warn_order(const struct numbers *mean, double divisor)
 {
     const double *const value = mean->value;
     if (is_bgr(mean, divisor) || is_bgr(mean, 1) || is_bgr(mean, 255))
-        log_message(LOG_RUN, "model.mean = %g, %g, %g is in the order blue, green, red; JPEG and PNG images are read as "
-                    "red, green, blue: %g, %g, %g, and weights for BGR need the input channels of their first layer "
+        log_message(LOG_RUN, "model.mean = %g, %g, %g is in the order blue, green, red; JPEG and PNG images are read "
+                    "as red, green, blue: %g, %g, %g, and weights for BGR need the input channels of their first layer "
                     "reversed", value[0], value[1], value[2], value[2], value[1], value[0]);
 }
 

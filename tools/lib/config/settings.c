@@ -109,8 +109,8 @@ static void check_max_time(struct settings *settings, struct problems *problems)
     char message[192];
     train->max_seconds = 0;
     (void)quantity_whole_seconds(train->max_time, &train->max_seconds);
-    snprintf(message, sizeof(message), "'%.40s' is not a duration of whole seconds, at least one (" QUANTITY_SECONDS ")",
-             train->max_time);
+    snprintf(message, sizeof(message), "'%.40s' is not a duration of whole seconds, at least one (" QUANTITY_SECONDS
+             ")", train->max_time);
     if (train->max_seconds == 0 && *train->max_time != '\0')
         report_train(settings, problems, "max_time", message);
 }
@@ -334,8 +334,8 @@ static void read_checkpoint_rule(struct settings *settings, struct problems *pro
     checkpoint->steps = read_steps(text);
     checkpoint->seconds = read_seconds(text);
     char message[192];
-    snprintf(message, sizeof(message), "'%.60s' is not one of: never, epoch, a number of steps from 1 on (500), a duration "
-             "(10 minutes, 1h30m)", text);
+    snprintf(message, sizeof(message), "'%.60s' is not one of: never, epoch, a number of steps from 1 on (500), a "
+             "duration (10 minutes, 1h30m)", text);
     if (checkpoint->steps == 0 && checkpoint->seconds == 0)
         settings_report(settings, problems, SECTION_CHECKPOINT, "every", message);
 }

@@ -273,9 +273,9 @@ static void find_heads(const struct initial_weights *weights, struct heads *head
 /* Report a network with a single output, whose softmax is 1 for every image. */
 static void report_one_output(const struct initial_weights *weights, const char *otherwise, struct problems *problems)
 {
-    problems_add(problems, weights->path, "has one output, as a network with a sigmoid has (BCEWithLogitsLoss); softmax "
-                 "needs one for each of two classes: save its last layer with two rows, 0 and w (bias: 0 and b), because "
-                 "softmax of (0, z) is sigmoid of z%s", otherwise);
+    problems_add(problems, weights->path, "has one output, as a network with a sigmoid has (BCEWithLogitsLoss); "
+                 "softmax needs one for each of two classes: save its last layer with two rows, 0 and w (bias: 0 and "
+                 "b), because softmax of (0, z) is sigmoid of z%s", otherwise);
 }
 
 /* Report that the file has another number of classes than the network. False if that is not the only difference. */

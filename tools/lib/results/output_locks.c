@@ -109,8 +109,8 @@ static int check_places(const struct output *outputs, size_t count, const char *
     for (size_t i = 0; i < count; i++) {
         const char *const result = directory != NULL ? name_of_result(outputs[i].place, directory) : NULL;
         if (result != NULL) {
-            snprintf(problem_out, problem_size, "%s = %s: the run writes its %s there (run.dir = %s): name another file",
-                     outputs[i].key, outputs[i].value, result, directory);
+            snprintf(problem_out, problem_size, "%s = %s: the run writes its %s there (run.dir = %s): name another "
+                     "file", outputs[i].key, outputs[i].value, result, directory);
             return -ENOTUNIQ;
         }
         for (size_t j = 0; j < i; j++)

@@ -308,7 +308,8 @@ static int jsonl_file_part(struct jsonl_file *file, int directory_fd, uint64_t b
     size_t done = 1;
     int rc = jsonl_file_make(file, directory_fd);
     for (uint64_t at = 0; rc == 0 && at < bytes && done > 0; at += done) {
-        rc = file_read_some(old_fd, at, block, bytes - at < sizeof(block) ? (size_t)(bytes - at) : sizeof(block), &done);
+        rc = file_read_some(old_fd, at, block, bytes - at < sizeof(block) ? (size_t)(bytes - at) : sizeof(block),
+                            &done);
         if (rc == 0)
             rc = file_write(file->fd, block, done);
     }
@@ -324,8 +325,8 @@ static int jsonl_file_go_on(struct jsonl_file *file, int directory_fd, uint64_t 
     if (file->fd < 0 && errno != ENOENT)
         return -errno;
     if (file->fd < 0 && bytes > 0)
-        log_message(LOG_RUN, "%s/%s is gone, whose lines the checkpoint continues: it begins anew, and reports of the run "
-                    "lack what was in it", file->folder, file->name);
+        log_message(LOG_RUN, "%s/%s is gone, whose lines the checkpoint continues: it begins anew, and reports of the "
+                    "run lack what was in it", file->folder, file->name);
     if (file->fd < 0)
         return jsonl_file_make(file, directory_fd);
     const uint64_t there = jsonl_file_bytes(file);

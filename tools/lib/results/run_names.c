@@ -81,7 +81,8 @@ static int compare_beginning(int parent_fd, const char *directory, const char *t
 /* Files that cannot be opened, or are no regular files, are reported by run_directory_open. */
 int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out)
 {
-    const int rc = run_name_was_given(settings) ? compare_beginning(AT_FDCWD, settings->run.dir, RUN_CONF_BEGINNING) : 0;
+    const int rc = run_name_was_given(settings) ? compare_beginning(AT_FDCWD, settings->run.dir, RUN_CONF_BEGINNING)
+                                                : 0;
     *is_of_others_out = rc == 1;
     return rc < 0 && rc != -ENOENT ? rc : 0;
 }

@@ -80,7 +80,8 @@ static const char *zip_kind(const uint8_t *front, size_t bytes)
 /* Does the file begin like a safetensors file: with a possible length, and a JSON object? */
 static bool begins_right(const uint8_t *front, size_t bytes)
 {
-    return bytes > LENGTH_BYTES && safetensors_header_bytes(front) <= SAFETENSORS_HEADER_MAX && front[LENGTH_BYTES] == '{';
+    return bytes > LENGTH_BYTES && safetensors_header_bytes(front) <= SAFETENSORS_HEADER_MAX &&
+           front[LENGTH_BYTES] == '{';
 }
 
 /* The kind of a file that is not a safetensors file; NULL: unknown. */

@@ -74,7 +74,8 @@ static bool has_body(const struct safetensors_index *index, const struct net *ne
     const struct layer *const head = tensor_match_head(net);
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const struct safetensors_tensor *const tensor = tensor_find(index, net->parameters[i].name);
-        if (&net->layers[net->parameters[i].layer] != head && (tensor == NULL || !tensor_has_shape(tensor, &net->parameters[i])))
+        if (&net->layers[net->parameters[i].layer] != head &&
+            (tensor == NULL || !tensor_has_shape(tensor, &net->parameters[i])))
             return false;
     }
     return true;

@@ -149,7 +149,8 @@ size_t weights_bytes(struct weights_spec spec)
         return 0;
     const size_t count = spec.net->parameter_count;
     return sizeof(struct weights) + OWN_TEXTS * OWN_TEXT_BYTES + weights_about_bytes(spec.net) +
-           tensor_writer_bytes(spec.net->parameter_count) + count * sizeof(uint32_t) + float_count(spec) * sizeof(float);
+           tensor_writer_bytes(spec.net->parameter_count) + count * sizeof(uint32_t) +
+           float_count(spec) * sizeof(float);
 }
 
 size_t weights_file_bytes(const struct net *net)

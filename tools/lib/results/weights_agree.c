@@ -229,8 +229,9 @@ static void compare_scaling(struct agreement *agreement, struct settings *theirs
     if (strcmp(here, there) == 0)
         return;
     if (agreement->use != WEIGHTS_TRAINED_ON)
-        add_difference(agreement, "its validation images were %s; the configuration sets %s (without augment.evaluation, "
-                       ".evaluation_scale, .evaluation_resize and .filter those of the weights are used)", there, here);
+        add_difference(agreement, "its validation images were %s; the configuration sets %s (without "
+                       "augment.evaluation, .evaluation_scale, .evaluation_resize and .filter those of the weights are "
+                       "used)", there, here);
     else
         log_message(LOG_RUN, "%s: its validation images were %s; those of this run are %s", agreement->path, there,
                     here);
@@ -240,8 +241,8 @@ static void compare_label_offsets(struct agreement *agreement, struct settings *
 {
     struct settings *const settings = agreement->settings;
     const struct option_row *const option = pixels_option(PIXELS_LABEL_OFFSET);
-    if (!use_text(theirs, option, text_of(agreement, PIXELS_LABEL_OFFSET)) || initial_weights_head(agreement->weights) == NULL ||
-        settings->data.label_offset == theirs->data.label_offset)
+    if (!use_text(theirs, option, text_of(agreement, PIXELS_LABEL_OFFSET)) ||
+        initial_weights_head(agreement->weights) == NULL || settings->data.label_offset == theirs->data.label_offset)
         return;
     if (is_given(settings, option) || agreement->use == WEIGHTS_TRAINED_ON)
         add_difference(agreement, "trained with data.label_offset = %" PRId64 "; the configuration has %" PRId64
@@ -293,8 +294,8 @@ static void compare_splits(struct agreement *agreement, struct settings *theirs)
         log_message(LOG_RUN, "%s: data.validation_split = %g, as it was trained", agreement->path, split);
     }
     if (data->validation_split > split)
-        add_difference(agreement, "trained with data.validation_split = %g; with %g records that it was trained on would "
-                       "be evaluated (without it that of the weights is used; name records of another set with "
+        add_difference(agreement, "trained with data.validation_split = %g; with %g records that it was trained on "
+                       "would be evaluated (without it that of the weights is used; name records of another set with "
                        "data.validation)", split, data->validation_split);
 }
 
@@ -417,11 +418,11 @@ static int compare_published(const struct agreement *agreement)
         }
     }
     if (strcmp(name, agreement->net->model) == 0)
-        log_message(LOG_PROBLEM, "%s: does not name its network; torchvision's weights of '%s' were trained otherwise%s",
-                    agreement->path, name, found);
+        log_message(LOG_PROBLEM, "%s: does not name its network; torchvision's weights of '%s' were trained "
+                    "otherwise%s", agreement->path, name, found);
     else if (*name != '\0')
-        log_message(LOG_PROBLEM, "%s: does not name its network, and its tensors are those of '%s', too: name that model if "
-                    "they are torchvision's, because it computes otherwise than '%s'%s", agreement->path, name,
+        log_message(LOG_PROBLEM, "%s: does not name its network, and its tensors are those of '%s', too: name that "
+                    "model if they are torchvision's, because it computes otherwise than '%s'%s", agreement->path, name,
                     agreement->net->model, found);
     else
         report_assumptions(agreement);

@@ -140,8 +140,9 @@ static int open_reduction(struct pipeline *pipeline)
 static int open_far(struct pipeline *pipeline)
 {
     const struct pipeline_parts *const parts = &pipeline->parts;
-    const struct remote_towers_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule, .net = parts->net,
-                                   .gate = pipeline->gate, .waits_for_main = parts->waits_for_main };
+    const struct remote_towers_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule,
+                                             .net = parts->net, .gate = pipeline->gate,
+                                             .waits_for_main = parts->waits_for_main };
     return parts->ranks == NULL ? 0 : remote_towers_open(&pipeline->remote, &spec);
 }
 

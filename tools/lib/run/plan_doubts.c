@@ -101,7 +101,11 @@ static double histogram_steps(const struct doubts *doubts)
 
 static void print_longer(const struct doubts *doubts)
 {
-    static const struct { enum section section; const char *key; double (*needs)(const struct doubts *doubts); } rows[] = {
+    static const struct {
+        enum section section;
+        const char *key;
+        double (*needs)(const struct doubts *doubts);
+    } rows[] = {
         { SECTION_TRAIN, "warmup_epochs", warmup_steps },   { SECTION_TRAIN, "boundaries", boundary_steps },
         { SECTION_TRAIN, "decay_epochs", decay_steps },     { SECTION_TRAIN, "ema", average_steps },
         { SECTION_TRAIN, "patience", patience_steps },      { SECTION_CHECKPOINT, "every", checkpoint_steps },
@@ -129,15 +133,16 @@ static void print_longer(const struct doubts *doubts)
 static bool is_cut(const struct doubts *doubts, char *words)
 {
     const struct train_settings *const train = &doubts->settings->train;
-    const enum origin steps = origin_of(doubts, SECTION_TRAIN, "steps"), epochs = origin_of(doubts, SECTION_TRAIN, "epochs");
+    const enum origin steps = origin_of(doubts, SECTION_TRAIN, "steps");
+    const enum origin epochs = origin_of(doubts, SECTION_TRAIN, "epochs");
     const bool is_repeated = options_are_all_set(doubts->settings) && steps == ORIGIN_FILE && epochs == ORIGIN_FILE;
     const double by_epochs = doubts->per_epoch * (double)train->epochs;
     if (train->steps == 0 || epochs <= ORIGIN_MODEL || is_repeated || by_epochs == (double)train->steps)
         return false;
     if (by_epochs < (double)train->steps)
-        snprintf(words, LINE_BYTES, "train.epochs = %" PRId64 " ends the run after step %s, before train.steps = %" PRId64
-                                    ": leave out train.epochs to do all of them",
-                 train->epochs, number_grouped((uint64_t)by_epochs).text, train->steps);
+        snprintf(words, LINE_BYTES, "train.epochs = %" PRId64 " ends the run after step %s, before train.steps = %"
+                 PRId64 ": leave out train.epochs to do all of them", train->epochs,
+                 number_grouped((uint64_t)by_epochs).text, train->steps);
     else if (steps > epochs)
         return false;       /* a shorter run of the same configuration file is intended */
     else
@@ -195,8 +200,8 @@ static bool has_no_rate(const struct doubts *doubts, char *words)
                          is_train_set(doubts, "decay_factor");
     if (rate->base == 0 || help == NULL || !is_ours || steps - idle < 2)
         return false;
-    snprintf(words, LINE_BYTES, "train.schedule: after step %s of %s the learning rate is %.2g, so nothing more is learnt: "
-                                "set train.%s", number_grouped(idle).text, number_grouped(steps).text,
+    snprintf(words, LINE_BYTES, "train.schedule: after step %s of %s the learning rate is %.2g, so nothing more is "
+             "learnt: set train.%s", number_grouped(idle).text, number_grouped(steps).text,
              learning_rate_at(rate, steps - 1), help);
     return true;
 }
@@ -219,8 +224,8 @@ static bool is_rate_lost(const struct doubts *doubts, char *words)
     if (ours == NULL || rate->base == 0 || steps - first <= steps / 2 || has_no_rate(doubts, ignored))
         return false;
     struct option_text value;
-    snprintf(words, LINE_BYTES, "train.%s = %.40s: after step %s of %s the learning rate is below a thousandth of the first, "
-                                "%.3g: little more is learnt", ours,
+    snprintf(words, LINE_BYTES, "train.%s = %.40s: after step %s of %s the learning rate is below a thousandth of the "
+             "first, %.3g: little more is learnt", ours,
              option_format(option_find(SECTION_TRAIN, ours), doubts->settings, &value), number_grouped(first).text,
              number_grouped(steps).text, rate->base);
     return true;
@@ -233,14 +238,15 @@ static bool is_rate_constant(const struct doubts *doubts, char *words)
     const struct learning_rate *const rate = &doubts->plan->learning_rate;
     const bool decays = rate->schedule == RATE_EXPONENTIAL || rate->schedule == RATE_INVERSE_TIME;
     const bool is_longer = is_train_set(doubts, "decay_epochs") && decay_steps(doubts) > doubts->steps;
-    if (!decays || !is_train_set(doubts, "schedule") || is_longer || doubts->steps < 1 || rate->warmup >= doubts->steps || learning_rate_at(rate, (uint64_t)doubts->steps - 1) < rate->base * 0.999)
+    if (!decays || !is_train_set(doubts, "schedule") || is_longer || doubts->steps < 1 ||
+        rate->warmup >= doubts->steps || learning_rate_at(rate, (uint64_t)doubts->steps - 1) < rate->base * 0.999)
         return false;
     const bool is_exponential = rate->schedule == RATE_EXPONENTIAL;
     const char *const key = is_exponential && rate->factor < 1 ? "decay_epochs"
                           : is_exponential                     ? "decay_factor" : "rate_decay";
     struct option_text value;
-    snprintf(words, LINE_BYTES, "train.schedule: with train.%s = %s the learning rate does not change in the %s steps of this "
-                                "run", key, option_format(option_find(SECTION_TRAIN, key), doubts->settings, &value),
+    snprintf(words, LINE_BYTES, "train.schedule: with train.%s = %s the learning rate does not change in the %s steps "
+             "of this run", key, option_format(option_find(SECTION_TRAIN, key), doubts->settings, &value),
              number_grouped((uint64_t)doubts->steps).text);
     return true;
 }
@@ -284,8 +290,8 @@ static bool do_weights_stay(const struct doubts *doubts, char *words)
         const char *const key = is_trust ? "trust" : rows[i].key;
         if (rows[i].change >= CHANGE_LEAST || !is_train_set(doubts, key))
             continue;
-        snprintf(words, LINE_BYTES, "train.%s = %g: all %s steps together change a weight by at most %.2g%s, so nothing is "
-                                    "learnt", key, is_trust ? train->trust : rows[i].value,
+        snprintf(words, LINE_BYTES, "train.%s = %g: all %s steps together change a weight by at most %.2g%s, so "
+                 "nothing is learnt", key, is_trust ? train->trust : rows[i].value,
                  number_grouped((uint64_t)doubts->steps).text, rows[i].change,
                  train->optimizer == OPTIMIZER_LARS ? " of its size" : "");
         return true;
@@ -299,8 +305,8 @@ static bool does_rise(const struct doubts *doubts, char *words)
     const bool ends = rate->schedule == RATE_COSINE || rate->schedule == RATE_POLYNOMIAL;
     if (!ends || rate->end <= rate->base || !is_train_set(doubts, "final_rate"))
         return false;
-    snprintf(words, LINE_BYTES, "train.final_rate = %g is above the first rate, %g: the learning rate rises to the end of "
-                                "the run", rate->end, rate->base);
+    snprintf(words, LINE_BYTES, "train.final_rate = %g is above the first rate, %g: the learning rate rises to the end "
+             "of the run", rate->end, rate->base);
     return true;
 }
 
@@ -311,8 +317,8 @@ static bool is_change_in_warmup(const struct doubts *doubts, char *words)
     if (train->schedule != RATE_PIECEWISE || train->boundaries.count == 0 || !is_ours ||
         train->boundaries.value[0] >= train->warmup_epochs)
         return false;
-    snprintf(words, LINE_BYTES, "train.boundaries: the first one, after epoch %g, is in the warm-up of %g epochs, so the "
-                                "full learning rate is never used", train->boundaries.value[0], train->warmup_epochs);
+    snprintf(words, LINE_BYTES, "train.boundaries: the first one, after epoch %g, is in the warm-up of %g epochs, so "
+             "the full learning rate is never used", train->boundaries.value[0], train->warmup_epochs);
     return true;
 }
 
@@ -325,8 +331,8 @@ static bool is_decay_too_large(const struct doubts *doubts, char *words)
     const double share = doubts->plan->learning_rate.base * train->weight_decay;
     if (!is_plain || share < 1 || !(is_train_set(doubts, "weight_decay") || is_train_set(doubts, "learning_rate")))
         return false;
-    snprintf(words, LINE_BYTES, "train.weight_decay = %g: with the learning rate %g every step subtracts %.3g times each "
-                                "weight", train->weight_decay, doubts->plan->learning_rate.base, share);
+    snprintf(words, LINE_BYTES, "train.weight_decay = %g: with the learning rate %g every step subtracts %.3g times "
+             "each weight", train->weight_decay, doubts->plan->learning_rate.base, share);
     return true;
 }
 
@@ -336,8 +342,8 @@ static bool are_betas_swapped(const struct doubts *doubts, char *words)
     const bool are_used = option_is_used(option_find(SECTION_TRAIN, "betas"), doubts->settings);
     if (!are_used || train->betas.value[0] <= train->betas.value[1] || !is_train_set(doubts, "betas"))
         return false;
-    snprintf(words, LINE_BYTES, "train.betas = %g %g: the average of squares is shorter than that of gradients; usual is "
-                                "0.9 0.999", train->betas.value[0], train->betas.value[1]);
+    snprintf(words, LINE_BYTES, "train.betas = %g %g: the average of squares is shorter than that of gradients; usual "
+             "is 0.9 0.999", train->betas.value[0], train->betas.value[1]);
     return true;
 }
 
@@ -349,8 +355,8 @@ static bool is_norm_of_last_batch(const struct doubts *doubts, char *words)
         const struct layer *const layer = &doubts->net->layers[i];
         if (layer->kind != LAYER_BATCH_NORM || layer->decay >= 0.5)
             continue;
-        snprintf(words, LINE_BYTES, "batch_norm %s decay %g: so little of the running average stays at each step that the "
-                                    "last batches decide it; PyTorch's momentum %g is decay %g", layer->name, layer->decay,
+        snprintf(words, LINE_BYTES, "batch_norm %s decay %g: so little of the running average stays at each step that "
+                 "the last batches decide it; PyTorch's momentum %g is decay %g", layer->name, layer->decay,
                  layer->decay, 1 - layer->decay);
         return true;
     }
@@ -363,8 +369,8 @@ static bool is_most_dropped(const struct doubts *doubts, char *words)
         const struct layer *const layer = &doubts->net->layers[i];
         if (layer->kind != LAYER_DROPOUT || layer->rate < 0.75f)
             continue;
-        snprintf(words, LINE_BYTES, "dropout %s rate %g: this share is set to 0; to keep it the rate is %g", layer->name,
-                 (double)layer->rate, (double)(1 - layer->rate));
+        snprintf(words, LINE_BYTES, "dropout %s rate %g: this share is set to 0; to keep it the rate is %g",
+                 layer->name, (double)layer->rate, (double)(1 - layer->rate));
         return true;
     }
     return false;
@@ -375,8 +381,8 @@ static bool is_average_short(const struct doubts *doubts, char *words)
     const double ema = doubts->settings->train.ema;
     if (ema <= 0 || ema >= 0.5 || !is_train_set(doubts, "ema"))
         return false;
-    snprintf(words, LINE_BYTES, "train.ema = %g: this share of the average stays at each step; a momentum or alpha of %g "
-                                "elsewhere is ema = %g", ema, ema, 1 - ema);
+    snprintf(words, LINE_BYTES, "train.ema = %g: this share of the average stays at each step; a momentum or alpha of "
+             "%g elsewhere is ema = %g", ema, ema, 1 - ema);
     return true;
 }
 
@@ -386,8 +392,8 @@ static bool is_rho_small(const struct doubts *doubts, char *words)
     const bool is_used = option_is_used(option_find(SECTION_TRAIN, "rho"), doubts->settings);
     if (!is_used || train->rho >= 0.5 || !is_train_set(doubts, "rho"))
         return false;
-    snprintf(words, LINE_BYTES, "train.rho = %g: this share of the running averages stays at each step; usual is 0.9 or "
-                                "more", train->rho);
+    snprintf(words, LINE_BYTES, "train.rho = %g: this share of the running averages stays at each step; usual is 0.9 "
+             "or more", train->rho);
     return true;
 }
 
@@ -396,8 +402,8 @@ static bool is_label_smoothed_away(const struct doubts *doubts, char *words)
     const double smoothing = doubts->settings->train.label_smoothing;
     if (smoothing <= 0.5 || !is_train_set(doubts, "label_smoothing"))
         return false;
-    snprintf(words, LINE_BYTES, "train.label_smoothing = %g: this share goes to all classes alike; to leave it to the label "
-                                "it is %g", smoothing, 1 - smoothing);
+    snprintf(words, LINE_BYTES, "train.label_smoothing = %g: this share goes to all classes alike; to leave it to the "
+             "label it is %g", smoothing, 1 - smoothing);
     return true;
 }
 
@@ -416,7 +422,8 @@ static bool is_not_mixed(const struct doubts *doubts, char *words)
     const struct augment_settings *const augment = &doubts->settings->augment;
     const bool mixes = augment->mixup > 0 || augment->cutmix > 0;
     if (mixes && augment->mixed == 0)
-        snprintf(words, LINE_BYTES, "augment.mixed = 0: no image is mixed, in spite of augment.mixup or augment.cutmix");
+        snprintf(words, LINE_BYTES, "augment.mixed = 0: no image is mixed, in spite of augment.mixup or "
+                 "augment.cutmix");
     else if (!mixes && augment->mixed < 1 && is_set(doubts, SECTION_AUGMENT, "mixed"))
         snprintf(words, LINE_BYTES, "augment.mixed = %g has no effect without augment.mixup or augment.cutmix",
                  augment->mixed);
@@ -443,8 +450,8 @@ static bool are_the_same_dropped(const struct doubts *doubts, char *words)
     const uint64_t rest = schedule->records[PHASE_TRAIN] % schedule->batch;
     if (!schedule->drop_last || doubts->settings->data.shuffle != SHUFFLE_NONE || rest == 0)
         return false;
-    snprintf(words, LINE_BYTES, "data.last_batch = drop with data.shuffle = none: the last %s records are never trained "
-                                "on", number_grouped(rest).text);
+    snprintf(words, LINE_BYTES, "data.last_batch = drop with data.shuffle = none: the last %s records are never "
+             "trained on", number_grouped(rest).text);
     return true;
 }
 
@@ -481,9 +488,10 @@ int plan_doubts_check(const struct run_plan *plan, const struct settings *settin
     const struct layer *const layer = find_single_norm(net);
     if (layer == NULL || !find_alone(plan, settings, 0).always)
         return 0;
-    problems_add(problems, "[train] batch", "batch normalisation of one value, whose variance is 0: %s has one pixel, and "
-                 "samples are computed one by one, so its output is the same for all images: use a batch of at least %u",
-                 layer->name, 2 * (plan->schedule.slices > 0 ? plan->schedule.slices : plan->schedule.towers));
+    problems_add(problems, "[train] batch", "batch normalisation of one value, whose variance is 0: %s has one pixel, "
+                 "and samples are computed one by one, so its output is the same for all images: use a batch of at "
+                 "least %u", layer->name,
+                 2 * (plan->schedule.slices > 0 ? plan->schedule.slices : plan->schedule.towers));
     return -EINVAL;
 }
 
@@ -494,8 +502,8 @@ static bool is_one_normalised(const struct doubts *doubts, char *words)
     if (layer == NULL || !(find_alone(doubts->plan, doubts->settings, 0).sometimes ||
                            find_alone(doubts->plan, doubts->settings, last).sometimes))
         return false;
-    snprintf(words, LINE_BYTES, "train.batch: a sample is computed alone in some steps, where batch normalisation of %s, "
-                                "which has one pixel, gives the same for all images: use another batch%s", layer->name,
+    snprintf(words, LINE_BYTES, "train.batch: a sample is computed alone in some steps, where batch normalisation of "
+             "%s, which has one pixel, gives the same for all images: use another batch%s", layer->name,
              doubts->plan->schedule.drop_last ? "" : ", or data.last_batch = drop");
     return true;
 }
@@ -503,9 +511,10 @@ static bool is_one_normalised(const struct doubts *doubts, char *words)
 void plan_doubts_print(const struct run_plan *plan, const struct settings *settings, const struct net *net)
 {
     static bool (*const rows[])(const struct doubts *doubts, char *words) = {
-        is_cut, do_weights_stay, has_no_rate, is_rate_lost, is_rate_constant, does_rise, is_change_in_warmup, is_decay_too_large, are_betas_swapped, is_goal_of_guessing,
-        is_not_mixed, is_padding_too_wide, are_the_same_dropped, is_one_normalised, is_norm_of_last_batch,
-        is_most_dropped, is_average_short, is_rho_small, is_label_smoothed_away,
+        is_cut, do_weights_stay, has_no_rate, is_rate_lost, is_rate_constant, does_rise, is_change_in_warmup,
+        is_decay_too_large, are_betas_swapped, is_goal_of_guessing, is_not_mixed, is_padding_too_wide,
+        are_the_same_dropped, is_one_normalised, is_norm_of_last_batch, is_most_dropped, is_average_short,
+        is_rho_small, is_label_smoothed_away,
     };
     const struct doubts doubts = { plan, settings, net, (double)schedule_steps_per_epoch(&plan->schedule),
                                    (double)schedule_step_count(&plan->schedule) };

@@ -114,9 +114,9 @@ static int compare_classes(const struct run *run)
         log_message(LOG_RUN, "%s: trained on other classes: %s; the data has %s (model.weights_differ = yes)",
                     model->weights, weights, data);
     else
-        log_message(LOG_PROBLEM, "%s: trained on other classes: %s; the data has %s: set model.skip = %s.* to start with "
-                    "a new last layer, or model.weights_differ = yes to load this one all the same", model->weights,
-                    weights, data, head);
+        log_message(LOG_PROBLEM, "%s: trained on other classes: %s; the data has %s: set model.skip = %s.* to start "
+                    "with a new last layer, or model.weights_differ = yes to load this one all the same",
+                    model->weights, weights, data, head);
     return model->weights_differ ? 0 : EXIT_CODE_USAGE;
 }
 
@@ -633,8 +633,8 @@ static int check(struct run *run)
     if (code == 0)
         code = run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop);
     if (code == 0)
-        wrapped_print(stdout, "checked   %s", run->state.is_over ? "this run has ended: the same command without --check "
-                      "does nothing" : "this run can start: use the same command without --check");
+        wrapped_print(stdout, "checked   %s", run->state.is_over ? "this run has ended: the same command without "
+                      "--check does nothing" : "this run can start: use the same command without --check");
     return code;
 }
 

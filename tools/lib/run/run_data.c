@@ -756,8 +756,8 @@ static void add_label_problem(const struct label_survey *survey, const struct da
         problems_add(problems, "pipetrain",
                      "%s: labels are %" PRId64 " to %" PRId64 " as stored, which %s the %" PRIu32
                      " classes of the network: see data.classes", name_of(dataset), lowest, highest,
-                     (uint64_t)highest - (uint64_t)lowest < classes ? "no data.label_offset moves to" : "span more than",
-                     classes);
+                     (uint64_t)highest - (uint64_t)lowest < classes ? "no data.label_offset moves to"
+                     : "span more than", classes);
 }
 
 /* Print a hint if labels are in range, but may be counted from 1. */

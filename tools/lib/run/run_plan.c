@@ -399,18 +399,19 @@ static void warn_of_towers(const struct run_plan *plan, const struct settings *s
     const uint32_t most = schedule->pairs ? (batch + 1) / 2 : batch;
     const uint32_t towers = plan->devices.towers.count;
     if (schedule->slices > most)
-        log_message(LOG_RUN, "train.slices: a step has only %u sample%s for %u slices, so some are always empty: use at "
-                    "most %u", batch, batch == 1 ? "" : "s", schedule->slices, most);
+        log_message(LOG_RUN, "train.slices: a step has only %u sample%s for %u slices, so some are always empty: use "
+                    "at most %u", batch, batch == 1 ? "" : "s", schedule->slices, most);
     else if (schedule->towers > most)
         log_message(LOG_RUN, "devices.towers: a step has only %u sample%s for %u towers, so some never get any: use at "
                     "most %u", batch, batch == 1 ? "" : "s", schedule->towers, most);
     if (run_plan_uses_cores(plan) && schedule->slices > 0 && settings->devices.threads_per_tower == 0)
-        log_message(LOG_RUN, "train.slices: weights depend on the threads of a tower (here %u), and the default changes "
-                    "with the number of towers: set devices.threads_per_tower, to the same in all runs",
+        log_message(LOG_RUN, "train.slices: weights depend on the threads of a tower (here %u), and the default "
+                    "changes with the number of towers: set devices.threads_per_tower, to the same in all runs",
                     plan->threads_per_tower);
     if (schedule->slices > 0 && settings->train.batch_per_tower > 0)
         log_message(LOG_RUN, "train.slices: weights depend on the batch (here %u), and with train.batch_per_tower it "
-                    "changes with the number of towers: set train.batch = %u instead", schedule->batch, schedule->batch);
+                    "changes with the number of towers: set train.batch = %u instead", schedule->batch,
+                    schedule->batch);
     if (schedule->slices > 0 && schedule->towers > 1 && settings->input.source == INPUT_SYNTHETIC)
         log_message(LOG_RUN, "train.slices: with input.source = synthetic every tower draws its own images, so weights "
                     "depend on the number of towers");
@@ -425,8 +426,8 @@ static void warn_of_binding(const struct settings *settings)
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     const bool is_limited = *environment_of_cpus().text != '\0';
     if (settings->ranks > 1 && usable_cores() == 1 && online > 1 && !is_limited)
-        log_message(LOG_RUN, "cores: this process is bound to 1 of %ld cores, on which its towers, readers and decoders "
-                    "take turns: use mpirun --bind-to none, or srun --cpu-bind=none", online);
+        log_message(LOG_RUN, "cores: this process is bound to 1 of %ld cores, on which its towers, readers and "
+                    "decoders take turns: use mpirun --bind-to none, or srun --cpu-bind=none", online);
 }
 
 static void warn_of_quota(const struct run_plan *plan, const struct settings *settings)
@@ -684,7 +685,8 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,
                          .graph = settings->devices.graph,
-                         .device_towers = (devices->towers.count + devices->count - 1) / devices->count * devices->sharing,
+                         .device_towers = (devices->towers.count + devices->count - 1) / devices->count *
+                                          devices->sharing,
                          .workspace_max = (size_t)settings->devices.workspace,
                          .time_plans = measures_plans(plan, settings),
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },

@@ -28,8 +28,8 @@ static void keep_weights(struct run_state *state)
 {
     const char *const theirs = state->reader->settings;
     if (run_identity_has_other_weights(&state->identity, theirs))
-        log_message(LOG_PROBLEM, "%s is of a run that began with other weights than model.weights names now: it goes on "
-                    "with its own (run.resume=never begins with those)", state->reader->path);
+        log_message(LOG_PROBLEM, "%s is of a run that began with other weights than model.weights names now: it goes "
+                    "on with its own (run.resume=never begins with those)", state->reader->path);
     run_identity_keep_weights(&state->identity, theirs);
 }
 
@@ -192,10 +192,9 @@ static int check_classes(const struct run_state *state, const struct settings *s
         log_message(LOG_ERROR, "%s: class names: %s", path, strerror(-rc));
         return exit_code_of(rc, EXIT_CODE_DATA);
     }
-    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: restore the %s, or start anew with "
-                "--set run.resume=never", path, network, dataset->options.pattern, data,
-                are_named ? "list of names" : "data, or name the classes with data.class_names = FILE if they are the "
-                "same");
+    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: restore the %s, or start anew "
+                "with --set run.resume=never", path, network, dataset->options.pattern, data, are_named
+                ? "list of names" : "data, or name the classes with data.class_names = FILE if they are the same");
     return EXIT_CODE_DATA;
 }
 
@@ -531,7 +530,8 @@ static void describe_checkpoint(const struct checkpoint_reader *reader, struct r
     const char *const path = reader->path;
     if (realpath(path, start->path) == NULL)
         snprintf(start->path, sizeof(start->path), "%s", path);
-    snprintf(start->hash, sizeof(start->hash), "%s", safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_HEADER));
+    snprintf(start->hash, sizeof(start->hash), "%s",
+             safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_HEADER));
 }
 
 /* The exit code for an error in the communication of ranks. A rank that has failed has already reported the cause. */
@@ -581,7 +581,8 @@ static int open_same(struct run_state *state, const struct run_start *start)
                                            start->hash) == 0;
     if (is_same)
         return 0;
-    const char *const cause = rc == 0 ? "is another file here" : problem.text[0] != '\0' ? problem.text : exit_cause(rc);
+    const char *const cause = rc == 0 ? "is another file here"
+                              : problem.text[0] != '\0' ? problem.text : exit_cause(rc);
     log_message(LOG_ERROR, "%s, the checkpoint that the run is resumed from: %s: the run directory has to be on a file "
                 "system that all ranks see", start->path, cause);
     return exit_code_of(rc, EXIT_CODE_DATA);

@@ -247,7 +247,8 @@ void run_state_add_memory(const struct run_state *state, const struct settings *
                                        : checkpoint_sender_bytes(&shape);
     memory_share_add(&plan->memory.host, MEMORY_RESULTS, bytes);
     if (sends)
-        memory_share_add(&plan->memory.host, MEMORY_RESULTS, checkpoint_transfer_bytes(checkpoint_sender_total(&shape)));
+        memory_share_add(&plan->memory.host, MEMORY_RESULTS,
+                         checkpoint_transfer_bytes(checkpoint_sender_total(&shape)));
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
@@ -270,10 +271,12 @@ static int open_taker(struct run_state *state, const struct checkpoint_shape *sh
 {
     int rc = 0;
     if (is_shared(state, shape))
-        rc = checkpoint_transfer_open(&state->transfer, state->ranks, shape->here.count, checkpoint_sender_total(shape));
+        rc = checkpoint_transfer_open(&state->transfer, state->ranks, shape->here.count,
+                                      checkpoint_sender_total(shape));
     if (rc == 0 && writes(state)) {
         const struct checkpoint_source source = checkpoint_transfer_source(state->transfer);
-        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity.text, weights_about(results->weights));
+        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity.text,
+                                    weights_about(results->weights));
     } else if (rc == 0 && state->transfer != NULL) {
         const struct checkpoint_sink sink = checkpoint_transfer_sink(state->transfer);
         rc = checkpoint_sender_open(&state->sender, shape, &sink);

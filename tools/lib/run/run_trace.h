@@ -14,8 +14,8 @@ struct run_trace;
 /* Host memory that run_trace_open allocates; 0: nothing is traced. */
 size_t run_trace_bytes(const struct settings *settings, const struct run_plan *plan);
 /* Prepare ranges for profilers, even if nothing is traced, and allocate the trace. A file that cannot be created is
- * reported here already, so that --check reports it, too. NULL: nothing is traced, or out of memory, which is reported. The settings are lent until
- * run_trace_close. */
+ * reported here already, so that --check reports it, too. NULL: nothing is traced, or out of memory, which is reported.
+ * The settings are lent until run_trace_close. */
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan);
 /* The trace in which threads record; NULL without one. */
 struct trace *run_trace_recorder(const struct run_trace *run);

@@ -226,8 +226,8 @@ static void advise_less_work(struct verdict *verdict, const struct verdict_facts
     char cores[32] = "the core is";
     if (plan->cores > 1)
         snprintf(cores, sizeof(cores), "all %u cores are", plan->cores);
-    write_text(verdict, "%s limits (towers waited %.1f %% of their time) and %s busy, so more threads would not help%s%s",
-               names[verdict->limit], 100 * verdict->share, cores, fix, gain_words(verdict->gain).text);
+    write_text(verdict, "%s limits (towers waited %.1f %% of their time) and %s busy, so more threads would not "
+               "help%s%s", names[verdict->limit], 100 * verdict->share, cores, fix, gain_words(verdict->gain).text);
 }
 
 static void advise_on_loader(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)

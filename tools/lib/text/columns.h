@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The columns of the text, as wcwidth counts them: wide characters (East Asian, emoji) take two, combining ones none. */
+/* The columns of the text, as wcwidth counts them: wide characters (East Asian, emoji) have two, combining ones
+ * none. */
 size_t columns_count(const char *text);
 /* The number of bytes at the start of the text that fit into this number of columns. No character is separated from
  * those that combine with it or are joined to it, and no escape is split. */

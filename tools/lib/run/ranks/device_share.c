@@ -63,8 +63,8 @@ static void share_of(const void *users, uint32_t count, uint32_t index, void *sh
 
 int device_share_agree(struct ranks *ranks, struct run_devices *plan)
 {
-    static const struct rank_share_rule rule = { "the GPUs of all ranks", sizeof(struct device_user), sizeof(uint32_t), bound,
-                                                 share_of };
+    static const struct rank_share_rule rule = { "the GPUs of all ranks", sizeof(struct device_user), sizeof(uint32_t),
+                                                 bound, share_of };
     struct device_user user;
     uint32_t share = 1;
     if (ranks == NULL)
@@ -75,7 +75,7 @@ int device_share_agree(struct ranks *ranks, struct run_devices *plan)
         return code;
     plan->sharing = share > plan->sharing ? share : plan->sharing;
     if (share > 1)
-        log_message(LOG_RUN, "devices: %u ranks of this host use the same GPU: each plans with 1/%u of its free memory", share,
-                    plan->sharing);
+        log_message(LOG_RUN, "devices: %u ranks of this host use the same GPU: each plans with 1/%u of its free memory",
+                    share, plan->sharing);
     return 0;
 }

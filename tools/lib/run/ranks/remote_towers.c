@@ -64,7 +64,8 @@ static uint64_t bound_by_evaluation(const struct remote_towers *remote, uint64_t
     struct local_batch local;
     for (uint64_t number = remote->limit; number < limit && remote->spec.waits_for_main; number++)
         if (number > remote->allowed && number > 0 &&
-            schedule_find(remote->spec.schedule, number - 1, 0, &local) == 0 && local.phase == PHASE_EVALUATE && local.last_of_phase)
+            schedule_find(remote->spec.schedule, number - 1, 0, &local) == 0 && local.phase == PHASE_EVALUATE &&
+            local.last_of_phase)
             return number;
     return limit;
 }

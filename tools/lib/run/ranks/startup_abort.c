@@ -75,8 +75,8 @@ int startup_refuse_command(const char *command)
     if (launcher_find(&launcher, reason) != 0)
         snprintf(text, sizeof(text), "%s: %s", command, reason);
     else if (launcher.size > 1)
-        snprintf(text, sizeof(text), "%s is the work of one process, and %s started %u: start the same command without a "
-                 "launcher, or with -n 1", command, launcher.name, launcher.size);
+        snprintf(text, sizeof(text), "%s is the work of one process, and %s started %u: start the same command without "
+                 "a launcher, or with -n 1", command, launcher.name, launcher.size);
     else
         return 0;
     return startup_abort(text);

@@ -72,10 +72,12 @@ static struct rank_status read_status(const struct message *message, const char 
     if (message->bytes < sizeof(header))
         return other;
     memcpy(&header, message->data, sizeof(header));
-    const char *const messages = (const char *)message->data + sizeof(header), *const end = (const char *)message->data + message->bytes;
+    const char *const messages = (const char *)message->data + sizeof(header);
+    const char *const end = (const char *)message->data + message->bytes;
     const size_t rest = message->bytes - sizeof(header);
-    if (header.messages_bytes == 0 || header.messages_bytes > rest || header.facts_bytes != rest - header.messages_bytes ||
-        messages[header.messages_bytes - 1] != '\0' || end[-1] != '\0')
+    if (header.messages_bytes == 0 || header.messages_bytes > rest ||
+        header.facts_bytes != rest - header.messages_bytes || messages[header.messages_bytes - 1] != '\0' ||
+        end[-1] != '\0')
         return other;
     return (struct rank_status){ .name = name, .code = header.code, .messages = messages, .dropped = header.dropped,
                                   .facts = header.facts_bytes > 0 ? messages + header.messages_bytes : NULL };

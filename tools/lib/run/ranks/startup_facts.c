@@ -154,14 +154,16 @@ static int add_layout(struct tower *tower, uint32_t parameter, const struct para
         room->stored[i] = (float)(i % floats_exact);
     const int rc = tower_spec(tower)->backend->plain(tower_backend(tower), parameter, room->stored, room->plain);
     *hash = XXH3_64bits_withSeed(place, sizeof(place), *hash);
-    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float), *hash);
+    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float),
+                                 *hash);
     return rc;
 }
 
 static int add_weights(struct tower *tower, uint32_t parameter, const struct parameter_room *room, uint64_t *hash)
 {
     const int rc = tower_read(tower, parameter, room->plain);
-    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float), *hash);
+    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float),
+                                 *hash);
     return rc;
 }
 

@@ -22,7 +22,9 @@ cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
 synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared resnet20_resized
-resnet20_resized_shared resnet20_resized_wait replicated slices slices_resnet20 slices_towers ranks_openmpi ranks_mpich ranks_cpu_openmpi ranks_cpu_mpich ranks_reduction_one ranks_reduction ranks_ddp ranks_horovod ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
+resnet20_resized_shared resnet20_resized_wait replicated slices slices_resnet20 slices_towers
+ranks_openmpi ranks_mpich ranks_cpu_openmpi ranks_cpu_mpich ranks_reduction_one ranks_reduction ranks_ddp
+ranks_horovod ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 

@@ -25,7 +25,8 @@ def main():
         raise SystemExit(__doc__)
     program, keys = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
-        command = shlex.split(os.environ.get("OURS_LAUNCHER", "")) + [program, "-c", os.devnull, "--set", f"run.dir={folder}/run", "--set", "report.progress=none"]
+        command = shlex.split(os.environ.get("OURS_LAUNCHER", "")) + [
+            program, "-c", os.devnull, "--set", f"run.dir={folder}/run", "--set", "report.progress=none"]
         for key in keys:
             command += ["--set", key]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

@@ -52,7 +52,8 @@ describe "$@"
 python3 "$bench/compare.py" --head
 for model; do
     "$build/pipetrain" -c /dev/null --set model.name="torchvision_$model" --set input.source=synthetic \
-        --set data.classes="$(find "$photos/folder" -mindepth 1 -maxdepth 1 | wc -l)" --set train.steps=1 --set train.batch=2 --set run.dir="$work/$model" >/dev/null 2>&1
+        --set data.classes="$(find "$photos/folder" -mindepth 1 -maxdepth 1 | wc -l)" --set train.steps=1 \
+        --set train.batch=2 --set run.dir="$work/$model" >/dev/null 2>&1
     compare --name "images/s, evaluation of JPEG, $model: ours / PyTorch" --target '>= 1.2' \
         --key-a images_per_second --key-b images_per_second \
         --a "'$build/pipetrain' evaluate -w '$work/$model/weights.safetensors' --json --set devices.kind=cpu

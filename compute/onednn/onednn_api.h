@@ -22,7 +22,8 @@
  * with 3. */
 #define NN_JIT_BYTES ((size_t)16 << 20)
 
-/* A tower begins to make plans, or is closed. Towers plan at the same time, each in its thread. */
+/* Call the first before a tower makes its plans, the second when the tower is closed. Towers plan at the same time,
+ * each in its thread. */
 void nn_jit_add_tower(void);
 void nn_jit_remove_tower(void);
 /* Is there enough free address space? 0, or -ENOMEM, which nn_jit_result then returns. Waits while another tower is

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdint.h>
 
-/* In ticks, summed over the CPUs. stolen: a virtual machine's host ran others instead. */
+/* In ticks, summed over the CPUs. stolen: the host of this virtual machine ran other guests instead. */
 struct cpu_times { uint64_t busy, stolen, all; };
 
 /* The times since the machine was booted: the use in an interval is the difference of two. All 0 if they are unknown.

@@ -29,14 +29,14 @@ int signals_start(void);
  * receives signals. `saves`: the program then saves its work, which the message to the user says. NULL: no callback,
  * and when this returns none is running. Main only. */
 void signals_set_callback(void (*request)(void *arg), void *arg, bool saves);
-/* Is this signal, one of the four, handled, because it was not ignored when the program started? */
+/* Is this signal, one of the four above, handled? It is not if it was ignored when the program started. */
 bool signals_are_handled(int number);
 
-/* Act as if this signal, one of the four, had arrived; but a second one does not end the process at once. Any
+/* Act as if this signal, one of the four above, had arrived; but a second request does not end the process at once. Any
  * thread. */
 void signals_request(int number);
 
-/* Ignore requests from now on, also second ones, because the program ends within a limited time anyway. */
+/* From now on ignore all requests, because the program ends within a limited time anyway. */
 void signals_ignore(void);
 
 /* A flag that becomes true when a request arrives. Any thread. */

@@ -148,7 +148,7 @@ static void write_sizes(size_t needed, size_t there, struct number *needed_out, 
     snprintf(there_out->text, sizeof(there_out->text), "%.28s B", number_grouped(there).text);
 }
 
-/* The settings each of which alone can save enough. */
+/* For a message: the settings that can save enough memory, each of them alone. */
 static struct share_text other_hints(const struct memory_needs *memory, const struct memory_share *share, size_t excess,
                                      const struct settings *settings)
 {

@@ -374,25 +374,77 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 
 /* ---- layers by kind ---- */
 
+static uint32_t greatest_common_divisor(uint32_t a, uint32_t b)
+{
+    while (b != 0) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The divisors of `number` next to `at`: the largest that is not above it, and the smallest that is not below it. Both are
+ * the same where there is only one. */
+static void find_divisors(uint32_t number, uint32_t at, uint32_t *below_out, uint32_t *above_out)
+{
+    uint32_t below = at > 0 ? 1 : 0, above = at <= number ? number : 0;
+    for (uint32_t one = 1; one <= number / one; one++) {
+        const uint32_t pair[] = { one, number / one };
+        for (int i = 0; i < 2 && number % one == 0; i++) {
+            below = pair[i] <= at && pair[i] > below ? pair[i] : below;
+            above = pair[i] >= at && pair[i] < above ? pair[i] : above;
+        }
+    }
+    *below_out = below > 0 ? below : above;
+    *above_out = above > 0 ? above : below;
+}
+
+/* Set an error for groups that do not divide the channels or the filters; the message names the nearest numbers that
+ * would. */
+static int fail_groups(struct net *net, const struct layer *layer, uint32_t groups, uint32_t filters)
+{
+    const uint32_t channels = layer->in.channels;
+    uint32_t below, above;
+    find_divisors(greatest_common_divisor(channels, filters), groups, &below, &above);
+    if (groups > 0 && channels % groups == 0)
+        return net_fail(net, layer->name, "filters %u is no multiple of groups %u (filters %llu or groups %u would fit)",
+                        filters, groups, ((unsigned long long)filters / groups + 1) * groups, below);
+    if (below == above)
+        return net_fail(net, layer->name, "groups %u does not divide %u input channels and %u filters (%u would)",
+                        groups, channels, filters, below);
+    return net_fail(net, layer->name, "groups %u does not divide %u input channels and %u filters (%u or %u would)",
+                    groups, channels, filters, below, above);
+}
+
+int64_t net_grouped_conv2d(struct net *net, const char *name, uint32_t from, struct conv2d how)
+{
+    struct layer *const layer = layer_begin(net, LAYER_CONV2D, name, from);
+    if (layer == NULL || layer_set_window(net, layer, how.window) != 0)
+        return -EINVAL;
+    const uint64_t taps = (uint64_t)how.window.kernel_h * how.window.kernel_w;
+    if (taps > NET_COUNT_MAX)
+        return net_fail(net, name, "a %ux%u window is too large", how.window.kernel_h, how.window.kernel_w);
+    if (how.groups == 0 || layer->in.channels % how.groups != 0 || how.filters % how.groups != 0)
+        return fail_groups(net, layer, how.groups, how.filters);
+    const uint32_t channels = layer->in.channels / how.groups;
+    const struct parameter weight = {
+        .rank = 4,
+        .dims = { how.filters, channels, how.window.kernel_h, how.window.kernel_w },
+        .fan_in = taps * channels,
+        .fan_out = taps * how.filters,
+    };
+    if (append_weights(net, layer, &weight, how.with_bias) != 0)
+        return -EINVAL;
+    layer->groups = how.groups;
+    layer->macs = weight.fan_in * how.filters * layer->out.height * layer->out.width;
+    return layer_append(net, layer);
+}
+
 int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
                    bool with_bias)
 {
-    struct layer *const layer = layer_begin(net, LAYER_CONV2D, name, from);
-    if (layer == NULL || layer_set_window(net, layer, window) != 0)
-        return -EINVAL;
-    const uint64_t taps = (uint64_t)window.kernel_h * window.kernel_w;
-    if (taps > NET_COUNT_MAX)
-        return net_fail(net, name, "a %ux%u window is too large", window.kernel_h, window.kernel_w);
-    const struct parameter weight = {
-        .rank = 4,
-        .dims = { filters, layer->in.channels, window.kernel_h, window.kernel_w },
-        .fan_in = taps * layer->in.channels,
-        .fan_out = taps * filters,
-    };
-    if (append_weights(net, layer, &weight, with_bias) != 0)
-        return -EINVAL;
-    layer->macs = weight.fan_in * filters * layer->out.height * layer->out.width;
-    return layer_append(net, layer);
+    return net_grouped_conv2d(net, name, from, (struct conv2d){ filters, 1, window, with_bias });
 }
 
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias)

@@ -95,6 +95,7 @@ struct layer {
     struct shape in, out;       /* dense: `in` is flattened in C,H,W order, out = {units, 1, 1} */
     uint32_t kernel_h, kernel_w, stride_h, stride_w;            /* conv2d, pools; pad_channels: the strides */
     uint32_t pad_top, pad_bottom, pad_left, pad_right;
+    uint32_t groups;            /* conv2d: 1 or more, a divisor of both channel counts; others: 0 */
     uint32_t channels_before;   /* pad_channels: channels of zeros before those of the input */
     struct local_response_norm response;        /* local_response_norm */
     float loss_weight;          /* auxiliary_loss */
@@ -110,14 +111,15 @@ struct parameter {
     char name[64];              /* "conv1.weight" */
     enum parameter_kind kind;
     uint32_t layer;
-    uint32_t rank, dims[4];     /* conv [out, in, kh, kw], dense [out, in], others [channels] */
+    uint32_t rank, dims[4];     /* conv [out, in / groups, kh, kw], dense [out, in], others [channels] */
     size_t count;               /* product of dims */
     bool is_trained;            /* the parameter has a gradient and is updated; false: it is a running statistic of the
                                  * layer */
     bool is_frozen;             /* of a trained parameter: it is not updated (net_freeze) */
     bool decays;                /* weight decay applies to it by default */
     struct initializer initializer;
-    uint64_t fan_in, fan_out;   /* conv: kh * kw * channels in and out; dense: inputs and units; else 0 */
+    uint64_t fan_in, fan_out;   /* conv: kh * kw times in / groups and times out, as in PyTorch; dense: inputs and units;
+                                 * else 0 */
 };
 
 /* The transform of pixels to the input of the net: (pixel / divisor - mean[channel]) / std[channel]. Images of more
@@ -158,6 +160,10 @@ int net_use_transform(struct net *net, const struct input_transform *transform);
  * error all calls on the net fail with it, so that a model can append all its layers and check only net_finish. */
 int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
                    bool with_bias);
+/* The channels of the input and the filters are split into `groups` equal ranges, and each range of filters reads its
+ * range of channels only. With as many groups as channels it is a depthwise convolution. */
+struct conv2d { uint32_t filters, groups; struct window window; bool with_bias; };
+int64_t net_grouped_conv2d(struct net *net, const char *name, uint32_t from, struct conv2d how);
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias);
 /* Batch normalisation over samples and pixels, per channel. Training uses the mean and biased variance of the batch,
  * evaluation uses the running statistics, which average the unbiased variance (doc/models.md). Without gamma the scale
@@ -218,6 +224,12 @@ static inline bool parameter_is_updated(const struct parameter *parameter)
 static inline bool layer_has(const struct layer *layer, enum parameter_kind kind)
 {
     return layer->parameters[kind] != NET_NO_PARAMETER;
+}
+
+/* Does a convolution give every channel of its input filters of its own, which read no other channel? */
+static inline bool layer_is_depthwise(const struct layer *layer)
+{
+    return layer->groups > 1 && layer->groups == layer->in.channels;
 }
 
 static inline size_t shape_count(struct shape shape)

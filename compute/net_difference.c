@@ -38,12 +38,15 @@ static bool has_window(const struct layer *layer)
 static void describe_values(const struct layer *layer, char *text, size_t text_size)
 {
     const struct local_response_norm *const response = &layer->response;
+    char groups[24] = "";
+    if (layer->kind == LAYER_CONV2D && layer->groups > 1)
+        snprintf(groups, sizeof(groups), " groups %u", layer->groups);
     if (is_global(layer))
         snprintf(text, text_size, "the mean of the whole image");
     else if (has_window(layer))
-        snprintf(text, text_size, "%s kernel %ux%u stride %ux%u padding %u,%u,%u,%u", layer_kind_name(layer->kind),
+        snprintf(text, text_size, "%s kernel %ux%u stride %ux%u padding %u,%u,%u,%u%s", layer_kind_name(layer->kind),
                  layer->kernel_h, layer->kernel_w, layer->stride_h, layer->stride_w, layer->pad_top,
-                 layer->pad_bottom, layer->pad_left, layer->pad_right);
+                 layer->pad_bottom, layer->pad_left, layer->pad_right, groups);
     else if (layer->kind == LAYER_BATCH_NORM)
         snprintf(text, text_size, "batch_norm epsilon %g", layer->epsilon);
     else if (layer->kind == LAYER_LOCAL_RESPONSE_NORM)
@@ -86,7 +89,7 @@ static bool pads_equally(const struct layer *a, const struct layer *b)
 static bool has_same_window(const struct layer *a, const struct layer *b)
 {
     return a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride_h == b->stride_h &&
-           a->stride_w == b->stride_w && pads_equally(a, b);
+           a->stride_w == b->stride_w && a->groups == b->groups && pads_equally(a, b);
 }
 
 /* Do layers of the same kind compute the same with the same inputs and parameters? */

@@ -52,7 +52,7 @@ $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test_counts %D%/compute/test_dropout \
 	%D%/compute/test_evaluation %D%/compute/test_frozen \
-	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_init %D%/compute/test_layer_values \
+	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_groups %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_models \
 	%D%/compute/test_net %D%/compute/test_net_difference %D%/compute/test_net_file \
 	%D%/compute/test_optimizer %D%/compute/test_precisions \

@@ -124,7 +124,9 @@ static void describe_what(const struct layer *layer, char *text, size_t text_siz
     const size_t room = text_size - (size_t)used;
     if (layer->kernel_h > 0)
         describe_window(layer, rest, room);
-    else if (layer->kind == LAYER_DROPOUT)
+    if (layer->groups > 1)
+        snprintf(text + strlen(text), text_size - strlen(text), " groups %u", layer->groups);
+    if (layer->kind == LAYER_DROPOUT)
         snprintf(rest, room, " %g", (double)layer->rate);
     else if (layer->kind == LAYER_AUXILIARY_LOSS)
         snprintf(rest, room, " x %g", (double)layer->loss_weight);

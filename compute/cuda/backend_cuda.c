@@ -108,8 +108,19 @@ static int open_parts(struct backend *backend)
     return rc;
 }
 
+static bool has_groups(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].groups > 1)
+            return true;
+    return false;
+}
+
 static int cuda_backend_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
+    if (spec->net != NULL && has_groups(spec->net))
+        return unsupported_reason_set(reason, -ENOTSUP, "groups",
+                                      "grouped convolutions are computed by the reference backend only");
     if (spec->layout == LAYOUT_NCHW)
         return unsupported_reason_set(reason, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
     if (spec->convolution != CONVOLUTION_AUTO)

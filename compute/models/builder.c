@@ -133,6 +133,12 @@ static uint32_t conv(struct builder *builder, const char *name, uint32_t from, u
                          builder->style->conv);
 }
 
+uint32_t build_grouped_conv(struct builder *builder, const char *name, uint32_t from, struct conv2d how)
+{
+    return weights_begin(builder, net_grouped_conv2d(builder->net, named(builder, name), from, how),
+                         builder->style->conv);
+}
+
 uint32_t build_conv(struct builder *builder, const char *name, uint32_t from, uint32_t filters, struct window window)
 {
     return conv(builder, named(builder, name), from, filters, window, false);

@@ -76,6 +76,8 @@ static inline struct window window_centred(uint32_t kernel, uint32_t stride)
 uint32_t build_conv(struct builder *builder, const char *name, uint32_t from, uint32_t filters, struct window window);
 uint32_t build_conv_bias(struct builder *builder, const char *name, uint32_t from, uint32_t filters,
                          struct window window);
+/* With groups; without a bias, or with one. */
+uint32_t build_grouped_conv(struct builder *builder, const char *name, uint32_t from, struct conv2d how);
 uint32_t build_dense(struct builder *builder, const char *name, uint32_t from, uint32_t units);     /* with bias */
 /* With the settings of the style, or with others. */
 uint32_t build_norm(struct builder *builder, const char *name, uint32_t from);

@@ -10,6 +10,7 @@
 enum net_word {
     WORD_FROM,
     WORD_FILTERS,
+    WORD_GROUPS,
     WORD_UNITS,
     WORD_CHANNELS,
     WORD_KERNEL,
@@ -238,6 +239,7 @@ struct word_row {
 static const struct word_row word_rows[WORD_COUNT] = {
     [WORD_FROM] = { "from", read_from, 0 },
     [WORD_FILTERS] = { "filters", read_units, FIELD(filters) },
+    [WORD_GROUPS] = { "groups", read_count, FIELD(groups) },
     [WORD_UNITS] = { "units", read_units, FIELD(units) },
     [WORD_CHANNELS] = { "channels", read_count, FIELD(channels) },
     [WORD_KERNEL] = { "kernel", read_kernel, FIELD(window) },
@@ -276,7 +278,7 @@ bool net_form_has_word(const char *name)
 
 void net_form_set_defaults(struct net_layer_text *text)
 {
-    *text = (struct net_layer_text){ .window = window_square(1, 1, PADDING_VALID),
+    *text = (struct net_layer_text){ .groups = 1, .window = window_square(1, 1, PADDING_VALID),
                                      .decay = 0.9, .epsilon = 1e-5f,
                                      .alpha = 1e-4f, .beta = 0.75f, .k = 1.0f };
 }
@@ -307,7 +309,8 @@ static bool has(const struct net_layer_text *text, enum net_word word)
 
 static int64_t append_conv2d(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text)
 {
-    return net_conv2d(net, name, from[0], text->filters, text->window, !has(text, WORD_NO_BIAS));
+    const struct conv2d how = { text->filters, text->groups, text->window, !has(text, WORD_NO_BIAS) };
+    return net_grouped_conv2d(net, name, from[0], how);
 }
 
 static int64_t append_dense(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text)
@@ -404,7 +407,7 @@ static int64_t append_softmax_loss(struct net *net, const char *name, const uint
 }
 
 const struct net_form net_forms[NET_FORM_COUNT] = {
-    [LAYER_CONV2D] = { WINDOW | BIT(WORD_FILTERS) | BIT(WORD_NO_BIAS) | BIT(WORD_INIT),
+    [LAYER_CONV2D] = { WINDOW | BIT(WORD_FILTERS) | BIT(WORD_GROUPS) | BIT(WORD_NO_BIAS) | BIT(WORD_INIT),
                        BIT(WORD_FILTERS) | BIT(WORD_KERNEL), ONE, append_conv2d },
     [LAYER_DENSE] = { BIT(WORD_UNITS) | BIT(WORD_NO_BIAS) | BIT(WORD_INIT), BIT(WORD_UNITS), ONE,
                       append_dense },

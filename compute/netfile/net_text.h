@@ -93,7 +93,7 @@ struct net_layer_text {
     uint32_t given;             /* a bit for each word that the line contains */
     const char *from[LAYER_INPUTS_MAX];
     uint32_t from_count;
-    uint32_t filters, units, channels, size;
+    uint32_t filters, groups, units, channels, size;
     struct window window;
     double decay;
     float epsilon, rate, alpha, beta, k, weight;

@@ -77,6 +77,8 @@ static void write_conv2d(const struct net *net, const struct layer *layer, FILE 
     (void)net;
     fprintf(out, " filters %u", layer->out.channels);
     write_window(layer, out);
+    if (layer->groups > 1)
+        fprintf(out, " groups %u", layer->groups);
     write_bias(layer, out);
 }
 

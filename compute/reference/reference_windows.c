@@ -55,10 +55,28 @@ static int conv2d_plan(struct plan *base, uint32_t index)
                                        &state->in_sums);
 }
 
-/* The index of a tap's weight in channel 0; weights are stored as [out channel][channel][kh][kw]. */
+/* The input channels that a filter reads: those of its group. */
+static size_t group_channels(const struct layer *layer)
+{
+    return layer->in.channels / layer->groups;
+}
+
+/* Find tap (kh, kw) of the window of output value `out` in the first channel of its group. */
+static bool group_tap_find(const struct layer *layer, struct coordinates out, uint32_t kh, uint32_t kw,
+                           struct tap *tap_out)
+{
+    if (!tap_find(layer, out, kh, kw, tap_out))
+        return false;
+    const size_t group = out.channel / (layer->out.channels / layer->groups);
+    tap_out->in += group * group_channels(layer) * tap_out->next_channel;
+    return true;
+}
+
+/* The index of a tap's weight in the first channel of the group; weights are stored as
+ * [out channel][channel of the group][kh][kw]. */
 static size_t weight_of(const struct layer *layer, size_t out_channel, uint32_t kh, uint32_t kw)
 {
-    return (out_channel * layer->in.channels * layer->kernel_h + kh) * layer->kernel_w + kw;
+    return (out_channel * group_channels(layer) * layer->kernel_h + kh) * layer->kernel_w + kw;
 }
 
 /* The distance to the weight of the same tap in the next channel. */
@@ -72,7 +90,7 @@ static double tap_sum(const struct view *v, struct tap tap, size_t weight)
     const float *const weights = v->parameters[PARAMETER_WEIGHT];
     const size_t next = next_weight(v->layer);
     double sum = 0;
-    for (size_t c = 0; c < v->layer->in.channels; c++)
+    for (size_t c = 0; c < group_channels(v->layer); c++)
         sum += (double)v->in[tap.in + c * tap.next_channel] * weights[weight + c * next];
     return sum;
 }
@@ -83,7 +101,7 @@ static double window_sum(const struct view *v, struct coordinates out)
     double sum = 0;
     for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
         for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++)
-            if (tap_find(v->layer, out, kh, kw, &tap))
+            if (group_tap_find(v->layer, out, kh, kw, &tap))
                 sum += tap_sum(v, tap, weight_of(v->layer, out.channel, kh, kw));
     return sum;
 }
@@ -105,7 +123,7 @@ typedef void (*tap_backward)(const struct view *v, struct tap tap, size_t weight
 static void tap_to_weights(const struct view *v, struct tap tap, size_t weight, double gradient, double *sums)
 {
     const size_t next = next_weight(v->layer);
-    for (size_t c = 0; c < v->layer->in.channels; c++)
+    for (size_t c = 0; c < group_channels(v->layer); c++)
         sums[weight + c * next] += gradient * v->in[tap.in + c * tap.next_channel];
 }
 
@@ -113,7 +131,7 @@ static void tap_to_inputs(const struct view *v, struct tap tap, size_t weight, d
 {
     const float *const weights = v->parameters[PARAMETER_WEIGHT];
     const size_t next = next_weight(v->layer);
-    for (size_t c = 0; c < v->layer->in.channels; c++)
+    for (size_t c = 0; c < group_channels(v->layer); c++)
         sums[tap.in + c * tap.next_channel] += gradient * weights[weight + c * next];
 }
 
@@ -123,7 +141,7 @@ static void window_backward(const struct view *v, size_t out, tap_backward add, 
     struct tap tap;
     for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
         for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++)
-            if (tap_find(v->layer, position, kh, kw, &tap))
+            if (group_tap_find(v->layer, position, kh, kw, &tap))
                 add(v, tap, weight_of(v->layer, position.channel, kh, kw), v->out_gradient[out], sums);
 }
 

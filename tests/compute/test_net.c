@@ -185,6 +185,51 @@ TEST(what_does_not_fit_is_refused_and_named)
     assert_refused(net, net_relu(net, "", NET_INPUT), "name");
 }
 
+static int64_t append_grouped(struct net *net, const char *name, uint32_t filters, uint32_t groups)
+{
+    const struct window window = window_square(3, 1, PADDING_SAME);
+    return net_grouped_conv2d(net, name, NET_INPUT, (struct conv2d){ filters, groups, window, false });
+}
+
+/* Fans and counts are those of PyTorch's Conv2d. */
+TEST(groups_divide_the_weights_and_multiplications_of_a_convolution)
+{
+    static const uint32_t groups[] = { 1, 2, 3, 4, 6, 12 };
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        struct net *const net = net_make(12, 8, 7, 10);
+        assert_int_equal(append_grouped(net, "conv", 24, groups[i]), 0);
+        const struct parameter *const weight = &net->parameters[0];
+        const struct layer *const layer = &net->layers[0];
+        assert_int_equal(layer->out.channels, 24);
+        assert_int_equal(weight->dims[0], 24);
+        assert_int_equal(weight->dims[1], 12 / groups[i]);
+        assert_int_equal(weight->count, 24 * 12 / groups[i] * 9);
+        assert_int_equal(weight->fan_in, 12 / groups[i] * 9);
+        assert_int_equal(weight->fan_out, 24 * 9);
+        assert_int_equal(layer->macs, 24 * 12 / groups[i] * 9 * 8 * 7);
+        assert_int_equal(layer_is_depthwise(layer), groups[i] == 12);
+        net_close(net);
+    }
+}
+
+TEST(groups_that_do_not_divide_are_refused_with_the_nearest_that_do)
+{
+    static const struct { uint32_t channels, filters, groups; const char *problem; } rows[] = {
+        { 8, 12, 3, "groups 3 does not divide 8 input channels and 12 filters (2 or 4 would)" },
+        { 8, 12, 16, "groups 16 does not divide 8 input channels and 12 filters (4 would)" },
+        { 8, 12, 0, "groups 0 does not divide 8 input channels and 12 filters (1 would)" },
+        { 960, 960, 7, "(6 or 8 would)" },
+        { 7, 9, 2, "(1 would)" },
+        { 32, 48, 32, "filters 48 is no multiple of groups 32 (filters 64 or groups 16 would fit)" },
+        { 16, 8, 16, "filters 8 is no multiple of groups 16 (filters 16 or groups 8 would fit)" },
+        { NET_COUNT_MAX / 2, 2, 2, "groups 2 does not divide 1073741823 input channels and 2 filters (1 would)" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct net *const net = net_make(rows[i].channels, 1, 1, 10);
+        assert_refused(net, append_grouped(net, "grouped", rows[i].filters, rows[i].groups), rows[i].problem);
+    }
+}
+
 /* A convolution, the pad and a pool on images of so many pixels: those that the refusal asks for, 0 where it fits. */
 static uint32_t image_asked_for(uint32_t side, struct window conv, struct window pool)
 {

@@ -107,7 +107,8 @@ TEST(every_layer_has_the_words_of_its_function)
         "batch_norm b decay 0.997 epsilon 0.001 no_gamma init beta constant 0.1\n"
         "relu c\nlocal_response_norm d size 5 alpha 0.002 beta 0.5 k 2\n"
         "max_pool e kernel 2\naverage_pool f from d kernel 2 padding valid\nconcat g from e,f\n"
-        "pad_channels h channels 20 stride 1\nconv2d i filters 20 kernel 1 from g init bias normal 0.5\n"
+        "pad_channels h channels 20 stride 1\nconv2d i filters 20 kernel 1 groups 4 from g "
+        "init bias normal 0.5\n"
         "add j from h,before\n"
         "dense k units classes no_bias\nauxiliary_loss l weight 0.4\n"
         "global_average m from j\ndropout n rate 0.25\ndense fc units 4\nsoftmax_loss loss\n");
@@ -125,7 +126,8 @@ TEST(every_layer_has_the_words_of_its_function)
     net_average_pool(made, "f", 3, window_square(2, 2, PADDING_VALID));
     net_concat(made, "g", (const uint32_t[]){ 4, 5 }, 2);
     net_pad_channels(made, "h", 6, 20, 1);
-    const int64_t i = net_conv2d(made, "i", 6, 20, window_square(1, 1, PADDING_VALID), true);
+    const struct conv2d grouped = { 20, 4, window_square(1, 1, PADDING_VALID), true };
+    const int64_t i = net_grouped_conv2d(made, "i", 6, grouped);
     net_initialize(made, i, PARAMETER_BIAS, (struct initializer){ INITIALIZER_NORMAL, 0.5f });
     net_add(made, "j", 7, 8);
     net_dense(made, "k", 9, 4, false);

@@ -19,7 +19,7 @@ const struct fuzz_seed fuzz_seeds[] = {
          "local_response_norm d size 5 alpha 0.002 beta 0.5 k 2\nmax_pool e kernel 2\n"
          "average_pool f from d kernel 2 padding same stride 2\nconcat g from e,f\n"
          "pad_channels h channels 20 stride 1\n"
-         "conv2d i filters 20 kernel 1 from g init bias normal 0.5 init weight he_normal_fan_out\nadd j from h,before\n"
+         "conv2d i filters 20 groups 4 kernel 1 from g init bias normal 0.5 init weight he_normal_fan_out\nadd j from h,before\n"
          "dense k units classes no_bias\nauxiliary_loss l weight 0.4\nglobal_average m from j\n"
          "dropout n rate 0.25\n" TAIL),
     SEED(HEAD "repeat 2 as s\nrepeat 3 as i from 0\nconv2d b{s}.{i} filters {s} kernel 3 padding same\n"

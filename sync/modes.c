@@ -6,7 +6,7 @@
 #include "sync/reduce_server.h"
 #include "sync/server.h"
 
-/* The regions that modes sum which sum gradients: statistics are averaged before an evaluation. */
+/* The regions that are summed in modes that sum gradients; statistics, to average them before an evaluation. */
 #define GRADIENTS_AND_STATISTICS \
     { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true }
 

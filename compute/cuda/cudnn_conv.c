@@ -561,7 +561,7 @@ void conv_plan_close(struct conv_plan *plan)
     free(plan);
 }
 
-/* Does our own kernel, not cuDNN, pad the image? The next functions: add the bias, apply the ReLU? */
+/* Do our own kernels pad the image, add the bias, apply the ReLU, because cuDNN cannot? */
 static bool pads_separately(const struct conv_engine *engine)
 {
     return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;

@@ -21,7 +21,7 @@
 /* ---- which files are images ---- */
 
 #define HEAD_BYTES 4096u        /* enough for nearly every header */
-#define REFUSED_INLINE 5u       /* of more refused files, each is printed on a line */
+#define REFUSED_INLINE 5u       /* the most refused files that are printed on one line; of more, each has a line */
 
 static const char *const image_names[] = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".heif",

@@ -156,7 +156,7 @@ static bool is_scaling_given(struct settings *settings)
 }
 
 /* May the recipe set the key? Optimizer parameters only if the user set no other optimizer, schedule parameters only if
- * he set no schedule, and rate_batch only if he set no rate. Synthetic images are not augmented. */
+ * the user set no schedule, and rate_batch only if the user set no rate. Synthetic images are not augmented. */
 static bool is_open(struct settings *settings, const struct recipe_value *recipe, const struct recipe_value *value)
 {
     const char *const key = value->key;

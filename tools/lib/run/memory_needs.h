@@ -46,7 +46,8 @@ struct memory_needs {
     const struct run_devices *names;    /* of the devices; lent */
     size_t kept_bytes;                  /* bytes of MEMORY_LOADER for shards that are kept in memory */
     size_t window_spare_bytes;          /* bytes of MEMORY_LOADER that smaller windows would save */
-    uint32_t samples;                   /* of these towers in a full training step; 0: towers are not planned yet */
+    uint32_t samples;                   /* samples of these towers in a full training step; 0: towers are not planned
+                                         * yet */
     size_t aside;                       /* more address space on the host: stacks, alignment, libraries */
     size_t touched;                     /* the part of `aside` that is written to */
 };
@@ -63,7 +64,7 @@ size_t memory_needs_bytes(const struct memory_needs *memory);
 struct memory_there {
     size_t host, devices[DEVICES_MAX];
     const char *host_says;              /* for a message: what limits the host's memory; NULL: "available are" */
-    size_t margin;                      /* of the host's memory, for the case that another batch is planned with more */
+    size_t margin;                      /* host memory to keep free, because the plan of another batch may need more */
 };
 
 /* Set the host's part: the least of the machine's memory, the limits of control groups (of both, the share of each rank

@@ -21,7 +21,7 @@
 #include "tools/lib/text/wrapped.h"
 
 #define INTERVAL_MOST 100u      /* the most steps between two rows, unless report.interval is set */
-#define ROWS_PER_EPOCH 10u      /* at least so many in an epoch, or in a run shorter than an epoch */
+#define ROWS_PER_EPOCH 10u      /* the fewest rows in an epoch, or in a run shorter than an epoch */
 
 double report_loss(const struct report *report, const struct step_totals *totals)
 {

@@ -344,7 +344,7 @@ static int find_rollback_target(struct run_state *state, const struct settings *
     const int code = seek(state, settings, plan);
     const struct run_progress *const failed = &state->back->progress;
     state->progress.rollbacks = failed->rollbacks;
-    /* The file of the best evaluation exists, and stays the best. */
+    /* The file of the best evaluation was written after this checkpoint: it stays, and so does its evaluation. */
     if (failed->best_step > state->progress.best_step) {
         state->progress.best_correct = failed->best_correct;
         state->progress.best_images = failed->best_images;

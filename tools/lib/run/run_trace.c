@@ -23,8 +23,8 @@ struct run_trace {
     struct trace_track *track;  /* main's own track */
     struct trace_batch batch;   /* the batch that main processes */
     uint64_t followed_ns;       /* when main began to process it; 0: there is none yet */
-    uint64_t ended_ns;          /* when the previous training step ended on all towers; 0: the previous batch was
-                                 * none */
+    uint64_t ended_ns;          /* when the previous training step ended on all towers; 0: the previous batch was no
+                                 * training step */
     bool is_written;
 };
 

@@ -36,7 +36,7 @@ struct prometheus {
     bool has_begun, is_running;
     bool has_row[PHASE_COUNT];
     struct metric_values rows[PHASE_COUNT];     /* the latest ones */
-    struct metric_values now;           /* the latest row of any phase, but values of the process are of now */
+    struct metric_values now;           /* the latest row of any phase, but with current values of the process */
     /* By metric_index: the counters in the file of the resumed run. Counting continues from them, because a reader
      * takes a lower number for a restart from 0. */
     double earlier[METRICS_MAX];

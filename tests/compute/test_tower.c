@@ -652,9 +652,8 @@ static void check_parameter(struct tower_fixture *fixture, const struct paramete
     free(changed);
 }
 
-TEST_ON_EACH_BACKEND(a_parameter_that_is_not_finite_is_named)
+static void check_parameters(const char *backend, struct net *net)
 {
-    struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     struct tower_fixture fixture;
     tower_fixture_open(&fixture, backend, net);
@@ -667,6 +666,13 @@ TEST_ON_EACH_BACKEND(a_parameter_that_is_not_finite_is_named)
     tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
+}
+
+/* The second network has statistics. */
+TEST_ON_EACH_BACKEND(a_parameter_that_is_not_finite_is_named)
+{
+    check_parameters(backend, tower_fixture_net(0.0f));
+    check_parameters(backend, tower_fixture_norm_net(5, 0.0f));
 }
 
 /* What the update that limits it found, and nothing where it does not. */

@@ -204,7 +204,6 @@ tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = \
 	%D%/e2e/sim_batches.sh \
 	%D%/e2e/sim_gpu.sh \
-	%D%/e2e/sim_slices.sh \
 	%D%/e2e/sim_threads.sh \
 	%D%/e2e/sim_towers.sh \
 	%D%/e2e/e2e_accumulate.sh \

@@ -1,6 +1,7 @@
 #!/bin/sh
 # With train.slices the weights do not depend on the number of towers: 1, 2, 4, ... towers leave the same bytes, metrics
-# and checkpoints, with batch normalization, dropout, augmentation and batches that do not divide.
+# and checkpoints, with batch normalization, dropout, augmentation and batches that do not divide. On the CPU and on the
+# simulated CUDA, or on the device that check_gpu.sh names.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 cat >"$work/slices.net" <<'END'
@@ -144,4 +145,9 @@ expect_out 'batches of 6'
 run "$pipetrain" -c "$work/tiny.conf" --set devices.threads_per_tower=0 --set train.slices=2 --check
 expect_code 0 'threads by the number of towers'
 expect_err 'set devices.threads_per_tower, to the same'
+
+# All of it once more on the simulated CUDA, where there is one.
+if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
+    (. "$(dirname "$0")/sim.sh"; exec sh "$0") || fail 'it fails on the simulated CUDA'
+fi
 finish

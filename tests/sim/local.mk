@@ -13,7 +13,7 @@ AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_
 	%D%/sim_nccl.c
 tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/backend_cuda_fixture.c tests/cuda/cudnn_conv_fixture.c tests/cuda/cudnn_planning_fixture.c \
-	tests/cuda/kernel_fixture.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
+	tests/cuda/kernel_fixture.c %D%/check/sim_test_kernels.cc
 compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
 	tests/cuda/test_kernels tests/cuda/test_kernels_channels tests/cuda/test_kernels_loss \
 	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_step
@@ -36,14 +36,13 @@ tests/sim.$(OBJEXT): %D%/libsim.a
 	$(AM_V_GEN)$(CC) -r -nostdlib -o $@ -Wl,--whole-archive %D%/libsim.a
 SIM_STAGE = stage/libstage.a $(XXHASH_LIBS) $(ONEDNN_LIBS) $(OPENMP_CFLAGS) -lstdc++
 
-sim_stage_tests = tests/cuda/test_device_cuda \
-	%D%/check/test_sim %D%/check/test_sim_kernel %D%/check/test_sim_strict
+sim_stage_tests = tests/cuda/test_device_cuda %D%/check/test_sim_strict
 sim_stage_twins = tests/stage/test_device_sim tests/stage/test_device_events_sim tests/stage/test_slots_sim
 $(sim_stage_tests) $(sim_stage_twins): LDADD = $(SIM) $(HELPERS) $(SIM_STAGE)
 
 sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures tests/cuda/test_cuda_steps \
 	tests/cuda/test_cudnn_conv tests/cuda/test_cudnn_failures tests/cuda/test_dense \
-	%D%/check/test_sim_cudnn %D%/check/test_sim_cudnn_strict
+	%D%/check/test_sim_cudnn_strict
 sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels_sim \
 	tests/cuda/test_kernels_loss_sim \
 	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_step_sim \

@@ -9,17 +9,6 @@
 extern "C" {
 #endif
 
-/* out[i] = factor * in[i] + the number of the element, counted over a grid and blocks of three
- * dimensions each. */
-cudaError_t test_scale(cudaStream_t stream, dim3 grid, dim3 block, float factor, const float *in, float *out);
-/* *total = sum of in. Every block writes its sum to partials, and the last block to finish adds them; it is found with
- * *counter, which is 0 before and after. `threads` per block is a multiple of 32. */
-cudaError_t test_sum(cudaStream_t stream, uint32_t threads, uint32_t count, const float *in, float *partials,
-                     unsigned int *counter, float *total);
-/* Every output [lane] = the result of one shuffle of 32 lanes: down by 3, xor 5, from lane 7. */
-cudaError_t test_shuffles(cudaStream_t stream, uint32_t *down, uint32_t *other, uint32_t *from);
-/* The numbers rounded to fp16 and to bf16, as fp32. */
-cudaError_t test_round(cudaStream_t stream, uint32_t count, const float *in, float *fp16, float *bf16);
 /* Every block: *value = 2 * *value + number of the block. Depends on the order of the blocks. */
 cudaError_t test_order(cudaStream_t stream, uint32_t blocks, uint32_t *value);
 /* out[i] = the number that the next thread wrote to shared memory. `barrier`: all wait before they read. */

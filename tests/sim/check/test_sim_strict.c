@@ -1,5 +1,9 @@
-/* Tests of the mistakes that the simulated CUDA detects: the program is run again for each of them, which must end it
- * with a message. */
+/* Tests of what makes the simulated CUDA strict, which no program shows that makes no mistake: what is not written yet
+ * and what depends on an order shows in the results; and the program is run again for each mistake, which must end it
+ * with a message. All else is tested by the tests of the CUDA side, which are linked to it. */
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +11,162 @@
 #include <unistd.h>
 
 #include "tests/helpers/test.h"
-#include "tests/sim/check/sim_fixture.h"
+#include "tests/sim/check/sim_test_kernels.h"
+#include "tests/sim/sim.h"
+
+#define assert_cuda(call) assert_int_equal((call), cudaSuccess)
+
+static cudaStream_t stream_new(void)
+{
+    cudaStream_t stream;
+    assert_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0));
+    assert_non_null(stream);
+    return stream;
+}
+
+static cudaEvent_t event_new(void)
+{
+    cudaEvent_t event;
+    assert_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    return event;
+}
+
+static void *device_new(size_t bytes)
+{
+    void *memory;
+    assert_cuda(cudaMalloc(&memory, bytes));
+    assert_non_null(memory);
+    return memory;
+}
+
+static void *pinned_new(size_t bytes)
+{
+    void *memory;
+    assert_cuda(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable));
+    return memory;
+}
+
+/* Element i of device memory, which is memory of the host, after all work of the current device. */
+static uint32_t peek(const uint32_t *memory, size_t i)
+{
+    assert_cuda(cudaDeviceSynchronize());
+    return memory[i];
+}
+
+/* A stream waits at a closed door until the test opens it. */
+struct door {
+    sem_t reached, opened;
+};
+
+static void door_call(void *argument)
+{
+    struct door *door = argument;
+    sem_post(&door->reached);
+    while (sem_wait(&door->opened) != 0)
+        continue;
+}
+
+static void door_close(struct door *door, cudaStream_t stream)
+{
+    sem_init(&door->reached, 0, 0);
+    sem_init(&door->opened, 0, 0);
+    assert_cuda(cudaLaunchHostFunc(stream, door_call, door));
+}
+
+static void door_open(struct door *door)
+{
+    sem_post(&door->opened);
+}
 
 static const char *program;     /* this one */
+
+/* ---- what shows in the results ---- */
+
+TEST(memory_is_full_of_nans_until_written)
+{
+    float *const memory = device_new(1000 * sizeof(float));
+    for (size_t i = 0; i < 1000; i++)
+        assert_true(isnan(memory[i]));
+    assert_cuda(cudaFree(memory));
+}
+
+TEST(only_copies_of_pageable_memory_do_not_run_beside_the_caller)
+{
+    uint32_t pageable = 5;
+    struct door door;
+    cudaStream_t stream = stream_new();
+    uint32_t *const pinned = pinned_new(4);
+    uint32_t *const memory = device_new(12);
+    *pinned = 1;
+    door_close(&door, stream);
+    assert_cuda(cudaMemcpyAsync(memory, pinned, 4, cudaMemcpyHostToDevice, stream));
+    assert_cuda(cudaMemcpyAsync(memory + 1, memory, 4, cudaMemcpyDeviceToDevice, stream));
+    assert_cuda(cudaMemsetAsync(memory + 2, 1, 4, stream));
+    *pinned = 7;                /* not read yet */
+    assert_int_not_equal(memory[2], 0x01010101);
+    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
+    door_open(&door);
+    assert_cuda(cudaStreamSynchronize(stream));
+    assert_int_equal(peek(memory, 1), 7);
+    assert_int_equal(peek(memory, 2), 0x01010101);
+    assert_cuda(cudaMemcpyAsync(memory, &pageable, 4, cudaMemcpyHostToDevice, stream));
+    pageable = 6;
+    assert_int_equal(peek(memory, 0), 5);
+    cudaGetLastError();
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaFreeHost(pinned));
+}
+
+TEST(dependence_on_the_order_of_blocks_and_threads_shows)
+{
+    cudaStream_t stream = stream_new();
+    uint32_t *const memory = device_new(64 * sizeof(*memory));
+    uint32_t found[2];
+    for (int launch = 0; launch < 2; launch++) {
+        assert_cuda(cudaMemsetAsync(memory, 0, 4, stream));
+        assert_cuda(test_order(stream, 4, memory));
+        found[launch] = peek(memory, 0);
+    }
+    assert_int_not_equal(found[0], found[1]);
+    for (int launch = 0; launch < 2; launch++) {
+        assert_cuda(test_neighbour(stream, 64, true, memory));
+        for (uint32_t i = 0; i < 64; i++)
+            assert_int_equal(peek(memory, i), 1000 + (i + 1) % 64);
+    }
+    for (int launch = 0; launch < 2; launch++) {
+        assert_cuda(test_neighbour(stream, 64, false, memory));
+        found[launch] = peek(memory, 5);
+    }
+    assert_int_not_equal(found[0], found[1]);
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaStreamDestroy(stream));
+}
+
+TEST(blocks_and_grids_have_the_sizes_of_a_device)
+{
+    cudaStream_t stream = stream_new();
+    uint32_t *const memory = device_new(sizeof(*memory));
+    assert_int_equal(test_order(stream, 0, memory), cudaErrorInvalidConfiguration);
+    assert_int_equal(test_neighbour(stream, 1025, true, memory), cudaErrorInvalidConfiguration);
+    cudaGetLastError();
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaStreamDestroy(stream));
+}
+
+TEST(numbers_of_32_bits_and_of_more_are_divided_alike)
+{
+    static const size_t numbers[] = { 0, 1, 7, 4294967294u, 4294967295u, 4294967296u, 4294967301u, (size_t)1 << 40 };
+    static const uint32_t by[] = { 1, 2, 3, 7, 4294967295u };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        for (size_t k = 0; k < sizeof(by) / sizeof(by[0]); k++) {
+            uint32_t rest;
+            assert_int_equal(test_divided(numbers[i], by[k], &rest), numbers[i] / by[k]);
+            assert_int_equal(rest, numbers[i] % by[k]);
+        }
+}
+
+/* ---- mistakes ---- */
 
 /* What a mistake is made with: of device 0, which is current. */
 struct objects {
@@ -283,23 +440,8 @@ TEST(mistakes_end_the_test_with_a_message)
     }
 }
 
-TEST(the_environment_sets_devices_and_failures)
-{
-    char text[8192];
-    assert_int_equal(setenv("SIM_DEVICES", "0", 1), 0);
-    assert_int_equal(WEXITSTATUS(run_death("environment", text, sizeof(text))), 10 + cudaErrorNoDevice);
-    assert_int_equal(setenv("SIM_DEVICES", "3", 1), 0);
-    assert_int_equal(setenv("SIM_FAIL", "cudaSetDevice:1:1,cudaMalloc:2:2", 1), 0);
-    assert_int_equal(WEXITSTATUS(run_death("environment", text, sizeof(text))), 10 + cudaErrorInvalidValue);
-    unsetenv("SIM_DEVICES");
-    unsetenv("SIM_FAIL");
-    assert_int_equal(WEXITSTATUS(run_death("environment", text, sizeof(text))), 10 + cudaErrorInvalidDevice);
-}
-
 static int die(const char *name)
 {
-    if (strcmp(name, "environment") == 0)
-        return 10 + (int)cudaSetDevice(2);
     struct objects with = { .stream = stream_new(), .other = stream_new(), .event = event_new() };
     with.memory = device_new(4 * sizeof(*with.memory));
     with.pinned = pinned_new(4);

@@ -24,10 +24,7 @@
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define __syncthreads() sim_wait_block(__LINE__)
-#define __syncwarp() sim_sync_warp(__LINE__)
-#define __shfl_down_sync(...) sim_shuffle_down(__LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) sim_shuffle_xor(__LINE__, __VA_ARGS__)
-#define __shfl_sync(...) sim_shuffle_from(__LINE__, __VA_ARGS__)
 
 /* The threads of a grid run one after the other. */
 static inline unsigned long long atomicMin(unsigned long long *at, unsigned long long value)
@@ -37,45 +34,16 @@ static inline unsigned long long atomicMin(unsigned long long *at, unsigned long
     return before;
 }
 
-static inline void sim_sync_warp(int line)
-{
-    unsigned int lane;
-    sim_wait_warp(line, 0xFFFFFFFFu, 0, &lane);
-}
-
-/* Returns the value of lane from(own lane), or the caller's own value where there is no such lane. */
-template <typename T, typename F> static inline T sim_shuffle(int line, unsigned int mask, T value, const F &from)
+/* Returns the value of lane (own lane xor `other`). */
+template <typename T> static inline T sim_shuffle_xor(int line, unsigned int mask, T value, unsigned int other)
 {
     static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
     uint64_t bits = 0;
     unsigned int lane;
     memcpy(&bits, &value, sizeof(value));
     const uint64_t *const given = sim_wait_warp(line, mask, bits, &lane);
-    const unsigned int source = from(lane);
-    memcpy(&value, &given[source < SIM_WARP ? source : lane], sizeof(value));
+    memcpy(&value, &given[(lane ^ other) % SIM_WARP], sizeof(value));
     return value;
-}
-
-template <typename T> static inline T sim_shuffle_down(int line, unsigned int mask, T value, unsigned int delta)
-{
-    return sim_shuffle(line, mask, value, [delta](unsigned int lane) { return lane + delta; });
-}
-
-template <typename T> static inline T sim_shuffle_xor(int line, unsigned int mask, T value, unsigned int bits)
-{
-    return sim_shuffle(line, mask, value, [bits](unsigned int lane) { return lane ^ bits; });
-}
-
-template <typename T> static inline T sim_shuffle_from(int line, unsigned int mask, T value, unsigned int source)
-{
-    return sim_shuffle(line, mask, value, [source](unsigned int) { return source % SIM_WARP; });
-}
-
-static inline void __threadfence() {}
-
-static inline unsigned int atomicAdd(unsigned int *address, unsigned int value)
-{
-    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
 
 template <typename P>

@@ -19,8 +19,8 @@
 #define OWN_WINDOW_MAX 64u      /* largest window (x channels) whose bf16 weight gradient is computed by our own loop */
 #define PADDING_MAX 64u         /* padding channels of the last weight block: their weights are 0 */
 
-/* The output channels of a weight layout: `count` runs of `run` weights; in a run the channel changes every
- * `channel_stride` weights and repeats after `block` channels. */
+/* Which output channel each weight of a layout belongs to. The weights are `count` runs of `run` weights. In a run the
+ * channel changes every `channel_stride` weights, and the same `block` channels repeat. */
 struct channel_runs { size_t block, channel_stride, run, count; };
 
 /* Evaluation: the batch normalisation that follows the convolution, folded into it as a factor and a shift per channel.

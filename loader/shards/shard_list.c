@@ -434,7 +434,7 @@ static int find_by_pattern(struct shard_list *list, const char *pattern, const c
 /* A file NAME-NNNNN-of-NNNNN; other separators are possible. */
 struct numbered {
     const char *path;
-    size_t stem_bytes;          /* length of the folder and NAME, without separators and .tfrecord at the end of NAME */
+    size_t stem_bytes;          /* length of the path up to the end of NAME, without separators and .tfrecord there */
     uint64_t number, total;
 };
 
@@ -448,7 +448,7 @@ static const char *find_of(const char *name)
     return NULL;
 }
 
-/* The length of a stem without the endings in which names of one data set's files may differ. */
+/* The length of a stem without endings in which the names of one data set's files may differ. */
 static size_t stem_length(const char *path, size_t bytes)
 {
     static const char *const endings[] = { "-", "_", ".", ".tfrecord", ".tfrecords", ".tfrec" };

@@ -121,7 +121,7 @@ static void put_piece(struct lane *lane, enum output output, const char *text, s
     ring_put(lane, text, bytes);
 }
 
-/* Put a line with the number of lines that were dropped here. */
+/* Put a notice with the number of lines that were dropped at this place. */
 static void put_notice(struct lane *lane, enum output output)
 {
     char text[NOTICE_BYTES];

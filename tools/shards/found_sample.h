@@ -30,7 +30,7 @@ struct found_sample {
     /* the numbers of the image, if they are a list of floats or integers instead of bytes */
     struct feature list;
     uint32_t height, width, channels;   /* 0: unknown */
-    bool is_turned;             /* the image is a JPEG that its EXIF orientation rotates */
+    bool is_turned;             /* the image is a JPEG with another EXIF orientation than upright */
     bool is_unsized;            /* image is FOUND_UNKNOWN but may be pixels: no feature has the height or the width */
     struct pixel_reading reading;       /* for pixels: how to read them, derived from this image alone */
     char flaw[224];             /* for numbers: why they are not pixels; else "" */

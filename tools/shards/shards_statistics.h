@@ -37,7 +37,7 @@ void value_counts_release(struct value_counts *counts);
 struct shards_statistics {
     uint64_t records;
     uint64_t unlabelled;        /* number of records without an integer label */
-    uint64_t turned;            /* number of images that their EXIF orientation rotates */
+    uint64_t turned;            /* number of images with another EXIF orientation than upright */
     uint64_t payload_bytes;
     struct value_counts labels;        /* key: first is the label */
     struct value_counts payloads;      /* key: first is the number of bytes */

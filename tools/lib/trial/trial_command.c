@@ -56,7 +56,7 @@ static int read_configuration(const struct trial_command *command, struct trial_
     return rc == 0 && problems->count > 0 ? -EINVAL : rc;
 }
 
-/* Run the trials. Signals are blocked first, because threads write messages. */
+/* Run the trials. Signals are blocked before output_start starts threads, as signals_block requires. */
 static int run_trials(const struct trial_command *command, struct trial_arguments *arguments, bool has_rollback)
 {
     const struct trial_spec spec = { .config = arguments->config, .has_rollback = has_rollback };

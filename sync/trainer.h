@@ -106,8 +106,8 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report);
  * run failed. Called once. Main only. */
 struct snapshot *trainer_last(struct trainer *trainer);
 /* Return a snapshot that was removed from a report, before trainer_join. A tower whose snapshots are all lent waits
- * when the next one is due, and the other towers wait for it in their reduction: a thread that waits for reports
- * meanwhile must not keep all snapshots. Any thread. */
+ * when the next one is due, and then the other towers wait for that tower in their reduction. So a thread must not keep
+ * all snapshots while it waits for reports. Any thread. */
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot);
 /* The tower. Main may use it when it is planned, for calls that need no memory; from trainer_ready to trainer_go; and
  * after the last report. The thread keeps it open until trainer_join. */

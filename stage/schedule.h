@@ -64,7 +64,7 @@ int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tow
 /* Find the number of the next batch at `position`; at the end of the run it is the number of batches. A longer run has
  * the same batch at the position, even if it evaluates later. 0, or -EINVAL if the run has no such position. O(1). */
 int schedule_seek(const struct schedule *schedule, struct position position, uint64_t *number_out);
-/* The position before global batch `number`, which is at most the number of batches in the run. */
+/* The position before global batch `number`; `number` is at most the number of batches in the run. */
 struct position schedule_position(const struct schedule *schedule, uint64_t number);
 
 /* Batches per training epoch and per evaluation phase; steps and batches of the whole run, also those before

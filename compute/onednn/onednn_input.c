@@ -56,7 +56,7 @@ struct mixed_row {
     struct mix mix;
     const uint8_t *own, *other;         /* the channel of this row in both samples */
     uint32_t y, left, right;
-    size_t channels, step;              /* from pixel to pixel: in the samples, in the values */
+    size_t channels, step;              /* distance between adjacent pixels: in the samples, in the values */
     float divisor, mean, std;
 };
 

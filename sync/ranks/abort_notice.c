@@ -156,8 +156,8 @@ static bool has_ended(int other)
     return other >= 0 && recv(other, &code, 1, MSG_DONTWAIT) == 0;
 }
 
-/* The first process that sends a notice counts the notified processes. Other processes that want to send one only wait
- * until the first process ends. */
+/* The first process that sends a notice counts the notified processes. Other processes that call this function only
+ * wait until the first process ends. */
 void abort_notice_send(int code, uint32_t processes)
 {
     const uint64_t end_ns = clock_now_ns() + NOTIFY_NS;

@@ -15,8 +15,8 @@ void abort_notice_prepare(void);
  * processes get false as long as the first one runs. */
 bool abort_notice_is_first(const char *reason);
 /* Notify the other processes of the run on this host that they have to end with this code. Returns when all were
- * notified, or after a second; if some were not, for example on other hosts, launcher_abort ends them. processes:
- * those of the whole run, with this one; 0: unknown, and launcher_abort is not called. */
+ * notified, or after a second; if some were not, for example on other hosts, launcher_abort ends them. processes: their
+ * number in the whole run, including this one; 0: unknown, and launcher_abort is not called. */
 void abort_notice_send(int code, uint32_t processes);
 /* Returns the code of a notice that another process on this host sent; 0: there is none. May take a second. Any
  * thread. */

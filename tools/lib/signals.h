@@ -44,7 +44,7 @@ const atomic_bool *signals_requested(void);
 /* The exit code for the first request, and its signal; 0 if none has arrived. Any thread. */
 int signals_exit_code(void);
 int signals_number(void);
-/* After a request, print which one and the outcome on stderr: "interrupted: nothing was changed". */
+/* After a request, print its kind and the outcome on stderr: "interrupted: nothing was changed". */
 void signals_report(const char *outcome);
 
 #endif

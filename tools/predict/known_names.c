@@ -67,8 +67,8 @@ static void report_spare(const struct trained *trained)
                     shard_base_name(dataset->classes_said_in), classes, trained->net->classes);
 }
 
-/* Check a set for weights without class names: its number of classes only has to be possible, but its names must be
- * those of data.train, if that is set. 0 or -ENODATA after a message. */
+/* Check a set for weights without class names. A smaller number of classes than the network's is only reported; but if
+ * data.train is set, the names must be those of data.train. 0 or -ENODATA after a message. */
 static int check_unnamed(const struct trained *trained)
 {
     const struct data_settings *const data = &trained->settings->data;

@@ -59,7 +59,8 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     struct checkpoint_transfer *transfer;           /* NULL: checkpoints contain no data of other ranks */
     struct checkpoint_saver *saver;     /* NULL: only the last checkpoint may be saved, by main */
     struct checkpoint_counts counts;    /* of this process, at the latest completed batch or later */
-    uint64_t period_ns, saved_ns;       /* time between two checkpoints (0: no limit), and of the latest one */
+    uint64_t period_ns, saved_ns;       /* time between two checkpoints (0: not set), and when the latest one was
+                                         * requested or saved */
     bool is_asked;                      /* requested snapshots are not reported yet */
     struct snapshot **snapshots;        /* [tower of this process] */
     uint32_t snapshot_count;            /* towers that make snapshots: those with the lowest numbers */

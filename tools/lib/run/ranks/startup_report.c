@@ -227,8 +227,8 @@ static bool has_key(const struct entries *entries, struct piece key)
     return false;
 }
 
-/* Record the facts in which a rank differs from rank 0, among the keys in `keys`, the facts of the rank or of rank 0.
- * For each key only the first rank that differs is recorded. */
+/* Compare a rank with rank 0 in the keys that `keys` contains, which are the facts of one of the two. Record each key
+ * in which the rank is the first that differs. */
 static void compare_keys(struct entries *entries, uint32_t rank, const char *keys)
 {
     const char *const ours = entries->statuses[0].facts, *const theirs = entries->statuses[rank].facts;

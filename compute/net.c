@@ -384,8 +384,8 @@ static uint32_t greatest_common_divisor(uint32_t a, uint32_t b)
     return a;
 }
 
-/* The divisors of `number` next to `at`: the largest that is not above it, and the smallest that is not below it. Both are
- * the same where there is only one. */
+/* The divisors of `number` next to `at`: the largest that is not above it, and the smallest that is not below it. If
+ * one of them does not exist, both are the other one. */
 static void find_divisors(uint32_t number, uint32_t at, uint32_t *below_out, uint32_t *above_out)
 {
     uint32_t below = at > 0 ? 1 : 0, above = at <= number ? number : 0;
@@ -408,8 +408,8 @@ static int fail_groups(struct net *net, const struct layer *layer, uint32_t grou
     uint32_t below, above;
     find_divisors(greatest_common_divisor(channels, filters), groups, &below, &above);
     if (groups > 0 && channels % groups == 0)
-        return net_fail(net, layer->name, "filters %u is no multiple of groups %u (filters %llu or groups %u would fit)",
-                        filters, groups, ((unsigned long long)filters / groups + 1) * groups, below);
+        return net_fail(net, layer->name, "filters %u is no multiple of groups %u (filters %llu or groups %u would "
+                        "fit)", filters, groups, ((unsigned long long)filters / groups + 1) * groups, below);
     if (below == above)
         return net_fail(net, layer->name, "groups %u does not divide %u input channels and %u filters (%u would)",
                         groups, channels, filters, below);

@@ -118,8 +118,8 @@ struct parameter {
     bool is_frozen;             /* of a trained parameter: it is not updated (net_freeze) */
     bool decays;                /* weight decay applies to it by default */
     struct initializer initializer;
-    uint64_t fan_in, fan_out;   /* conv: kh * kw times in / groups and times out, as in PyTorch; dense: inputs and units;
-                                 * else 0 */
+    uint64_t fan_in, fan_out;   /* conv: kh * kw times in / groups and times out, as in PyTorch; dense: inputs and
+                                 * units; else 0 */
 };
 
 /* The transform of pixels to the input of the net: (pixel / divisor - mean[channel]) / std[channel]. Images of more

@@ -142,8 +142,8 @@ static void print_classes(const struct evaluation_result *result, const struct m
     const uint32_t listed = count > CLASSES_LISTED ? WORST_LISTED : count;
     if (listed < count)
         fprintf(out, "\nthe %" PRIu32 " worst of %" PRIu32 " classes (--json prints all)\n", listed, count);
-    fprintf(out, "%s%-*s %9s %10s %7s %7s  mostly predicted as\n", listed < count ? "" : "\n", (int)NAME_COLUMNS, "class",
-            "samples", "precision", "recall", "F1");
+    fprintf(out, "%s%-*s %9s %10s %7s %7s  mostly predicted as\n", listed < count ? "" : "\n", (int)NAME_COLUMNS,
+            "class", "samples", "precision", "recall", "F1");
     for (uint32_t i = 0; i < listed; i++)
         print_class(result, classes[i], out);
     free(classes);

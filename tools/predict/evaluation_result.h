@@ -17,8 +17,8 @@ struct evaluation_result {
     double seconds;                     /* of all batches */
 };
 
-/* Print at 80 columns the result, precision, recall and F1 of each class, and the confusion matrix or, if it is too wide,
- * the most confused pairs of classes. */
+/* Print at 80 columns the result, precision, recall and F1 of each class, and the confusion matrix or, if it is too
+ * wide, the most confused pairs of classes. */
 void evaluation_print(const struct evaluation_result *result, FILE *out);
 /* Print only the first lines: loss, accuracy and damaged records. */
 void evaluation_print_result(const struct evaluation_result *result, FILE *out);

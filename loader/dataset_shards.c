@@ -367,8 +367,8 @@ int dataset_shards_find(struct shard_list *list_out, const char *patterns, const
 
 /* ---- shards that no data set uses ---- */
 
-/* Keep the left-out files that no list uses, each once, in the order of the lists. The position of files in use is
- * 0. */
+/* Keep the left-out files that no list uses, each once, in the order of the lists. Files that a list uses are in the
+ * array as well, with `place` 0. */
 static uint32_t keep_unused(struct named_file *files, uint32_t count)
 {
     uint32_t kept = 0;

@@ -2,8 +2,7 @@
  * device_ops.
  *
  * Every stream and every event has its own lock. Only cancelling holds several locks, always in the order device,
- * stream, event: the objects that it wakes must not be closed meanwhile by a thread that has already noticed the
- * end. */
+ * stream, event: a thread that has already noticed the end must not close an object that is still to be woken. */
 #ifndef PIPETRAIN_HOST_STREAM_H
 #define PIPETRAIN_HOST_STREAM_H
 

@@ -24,7 +24,7 @@ struct limits_left limits_left(void);
 /* Check that this process may open `more` more files. 0, or -EMFILE after a message with the limit that it needs. Main,
  * at the start. */
 int limits_check_files(size_t more);
-/* The bytes of both limits that a new thread uses. */
+/* The bytes of each of the two limits (struct limits_left) that a new thread uses. */
 size_t limits_thread_bytes(void);
 
 /* ---- of control groups, version 1 and 2, mounted at the usual place ---- */

@@ -81,8 +81,8 @@ static bool learned_something_else(const char *path)
     return learned != NULL;
 }
 
-/* Find the weights of the last run that has weights trained on the data. Later runs are logged. Returns the codes of
- * find_in. */
+/* Find the weights of the last run that has weights trained on the data. Later runs, which are skipped, are logged.
+ * Returns the codes of find_in. */
 static int find_last(const struct settings *settings, char path_out[PATH_MAX])
 {
     char folder[PATH_MAX];

@@ -155,7 +155,8 @@ static int try_to_enter(struct run_place *place, bool fresh)
 
 /* Create (with parents), open and lock place->path; the lock file then names this process. -EEXIST if it contains a run
  * and `fresh` is true; -EWOULDBLOCK if another run holds the lock; or another negative errno. place->obstacle may
- * contain the reason. After an error the caller may withdraw, and has to leave. */
+ * contain the reason. After an error the caller has to call run_place_leave, before that run_place_withdraw if created
+ * directories are to be removed. */
 static int enter_place(struct run_place *place, bool fresh)
 {
     int rc = -ESTALE;

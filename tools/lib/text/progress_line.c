@@ -157,7 +157,7 @@ static unsigned place_room(const struct progress_line *line)
 }
 
 /* If space is short, omit the input pipeline first, then words, the bar, and numbers. Bar and form stay the same when
- * numbers become shorter, because the line would flicker. */
+ * numbers become shorter; otherwise the line would flicker. */
 void progress_line_bar(const struct progress_line *line, unsigned columns, struct progress_room *room,
                        char text_out[PROGRESS_LINE_MAX + 1])
 {

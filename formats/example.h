@@ -15,7 +15,7 @@ enum feature_kind { FEATURE_MISSING, FEATURE_BYTES, FEATURE_FLOATS, FEATURE_INT6
  * Pointers point into the payload. */
 struct feature {
     enum feature_kind kind;
-    uint32_t entry_count;       /* entries with this name in the payload; this is the last one */
+    uint32_t entry_count;       /* entries with this name in the payload; the last one counts */
     uint64_t value_count;
     const uint8_t *bytes;       /* FEATURE_BYTES: first value */
     size_t byte_count;

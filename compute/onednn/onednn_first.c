@@ -96,7 +96,7 @@ struct kernel_args {
     const void *values;         /* mask by values > 0; NULL: none */
     const uint32_t *offsets;    /* offsets of the positions of this group */
     uint32_t out_h, out_w, pixel_step;      /* floats from pixel to pixel of the gradient */
-    uint32_t row_step, column_step;         /* floats in the image from result to result */
+    uint32_t row_step, column_step;         /* floats in the image from one output position to the next */
     bool with_bias;
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "formats/tfrecord.h"
+#include "loader/augment/augment.h"
 #include "loader/loader_internal.h"
 #include "loader/shards/packed_shard.h"
 
@@ -63,7 +64,8 @@ static size_t contexts_bytes(const struct loader_spec *spec)
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         if (spec->datasets[phase] != NULL)
             bytes = add(bytes, decode_context_bytes(spec->datasets[phase]));
-    return bytes;
+    const struct image_shape shape = { spec->layout->height, spec->layout->width, spec->layout->channels };
+    return add(bytes, augment_room_bytes(spec->augment, &shape));
 }
 
 static size_t least(size_t a, size_t b)

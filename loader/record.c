@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "formats/tfrecord.h"
+#include "loader/augment/augment.h"
 #include "loader/sample.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/text.h"
@@ -59,6 +60,7 @@ void decode_context_close(struct decode_context *context)
         return;
     if (context->codec != NULL)
         context->dataset->format.image->close(context->codec);
+    scratch_release(&context->room);
     free(context->frame);
     free(context);
 }
@@ -172,6 +174,16 @@ static const uint8_t *frame_find(const struct decode_context *context, const str
     return recover(context->dataset, read, context->spare, problem_out) == 0 ? context->spare : NULL;
 }
 
+static int augment_sample(struct decode_context *context, const struct sample_target *target,
+                          struct record_problem *problem_out)
+{
+    const struct image_request *const request = &target->request;
+    const int rc = augment_apply(request->augment, request, &context->room, target->pixels);
+    if (rc < 0)
+        snprintf(problem_out->text, sizeof(problem_out->text), "there is not enough memory to augment its image");
+    return rc;
+}
+
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
                   struct record_problem *problem_out)
 {
@@ -180,8 +192,9 @@ int record_decode(struct decode_context *context, const struct record_read *read
     if (frame == NULL)
         return -EBADMSG;
     problem_out->has_crcs = false;
-    return sample_read(&context->dataset->format, context->codec, frame + TFRECORD_HEADER_BYTES,
-                       read->place.payload_bytes, target, problem_out->text, sizeof(problem_out->text));
+    const int rc = sample_read(&context->dataset->format, context->codec, frame + TFRECORD_HEADER_BYTES,
+                               read->place.payload_bytes, target, problem_out->text, sizeof(problem_out->text));
+    return rc == 0 ? augment_sample(context, target, problem_out) : rc;
 }
 
 static struct record_read read_record(struct decode_context *context, uint64_t id)

@@ -9,6 +9,7 @@
 
 #include "formats/tfrecord.h"
 #include "loader/dataset.h"
+#include "loader/images/scratch.h"
 
 /* A thread's memory for decoding records of a data set. Opened, used and closed by the same thread, so that its memory
  * is local and library handles are not shared. */
@@ -16,6 +17,7 @@ struct decode_context {
     const struct dataset *dataset;
     uint8_t *frame, *spare;     /* each has room for the longest frame of the data set */
     void *codec;                /* codec of dataset->format.image */
+    struct scratch room;        /* for augment_apply */
 };
 
 /* The host memory of a context. */
@@ -36,7 +38,7 @@ struct record_problem {
 /* The result of reading a record: its frame and the number of bytes read, or a negative errno in `got`. */
 struct record_read { struct dataset_place place; const uint8_t *frame; ssize_t got; };
 
-/* Verify both checksums, decode the sample and write it. A frame that fails is read again, bypassing all caches; if the
+/* Verify both checksums, decode the sample, augment and write it. A frame that fails is read again, bypassing all caches; if the
  * second read is valid, it is used and this is logged. 0, with the image decoder's warning or "" as the problem's text;
  * or -EBADMSG with the problem: the target may be partly written then. */
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,

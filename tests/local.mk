@@ -34,7 +34,7 @@ loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/tes
 	%D%/loader/test_pixel_survey \
 	%D%/loader/test_class_text %D%/loader/test_kept_index %D%/loader/test_label \
 	%D%/loader/test_layouts \
-	%D%/loader/test_loader %D%/loader/test_mixing %D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern \
+	%D%/loader/test_loader %D%/loader/test_mixing %D%/loader/test_operations %D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern \
 	%D%/loader/test_png %D%/loader/test_raw %D%/loader/test_read_batch %D%/loader/test_resize %D%/loader/test_sample \
 	%D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index \
 	%D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder %D%/loader/test_tensor_image
@@ -181,11 +181,12 @@ wrap = -Wl,--wrap=
 
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
 	%D%/e2e/observe/event_dump %D%/e2e/resume/option_rows %D%/e2e/resume/tensors_near %D%/e2e/trace/trace_check \
-	%D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
+	%D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow %D%/peers/apply_operations
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_observe_event_dump_LDADD = $(FORMATS)
 %C%_e2e_resume_option_rows_LDADD = $(TOOLS)
 %C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
+%C%_peers_apply_operations_LDADD = $(LOADER)
 %C%_e2e_limits_pipetrain_slow_SOURCES = tools/pipetrain.c %D%/e2e/limits/slow.c
 %C%_e2e_limits_pipetrain_slow_LDADD = $(TOOLS)
 %C%_e2e_limits_pipetrain_slow_LDFLAGS = $(slow_ldflags)
@@ -208,6 +209,7 @@ script_tests = \
 	%D%/e2e/sim_towers.sh \
 	%D%/e2e/e2e_accumulate.sh \
 	%D%/e2e/e2e_allocations.sh \
+	%D%/e2e/e2e_augment.sh \
 	%D%/e2e/e2e_bad_input.sh \
 	%D%/e2e/e2e_batches.sh \
 	%D%/e2e/e2e_cli.sh \
@@ -265,6 +267,7 @@ script_tests = \
 	%D%/e2e/use/e2e_terminal.sh \
 	%D%/e2e/test_convert.sh \
 	%D%/e2e/test_convert_files.sh \
+	%D%/peers/test_operations.sh \
 	%D%/peers/test_pytorch.sh \
 	%D%/e2e/test_real_images.sh \
 	%D%/e2e/test_real_shards.sh \

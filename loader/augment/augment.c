@@ -295,6 +295,18 @@ static void add_crop(struct text *text, const struct augment *augment, enum crop
     }
 }
 
+static void add_policy(struct text *text, const struct augment *augment)
+{
+    static const char *const names[POLICY_COUNT] = { [POLICY_TRIVIAL_AUGMENT_WIDE] = "TrivialAugmentWide",
+                                                     [POLICY_RAND_AUGMENT] = "RandAugment",
+                                                     [POLICY_AUTO_AUGMENT] = "AutoAugment (ImageNet policy)" };
+    if (augment->policy != POLICY_NONE)
+        text_add(text, ", %s", names[augment->policy]);
+    if (augment->policy == POLICY_RAND_AUGMENT)
+        text_add(text, " (%u operation%s of magnitude %u)", augment->policy_operations,
+                 augment->policy_operations == 1 ? "" : "s", augment->policy_magnitude);
+}
+
 static void add_mixing(struct text *text, const struct augment *augment)
 {
     if (augment->mixup == 0 && augment->cutmix == 0)
@@ -304,6 +316,17 @@ static void add_mixing(struct text *text, const struct augment *augment)
         text_add(text, "mixup %g%s", augment->mixup, augment->cutmix > 0 ? " or " : "");
     if (augment->cutmix > 0)
         text_add(text, "CutMix %g", augment->cutmix);
+}
+
+/* What happens to a training image after it was cropped and scaled. */
+static void add_changes(struct text *text, const struct augment *augment)
+{
+    if (augment->flips)
+        text_add(text, ", random horizontal flip");
+    add_policy(text, augment);
+    if (augment->changes_colour)
+        text_add(text, ", colour jitter");
+    add_mixing(text, augment);
 }
 
 void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size)
@@ -318,10 +341,6 @@ void augment_describe(const struct augment *augment, enum phase phase, char *tex
         text_add(&line, "unchanged if it has the input's size, else ");
     add_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
     text_add(&line, ", %s", filters[augment->filter]);
-    if (augment->flips && phase == PHASE_TRAIN)
-        text_add(&line, ", random horizontal flip");
-    if (augment->changes_colour && phase == PHASE_TRAIN)
-        text_add(&line, ", colour jitter");
     if (phase == PHASE_TRAIN)
-        add_mixing(&line, augment);
+        add_changes(&line, augment);
 }

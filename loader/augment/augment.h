@@ -1,4 +1,4 @@
-/* Augmentation: which part of an image becomes the sample, whether it is mirrored, how its colours change, and how
+/* Augmentation: which part of an image becomes the sample, whether it is mirrored, how its pixels change, and how
  * pairs of samples are mixed (doc/augmentation.md). All of it is a pure function of the augmentation and of the
  * sample's position in the run, not of the record: pixels do not depend on the number of threads or on a resume, and a
  * damaged record is replaced without changing the augmentation. */
@@ -13,6 +13,8 @@
 #include "stage/schedule.h"
 
 struct image_request;
+struct image_shape;
+struct scratch;
 
 /* How pixels of a view outside the image are filled: with zeros, or with the nearest pixel of the image. */
 enum beyond { BEYOND_ZERO, BEYOND_EDGE };
@@ -36,6 +38,11 @@ enum crop {
     CROP_EVALUATED  /* for training: use the crop of evaluation */
 };
 
+/* Automatic augmentation (policy.h): how the operations that change a training image are chosen. */
+enum policy { POLICY_NONE, POLICY_TRIVIAL_AUGMENT_WIDE, POLICY_RAND_AUGMENT, POLICY_AUTO_AUGMENT, POLICY_COUNT };
+#define POLICY_OPERATIONS_MAX 16u       /* operations per image */
+#define POLICY_MAGNITUDE_MAX 30u
+
 /* Constant during a run. Where a pointer to it is NULL, the whole image is used, scaled with FILTER_BILINEAR. */
 struct augment {
     uint64_t seed;              /* the run's seed */
@@ -47,6 +54,8 @@ struct augment {
     uint32_t pad;               /* in pixels of the sample; smaller than its sides */
     double shift;               /* fraction of a side, < 1 */
     bool flips;                 /* mirror half of the training images */
+    enum policy policy;         /* needs images of one or three channels */
+    uint32_t policy_operations, policy_magnitude;       /* RAND_AUGMENT: number of operations, and their step */
     bool changes_colour;        /* change the colours of all training images */
     double mixup, cutmix;       /* parameters of the Beta distributions; 0: not used */
     double mixed;               /* fraction of the images that are mixed */
@@ -76,6 +85,13 @@ void augment_view(const struct augment *augment, const struct image_request *req
 /* Change the colours of a sample (HWC, of the request's shape) in place, if the augmentation does so. Any thread;
  * allocates nothing. */
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
+/* Change the pixels of a training sample (HWC, of the request's shape) in place: the operations of automatic
+ * augmentation, then colours. 0, or -ENOMEM. `scratch` is the thread's own and grows to augment_room_bytes with the
+ * first sample. Any thread. */
+int augment_apply(const struct augment *augment, const struct image_request *request, struct scratch *scratch,
+                  uint8_t *pixels);
+/* The memory that augment_apply needs for samples of this shape; SIZE_MAX if it overflows. */
+size_t augment_room_bytes(const struct augment *augment, const struct image_shape *shape);
 /* Describe in one line how the images of a phase are scaled and augmented. */
 void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size);
 

@@ -11,12 +11,26 @@
 /* Each use has a block of random words; from DRAW_CROP on, each attempt of a crop has one. */
 enum draw_use { DRAW_FLIP, DRAW_COLOUR, DRAW_CROP };
 
+/* Uses of another set of blocks: the last word of the counter is DRAW_OPERATIONS. From DRAW_POLICY on, each operation of
+ * automatic augmentation has a block. */
+enum operation_use { DRAW_POLICY = 1 };
+#define DRAW_OPERATIONS 2u
+
 struct draw { uint32_t word[4]; };
 
 static inline struct draw draw_make(const struct augment *augment, const struct image_request *request, uint32_t use)
 {
     const struct random_key key = random_key(augment->seed, RANDOM_AUGMENT, request->epoch);
     struct draw draw = { { (uint32_t)request->position, (uint32_t)(request->position >> 32), use, 0 } };
+    random_mix(key, draw.word);
+    return draw;
+}
+
+static inline struct draw draw_operation(const struct augment *augment, const struct image_request *request,
+                                         uint32_t use)
+{
+    const struct random_key key = random_key(augment->seed, RANDOM_AUGMENT, request->epoch);
+    struct draw draw = { { (uint32_t)request->position, (uint32_t)(request->position >> 32), use, DRAW_OPERATIONS } };
     random_mix(key, draw.word);
     return draw;
 }

@@ -136,8 +136,6 @@ static int decode_format(struct encoded *encoded, int format, const struct store
     const struct picture_request part = { &view, &request->shape, request->to_end };
     rc = read_sample(encoded, format, &part, pixels_out, reason);
     formats[format]->end(encoded->decoders[format]);
-    if (rc == 0)
-        augment_colour(request->augment, request, pixels_out);
     return rc;
 }
 

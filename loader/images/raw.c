@@ -350,7 +350,6 @@ static int raw_decode(struct raw *raw, const struct raw_order *order, const stru
         snprintf(problem, problem_size, "there is not enough memory to scale its image");
         return -ENOMEM;
     }
-    augment_colour(request->augment, request, pixels_out);
     return 0;
 }
 

@@ -49,7 +49,8 @@ check 3 --set devices.kind=null --set input.keep_shards=0 --set data.shuffle=blo
     --set data.shuffle_window=1MiB
 check 3 --set devices.kind=null --set input.source=cached
 check 3 --set devices.kind=null --set input.source=synthetic
-check 3 --set devices.kind=null --set augment.crop=resized --set augment.flip=yes --set augment.colour=yes
+check 3 --set devices.kind=null --set augment.crop=resized --set augment.flip=yes --set augment.colour=yes \
+    --set augment.policy=trivial_augment_wide
 # So many for each tower in 30 steps: oneDNN makes more of them where there are more layers.
 libraries=1200 bucket=1KiB
 [ -e "$work/quick.net" ] || libraries=3000 bucket=64KiB     # mnist_cnn

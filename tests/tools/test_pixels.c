@@ -47,7 +47,9 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
     static const char *const keys[] = { "run.seed=7", "augment.crop=shift", "augment.evaluation=central",
                                         "augment.evaluation_scale=1.25", "augment.evaluation_resize=40",
                                         "augment.pad=3", "augment.shift=0.2",
-                                        "augment.flip=yes", "augment.colour=yes", "augment.filter=bicubic" };
+                                        "augment.flip=yes", "augment.colour=yes", "augment.filter=bicubic",
+                                        "augment.policy=rand_augment", "augment.operations=3",
+                                        "augment.magnitude=11" };
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         set(settings, keys[i]);
     const struct augment augment = pixels_augment(settings);
@@ -58,6 +60,8 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
     assert_true(augment.scale == 1.25 && augment.pad == 3 && augment.shift == 0.2);
     assert_true(augment.flips && augment.changes_colour);
     assert_int_equal(augment.filter, FILTER_BICUBIC);
+    assert_int_equal(augment.policy, POLICY_RAND_AUGMENT);
+    assert_true(augment.policy_operations == 3 && augment.policy_magnitude == 11);
 }
 
 static struct pixels_text describe(struct settings *settings, const char *model)

@@ -46,6 +46,10 @@ static const struct option_choice crop_choices[] = {
     { "auto", CROP_AUTO }, { "none", CROP_NONE }, { "central", CROP_CENTRAL }, { "resized", CROP_RESIZED },
     { "box", CROP_BOX }, { "pad", CROP_PAD }, { "shift", CROP_SHIFT }, { "evaluated", CROP_EVALUATED }, { NULL, 0 }
 };
+static const struct option_choice policy_choices[] = {
+    { "none", POLICY_NONE }, { "trivial_augment_wide", POLICY_TRIVIAL_AUGMENT_WIDE },
+    { "rand_augment", POLICY_RAND_AUGMENT }, { "auto_augment", POLICY_AUTO_AUGMENT }, { NULL, 0 }
+};
 static const struct option_choice evaluation_choices[] = {
     { "auto", CROP_AUTO }, { "none", CROP_NONE }, { "central", CROP_CENTRAL }, { NULL, 0 }
 };
@@ -236,6 +240,15 @@ const struct option_row option_table[] = {
     { SECTION_AUGMENT, "flip", OPTION_YES_NO, EFFECT_RUN, .initial = "no",
       FIELD(augment.flip), .help = "flip half of the training images horizontally",
       .in_overfit = "no" },
+    { SECTION_AUGMENT, "policy", OPTION_CHOICE, EFFECT_RUN, .initial = "none", .choices = policy_choices,
+      FIELD(augment.policy), .help = "automatic augmentation of training images, with torchvision's operations",
+      .other_names = "auto_augment_policy aa", .in_overfit = "none" },
+    { SECTION_AUGMENT, "operations", OPTION_INTEGER, EFFECT_RUN, .initial = "2", RANGE(1, POLICY_OPERATIONS_MAX),
+      FIELD(augment.operations), .help = "policy = rand_augment: number of operations per image",
+      .other_names = "num_ops", .uses = { IF(SECTION_AUGMENT, "policy", "rand_augment") } },
+    { SECTION_AUGMENT, "magnitude", OPTION_INTEGER, EFFECT_RUN, .initial = "9", RANGE(0, POLICY_MAGNITUDE_MAX),
+      FIELD(augment.magnitude), .help = "policy = rand_augment: strength of the operations, 30 is the strongest",
+      .other_names = "ra_magnitude", .uses = { IF(SECTION_AUGMENT, "policy", "rand_augment") } },
     { SECTION_AUGMENT, "colour", OPTION_YES_NO, EFFECT_RUN, .initial = "no",
       FIELD(augment.colour), .help = "colour jitter: brightness, saturation, hue and contrast of training images",
       .in_overfit = "no" },

@@ -51,6 +51,17 @@ void pixels_check_resize(struct settings *settings, const struct net *net, struc
                         "needs filter = bilinear or bicubic; with other filters use evaluation_scale");
 }
 
+void pixels_check_policy(struct settings *settings, const struct net *net, struct problems *problems)
+{
+    const uint32_t channels = net->input.channels;
+    char message[160];
+    if (settings->augment.policy == POLICY_NONE || channels == 1 || channels == 3)
+        return;
+    snprintf(message, sizeof(message), "changes images of 1 or 3 channels, and the network's have %u: none is possible",
+             channels);
+    settings_report(settings, problems, SECTION_AUGMENT, "policy", message);
+}
+
 struct augment pixels_augment(const struct settings *settings)
 {
     const struct augment_settings *const augment = &settings->augment;
@@ -63,6 +74,9 @@ struct augment pixels_augment(const struct settings *settings)
         .pad = (uint32_t)augment->pad,
         .shift = augment->shift,
         .flips = augment->flip,
+        .policy = augment->policy,
+        .policy_operations = (uint32_t)augment->operations,
+        .policy_magnitude = (uint32_t)augment->magnitude,
         .changes_colour = augment->colour,
         .mixup = augment->mixup,
         .cutmix = augment->cutmix,

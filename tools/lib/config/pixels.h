@@ -25,7 +25,7 @@ const struct option_row *pixels_option(size_t setting);
  * deviation are one number for all channels, or one for each, separated by spaces. */
 struct pixels_text {
     char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
-    char images[PHASE_COUNT][256];       /* augment_describe */
+    char images[PHASE_COUNT][384];       /* augment_describe */
     char settings[PIXELS_SETTINGS][128]; /* the values of pixels_settings */
 };
 
@@ -34,6 +34,8 @@ struct pixels_text {
 void pixels_choose_scaling(struct settings *settings);
 /* Check that evaluation_resize fits the input of the network. */
 void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
+/* Check that automatic augmentation, if any, supports the number of channels. */
+void pixels_check_policy(struct settings *settings, const struct net *net, struct problems *problems);
 struct augment pixels_augment(const struct settings *settings);
 /* Returns whether the settings replace the transform of the model, with the new one in *transform_out. */
 bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);

@@ -89,6 +89,8 @@ struct augment_settings {
     int64_t pad;                /* pixels */
     double shift;               /* as a share of the side */
     bool flip, colour;
+    enum policy policy;
+    int64_t operations, magnitude;      /* of rand_augment */
     double mixup, cutmix;       /* parameter of the Beta distribution; 0 = none */
     double mixed;               /* share of the mixed images */
     enum filter filter;

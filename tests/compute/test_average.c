@@ -98,10 +98,10 @@ static void check_evaluation(const char *backend, const struct net *net, enum pr
     const size_t bytes = (net->trainable_count + net->statistic_count) * sizeof(float);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     struct tower_fixture averaging, plain, other;
-    struct tower_fixture *const stands[] = { &averaging, &plain, &other };
+    struct tower_fixture *const fixtures[] = { &averaging, &plain, &other };
     for (int i = 0; i < 3; i++) {
-        open_averaging(stands[i], backend, net, i == 0 ? 0.5 : 0, precision);
-        tower_fixture_fill(stands[i], net, &input, 0, FIXTURE_BATCH);
+        open_averaging(fixtures[i], backend, net, i == 0 ? 0.5 : 0, precision);
+        tower_fixture_fill(fixtures[i], net, &input, 0, FIXTURE_BATCH);
     }
     for (uint64_t step = 0; step < 3; step++) {
         train_step(&averaging, step);
@@ -124,7 +124,7 @@ static void check_evaluation(const char *backend, const struct net *net, enum pr
     for (int i = 0; i < 4; i++)
         free(arrays[i]);
     for (int i = 0; i < 3; i++)
-        tower_fixture_close(stands[i]);
+        tower_fixture_close(fixtures[i]);
     network_input_release(&input);
 }
 

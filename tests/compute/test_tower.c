@@ -84,48 +84,48 @@ static uint32_t local_first(uint32_t tower, uint32_t towers)
 }
 
 /* What the reduction does: the sum over towers, left in every tower's arena. */
-static void reduce(struct tower_fixture *stands, uint32_t towers)
+static void reduce(struct tower_fixture *fixtures, uint32_t towers)
 {
-    float *sums = tower_fixture_gradients(&stands[0]);
+    float *sums = tower_fixture_gradients(&fixtures[0]);
     for (uint32_t t = 1; t < towers; t++) {
-        float *gradients = tower_fixture_gradients(&stands[t]);
-        for (size_t i = 0; i < tower_fixture_floats(&stands[t]); i++)
+        float *gradients = tower_fixture_gradients(&fixtures[t]);
+        for (size_t i = 0; i < tower_fixture_floats(&fixtures[t]); i++)
             sums[i] += gradients[i];
         free(gradients);
     }
     for (uint32_t t = 0; t < towers; t++)
-        tower_fixture_set_gradients(&stands[t], sums);
+        tower_fixture_set_gradients(&fixtures[t], sums);
     free(sums);
 }
 
-static struct backend_result step_of_all(struct tower_fixture *stands, uint32_t towers, const struct net *net,
+static struct backend_result step_of_all(struct tower_fixture *fixtures, uint32_t towers, const struct net *net,
                                          const struct backend_input *input)
 {
     struct backend_result sum = { 0 };
     for (uint32_t t = 0; t < towers; t++) {
         const uint32_t first = local_first(t, towers);
-        tower_fixture_fill(&stands[t], net, input, first, local_first(t + 1, towers) - first);
-        const struct backend_result result = tower_fixture_train(&stands[t]);
+        tower_fixture_fill(&fixtures[t], net, input, first, local_first(t + 1, towers) - first);
+        const struct backend_result result = tower_fixture_train(&fixtures[t]);
         sum.loss_sum += result.loss_sum;
         sum.correct += result.correct;
         sum.counted += result.counted;
     }
-    reduce(stands, towers);
+    reduce(fixtures, towers);
     for (uint32_t t = 0; t < towers; t++)
-        tower_fixture_update(&stands[t]);
+        tower_fixture_update(&fixtures[t]);
     return sum;
 }
 
-static void open_towers(struct tower_fixture *stands, uint32_t towers, const char *backend, const struct net *net)
+static void open_towers(struct tower_fixture *fixtures, uint32_t towers, const char *backend, const struct net *net)
 {
     for (uint32_t t = 0; t < towers; t++) {
-        tower_fixture_open_device(&stands[t], backend);
-        struct tower_spec spec = tower_fixture_spec(&stands[t], backend, net);
+        tower_fixture_open_device(&fixtures[t], backend);
+        struct tower_spec spec = tower_fixture_spec(&fixtures[t], backend, net);
         spec.index = t;
         spec.backend_spec.local_max = (FIXTURE_BATCH + towers - 1) / towers;
         spec.train_counts[0] = spec.backend_spec.local_max;
         spec.train_counts[1] = FIXTURE_BATCH / towers;
-        tower_fixture_open_tower(&stands[t], &spec);
+        tower_fixture_open_tower(&fixtures[t], &spec);
     }
 }
 
@@ -176,7 +176,7 @@ TEST_ON_EACH_BACKEND(an_empty_batch_has_no_loss_and_gradients_of_zero)
     net_close(net);
 }
 
-static void open_in_pieces(struct tower_fixture *fixture, const char *backend, const struct net *net,
+static void open_with_microbatches(struct tower_fixture *fixture, const char *backend, const struct net *net,
                            uint32_t microbatch_max)
 {
     tower_fixture_open_device(fixture, backend);
@@ -189,16 +189,16 @@ static void open_in_pieces(struct tower_fixture *fixture, const char *backend, c
     assert_int_equal(tower_microbatches(fixture->tower, 0), 1);
 }
 
-/* Forward and backward of the slot, piece by piece. */
-static struct backend_result train_in_pieces(struct tower_fixture *fixture)
+/* Forward and backward of the slot, microbatch by microbatch. */
+static struct backend_result train_in_microbatches(struct tower_fixture *fixture)
 {
-    const uint32_t pieces = tower_microbatches(fixture->tower, FIXTURE_BATCH);
+    const uint32_t microbatches = tower_microbatches(fixture->tower, FIXTURE_BATCH);
     struct backend_result sum = { 0 };
     fixture->ready_count = 0;
     assert_int_equal(stream_wait(fixture->compute, fixture->slot.ready), 0);
-    for (uint32_t i = 0; i < pieces; i++) {
+    for (uint32_t i = 0; i < microbatches; i++) {
         assert_int_equal(tower_forward(fixture->tower, &fixture->slot, i, true), 0);
-        assert_int_equal(i + 1 < pieces ? tower_accumulate(fixture->tower)
+        assert_int_equal(i + 1 < microbatches ? tower_accumulate(fixture->tower)
                                         : tower_backward(fixture->tower, tower_fixture_note_ready, fixture), 0);
         const struct backend_result result = tower_fixture_result(fixture);
         sum.loss_sum += result.loss_sum;
@@ -215,26 +215,27 @@ static void check_ready_gradients(struct tower_fixture *fixture)
     free(gradients);
 }
 
-TEST_ON_EACH_BACKEND(the_gradients_of_pieces_add_up_to_those_of_the_batch)
+TEST_ON_EACH_BACKEND(the_gradients_of_microbatches_add_up_to_those_of_the_batch)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (uint32_t microbatch_max = 1; microbatch_max <= FIXTURE_BATCH; microbatch_max++) {
-        struct tower_fixture whole, pieces;
+        struct tower_fixture whole, divided;
         tower_fixture_open(&whole, backend, net);
-        open_in_pieces(&pieces, backend, net, microbatch_max);
+        open_with_microbatches(&divided, backend, net, microbatch_max);
         tower_fixture_fill(&whole, net, &input, 0, FIXTURE_BATCH);
-        tower_fixture_fill(&pieces, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_fill(&divided, net, &input, 0, FIXTURE_BATCH);
         for (int step = 0; step < 3; step++) {
-            const struct backend_result expected = tower_fixture_train(&whole), result = train_in_pieces(&pieces);
+            const struct backend_result expected = tower_fixture_train(&whole);
+            const struct backend_result result = train_in_microbatches(&divided);
             assert_true(fabs(result.loss_sum - expected.loss_sum) <= 1e-5 * expected.loss_sum);
             assert_int_equal(result.counted, FIXTURE_BATCH);
-            check_ready_gradients(&pieces);
+            check_ready_gradients(&divided);
             tower_fixture_update(&whole);
-            tower_fixture_update(&pieces);
+            tower_fixture_update(&divided);
         }
-        tower_fixture_assert_weights_near(&whole, &pieces, net, 2e-6);
-        tower_fixture_close(&pieces);
+        tower_fixture_assert_weights_near(&whole, &divided, net, 2e-6);
+        tower_fixture_close(&divided);
         tower_fixture_close(&whole);
     }
     network_input_release(&input);

@@ -139,15 +139,15 @@ static void clip(const char *backend, const struct net *net, const struct backen
     struct tower_fixture clipped, scaled;
     const struct optimizer rule = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
     struct optimizer_step step = tower_fixture_step;
-    struct tower_fixture *const stands[] = { &clipped, &scaled };
+    struct tower_fixture *const fixtures[] = { &clipped, &scaled };
     for (int i = 0; i < 2; i++) {
-        tower_fixture_open_device(stands[i], backend);
-        struct tower_spec spec = tower_fixture_spec(stands[i], backend, net);
+        tower_fixture_open_device(fixtures[i], backend);
+        struct tower_spec spec = tower_fixture_spec(fixtures[i], backend, net);
         spec.optimizer = rule;
         spec.optimizer.clip_norm = i == 0 ? limit : 0;
-        tower_fixture_open_tower(stands[i], &spec);
-        tower_fixture_fill(stands[i], net, input, 0, FIXTURE_BATCH);
-        tower_fixture_train(stands[i]);
+        tower_fixture_open_tower(fixtures[i], &spec);
+        tower_fixture_fill(fixtures[i], net, input, 0, FIXTURE_BATCH);
+        tower_fixture_train(fixtures[i]);
     }
     assert_true(tower_updates_at_once(clipped.tower) && !tower_updates_at_once(scaled.tower));
     float *const gradients = tower_fixture_gradients(&scaled);
@@ -318,13 +318,13 @@ static void check_adopted(const char *backend, const struct net *net, const stru
                           enum precision precision)
 {
     struct tower_fixture scaled, written;
-    struct tower_fixture *const stands[] = { &scaled, &written };
+    struct tower_fixture *const fixtures[] = { &scaled, &written };
     for (int i = 0; i < 2; i++) {
-        tower_fixture_open_device(stands[i], backend);
-        struct tower_spec spec = tower_fixture_spec(stands[i], backend, net);
+        tower_fixture_open_device(fixtures[i], backend);
+        struct tower_spec spec = tower_fixture_spec(fixtures[i], backend, net);
         spec.backend_spec.precision = precision;
-        tower_fixture_open_tower(stands[i], &spec);
-        tower_fixture_fill(stands[i], net, input, 0, FIXTURE_BATCH);
+        tower_fixture_open_tower(fixtures[i], &spec);
+        tower_fixture_fill(fixtures[i], net, input, 0, FIXTURE_BATCH);
     }
     const double before = tower_fixture_evaluate(&scaled).loss_sum;
     halve_in_place(&scaled);

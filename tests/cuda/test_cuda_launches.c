@@ -49,7 +49,7 @@ static uint64_t all_calls(const struct step_calls *calls)
 
 /* Updates every bucket of gradients when backward has filled it. */
 struct bench {
-    struct tower_fixture stand;
+    struct tower_fixture fixture;
     struct net *net;
     struct buckets buckets;
     size_t updated;
@@ -57,23 +57,23 @@ struct bench {
 
 static void open_slot(struct bench *bench, uint32_t batch)
 {
-    struct tower_fixture *const stand = &bench->stand;
-    const struct device_ops *const ops = stand->device->ops;
+    struct tower_fixture *const fixture = &bench->fixture;
+    const struct device_ops *const ops = fixture->device->ops;
     void *pixels, *labels;
-    assert_int_equal(ops->alloc(stand->device, batch * shape_count(bench->net->input), &pixels), 0);
-    assert_int_equal(ops->alloc(stand->device, batch * sizeof(int32_t), &labels), 0);
-    stand->slot.pixels = pixels;
-    stand->slot.labels = labels;
-    stand->slot.local = (struct local_batch){ .count = batch, .global_count = batch };
+    assert_int_equal(ops->alloc(fixture->device, batch * shape_count(bench->net->input), &pixels), 0);
+    assert_int_equal(ops->alloc(fixture->device, batch * sizeof(int32_t), &labels), 0);
+    fixture->slot.pixels = pixels;
+    fixture->slot.labels = labels;
+    fixture->slot.local = (struct local_batch){ .count = batch, .global_count = batch };
 }
 
 static void cut(struct bench *bench)
 {
     size_t ends[REGION_BUCKETS_MAX];
-    buckets_add(&bench->buckets, REGION_GRADIENTS, tower_arena(bench->stand.tower), BUCKET_BYTES);
+    buckets_add(&bench->buckets, REGION_GRADIENTS, tower_arena(bench->fixture.tower), BUCKET_BYTES);
     for (uint32_t i = 0; i < bench->buckets.count; i++)
         ends[i] = bench->buckets.bucket[i].offset + bench->buckets.bucket[i].count;
-    assert_int_equal(tower_set_segments(bench->stand.tower, ends, bench->buckets.count), 0);
+    assert_int_equal(tower_set_segments(bench->fixture.tower, ends, bench->buckets.count), 0);
 }
 
 static void bench_open(struct bench *bench, const char *model, uint32_t batch, enum precision precision,
@@ -82,21 +82,21 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     const struct model_options options = { .dropout = true, .auxiliary = true };
     *bench = (struct bench){ .updated = 0 };
     assert_int_equal(model_open(&bench->net, model, &options), 0);
-    tower_fixture_open_device(&bench->stand, "cuda");
-    struct tower_spec spec = tower_fixture_spec(&bench->stand, "cuda", bench->net);
+    tower_fixture_open_device(&bench->fixture, "cuda");
+    struct tower_spec spec = tower_fixture_spec(&bench->fixture, "cuda", bench->net);
     spec.backend_spec.precision = precision;
     spec.backend_spec.graph = graph;
     spec.backend_spec.local_max = spec.train_counts[0] = batch;
     spec.evaluate_counts[0] = batch;
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .weight_decay = 1e-4f };
-    tower_fixture_open_tower(&bench->stand, &spec);
+    tower_fixture_open_tower(&bench->fixture, &spec);
     open_slot(bench, batch);
     cut(bench);
 }
 
 static void bench_close(struct bench *bench)
 {
-    tower_fixture_close(&bench->stand);
+    tower_fixture_close(&bench->fixture);
     net_close(bench->net);
 }
 
@@ -105,28 +105,28 @@ static void update_bucket(void *arg, size_t floats)
     static const struct optimizer_step step = { .learning_rate = 0.1f, .gradient_scale = 1 };
     struct bench *const bench = arg;
     assert_true(floats > bench->updated);
-    assert_int_equal(tower_update(bench->stand.tower, bench->updated, floats - bench->updated, &step), 0);
+    assert_int_equal(tower_update(bench->fixture.tower, bench->updated, floats - bench->updated, &step), 0);
     bench->updated = floats;
 }
 
 static void queue_evaluation(struct bench *bench)
 {
-    tower_fixture_forward(&bench->stand, false);
-    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+    tower_fixture_forward(&bench->fixture, false);
+    assert_int_equal(tower_result(bench->fixture.tower, bench->fixture.result), 0);
 }
 
 static void queue_training(struct bench *bench, void (*bucket_done)(void *arg, size_t floats))
 {
-    tower_fixture_forward(&bench->stand, true);
-    assert_int_equal(tower_backward(bench->stand.tower, bucket_done, bench), 0);
-    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+    tower_fixture_forward(&bench->fixture, true);
+    assert_int_equal(tower_backward(bench->fixture.tower, bucket_done, bench), 0);
+    assert_int_equal(tower_result(bench->fixture.tower, bench->fixture.result), 0);
 }
 
 static void queue_step(struct bench *bench)
 {
     bench->updated = 0;
     queue_training(bench, update_bucket);
-    assert_int_equal(bench->updated, tower_fixture_floats(&bench->stand));
+    assert_int_equal(bench->updated, tower_fixture_floats(&bench->fixture));
 }
 
 static void leave_bucket(void *arg, size_t floats)
@@ -159,7 +159,7 @@ static struct step_calls step_of(const char *model, uint32_t batch, enum precisi
     struct bench bench;
     bench_open(&bench, model, batch, precision, graph);
     struct step_calls calls = count_calls(&bench, queue_step);
-    calls.mebibytes = (tower_needs(bench.stand.tower).backend.values + (1 << 20) - 1) >> 20;
+    calls.mebibytes = (tower_needs(bench.fixture.tower).backend.values + (1 << 20) - 1) >> 20;
     bench_close(&bench);
     return calls;
 }
@@ -197,7 +197,7 @@ TEST(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs)
     struct bench bench;
     char line[128], expected[128];
     bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_ON);
-    tower_describe(bench.stand.tower, keep_last_line, line);
+    tower_describe(bench.fixture.tower, keep_last_line, line);
     snprintf(expected, sizeof(expected), "steps: recorded, forward as one graph, backward as %" PRIu32,
              bench.buckets.count);
     assert_string_equal(line, expected);
@@ -222,7 +222,7 @@ static void assert_counted(const char *model, uint32_t batch, enum precision pre
     assert_int_equal(counts.convolutions, calls.of[CONVOLUTIONS]);
     assert_int_equal(counts.products, calls.of[PRODUCTS]);
     assert_int_equal(counts.copies, calls.of[COPIES]);
-    assert_int_equal(counts.value_bytes, tower_needs(bench.stand.tower).backend.values);
+    assert_int_equal(counts.value_bytes, tower_needs(bench.fixture.tower).backend.values);
     bench_close(&bench);
 }
 
@@ -262,9 +262,9 @@ TEST(resnet50_normalises_in_its_convolutions_in_evaluation)
     bench_close(&bench);
 }
 
-static void assert_is_planned(struct tower_fixture *stand, const struct net *net, enum precision precision)
+static void assert_is_planned(struct tower_fixture *fixture, const struct net *net, enum precision precision)
 {
-    struct tower_spec spec = tower_fixture_spec(stand, "cuda", net);
+    struct tower_spec spec = tower_fixture_spec(fixture, "cuda", net);
     struct tower *tower;
     spec.backend_spec.precision = precision;
     assert_int_equal(tower_open(&tower, &spec), 0);
@@ -274,15 +274,15 @@ static void assert_is_planned(struct tower_fixture *stand, const struct net *net
 TEST(every_model_is_planned)
 {
     const struct model_options options = { .dropout = true, .auxiliary = true };
-    struct tower_fixture stand;
-    tower_fixture_open_device(&stand, "cuda");
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, "cuda");
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *net;
         assert_int_equal(model_open(&net, model->name, &options), 0);
-        assert_is_planned(&stand, net, (enum precision)((model - model_table) % PRECISION_COUNT));
+        assert_is_planned(&fixture, net, (enum precision)((model - model_table) % PRECISION_COUNT));
         net_close(net);
     }
-    tower_fixture_close(&stand);
+    tower_fixture_close(&fixture);
 }
 
 /* ---- the table ---- */

@@ -17,11 +17,11 @@ expect_alike() {
 
 train whole $small --set train.batch=120
 for count in 1 2 3; do
-    train pieces-$count $small --set train.batch=24 --set train.accumulate=5 --set devices.towers=$count
+    train microbatches-$count $small --set train.batch=24 --set train.accumulate=5 --set devices.towers=$count
     expect_out '^steps +batch 120 \(5 of 24, accumulated\), 5 steps an epoch, 10 in all$'
-    expect_alike pieces-$count whole
-    expect_summary pieces-$count batch 120
-    expect_summary pieces-$count accumulate 5
+    expect_alike microbatches-$count whole
+    expect_summary microbatches-$count batch 120
+    expect_summary microbatches-$count accumulate 5
 done
 train per_tower $small --set train.batch_per_tower=8 --set train.accumulate=5 --set devices.towers=3
 expect_alike per_tower whole
@@ -61,7 +61,7 @@ for towers in 1 2; do
     expect_same_file "$work/runs/saved-$towers/weights.safetensors" "$work/runs/cut-$towers/weights.safetensors" weights
 done
 try cut-1 $how --set train.batch=20 --set train.accumulate=2
-expect_code 2 'a state of other pieces'
+expect_code 2 'a state of other microbatches'
 expect_err 'train.accumulate is 2, there 4'
 
 # ---- the trained network is used in batches ----

@@ -48,8 +48,8 @@ short="$settings --set train.epochs=1 --set train.ema=0.9 --set model.file=$work
 train short $short
 train averaged-3 $short --set devices.towers=3
 expect_near averaged-3 validation.loss "$(summary short validation.loss)" 1e-7
-train pieces $short --set train.batch=8 --set train.accumulate=3
-expect_near pieces validation.loss "$(summary short validation.loss)" 1e-7
+train microbatches $short --set train.batch=8 --set train.accumulate=3
+expect_near microbatches validation.loss "$(summary short validation.loss)" 1e-7
 for mode in independent averaging; do
     train $mode $settings --set train.ema=0.9 --set devices.towers=2 --set sync.mode=$mode
 done

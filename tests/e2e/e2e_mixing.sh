@@ -1,6 +1,6 @@
 #!/bin/sh
-# Training images mixed in pairs: the same on any number of towers, in pieces and after a kill; nothing else of a run
-# changes.
+# Training images mixed in pairs: the same on any number of towers, in microbatches and after a kill; nothing else of a
+# run changes.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 make_network
@@ -15,15 +15,15 @@ expect_alike() {
     expect_near "$1" validation.loss "$(summary "$2" validation.loss)" 1e-4
 }
 
-# Batches of 70 on three towers are slices of 24, 24 and 22; on one tower in pieces of five, of six.
+# Batches of 70 on three towers are local batches of 24, 24 and 22; on one tower in microbatches of five.
 train one $small --set train.batch=70
 expect_out_joined 'images +train +unchanged.*, mixed by mixup 0\.4 or CutMix 1'
 for towers in 2 3; do
     train towers-$towers $small --set train.batch=70 --set devices.towers=$towers
     expect_alike towers-$towers one
 done
-train pieces $small --set train.batch=5 --set train.accumulate=14
-expect_alike pieces one
+train microbatches $small --set train.batch=5 --set train.accumulate=14
+expect_alike microbatches one
 
 # What is mixed with probability 0 is what is not mixed; mixed samples are learnt less by heart.
 train plain --set train.epochs=2 --set train.learning_rate=0.1 --set train.batch=70

@@ -141,7 +141,7 @@ static void add_count(uint32_t counts[TOWER_COUNTS], uint32_t count)
     counts[i] = count;
 }
 
-static void add_pieces(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t microbatch_max)
+static void add_microbatches(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t microbatch_max)
 {
     for (; microbatch_max > 0 && count > microbatch_max; count -= microbatch_max)
         add_count(counts, microbatch_max);
@@ -194,7 +194,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
     struct local_batch local;
     epoch.epochs = 1;
     for (uint64_t number = 0; schedule_find(&epoch, number, tower, &local) == 0; number++)
-        add_pieces(local.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, local.count,
+        add_microbatches(local.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, local.count,
                    spec.tower.microbatch_max);
     return spec;
 }

@@ -86,23 +86,23 @@ TEST(only_the_name_of_another_class_is_wrong)
     }
 }
 
-TEST(tallies_joined_in_any_order_have_the_first_wrong_record)
+TEST(counts_joined_in_any_order_have_the_first_wrong_record)
 {
     struct class_texts texts;
     struct class_names names;
-    struct class_text_counts tallies[3] = { { .wrong = 0 }, { .wrong = 0 }, { .wrong = 0 } };
+    struct class_text_counts counts[3] = { { .wrong = 0 }, { .wrong = 0 }, { .wrong = 0 } };
     static const char *const said[] = { "ant", "ant", "sea lion", "crane2", "ant" };
     open_texts(&texts, &names, animals);
     for (uint64_t i = 0; i < 15; i++) {
         uint8_t payload[128];
         const size_t bytes = write_record(NULL, said[i % 5], payload, sizeof(payload));
-        class_texts_compare(&texts, i, 0, payload, bytes, &tallies[(14 - i) % 3]);
+        class_texts_compare(&texts, i, 0, payload, bytes, &counts[(14 - i) % 3]);
     }
     for (size_t first = 0; first < 3; first++) {
         char text[512];
         struct class_text_counts all = { .wrong = 0 };
         for (size_t i = 0; i < 3; i++)
-            class_text_counts_join(&all, &tallies[(first + i) % 3]);
+            class_text_counts_join(&all, &counts[(first + i) % 3]);
         assert_true(all.right == 9 && all.wrong == 6 && all.record == 2);
         assert_false(class_text_counts_contradicts(&all));
         class_text_counts_describe(&all, &texts, 0, "names.txt", "a: record 2", text, sizeof(text));

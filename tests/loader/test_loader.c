@@ -455,7 +455,7 @@ static void lose_a_work(struct harness *harness)
     _exit(0);
 }
 
-TEST(a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early)
+TEST(a_chunk_that_never_came_back_is_noticed_even_when_the_run_ended_early)
 {
     int status = 0;
     const pid_t child = fork();

@@ -161,9 +161,9 @@ TEST(hints_at_what_shells_expand)
     for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++)
         assert_explained(plain[i], " in the current folder, /");
     assert_explained("/nowhere/train-*", "");
-    static const char *const slices[] = { "s:train[:80%]", "train[80%:]", "/set:train[:100]", "train[100:]" };
-    for (size_t i = 0; i < sizeof(slices) / sizeof(*slices); i++)
-        assert_explained(slices[i], "data.validation_split");
+    static const char *const subsplits[] = { "s:train[:80%]", "train[80%:]", "/set:train[:100]", "train[100:]" };
+    for (size_t i = 0; i < sizeof(subsplits) / sizeof(*subsplits); i++)
+        assert_explained(subsplits[i], "data.validation_split");
 }
 
 TEST(names_with_special_characters_are_shown_as_they_are_written)

@@ -283,7 +283,7 @@ static void check_cancel(void (*loop)(void *arg), bool cancel_here, bool foreign
     struct device_rig *const owner = foreign_event ? &there : &here;
     door_close(&door, owner, owner->copy);
     stream_record(owner->copy, owner->event);
-    stream_wait(here.communication, owner->event);      /* a worker waits as well */
+    stream_wait(here.communication, owner->event);      /* a thread waits as well */
     struct waiting waiting = { &here, owner->event, 0 };
     assert_int_equal(thread_start(&thread, "waiting", loop, &waiting), 0);
     usleep(2000);

@@ -79,7 +79,7 @@ TEST(a_cancelled_queue_gives_nothing_even_when_it_holds_items)
     queue_close(queue);
 }
 
-struct worker {
+struct queue_user {
     struct queue *queue;
     int number;                         /* of the putter */
     size_t got;
@@ -91,14 +91,14 @@ struct worker {
 
 static void put_loop(void *arg)
 {
-    struct worker *putter = arg;
+    struct queue_user *putter = arg;
     for (int i = 0; i < ITEMS && putter->result == 0; i++)
         putter->result = queue_put(putter->queue, &things[putter->number * ITEMS + i]);
 }
 
 static void get_loop(void *arg)
 {
-    struct worker *getter = arg;
+    struct queue_user *getter = arg;
     void *item;
     while ((getter->result = queue_get(getter->queue, &item)) == 0) {
         const size_t index = (size_t)((char *)item - things);
@@ -110,16 +110,16 @@ static void get_loop(void *arg)
     }
 }
 
-static struct worker putters[THREADS_MAX], getters[THREADS_MAX];
+static struct queue_user putters[THREADS_MAX], getters[THREADS_MAX];
 
-static void workers_start(struct worker *workers, struct thread **threads, int count, struct queue *queue,
+static void users_start(struct queue_user *users, struct thread **threads, int count, struct queue *queue,
                           void (*loop)(void *arg))
 {
     for (int i = 0; i < count; i++) {
-        memset(&workers[i], 0, sizeof(workers[i]));
-        workers[i].queue = queue;
-        workers[i].number = i;
-        assert_int_equal(thread_start(&threads[i], "worker", loop, &workers[i]), 0);
+        memset(&users[i], 0, sizeof(users[i]));
+        users[i].queue = queue;
+        users[i].number = i;
+        assert_int_equal(thread_start(&threads[i], "user", loop, &users[i]), 0);
     }
 }
 
@@ -128,8 +128,8 @@ static void check_exchange(int putter_count, int getter_count, size_t capacity)
     struct thread *putting[THREADS_MAX], *getting[THREADS_MAX];
     struct queue *queue;
     assert_int_equal(queue_open(&queue, capacity), 0);
-    workers_start(getters, getting, getter_count, queue, get_loop);
-    workers_start(putters, putting, putter_count, queue, put_loop);
+    users_start(getters, getting, getter_count, queue, get_loop);
+    users_start(putters, putting, putter_count, queue, put_loop);
     for (int i = 0; i < putter_count; i++) {
         thread_join(putting[i]);
         assert_int_equal(putters[i].result, 0);
@@ -174,7 +174,7 @@ static uint64_t check_end(void (*loop)(void *arg), bool is_full, void (*end)(str
     assert_int_equal(queue_open(&queue, 1), 0);
     if (is_full)
         assert_int_equal(queue_put(queue, &things[0]), 0);
-    workers_start(putters, threads, THREADS_MAX, queue, loop);
+    users_start(putters, threads, THREADS_MAX, queue, loop);
     usleep(delay_us);
     end(queue);
     for (int i = 0; i < THREADS_MAX; i++) {

@@ -143,7 +143,7 @@ TEST(batches_claimed_in_any_order_are_taken_in_theirs)
     ring_drop(&blocks, ring, 4);
 }
 
-TEST(an_empty_span_is_published_at_once)
+TEST(an_empty_local_batch_is_published_at_once)
 {
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 1);

@@ -139,7 +139,7 @@ TEST(many_towers_do_what_one_does)
     }
 }
 
-TEST(frozen_layers_pieces_and_averages_are_as_ever)
+TEST(frozen_layers_microbatches_and_averages_are_as_ever)
 {
     check_towers((struct fixture_spec){ .schedule = uneven, .optimizer = rules[2], .freezes = "conv" }, 3);
     check_towers((struct fixture_spec){ .schedule = uneven, .optimizer = rules[2], .microbatch_max = 3 }, 3);

@@ -73,7 +73,7 @@ static void towers_without_samples_get_what_the_others_learn(void **state)
             check((struct fixture_spec){ .schedule = fixture_sparse(towers[most]), .optimizer = rules[i] });
 }
 
-static void statistics_averages_pieces_and_frozen_layers_are_as_replicated(void **state)
+static void statistics_averages_microbatches_and_frozen_layers_are_as_replicated(void **state)
 {
     (void)state;
     for (uint32_t towers = fixture_is_thorough() ? 2 : 3; towers <= 3; towers++) {
@@ -149,7 +149,7 @@ static int test_server(const char *name, enum sync_mode mode)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(towers_that_are_served_do_what_replicated_ones_do),
         cmocka_unit_test(towers_without_samples_get_what_the_others_learn),
-        cmocka_unit_test(statistics_averages_pieces_and_frozen_layers_are_as_replicated),
+        cmocka_unit_test(statistics_averages_microbatches_and_frozen_layers_are_as_replicated),
         cmocka_unit_test(towers_that_are_served_learn_as_one),
     };
     fixture_reduction = name;

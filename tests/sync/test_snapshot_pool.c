@@ -91,7 +91,7 @@ TEST(without_snapshots_no_step_is_named)
 
 struct rig {
     struct net *net;
-    struct tower_fixture stand;
+    struct tower_fixture fixture;
     struct snapshot_pool pool;
     struct snapshot *taken;
     int result;
@@ -101,17 +101,17 @@ static void rig_open(struct rig *rig, uint32_t count)
 {
     const char *backend = test_device_ops()->host_memory ? "reference" : "cuda";
     *rig = (struct rig){ .net = tower_fixture_net(0.0f), .result = 1 };
-    tower_fixture_open(&rig->stand, backend, rig->net);
+    tower_fixture_open(&rig->fixture, backend, rig->net);
     assert_int_equal(snapshot_pool_init(&rig->pool, &(struct snapshot_rule){ .count = count, .every = 1 }), 0);
-    assert_int_equal(snapshot_pool_open(&rig->pool, rig->stand.tower), 0);
+    assert_int_equal(snapshot_pool_open(&rig->pool, rig->fixture.tower), 0);
 }
 
 static void rig_close(struct rig *rig)
 {
-    tower_fixture_result(&rig->stand);  /* the compute stream is through */
+    tower_fixture_result(&rig->fixture);  /* the compute stream is through */
     snapshot_pool_close(&rig->pool);
     snapshot_pool_release(&rig->pool);
-    tower_fixture_close(&rig->stand);
+    tower_fixture_close(&rig->fixture);
     net_close(rig->net);
 }
 

@@ -68,7 +68,7 @@ TEST(any_number_of_towers_learns_what_one_learns)
         check_towers(&others[i], fixture_is_thorough() ? 0 : 3);
 }
 
-static double learn_in_pieces(uint32_t towers, uint32_t microbatch_max, struct fixture_result *result)
+static double learn_in_microbatches(uint32_t towers, uint32_t microbatch_max, struct fixture_result *result)
 {
     static struct trainer_fixture fixture;
     const struct fixture_spec spec = { .schedule = schedule_of(towers), .mode = SYNC_REPLICATED, .optimizer = momentum,
@@ -82,18 +82,18 @@ static double learn_in_pieces(uint32_t towers, uint32_t microbatch_max, struct f
     return loss;
 }
 
-/* Evaluation is in pieces, too: the fixture looks at the samples that are counted. */
-TEST(batches_in_pieces_teach_what_they_teach_as_wholes)
+/* Evaluation is in microbatches, too: the fixture looks at the samples that are counted. */
+TEST(batches_in_microbatches_teach_what_they_teach_as_wholes)
 {
-    static const uint32_t towers[] = { 1, 2, 3 }, piece_counts[] = { 1, 2, 3, 5, 11, 12, 13 };
-    static struct fixture_result whole, pieces;
-    const double expected_loss = learn_in_pieces(1, 0, &whole);
+    static const uint32_t towers[] = { 1, 2, 3 }, microbatch_counts[] = { 1, 2, 3, 5, 11, 12, 13 };
+    static struct fixture_result whole, divided;
+    const double expected_loss = learn_in_microbatches(1, 0, &whole);
     for (size_t t = 0; t < sizeof(towers) / sizeof(*towers); t++)
-        for (size_t p = 0; p < sizeof(piece_counts) / sizeof(*piece_counts); p++) {
+        for (size_t p = 0; p < sizeof(microbatch_counts) / sizeof(*microbatch_counts); p++) {
             if (!fixture_is_thorough() && p % (sizeof(towers) / sizeof(*towers)) != t)
                 continue;
-            const double loss = learn_in_pieces(towers[t], piece_counts[p], &pieces);
-            assert_near(pieces.weights[0], whole.weights[0], whole.count, 1e-5f);
+            const double loss = learn_in_microbatches(towers[t], microbatch_counts[p], &divided);
+            assert_near(divided.weights[0], whole.weights[0], whole.count, 1e-5f);
             assert_true(fabs(loss - expected_loss) < 1e-5 * expected_loss);
         }
 }
@@ -321,7 +321,7 @@ TEST(towers_that_are_planned_and_refused_end_by_a_cancel)
 
 /* Five steps and two batches of evaluation an epoch: the run ends behind the second evaluation, whatever the towers
  * could have begun meanwhile. */
-TEST(towers_wait_for_a_word_behind_every_evaluation)
+TEST(towers_wait_for_main_after_every_evaluation)
 {
     static struct trainer_fixture fixture;
     const struct schedule schedule = schedule_of(2);

@@ -32,7 +32,7 @@ struct kind { bool weights_differ, is_same, stays; double average_decay; };
 /* A run's towers, each of other numbers, and its directory. */
 struct fixture {
     struct net *net;
-    struct tower_fixture stands[TOWERS_MAX];
+    struct tower_fixture towers[TOWERS_MAX];
     struct snapshot *snapshots[TOWERS_MAX];
     struct run_directory *directory;
     struct checkpoint_shape shape;      /* of one process with all towers */
@@ -58,23 +58,23 @@ static struct net *net_make(void)
 static void tower_fixture_train_once(struct fixture *fixture, uint32_t d, uint32_t seed)
 {
     struct backend_input input = network_input(fixture->net, FIXTURE_BATCH, seed);
-    tower_fixture_fill(&fixture->stands[d], fixture->net, &input, 0, FIXTURE_BATCH);
-    tower_fixture_train(&fixture->stands[d]);
-    tower_fixture_update(&fixture->stands[d]);
-    assert_int_equal(tower_update_average(fixture->stands[d].tower, 1), 0);
+    tower_fixture_fill(&fixture->towers[d], fixture->net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_train(&fixture->towers[d]);
+    tower_fixture_update(&fixture->towers[d]);
+    assert_int_equal(tower_update_average(fixture->towers[d].tower, 1), 0);
     network_input_release(&input);
 }
 
 static void tower_fixture_begin(struct fixture *fixture, uint32_t d, const struct kind *kind)
 {
-    tower_fixture_open_device(&fixture->stands[d], "reference");
-    struct tower_spec spec = tower_fixture_spec(&fixture->stands[d], "reference", fixture->net);
+    tower_fixture_open_device(&fixture->towers[d], "reference");
+    struct tower_spec spec = tower_fixture_spec(&fixture->towers[d], "reference", fixture->net);
     spec.optimizer = momentum;
     spec.seed = 7 + d;
     spec.average_decay = kind->average_decay;
-    tower_fixture_open_tower(&fixture->stands[d], &spec);
+    tower_fixture_open_tower(&fixture->towers[d], &spec);
     tower_fixture_train_once(fixture, d, 100 + d);
-    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower,
+    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->towers[d].tower,
                                    kind->stays ? SNAPSHOT_LAST : SNAPSHOT_STATE), 0);
 }
 
@@ -94,7 +94,8 @@ static void fixture_open_towers(struct fixture *fixture, uint32_t towers, const 
 }
 
 /* The writer for the towers `here`, with a source of the others. */
-static void fixture_open_writer(struct fixture *fixture, struct tower_range here, const struct checkpoint_source *source)
+static void fixture_open_writer(struct fixture *fixture, struct tower_range here,
+                                const struct checkpoint_source *source)
 {
     struct checkpoint_shape shape = fixture->shape;
     shape.here = here;
@@ -119,7 +120,7 @@ static void fixture_close(struct fixture *fixture)
     run_directory_close(fixture->directory);
     for (uint32_t d = 0; d < fixture->shape.towers; d++) {
         snapshot_close(fixture->snapshots[d]);
-        tower_fixture_close(&fixture->stands[d]);
+        tower_fixture_close(&fixture->towers[d]);
     }
     net_close(fixture->net);
 }
@@ -196,7 +197,7 @@ static void check_round_trip(const struct kind *kind)
     assert_string_equal(reader->settings, "a = 1\nb = \"2\"\n");
     assert_int_equal(reader->towers, TOWERS);
     for (uint32_t d = 0; d < TOWERS; d++) {
-        assert_int_equal(checkpoint_reader_write(reader, fixture.stands[d].tower, d, TOWERS, &problem), 0);
+        assert_int_equal(checkpoint_reader_write(reader, fixture.towers[d].tower, d, TOWERS, &problem), 0);
         float *const after = numbers_of(&fixture, d, &count);
         if (d == 0 || kind->weights_differ)
             assert_memory_equal(before[d], after, count * sizeof(*after));
@@ -227,7 +228,7 @@ TEST_WITH(a_state_without_weights_beside_averages_is_not_read_into_towers_that_k
     fixture_close(&fixture);
     fixture_open_kind(&fixture, &(struct kind){ .average_decay = 0.75 });
     assert_int_equal(checkpoint_reader_open(&reader, fixture_path(folder, "state"), &problem), 0);
-    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[0].tower, 0, TOWERS, &problem), -EINVAL);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.towers[0].tower, 0, TOWERS, &problem), -EINVAL);
     assert_non_null(strstr(problem.text, "has no tensor 'raw."));
     checkpoint_reader_close(reader);
     fixture_close(&fixture);
@@ -239,7 +240,7 @@ static float first_number(struct fixture *fixture, uint32_t d, const char *param
     uint32_t p = 0;
     while (strcmp(fixture->net->parameters[p].name, parameter) != 0)
         p++;
-    assert_int_equal(tower_read(fixture->stands[d].tower, p, numbers), 0);
+    assert_int_equal(tower_read(fixture->towers[d].tower, p, numbers), 0);
     return numbers[0];
 }
 
@@ -253,7 +254,7 @@ TEST_WITH(other_numbers_of_towers_get_the_mean, fixture_folder_make, fixture_fol
     const float weight = first_number(&fixture, 0, "conv.weight");
     const float sum = first_number(&fixture, 0, "norm.running_mean") + first_number(&fixture, 1, "norm.running_mean");
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[1].tower, 0, 1, &problem), 0);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.towers[1].tower, 0, 1, &problem), 0);
     assert_true(first_number(&fixture, 1, "conv.weight") == weight);
     assert_true(fabsf(first_number(&fixture, 1, "norm.running_mean") - sum / 2) < 1e-6f);
     checkpoint_reader_close(reader);
@@ -375,7 +376,7 @@ TEST_WITH(towers_that_a_state_only_claims_cost_nothing, fixture_folder_make, fix
     const float sum = first_number(&fixture, 0, "norm.running_mean") + first_number(&fixture, 1, "norm.running_mean");
     forge(path, CHECKPOINT_KEY_TOWERS, "65536");
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[1].tower, 0, 1, &problem), 0);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.towers[1].tower, 0, 1, &problem), 0);
     assert_true(fabsf(first_number(&fixture, 1, "norm.running_mean") - sum / 2) < 1e-6f);
     checkpoint_reader_close(reader);
     fixture_close(&fixture);
@@ -402,7 +403,7 @@ TEST_WITH(weights_that_are_not_finite_are_refused_by_name, fixture_folder_make, 
     snprintf(hash, sizeof(hash), "%016" PRIx64, (uint64_t)XXH3_64bits(weights, first->count * sizeof(*weights)));
     forge(path, key, hash);
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
-    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[0].tower, 0, TOWERS, &problem), -EBADMSG);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.towers[0].tower, 0, TOWERS, &problem), -EBADMSG);
     assert_non_null(strstr(problem.text, first->name));
     assert_non_null(strstr(problem.text, "holds a number that is not finite or above 1e18 (nan at index"));
     checkpoint_reader_close(reader);
@@ -514,9 +515,9 @@ TEST_WITH(a_state_that_is_not_finite_is_not_written, fixture_folder_make, fixtur
     const struct checkpoint_metadata metadata = { .position = { 0, 8, 0 }, .files = CHECKPOINT_NEWEST };
     float numbers[64];
     fixture_open(&fixture, false);
-    assert_int_equal(tower_read(fixture.stands[0].tower, 0, numbers), 0);
+    assert_int_equal(tower_read(fixture.towers[0].tower, 0, numbers), 0);
     numbers[1] = INFINITY;
-    assert_int_equal(tower_write(fixture.stands[0].tower, 0, numbers), 0);
+    assert_int_equal(tower_write(fixture.towers[0].tower, 0, numbers), 0);
     take_snapshots(&fixture);
     assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &metadata), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), -EDOM);
@@ -560,7 +561,7 @@ static void fixture_stay(struct fixture *fixture)
     for (uint32_t d = 0; d < fixture->shape.towers; d++) {
         snapshot_close(fixture->snapshots[d]);
         fixture->snapshots[d] = NULL;
-        assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower, SNAPSHOT_LAST), 0);
+        assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->towers[d].tower, SNAPSHOT_LAST), 0);
     }
     checkpoint_writer_close(fixture->writer);
     fixture->shape.stays = true;
@@ -789,7 +790,7 @@ TEST_WITH(towers_of_others_need_room, fixture_folder_make, fixture_folder_remove
     fixture_close(&fixture);
 }
 
-/* An error of another process arrives with its tensors, all of which are taken, so that the next checkpoint is whole. */
+/* An error of another process arrives with its tensors, all of which are taken: the next checkpoint is whole. */
 TEST_WITH(an_error_of_another_process_is_the_writers, fixture_folder_make, fixture_folder_remove)
 {
     const struct checkpoint_metadata metadata = { .files = CHECKPOINT_NEWEST };

@@ -111,7 +111,7 @@ TEST(every_cut_but_between_records_is_found)
     }
 }
 
-/* As many shards as fit in several chunks, some damaged. */
+/* As many shards as fit in several ranges, some damaged. */
 static void write_large(char paths[5][512])
 {
     uint8_t frame[FIXTURE_FRAME_MAX];
@@ -181,7 +181,7 @@ TEST(what_a_visitor_refuses_is_damage)
     assert_string_equal(result.text, "not liked");
 }
 
-TEST(records_longer_than_a_chunk_are_read)
+TEST(records_longer_than_a_range_are_read)
 {
     const size_t bytes = 3u << 20;
     uint8_t *const payload = calloc(bytes, 1), *const shard = malloc(2 * bytes + 64);

@@ -1,4 +1,4 @@
-/* Processes under test. Called by the driver's workers, each with one child at a time. */
+/* Processes under test. Called by the driver's processes, each with one child at a time. */
 #include "tests/torture/child.h"
 
 #include <errno.h>

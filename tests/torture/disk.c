@@ -1,4 +1,4 @@
-/* File systems in mount namespaces of the worker. */
+/* File systems in mount namespaces of a process of the driver. */
 #include "tests/torture/disk.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The torture driver: run the programs many times while something fails, and check how they end and what they leave.
- * One worker per core takes the next trial until there is none. Failures are printed at once, and in a table at the
+ * One process per core takes the next trial until there is none. Failures are printed at once, and in a table at the
  * end. */
 #include <errno.h>
 #include <getopt.h>
@@ -58,7 +58,7 @@ struct torture {
     bool keeps;
     uint32_t jobs;
     uint64_t took_us[32];
-    struct outcome *outcomes;       /* shared with the workers */
+    struct outcome *outcomes;       /* shared with the processes */
     atomic_uint *next;
 };
 
@@ -167,7 +167,7 @@ static void *share_memory(size_t bytes)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-/* Start the workers and wait for their end. */
+/* Start the processes and wait for their end. */
 static int run_all(struct torture *torture)
 {
     torture->outcomes = share_memory((torture->trials.count + 1) * sizeof(struct outcome));
@@ -177,10 +177,10 @@ static int run_all(struct torture *torture)
     uint32_t started = 0;
     fflush(NULL);
     for (; started < torture->jobs && started < WORKERS_MAX; started++) {
-        const pid_t worker = fork();
-        if (worker < 0)
+        const pid_t process = fork();
+        if (process < 0)
             break;
-        if (worker == 0) {
+        if (process == 0) {
             if (!torture->trials.has_disks || disk_enter() == 0)
                 work(torture);
             _exit(0);

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* nftw passes no argument to its callback. A worker does one walk at a time. */
+/* nftw passes no argument to its callback. A process does one walk at a time. */
 static struct {
     const char *root, *to;
     bool is_there;              /* the folder to copy to exists */

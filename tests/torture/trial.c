@@ -1,4 +1,4 @@
-/* Run trials. A worker of the driver runs one at a time. */
+/* Run trials. A process of the driver runs one at a time. */
 #include "tests/torture/trial.h"
 
 #include <errno.h>

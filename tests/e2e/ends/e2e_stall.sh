@@ -31,7 +31,7 @@ train trained --set train.steps=1
 evaluate_apart hang-evaluation 'loop 900000000 20' --set train.batch=10 &
 slowly_apart hang 'loop 900000000 40' &
 slowly_apart hang-towers 'loop 900000000 40' --set devices.towers=2 &
-slowly_apart hang-pieces 'loop 900000000 40' --set train.accumulate=2 &
+slowly_apart hang-microbatches 'loop 900000000 40' --set train.accumulate=2 &
 # The whole step takes three deadlines and more, the first one included, and each part of it less than one.
 slowly_apart long 'loop 500000' --set train.steps=1 &
 # Waiting is no computing: for input, for the other tower, for main.
@@ -50,7 +50,7 @@ code=$?
 expect_code 0 'a process that was stopped'
 wait
 
-for name in hang hang-towers hang-pieces; do
+for name in hang hang-towers hang-microbatches; do
     recall $name
     expect_code 70 'a tower that computes for ever'
     expect_err "^pipetrain: tower [01] \\(cpu\\): no progress for [0-9.]+ s \\(sync\\.deadline$longer\\) in step [1-6]: (computing a layer \\([a-z0-9]+\\)|updating weights|converting its input)"

@@ -128,12 +128,12 @@ void __wrap_team_run(uint32_t threads, size_t count, size_t grain, team_work fun
     __real_team_run(threads, count, grain, function, arg);
 }
 
-int __real_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
-int __wrap_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
-int __wrap_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training)
+int __real_tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training);
+int __wrap_tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training);
+int __wrap_tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
 {
     delay("forward");
-    return __real_tower_forward(tower, slot, piece, training);
+    return __real_tower_forward(tower, slot, microbatch, training);
 }
 
 int __real_tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);

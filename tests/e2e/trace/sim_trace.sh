@@ -12,7 +12,7 @@ train traced --set devices.towers=2 --set train.batch=20 --set train.epochs=2 --
     --set input.read_threads=1 --set input.decode_threads=2 --set sync.bucket=8KiB --set "report.trace=$trace"
 "$check" "$trace" --whole >"$work/seen" 2>"$work/wrong" || fail "$trace: $(cat "$work/wrong")"
 read -r spans flows first last threads <"$work/seen"
-# Two passes of three steps and, in one slice each, three batches of evaluation; of both towers.
+# Two passes of three steps and three batches of evaluation; of both towers.
 expect_equal "$first $last $flows" '0 11 24' 'batches and flows'
 # main, a reader, two decoders, and of each tower feeder, copies, tower and reduction
 expect_equal "$threads" 12 'threads and streams with spans'

@@ -51,7 +51,7 @@ struct value_visitor {
     void (*int64)(void *arg, int64_t value);
     void *arg;
 };
-/* Visit all value_count values, packed or not, of a feature from example_find or example_visit. */
+/* Visit all value_count values of a feature that example_find or example_visit returned; they may be packed or not. */
 void feature_visit(const struct feature *feature, const struct value_visitor *visitor);
 
 /* A feature to be written. Features must be sorted bytewise by name. */

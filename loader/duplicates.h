@@ -8,8 +8,8 @@
 
 #include "loader/dataset.h"
 
-/* If both data sets together have at most this many bytes, they are read completely and the bytes of images are
- * compared. */
+/* If both data sets together have at most this many bytes, they are read completely, and images are compared by hashes
+ * of their bytes. */
 #define DUPLICATES_READ_MAX ((uint64_t)256 << 20)
 
 struct duplicates {
@@ -17,8 +17,8 @@ struct duplicates {
     uint64_t count;             /* records of the first data set that are also in the other; first, other: ids of the
                                  * first such record in both */
     uint64_t first, other;
-    bool are_images;            /* images were compared byte by byte, without other features; false: bytes of whole
-                                 * records, which are found by length and stored checksum */
+    bool are_images;            /* records were compared by the hashes of their images; false: by their lengths and
+                                 * stored checksums */
 };
 
 /* The size of both data sets, decompressed. */

@@ -10,7 +10,7 @@
 struct rank_memory;
 
 /* Ranks exchange two messages: a description of the sender's memory and, when the sender has the descriptions of all
- * ranks, an answer. This is a rank whose description or (for_answer) answer is missing. */
+ * ranks, an answer. A rank_wait names a rank whose description, or with for_answer its answer, has not arrived. */
 struct rank_wait { uint32_t rank; bool for_answer; };
 
 /* Allocate this rank's memory, filled with zeros. 0, or -ENOMEM. */

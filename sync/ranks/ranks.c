@@ -21,7 +21,7 @@
 #define NAP_LONG_NS 20000000u           /* a nap when nothing is in flight and every rank can wake this one */
 #define NAP_SHARE 5u                    /* a nap is at most 1/5 of the time since something arrived */
 #define FLUSH_MS 200u
-#define TIMER_SLACK_NS 1000ul           /* by which naps may be longer; the kernel's default is 50 us */
+#define TIMER_SLACK_NS 1000ul           /* a nap may take this much longer; the kernel's default is 50 us */
 
 /* ---- this rank and the others ---- */
 

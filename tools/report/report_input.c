@@ -326,7 +326,7 @@ static int read_run(json_t **run_out, const char *path)
     return rc;
 }
 
-/* 0, -ENOENT if the directory contains no file of a run, or another negative errno. */
+/* Check that the directory contains a file of a run. 0, -ENOENT if it does not, or another negative errno. */
 static int find_files(const char *path)
 {
     static const char *const names[] = { "summary.json", "metrics.jsonl" };

@@ -34,7 +34,7 @@ struct gathering {
     struct gatherer *gatherers;         /* one for each thread */
     struct set_names known;             /* names of the labels, from a list of the data set */
     struct class_texts texts;           /* the same names, for comparing records with them */
-    uint64_t shards, damages;           /* damages: also contradictions between names of labels */
+    uint64_t shards, damages;           /* damages: contradictions between names of labels count, too */
 };
 
 static bool visit(void *arg, uint32_t thread, uint32_t shard, const struct chunk_record *record,

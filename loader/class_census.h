@@ -28,8 +28,8 @@ struct class_census {
 
 struct class_census_result {
     uint64_t right;             /* records that agree with the most frequent text of their label */
-    uint64_t wrong;             /* records with another text, which records of another label also have */
-    uint64_t other;             /* records with another text, which no other label has */
+    uint64_t wrong;             /* records with another text that occurs with another label, too */
+    uint64_t other;             /* records with another text that occurs with no other label */
     uint32_t labels;
     const struct class_said *usual, *strange;   /* two texts of one label; of the texts that differ from `usual`,
                                                  * `strange` is in the lowest record; NULL: none */

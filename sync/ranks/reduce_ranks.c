@@ -673,7 +673,7 @@ static size_t ranks_host_bytes(const struct reduce *base, size_t floats, bool ha
     const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
     const uint32_t ranks = ranks_size(reduce->ranks), remote = ranks - ranks_local_size(reduce->ranks);
     const size_t received = reduce->term_count * (floats / ranks + PART_ALIGN) * remote / ranks;
-    /* As buffers_of, for which has_bf16_grads is not set yet. */
+    /* The same as buffers_of, which cannot be called yet: reduce->has_bf16_grads is not set. */
     const size_t buffers = own_terms(reduce).count + has_bf16_grads;
     return (buffers * COPIES * floats + received) * sizeof(float) / reduce->here.count;
 }

@@ -35,7 +35,7 @@
 
 #define ONE_LABEL_RECORDS 8u    /* fewer records may all have the same label by chance */
 #define PROBLEM_BYTES 16384u
-/* texts of train count as names only with more than so many right records for each wrong one */
+/* the texts of train count as class names only if its census has more `right` records than this for each `wrong` one */
 #define SAID_RIGHT 4u
 #define NAME_TEXT_BYTES 1024u
 #define NAMES_COLUMNS 70u       /* 80 columns without the indentation */

@@ -38,9 +38,9 @@ struct record_problem {
 /* The result of reading a record: its frame and the number of bytes read, or a negative errno in `got`. */
 struct record_read { struct dataset_place place; const uint8_t *frame; ssize_t got; };
 
-/* Verify both checksums, decode the sample, augment and write it. A frame that fails is read again, bypassing all caches; if the
- * second read is valid, it is used and this is logged. 0, with the image decoder's warning or "" as the problem's text;
- * or -EBADMSG with the problem: the target may be partly written then. */
+/* Verify both checksums, decode the sample to the target and augment it. A frame that fails is read again, bypassing
+ * all caches; if the second read is valid, it is used and this is logged. 0, with the image decoder's warning or "" as
+ * the problem's text; or -EBADMSG or -ENOMEM with the problem: the target may be partly written then. */
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
                   struct record_problem *problem_out);
 /* Read record `id`, then do as record_decode. */

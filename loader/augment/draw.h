@@ -11,8 +11,8 @@
 /* Each use has a block of random words; from DRAW_CROP on, each attempt of a crop has one. */
 enum draw_use { DRAW_FLIP, DRAW_COLOUR, DRAW_CROP };
 
-/* Uses of another set of blocks: the last word of the counter is DRAW_OPERATIONS. From DRAW_POLICY on, each operation of
- * automatic augmentation has a block. */
+/* Uses of a second set of blocks, for which the last word of the counter is DRAW_OPERATIONS. From DRAW_POLICY on, each
+ * operation of automatic augmentation has a block. */
 enum operation_use { DRAW_POLICY = 1 };
 #define DRAW_OPERATIONS 2u
 

@@ -12,12 +12,13 @@
 #define PLANES_MAX 3u
 #define FRACTION_BITS 16
 
-/* A sample that is changed. */
+/* A sample that an operation changes. */
 struct job {
     const struct image_shape *shape;
     double magnitude;
     size_t count;               /* number of bytes */
-    uint8_t *copy;              /* the sample before the operation, if it needs that; else unused memory */
+    uint8_t *copy;              /* with needs_copy: the sample before the operation; otherwise memory that may be
+                                 * overwritten */
     uint8_t *pixels;
 };
 
@@ -142,7 +143,7 @@ static uint8_t clip(float value)
     return value <= 0 ? 0 : value >= 255 ? 255 : (uint8_t)value;
 }
 
-/* Between two values, or outside of them: `from` where the share is 0 and `to` where it is 1. */
+/* Interpolate, or extrapolate, between `from` (share 0) and `to` (share 1), and clip the result to 0 ... 255. */
 static inline uint8_t blend(uint8_t from, uint8_t to, float share)
 {
     return clip((float)from + share * (float)(to - from));
@@ -162,7 +163,7 @@ static void change_brightness(const struct job *job)
     blend_with_constant(job, 0);
 }
 
-/* The luma of all pixels, in the job's spare memory. */
+/* The luma of all pixels. That of three channels is written to job->copy. */
 static const uint8_t *find_luma(const struct job *job, size_t count)
 {
     if (job->shape->channels != 3)
@@ -267,7 +268,8 @@ static void fill_equalized(const uint32_t counts[VALUES], uint8_t table[VALUES])
     }
 }
 
-static void apply_by_histogram(const struct job *job, void (*fill)(const uint32_t counts[VALUES], uint8_t table[VALUES]))
+static void apply_by_histogram(const struct job *job,
+                               void (*fill)(const uint32_t counts[VALUES], uint8_t table[VALUES]))
 {
     struct histogram histogram;
     struct tables tables;
@@ -301,8 +303,9 @@ static void change_saturation(const struct job *job)
             job->pixels[3 * i + c] = blend(luma[i], job->pixels[3 * i + c], share);
 }
 
-/* Pillow's SMOOTH filter, a mean in which the pixel itself counts five times, rounded; then away from it or towards it.
- * The sum is never half-way between two multiples of 13, so rounding whole numbers gives what Pillow's floats give. */
+/* Blend a row with the result of Pillow's SMOOTH filter for it: the rounded mean of 3x3 pixels, in which the middle one
+ * counts five times. The sum is never half-way between two multiples of 13, so rounding whole numbers gives what
+ * Pillow's floats give. */
 static void sharpen_row(const uint8_t *above, size_t row_bytes, size_t channels, float share, uint8_t *to)
 {
     const uint8_t *const row = above + row_bytes, *const below = row + row_bytes;

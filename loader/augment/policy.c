@@ -11,9 +11,10 @@
 #define AUTO_BINS 10u
 #define DRAWN_KINDS OPERATION_INVERT    /* TrivialAugmentWide and RandAugment choose among the kinds before it */
 #define WIDE_PIXELS 32          /* the largest translation of TrivialAugmentWide */
-#define SIDE_SHARE (150.0 / 331.0)      /* that of the others, as a share of the side */
+#define SIDE_SHARE (150.0 / 331.0)      /* the largest of the other methods, as a share of the side */
 
-/* Magnitudes go from `from` to `to` in steps of equal size. */
+/* Magnitudes go from `from` to `to` (TrivialAugmentWide: to `to_wide`) in steps of equal size. For translations
+ * find_end returns the end. */
 static const struct { float from, to_wide, to; bool is_signed; } ranges[OPERATION_COUNT] = {
     [OPERATION_SHEAR_X] = { 0, 0.99f, 0.3f, true },    [OPERATION_SHEAR_Y] = { 0, 0.99f, 0.3f, true },
     [OPERATION_TRANSLATE_X] = { 0, 0, 0, true },       [OPERATION_TRANSLATE_Y] = { 0, 0, 0, true },
@@ -43,8 +44,8 @@ static float find_end(enum policy policy, enum operation_kind kind, const struct
     return is_wide ? ranges[kind].to_wide : ranges[kind].to;
 }
 
-/* As torch.linspace: the step is a float, the second half is counted from the end, and products are not rounded (on all
- * processors with fused multiply-add). */
+/* Computes as torch.linspace does on processors with fused multiply-add: the step is a float, the second half is
+ * counted from the end, and products are not rounded. */
 double policy_magnitude(enum policy policy, enum operation_kind kind, uint32_t bin, const struct image_shape *shape)
 {
     const uint32_t last = policy_bins(policy) - 1;

@@ -10,8 +10,8 @@
 #include "loader/augment/augment.h"
 #include "loader/augment/operations.h"
 
-/* The magnitude of an operation in a method's step `bin` (less than policy_bins), for samples of this shape; the sign is
- * chosen at random if the operation is signed. POLICY_NONE has none. */
+/* The magnitude of an operation in step `bin` of a method, for samples of this shape. It is not negative; policy_draw
+ * draws its sign if policy_is_signed. `bin` is less than policy_bins. Not for POLICY_NONE. */
 double policy_magnitude(enum policy policy, enum operation_kind kind, uint32_t bin, const struct image_shape *shape);
 uint32_t policy_bins(enum policy policy);
 bool policy_is_signed(enum operation_kind kind);

@@ -73,10 +73,10 @@ struct image_ops {
     void (*close)(void *codec);
     size_t codec_bytes;         /* memory of a codec for images of common sizes; a larger image enlarges it */
     bool takes_large;           /* large images need more memory, which is counted in image_memory.h */
-    /* Decode an image to the sample's pixels (HWC): crop and scale it, without augment_apply. 0, with a warning in problem_out if the decoder ignored flaws of
-     * the image (otherwise problem_out is unchanged); or -EBADMSG, or -ENOMEM (the image may be valid), with a text
-     * that follows "record N at byte B: ". After a failure a part of the pixels may have been written. To be called by
-     * the thread that opened the codec. */
+    /* Decode an image to the sample's pixels (HWC): crop, scale and mirror it; augment_apply follows later. 0, with a
+     * warning in problem_out if the decoder ignored flaws of the image (otherwise problem_out is unchanged); or
+     * -EBADMSG, or -ENOMEM (the image may be valid), with a text that follows "record N at byte B: ". After a failure a
+     * part of the pixels may have been written. To be called by the thread that opened the codec. */
     int (*decode)(void *codec, const struct stored_image *image, const struct image_request *request,
                   uint8_t *pixels_out, char *problem_out, size_t problem_size);
 };

@@ -67,7 +67,7 @@ int sample_settle_pixels(struct sample_format *format, const struct image_shape 
 void sample_describe_images(const struct sample_format *format, char *text_out, size_t text_size);
 
 /* Decode a payload: pixels (HWC), with a codec of format->image, and the label in [0, classes). 0, with the image
- * decoder's warning or ""; or -EBADMSG with a text: the target may be partly written then. */
+ * decoder's warning or ""; or -EBADMSG or -ENOMEM with a text: the target may be partly written then. */
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
                 const struct sample_target *target, char *problem_out, size_t problem_size);
 

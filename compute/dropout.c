@@ -146,6 +146,13 @@ void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t positi
     dropout_mask_plain(dropout, epoch, position, count, mask_out);
 }
 
+float dropout_sample_factor(const struct dropout *dropout, uint32_t epoch, uint64_t position)
+{
+    uint8_t is_kept;
+    dropout_mask_plain(dropout, epoch, position, 1, &is_kept);
+    return is_kept ? dropout->scale : 0.0f;
+}
+
 VECTOR_LOOPS
 static void apply(float scale, const uint8_t *restrict mask, const float *restrict from, float *restrict to,
                   size_t count)

@@ -1,4 +1,4 @@
-/* Dropout masks: a function of (seed, layer, epoch, position, element) without state, so that threads, towers and local
+/* Dropout masks, also of whole samples: a function of (seed, layer, epoch, position, element) without state, so that threads, towers and local
  * batches do not change which values are dropped.
  *
  * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) gives 16 bits to each of eight elements of a
@@ -31,6 +31,9 @@ void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t positi
 /* The same in plain loops, for any CPU. */
 void dropout_mask_plain(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
                         uint8_t *mask_out);
+/* Stochastic depth drops whole samples: the factor of all values of the sample at `position`, dropout->scale, or 0 when
+ * its element 0 is dropped. */
+float dropout_sample_factor(const struct dropout *dropout, uint32_t epoch, uint64_t position);
 /* to[i] = mask[i] ? from[i] * scale : 0, for values in forward and gradients in backward. `to` may be `from`. */
 void dropout_apply(const struct dropout *dropout, const uint8_t *mask, const float *from, float *to, size_t count);
 

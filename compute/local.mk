@@ -14,7 +14,7 @@ compute_libcompute_a_SOURCES = \
 	%D%/backend.c %D%/team.c %D%/param_groups.c %D%/tower.c %D%/snapshot.c %D%/health.c \
 	%D%/backend_null.c \
 	%D%/reference/backend_reference.c %D%/reference/reference_layers.c \
-	%D%/reference/reference_windows.c
+	%D%/reference/reference_residual.c %D%/reference/reference_windows.c
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
 compute_libcompute_a_SOURCES += \

@@ -16,10 +16,13 @@ static const char *const kind_names[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = "conv2d",
     [LAYER_DENSE] = "dense",
     [LAYER_BATCH_NORM] = "batch_norm",
+    [LAYER_LAYER_NORM] = "layer_norm",
+    [LAYER_SCALE] = "scale",
     [LAYER_RELU] = "relu",
     [LAYER_MAX_POOL] = "max_pool",
     [LAYER_AVERAGE_POOL] = "average_pool",
     [LAYER_DROPOUT] = "dropout",
+    [LAYER_STOCHASTIC_DEPTH] = "stochastic_depth",
     [LAYER_LOCAL_RESPONSE_NORM] = "local_response_norm",
     [LAYER_ADD] = "add",
     [LAYER_CONCAT] = "concat",
@@ -479,6 +482,45 @@ int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct 
     return layer_append(net, layer);
 }
 
+int64_t net_layer_norm(struct net *net, const char *name, uint32_t from, float epsilon)
+{
+    struct layer *const layer = layer_begin(net, LAYER_LAYER_NORM, name, from);
+    if (layer == NULL)
+        return -EINVAL;
+    if (!(epsilon > 0.0f && isfinite(epsilon)))
+        return net_fail(net, name, "epsilon %g is not above 0", (double)epsilon);
+    layer->epsilon = epsilon;
+    append_per_channel(net, layer, PARAMETER_GAMMA);
+    append_per_channel(net, layer, PARAMETER_BETA);
+    return layer_append(net, layer);
+}
+
+/* The suffix of other parameters that the name ends in; NULL: none. */
+static const char *parameter_suffix(const char *name)
+{
+    const char *const dot = strrchr(name, '.');
+    for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT && dot != NULL; kind++)
+        if (strcmp(dot + 1, parameter_traits[kind].name) == 0)
+            return dot;
+    return NULL;
+}
+
+int64_t net_scale(struct net *net, const char *name, uint32_t from)
+{
+    struct layer *const layer = layer_begin(net, LAYER_SCALE, name, from);
+    if (layer == NULL)
+        return -EINVAL;
+    const char *const suffix = parameter_suffix(name);
+    if (suffix != NULL)
+        return net_fail(net, name, "the name of a scale is the name of its parameter and must not end in '%s'", suffix);
+    const struct parameter shape = { .rank = 3, .dims = { layer->out.channels, 1, 1 } };
+    parameter_append(net, layer, PARAMETER_GAMMA, &shape);
+    struct parameter *const gamma = &net->parameters[layer->parameters[PARAMETER_GAMMA]];
+    snprintf(gamma->name, sizeof(gamma->name), "%s", name);
+    gamma->decays = true;
+    return layer_append(net, layer);
+}
+
 int64_t net_relu(struct net *net, const char *name, uint32_t from)
 {
     struct layer *const layer = layer_begin(net, LAYER_RELU, name, from);
@@ -513,15 +555,25 @@ int64_t net_global_average(struct net *net, const char *name, uint32_t from)
     return net_average_pool(net, name, from, whole);
 }
 
-int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate)
+static int64_t append_dropout(struct net *net, enum layer_kind kind, const char *name, uint32_t from, float rate)
 {
-    struct layer *const layer = layer_begin(net, LAYER_DROPOUT, name, from);
+    struct layer *const layer = layer_begin(net, kind, name, from);
     if (layer == NULL)
         return -EINVAL;
     if (!(rate >= 0.0f && rate < 1.0f))
-        return net_fail(net, name, "dropout rate %g is not in [0, 1)", (double)rate);
+        return net_fail(net, name, "%s rate %g is not in [0, 1)", layer_kind_name(kind), (double)rate);
     layer->rate = rate;
     return layer_append(net, layer);
+}
+
+int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate)
+{
+    return append_dropout(net, LAYER_DROPOUT, name, from, rate);
+}
+
+int64_t net_stochastic_depth(struct net *net, const char *name, uint32_t from, float rate)
+{
+    return append_dropout(net, LAYER_STOCHASTIC_DEPTH, name, from, rate);
 }
 
 int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how)

@@ -13,10 +13,13 @@ enum layer_kind {
     LAYER_CONV2D,
     LAYER_DENSE,
     LAYER_BATCH_NORM,
+    LAYER_LAYER_NORM,       /* normalises the channels of every pixel */
+    LAYER_SCALE,            /* a factor per channel */
     LAYER_RELU,
     LAYER_MAX_POOL,
     LAYER_AVERAGE_POOL,     /* the mean of the window's pixels inside the image: padding does not count */
     LAYER_DROPOUT,
+    LAYER_STOCHASTIC_DEPTH, /* dropout of whole samples */
     LAYER_LOCAL_RESPONSE_NORM,      /* struct local_response_norm */
     LAYER_ADD,              /* the sum of two inputs of the same shape */
     LAYER_CONCAT,           /* the channels of its inputs, in order */
@@ -99,8 +102,8 @@ struct layer {
     uint32_t channels_before;   /* pad_channels: channels of zeros before those of the input */
     struct local_response_norm response;        /* local_response_norm */
     float loss_weight;          /* auxiliary_loss */
-    float rate;                 /* dropout: share of values that are set to 0, in [0, 1) */
-    float epsilon;              /* batch_norm: added to the variance */
+    float rate;                 /* dropout: share of values that are set to 0, in [0, 1); stochastic_depth: of samples */
+    float epsilon;              /* batch_norm, layer_norm: added to the variance */
     double decay;               /* batch_norm: running = decay * running + (1 - decay) * batch */
     uint32_t parameters[PARAMETER_KIND_COUNT];      /* indices or NET_NO_PARAMETER */
     bool is_frozen;             /* it has trained parameters, and all of them are frozen */
@@ -111,7 +114,8 @@ struct parameter {
     char name[64];              /* "conv1.weight" */
     enum parameter_kind kind;
     uint32_t layer;
-    uint32_t rank, dims[4];     /* conv [out, in / groups, kh, kw], dense [out, in], others [channels] */
+    uint32_t rank, dims[4];     /* conv [out, in / groups, kh, kw], dense [out, in], scale [channels, 1, 1], others
+                                 * [channels] */
     size_t count;               /* product of dims */
     bool is_trained;            /* the parameter has a gradient and is updated; false: it is a running statistic of the
                                  * layer */
@@ -170,12 +174,23 @@ int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t uni
  * is 1 and not a parameter. decay is a double because 1 - decay would lose most digits in a float. */
 struct batch_norm { double decay; float epsilon; bool with_gamma; };
 int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct batch_norm how);
+/* Layer normalisation over the channels of every pixel: gamma * (x - mean) / sqrt(variance + epsilon) + beta, with the
+ * biased variance. Ba et al. 2016; over channels as in Liu et al. 2022, "A ConvNet for the 2020s". */
+int64_t net_layer_norm(struct net *net, const char *name, uint32_t from, float epsilon);
+/* gamma[channel] * x: layer scale, Touvron et al. 2021. The parameter has the name of the layer, with nothing after it,
+ * as PyTorch names a parameter that is no module; so the name of the layer must not end like that of another parameter
+ * (".weight"). Weight decay applies to it, as in torchvision, whose ConvNeXt exempts only norms. */
+int64_t net_scale(struct net *net, const char *name, uint32_t from);
 int64_t net_relu(struct net *net, const char *name, uint32_t from);
 int64_t net_max_pool(struct net *net, const char *name, uint32_t from, struct window window);
 int64_t net_average_pool(struct net *net, const char *name, uint32_t from, struct window window);
 /* The mean of all pixels of each channel: an average pool of the whole image. */
 int64_t net_global_average(struct net *net, const char *name, uint32_t from);
 int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate);
+/* In training all values of a sample are 0 with probability `rate`, else divided by 1 - rate: Huang et al. 2016, "Deep
+ * networks with stochastic depth", in the form of torchvision's "row" mode. Samples are drawn as dropout draws element 0
+ * (compute/dropout.h). An identity in evaluation. */
+int64_t net_stochastic_depth(struct net *net, const char *name, uint32_t from, float rate);
 int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how);
 int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right);
 /* From 1 to LAYER_INPUTS_MAX inputs of the same height and width. */
@@ -212,6 +227,7 @@ const char *layer_kind_name(enum layer_kind kind);
 static inline bool layer_is_trained(const struct layer *layer)
 {
     return !layer->is_frozen && (layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER ||
+                                 layer->parameters[PARAMETER_GAMMA] != NET_NO_PARAMETER ||
                                  layer->parameters[PARAMETER_BETA] != NET_NO_PARAMETER);
 }
 

@@ -35,6 +35,11 @@ static bool has_window(const struct layer *layer)
     return layer->kind == LAYER_CONV2D || layer->kind == LAYER_MAX_POOL || layer->kind == LAYER_AVERAGE_POOL;
 }
 
+static bool is_norm(const struct layer *layer)
+{
+    return layer->kind == LAYER_BATCH_NORM || layer->kind == LAYER_LAYER_NORM;
+}
+
 static void describe_values(const struct layer *layer, char *text, size_t text_size)
 {
     const struct local_response_norm *const response = &layer->response;
@@ -47,8 +52,8 @@ static void describe_values(const struct layer *layer, char *text, size_t text_s
         snprintf(text, text_size, "%s kernel %ux%u stride %ux%u padding %u,%u,%u,%u%s", layer_kind_name(layer->kind),
                  layer->kernel_h, layer->kernel_w, layer->stride_h, layer->stride_w, layer->pad_top,
                  layer->pad_bottom, layer->pad_left, layer->pad_right, groups);
-    else if (layer->kind == LAYER_BATCH_NORM)
-        snprintf(text, text_size, "batch_norm epsilon %g", layer->epsilon);
+    else if (is_norm(layer))
+        snprintf(text, text_size, "%s epsilon %g", layer_kind_name(layer->kind), layer->epsilon);
     else if (layer->kind == LAYER_LOCAL_RESPONSE_NORM)
         snprintf(text, text_size, "local_response_norm size %u alpha %g beta %g k %g", response->size, response->alpha,
                  response->beta, response->k);
@@ -102,7 +107,7 @@ static bool has_same_values(const struct layer *a, const struct layer *b)
         return x->size == y->size && x->alpha == y->alpha && x->beta == y->beta && x->k == y->k;
     if (a->kind == LAYER_PAD_CHANNELS)
         return a->stride_h == b->stride_h && a->channels_before == b->channels_before;
-    return a->kind != LAYER_BATCH_NORM || a->epsilon == b->epsilon;
+    return !is_norm(a) || a->epsilon == b->epsilon;
 }
 
 static bool is_loaded(const struct comparison *comparison, const struct layer *layer)
@@ -124,12 +129,17 @@ static uint32_t find_loaded(const struct comparison *comparison, const char *nam
 
 /* ---- expressions ---- */
 
+static bool is_copy(const struct layer *layer)
+{
+    return layer->kind == LAYER_DROPOUT || layer->kind == LAYER_STOCHASTIC_DEPTH ||
+           (layer->kind == LAYER_CONCAT && layer->input_count == 1);
+}
+
 /* The layer that computes the output of layer `index`: dropout, which does nothing in evaluation, and a concatenation
  * of one input are skipped. */
 static uint32_t skip_copies(const struct net *net, uint32_t index)
 {
-    while (index != NET_INPUT && (net->layers[index].kind == LAYER_DROPOUT ||
-                                  (net->layers[index].kind == LAYER_CONCAT && net->layers[index].input_count == 1)))
+    while (index != NET_INPUT && is_copy(&net->layers[index]))
         index = net->layers[index].inputs[0];
     return index;
 }

@@ -126,7 +126,7 @@ static void describe_what(const struct layer *layer, char *text, size_t text_siz
         describe_window(layer, rest, room);
     if (layer->groups > 1)
         snprintf(text + strlen(text), text_size - strlen(text), " groups %u", layer->groups);
-    if (layer->kind == LAYER_DROPOUT)
+    if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_STOCHASTIC_DEPTH)
         snprintf(rest, room, " %g", (double)layer->rate);
     else if (layer->kind == LAYER_AUXILIARY_LOSS)
         snprintf(rest, room, " x %g", (double)layer->loss_weight);

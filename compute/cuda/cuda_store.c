@@ -20,7 +20,7 @@ static struct filter filter_of(const struct net *net, uint32_t index)
 {
     const struct parameter *const parameter = &net->parameters[index];
     const struct layer *const layer = &net->layers[parameter->layer];
-    if (parameter->rank == 1)
+    if (parameter->kind != PARAMETER_WEIGHT)
         return (struct filter){ 1, 1, parameter->dims[0], channels_stored(parameter->dims[0]), 1 };
     return (struct filter){
         .outputs = parameter->dims[0],

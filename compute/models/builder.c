@@ -170,6 +170,18 @@ uint32_t build_norm_with(struct builder *builder, const char *name, uint32_t fro
     return (uint32_t)net_batch_norm(builder->net, named(builder, name), from, how);
 }
 
+uint32_t build_layer_norm(struct builder *builder, const char *name, uint32_t from, float epsilon)
+{
+    return (uint32_t)net_layer_norm(builder->net, named(builder, name), from, epsilon);
+}
+
+uint32_t build_scale(struct builder *builder, const char *name, uint32_t from, float gamma)
+{
+    const int64_t layer = net_scale(builder->net, named(builder, name), from);
+    net_initialize(builder->net, layer, PARAMETER_GAMMA, (struct initializer){ INITIALIZER_CONSTANT, gamma });
+    return (uint32_t)layer;
+}
+
 uint32_t build_relu(struct builder *builder, const char *name, uint32_t from)
 {
     return (uint32_t)net_relu(builder->net, named(builder, name), from);
@@ -193,6 +205,12 @@ uint32_t build_global_average(struct builder *builder, const char *name, uint32_
 uint32_t build_dropout(struct builder *builder, const char *name, uint32_t from, float rate)
 {
     return builder->options->dropout ? (uint32_t)net_dropout(builder->net, named(builder, name), from, rate) : from;
+}
+
+uint32_t build_stochastic_depth(struct builder *builder, const char *name, uint32_t from, float rate)
+{
+    return builder->options->dropout ? (uint32_t)net_stochastic_depth(builder->net, named(builder, name), from, rate)
+                                     : from;
 }
 
 uint32_t build_local_response_norm(struct builder *builder, const char *name, uint32_t from,

@@ -82,12 +82,16 @@ uint32_t build_dense(struct builder *builder, const char *name, uint32_t from, u
 /* With the settings of the style, or with others. */
 uint32_t build_norm(struct builder *builder, const char *name, uint32_t from);
 uint32_t build_norm_with(struct builder *builder, const char *name, uint32_t from, struct batch_norm how);
+uint32_t build_layer_norm(struct builder *builder, const char *name, uint32_t from, float epsilon);
+/* A factor per channel, initialised to `gamma`. */
+uint32_t build_scale(struct builder *builder, const char *name, uint32_t from, float gamma);
 uint32_t build_relu(struct builder *builder, const char *name, uint32_t from);
 uint32_t build_max_pool(struct builder *builder, const char *name, uint32_t from, struct window window);
 uint32_t build_average_pool(struct builder *builder, const char *name, uint32_t from, struct window window);
 uint32_t build_global_average(struct builder *builder, const char *name, uint32_t from); /* the mean of each channel */
 /* Appends nothing, and returns `from`, when the options omit dropout. */
 uint32_t build_dropout(struct builder *builder, const char *name, uint32_t from, float rate);
+uint32_t build_stochastic_depth(struct builder *builder, const char *name, uint32_t from, float rate);  /* as dropout */
 uint32_t build_local_response_norm(struct builder *builder, const char *name, uint32_t from,
                                    struct local_response_norm how);
 uint32_t build_pad_channels(struct builder *builder, const char *name, uint32_t from, uint32_t channels,

@@ -325,6 +325,20 @@ static int64_t append_batch_norm(struct net *net, const char *name, const uint32
     return net_batch_norm(net, name, from[0], how);
 }
 
+#define LAYER_NORM_EPSILON 1e-6f
+
+static int64_t append_layer_norm(struct net *net, const char *name, const uint32_t *from,
+                                 const struct net_layer_text *text)
+{
+    return net_layer_norm(net, name, from[0], has(text, WORD_EPSILON) ? text->epsilon : LAYER_NORM_EPSILON);
+}
+
+static int64_t append_scale(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text)
+{
+    (void)text;
+    return net_scale(net, name, from[0]);
+}
+
 static int64_t append_relu(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text)
 {
     (void)text;
@@ -365,6 +379,12 @@ static int64_t append_dropout(struct net *net, const char *name, const uint32_t 
                               const struct net_layer_text *text)
 {
     return net_dropout(net, name, from[0], text->rate);
+}
+
+static int64_t append_stochastic_depth(struct net *net, const char *name, const uint32_t *from,
+                                       const struct net_layer_text *text)
+{
+    return net_stochastic_depth(net, name, from[0], text->rate);
 }
 
 static int64_t append_response_norm(struct net *net, const char *name, const uint32_t *from,
@@ -413,10 +433,13 @@ const struct net_form net_forms[NET_FORM_COUNT] = {
                       append_dense },
     [LAYER_BATCH_NORM] = { BIT(WORD_DECAY) | BIT(WORD_EPSILON) | BIT(WORD_NO_GAMMA) | BIT(WORD_INIT), 0,
                            ONE, append_batch_norm, .keeps_shape = true },
+    [LAYER_LAYER_NORM] = { BIT(WORD_EPSILON) | BIT(WORD_INIT), 0, ONE, append_layer_norm, .keeps_shape = true },
+    [LAYER_SCALE] = { BIT(WORD_INIT), 0, ONE, append_scale, .keeps_shape = true },
     [LAYER_RELU] = { 0, 0, ONE, append_relu, .keeps_shape = true },
     [LAYER_MAX_POOL] = { WINDOW, BIT(WORD_KERNEL), ONE, append_max_pool },
     [LAYER_AVERAGE_POOL] = { WINDOW, BIT(WORD_KERNEL), ONE, append_average_pool },
     [LAYER_DROPOUT] = { BIT(WORD_RATE), BIT(WORD_RATE), ONE, append_dropout, .keeps_shape = true },
+    [LAYER_STOCHASTIC_DEPTH] = { BIT(WORD_RATE), BIT(WORD_RATE), ONE, append_stochastic_depth, .keeps_shape = true },
     [LAYER_LOCAL_RESPONSE_NORM] = { BIT(WORD_SIZE) | BIT(WORD_ALPHA) | BIT(WORD_BETA) | BIT(WORD_K), BIT(WORD_SIZE),
                                     ONE, append_response_norm, .keeps_shape = true },
     [LAYER_ADD] = { 0, BIT(WORD_FROM), .least_inputs = 2, .most_inputs = 2, append_add },

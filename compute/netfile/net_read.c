@@ -531,12 +531,18 @@ static bool is_loss(const struct net *net, uint32_t layer)
     return layer != NET_INPUT && net->layers[layer].kind == LAYER_AUXILIARY_LOSS;
 }
 
+/* Is the layer omitted where the options omit dropout? */
+static bool is_dropout(const struct net_form *form)
+{
+    return form == &net_forms[LAYER_DROPOUT] || form == &net_forms[LAYER_STOCHASTIC_DEPTH];
+}
+
 /* Append a layer whose output has the shape of its input. When that fails, or the layer is omitted (dropout), the
  * layers after it read its input instead, so that they are checked, too. */
 static int64_t append_keeping(struct reader *reader, const struct net_form *form, const char *name, uint32_t from,
                               const struct net_layer_text *text)
 {
-    if (form == &net_forms[LAYER_DROPOUT] && !reader->options->dropout)
+    if (is_dropout(form) && !reader->options->dropout)
         return from;
     const int64_t layer = append_layer(reader, form, name, &from, text);
     return layer != LAYER_BROKEN || is_loss(reader->net, from) ? layer : from;

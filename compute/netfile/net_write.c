@@ -103,6 +103,12 @@ static void write_batch_norm(const struct net *net, const struct layer *layer, F
         fputs(" no_gamma", out);
 }
 
+static void write_layer_norm(const struct net *net, const struct layer *layer, FILE *out)
+{
+    (void)net;
+    write_number(" epsilon ", layer->epsilon, out);
+}
+
 static void write_pool(const struct net *net, const struct layer *layer, FILE *out)
 {
     (void)net;
@@ -141,9 +147,11 @@ static void (*const writers[LAYER_KIND_COUNT])(const struct net *, const struct 
     [LAYER_CONV2D] = write_conv2d,
     [LAYER_DENSE] = write_dense,
     [LAYER_BATCH_NORM] = write_batch_norm,
+    [LAYER_LAYER_NORM] = write_layer_norm,
     [LAYER_MAX_POOL] = write_pool,
     [LAYER_AVERAGE_POOL] = write_pool,
     [LAYER_DROPOUT] = write_dropout,
+    [LAYER_STOCHASTIC_DEPTH] = write_dropout,
     [LAYER_LOCAL_RESPONSE_NORM] = write_response_norm,
     [LAYER_PAD_CHANNELS] = write_pad_channels,
     [LAYER_AUXILIARY_LOSS] = write_auxiliary_loss,

@@ -7,6 +7,7 @@
 
 #include "compute/backend.h"
 #include "stage/heartbeat.h"
+#include "stage/log.h"
 
 #define OPERATIONS_PER_MS 10000u       /* an assumed speed below that of any tower */
 #define OPERATIONS_OF_VALUE 20u         /* assumed per value, for normalisation, pooling and similar layers */
@@ -76,9 +77,24 @@ static int plan_layers(struct plan_base *base)
     return rc;
 }
 
+/* Has the backend a row for every kind of layer of the net? -ENOTSUP (logged): it has none for a kind. */
+static int check_rows(const struct plan_base *base)
+{
+    for (uint32_t i = 0; i < base->net->layer_count; i++)
+        if (row_of(base, i) == NULL) {
+            const struct layer *const layer = &base->net->layers[i];
+            log_message(LOG_ERROR, "layer %s: the %s backend has no %s", layer->name,
+                        ((const struct backend_base *)base->backend)->ops->name, layer_kind_name(layer->kind));
+            return -ENOTSUP;
+        }
+    return 0;
+}
+
 int plan_base_open(struct plan_base *base)
 {
-    int rc = fusion_open(&base->fusion, base->net, base->ops->rules, base->ops->rule_count, base->training);
+    int rc = check_rows(base);
+    if (rc == 0)
+        rc = fusion_open(&base->fusion, base->net, base->ops->rules, base->ops->rule_count, base->training);
     if (rc == 0)
         rc = open_values(base);
     if (rc == 0 && base->ops->begin != NULL)

@@ -18,7 +18,7 @@ struct reference {
 
 /* The data that a layer keeps from forward to backward. */
 struct reference_layer {
-    uint32_t kept;              /* buffer: max_pool winners, dropout mask, batch_norm channels */
+    uint32_t kept;              /* buffer: max_pool winners, dropout mask, batch_norm channels, layer_norm sums */
     uint32_t weight_sums, in_sums;      /* buffers: conv2d, gradients while they are summed in double */
     struct dropout dropout;
 };
@@ -82,6 +82,9 @@ extern const struct layer_ops reference_conv2d, reference_max_pool, reference_av
 /* reference_layers.c */
 extern const struct layer_ops reference_dense, reference_relu, reference_dropout, reference_add,
     reference_pad_channels, reference_concat, reference_local_response_norm, reference_batch_norm, reference_loss;
+
+/* reference_residual.c */
+extern const struct layer_ops reference_layer_norm, reference_channel_scale, reference_stochastic_depth;
 
 /* The gradient of a bias: the sum over samples and pixels of each channel. */
 void reference_bias_backward(const struct view *view);

@@ -177,6 +177,11 @@ TEST(what_does_not_fit_is_refused_and_named)
     assert_refused(net, net_dropout(net, "all", NET_INPUT, 1.0f), "rate");
     net = net_make(3, 8, 8, 10);
     assert_refused(net, net_dropout(net, "nan", NET_INPUT, 0.0f / 0.0f), "rate");
+    static const float rates[] = { -0.1f, 1.0f, NAN };
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        net = net_make(3, 4, 4, 10);
+        assert_refused(net, net_stochastic_depth(net, "deep", NET_INPUT, rates[i]), "stochastic_depth rate");
+    }
     net = net_make(3, 8, 8, 10);
     assert_refused(net, net_softmax_loss(net, "loss", NET_INPUT), "10 classes");
     net = net_make(3, 8, 8, 10);
@@ -440,11 +445,9 @@ TEST(a_convolution_without_bias_has_only_weights)
 
 struct parameter_row { enum parameter_kind kind; const char *name; bool is_trained, decays; float begins; };
 
-static void check_norm(bool with_gamma, const struct parameter_row *rows, uint32_t count)
+/* Layer 0 of 6x4x5 values, which keeps their shape, has these parameters of a number per channel. */
+static void assert_parameters(const struct net *net, const struct parameter_row *rows, uint32_t count)
 {
-    struct net *const net = net_make(6, 4, 5, 10);
-    const struct batch_norm how = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = with_gamma };
-    assert_int_equal(net_batch_norm(net, "bn", NET_INPUT, how), 0);
     assert_int_equal(net->parameter_count, count);
     for (uint32_t i = 0; i < count; i++) {
         const struct parameter *const parameter = &net->parameters[i];
@@ -460,6 +463,14 @@ static void check_norm(bool with_gamma, const struct parameter_row *rows, uint32
     }
     assert_true(layer_is_trained(&net->layers[0]));
     assert_shape(net->layers[0].out, 6, 4, 5);
+}
+
+static void check_norm(bool with_gamma, const struct parameter_row *rows, uint32_t count)
+{
+    struct net *const net = net_make(6, 4, 5, 10);
+    const struct batch_norm how = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = with_gamma };
+    assert_int_equal(net_batch_norm(net, "bn", NET_INPUT, how), 0);
+    assert_parameters(net, rows, count);
     net_close(net);
 }
 
@@ -473,6 +484,44 @@ TEST(a_normalisation_has_gamma_beta_and_two_statistics)
     };
     check_norm(true, rows, 4);
     check_norm(false, rows + 1, 3);
+}
+
+TEST(a_layer_normalisation_has_gamma_and_beta)
+{
+    static const struct parameter_row rows[] = {
+        { PARAMETER_GAMMA, "ln.weight", true, false, 1 },
+        { PARAMETER_BETA, "ln.bias", true, false, 0 },
+    };
+    struct net *net = net_make(6, 4, 5, 10);
+    assert_int_equal(net_layer_norm(net, "ln", NET_INPUT, 1e-6f), 0);
+    assert_parameters(net, rows, 2);
+    net_close(net);
+    static const float epsilons[] = { 0, -1e-6f, NAN, INFINITY };
+    for (size_t i = 0; i < sizeof(epsilons) / sizeof(epsilons[0]); i++) {
+        net = net_make(6, 4, 5, 10);
+        assert_refused(net, net_layer_norm(net, "ln", NET_INPUT, epsilons[i]), "epsilon");
+    }
+}
+
+/* Its only parameter is a gamma, which is named as the parameter of a PyTorch module is, and decays as there. */
+TEST(a_scale_is_a_trained_gamma_that_has_the_name_of_the_layer)
+{
+    struct net *net = net_make(6, 4, 5, 10);
+    assert_int_equal(net_scale(net, "block.layer_scale", NET_INPUT), 0);
+    const struct parameter *const gamma = &net->parameters[0];
+    assert_string_equal(gamma->name, "block.layer_scale");
+    assert_true(gamma->kind == PARAMETER_GAMMA && gamma->is_trained && gamma->decays);
+    assert_int_equal(gamma->rank, 3);
+    assert_true(gamma->dims[0] == 6 && gamma->dims[1] == 1 && gamma->dims[2] == 1 && gamma->count == 6);
+    assert_true(layer_is_trained(&net->layers[0]));
+    net_freeze(net, 0);
+    assert_false(layer_is_trained(&net->layers[0]));
+    net_close(net);
+    static const char *const names[] = { "fc.weight", "fc.bias", "bn.running_mean", "bn.running_var" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        net = net_make(6, 4, 5, 10);
+        assert_refused(net, net_scale(net, names[i], NET_INPUT), strrchr(names[i], '.'));
+    }
 }
 
 TEST(weights_and_biases_take_part_in_weight_decay)

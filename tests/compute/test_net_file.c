@@ -111,7 +111,9 @@ TEST(every_layer_has_the_words_of_its_function)
         "init bias normal 0.5\n"
         "add j from h,before\n"
         "dense k units classes no_bias\nauxiliary_loss l weight 0.4\n"
-        "global_average m from j\ndropout n rate 0.25\ndense fc units 4\nsoftmax_loss loss\n");
+        "global_average m from j\ndropout n rate 0.25\nlayer_norm o\nscale p init gamma constant 1e-6\n"
+        "stochastic_depth q rate 0.125\nlayer_norm r epsilon 0.5 init beta constant 0.25\ndense fc units 4\n"
+        "softmax_loss loss\n");
     struct net *made;
     assert_int_equal(net_open(&made, "m", (struct shape){ 3, 9, 8 }, 4), 0);
     net_transform(made, 127.5f, (const float[]){ 1, 1, 1 }, (const float[]){ 1, 2, 3 });
@@ -134,7 +136,13 @@ TEST(every_layer_has_the_words_of_its_function)
     net_auxiliary_loss(made, "l", 10, 0.4f);
     net_global_average(made, "m", 9);
     net_dropout(made, "n", 12, 0.25f);
-    net_softmax_loss(made, "loss", (uint32_t)net_dense(made, "fc", 13, 4, true));
+    net_layer_norm(made, "o", 13, 1e-6f);
+    const int64_t p = net_scale(made, "p", 14);
+    net_initialize(made, p, PARAMETER_GAMMA, (struct initializer){ INITIALIZER_CONSTANT, 1e-6f });
+    net_stochastic_depth(made, "q", 15, 0.125f);
+    const int64_t r = net_layer_norm(made, "r", 16, 0.5f);
+    net_initialize(made, r, PARAMETER_BETA, (struct initializer){ INITIALIZER_CONSTANT, 0.25f });
+    net_softmax_loss(made, "loss", (uint32_t)net_dense(made, "fc", 17, 4, true));
     assert_int_equal(net_finish(made), 0);
     assert_same(made, read);
     assert_comes_back(made);

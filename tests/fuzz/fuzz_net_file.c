@@ -21,7 +21,8 @@ const struct fuzz_seed fuzz_seeds[] = {
          "pad_channels h channels 20 stride 1\n"
          "conv2d i filters 20 groups 4 kernel 1 from g init bias normal 0.5 init weight he_normal_fan_out\nadd j from h,before\n"
          "dense k units classes no_bias\nauxiliary_loss l weight 0.4\nglobal_average m from j\n"
-         "dropout n rate 0.25\n" TAIL),
+         "dropout n rate 0.25\nlayer_norm o epsilon 1e-3\nscale p init gamma constant 1e-6\n"
+         "stochastic_depth q rate 0.125\n" TAIL),
     SEED(HEAD "repeat 2 as s\nrepeat 3 as i from 0\nconv2d b{s}.{i} filters {s} kernel 3 padding same\n"
          "relu r{s}.{i}\nend\nend\n" TAIL),
     SEED(HEAD "repeat 2\nconv2d c filters 3 kernel 3 padding same\nadd a from before,start\nend\nend\nrepeat\n" TAIL),

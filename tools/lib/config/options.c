@@ -386,7 +386,7 @@ const struct option_row option_table[] = {
       FIELD(train.weight_decay), .help = "L2 penalty (adamw: decoupled weight decay)",
       .other_names = "wd", .in_overfit = "0" },
     { SECTION_TRAIN, "decay_scope", OPTION_CHOICE, EFFECT_RUN, .initial = "no_norms", .choices = decay_choices,
-      FIELD(train.decay_scope), .help = "decay all but batch norm parameters, all, or only weights (no biases)",
+      FIELD(train.decay_scope), .help = "decay all but parameters of norms, all, or only weights (no biases)",
       .uses = { IF(SECTION_TRAIN, "weight_decay", NULL) } },
     { SECTION_TRAIN, "clip_value", OPTION_NUMBER, EFFECT_RUN, .initial = "0", .initial_note = "no limit", .high = 1e30,
       FIELD(train.clip_value), .help = "clip each element of the gradient to this magnitude" },

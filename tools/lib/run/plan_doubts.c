@@ -367,10 +367,10 @@ static bool is_most_dropped(const struct doubts *doubts, char *words)
 {
     for (uint32_t i = 0; i < doubts->net->layer_count; i++) {
         const struct layer *const layer = &doubts->net->layers[i];
-        if (layer->kind != LAYER_DROPOUT || layer->rate < 0.75f)
+        if ((layer->kind != LAYER_DROPOUT && layer->kind != LAYER_STOCHASTIC_DEPTH) || layer->rate < 0.75f)
             continue;
-        snprintf(words, LINE_BYTES, "dropout %s rate %g: this share is set to 0; to keep it the rate is %g",
-                 layer->name, (double)layer->rate, (double)(1 - layer->rate));
+        snprintf(words, LINE_BYTES, "%s %s rate %g: this share is set to 0; to keep it the rate is %g",
+                 layer_kind_name(layer->kind), layer->name, (double)layer->rate, (double)(1 - layer->rate));
         return true;
     }
     return false;

@@ -108,19 +108,33 @@ static int open_parts(struct backend *backend)
     return rc;
 }
 
-static bool has_groups(const struct net *net)
+/* The first convolution whose groups do not stay whole when channels and filters are padded, or NULL. */
+static const struct layer *find_split_groups(const struct net *net)
 {
     for (uint32_t i = 0; i < net->layer_count; i++)
-        if (net->layers[i].groups > 1)
-            return true;
-    return false;
+        if (net->layers[i].kind == LAYER_CONV2D && groups_stored(&net->layers[i]) == 0)
+            return &net->layers[i];
+    return NULL;
+}
+
+/* Any multiple of 8 groups would fit. */
+static int refuse_groups(const struct layer *layer, struct unsupported_reason *reason)
+{
+    const uint32_t channels = layer->in.channels / layer->groups, filters = layer->out.channels / layer->groups;
+    uint32_t fitting = layer->groups;
+    while (fitting * channels % 8 != 0 || fitting * filters % 8 != 0)
+        fitting++;
+    return unsupported_reason_set(reason, -EINVAL, "groups",
+                                  "layer '%.47s': on CUDA devices channels and filters are padded to multiples of 8, "
+                                  "which makes no whole groups of %u groups of %u channels and %u filters (of %u "
+                                  "groups it does)", layer->name, layer->groups, channels, filters, fitting);
 }
 
 static int cuda_backend_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
-    if (spec->net != NULL && has_groups(spec->net))
-        return unsupported_reason_set(reason, -ENOTSUP, "groups",
-                                      "grouped convolutions are computed by the reference backend only");
+    const struct layer *const split = spec->net != NULL ? find_split_groups(spec->net) : NULL;
+    if (split != NULL)
+        return refuse_groups(split, reason);
     if (spec->layout == LAYOUT_NCHW)
         return unsupported_reason_set(reason, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
     if (spec->convolution != CONVOLUTION_AUTO)

@@ -81,6 +81,17 @@ static inline uint32_t channels_stored(uint32_t channels)
     return (channels + 7) / 8 * 8;
 }
 
+/* The groups of a convolution, including those of padding: padded channels and filters are whole groups more. 0: they
+ * are not, and cannot be computed. */
+static inline uint32_t groups_stored(const struct layer *layer)
+{
+    const uint32_t channels = layer->in.channels / layer->groups, filters = layer->out.channels / layer->groups;
+    const uint32_t in = channels_stored(layer->in.channels), out = channels_stored(layer->out.channels);
+    if (layer->groups == 1)
+        return 1;
+    return in % channels == 0 && out % filters == 0 && in / channels == out / filters ? in / channels : 0;
+}
+
 /* The number of stored channels of a value. */
 static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {

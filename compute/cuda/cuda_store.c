@@ -3,7 +3,8 @@
  *
  * A weight is stored as [outputs][pixels][channels], outputs and channels padded: pixels are those of the kernel of a
  * convolution (K,R,S,C), or those of the image that a dense layer reads, whose channels are innermost. The plain form
- * is [outputs][channels][pixels]. A parameter with one number per channel is one output of one pixel. */
+ * is [outputs][channels][pixels]. The channels of a convolution are those of a group, and padding adds whole groups. A
+ * parameter with one number per channel is one output of one pixel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +23,13 @@ static struct filter filter_of(const struct net *net, uint32_t index)
     const struct layer *const layer = &net->layers[parameter->layer];
     if (parameter->kind != PARAMETER_WEIGHT)
         return (struct filter){ 1, 1, parameter->dims[0], channels_stored(parameter->dims[0]), 1 };
+    const bool is_conv = layer->kind == LAYER_CONV2D;
     return (struct filter){
         .outputs = parameter->dims[0],
         .outputs_stored = channels_stored(parameter->dims[0]),
-        .channels = layer->in.channels,
-        .stored = channels_stored(layer->in.channels),
-        .pixels = layer->kind == LAYER_CONV2D ? (size_t)layer->kernel_h * layer->kernel_w
-                                              : (size_t)layer->in.height * layer->in.width,
+        .channels = is_conv ? parameter->dims[1] : layer->in.channels,
+        .stored = channels_stored(layer->in.channels) / (is_conv ? groups_stored(layer) : 1),
+        .pixels = is_conv ? (size_t)layer->kernel_h * layer->kernel_w : (size_t)layer->in.height * layer->in.width,
     };
 }
 

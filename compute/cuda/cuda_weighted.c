@@ -73,6 +73,7 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
         .stride_h = layer->stride_h, .stride_w = layer->stride_w,
         .pad_top = layer->pad_top, .pad_bottom = layer->pad_bottom,
         .pad_left = layer->pad_left, .pad_right = layer->pad_right,
+        .groups = groups_stored(layer),
     };
 }
 
@@ -83,7 +84,7 @@ static bool shape_equals(const struct conv_shape *a, const struct conv_shape *b)
            a->out_channels == b->out_channels && a->out_h == b->out_h && a->out_w == b->out_w &&
            a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride_h == b->stride_h &&
            a->stride_w == b->stride_w && a->pad_top == b->pad_top && a->pad_bottom == b->pad_bottom &&
-           a->pad_left == b->pad_left && a->pad_right == b->pad_right;
+           a->pad_left == b->pad_left && a->pad_right == b->pad_right && a->groups == b->groups;
 }
 
 static struct conv_plan *find_conv(const struct backend *backend, const struct conv_shape *shape)

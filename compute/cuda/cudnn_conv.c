@@ -176,14 +176,17 @@ static const cudnnBackendDescriptorType_t operation_types[PRODUCT_PASS_COUNT] = 
 /* Formats everything that the graph depends on. */
 static void shape_print(const struct conv_shape *shape, char *text, size_t text_size)
 {
+    char groups[32] = "";
+    if (shape->groups > 1)
+        snprintf(groups, sizeof(groups), ", groups %" PRIu32, shape->groups);
     snprintf(text, text_size,
              "%s %s%s%s, %" PRIu32 " x %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32 "x%" PRIu32 "x%" PRIu32
              ", kernel %" PRIu32 "x%" PRIu32 ", stride %" PRIu32 "x%" PRIu32 ", padding %" PRIu32 "+%" PRIu32
-             " %" PRIu32 "+%" PRIu32,
+             " %" PRIu32 "+%" PRIu32 "%s",
              precision_names[shape->precision], pass_names[shape->pass], shape->bias ? " + bias" : "",
              shape->relu ? " + relu" : "", shape->count, shape->in_channels, shape->in_h, shape->in_w,
              shape->out_channels, shape->out_h, shape->out_w, shape->kernel_h, shape->kernel_w, shape->stride_h,
-             shape->stride_w, shape->pad_top, shape->pad_bottom, shape->pad_left, shape->pad_right);
+             shape->stride_w, shape->pad_top, shape->pad_bottom, shape->pad_left, shape->pad_right, groups);
 }
 
 static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor_id id)
@@ -195,7 +198,8 @@ static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor
         return (struct graph_tensor){ id, type, { shape->count, shape->in_channels, shape->in_h, shape->in_w }, false };
     case TENSOR_WEIGHT:
         return (struct graph_tensor){
-            id, type, { shape->out_channels, shape->in_channels, shape->kernel_h, shape->kernel_w }, false };
+            id, type, { shape->out_channels, shape->in_channels / shape->groups, shape->kernel_h, shape->kernel_w },
+            false };
     case TENSOR_BIAS:
         return (struct graph_tensor){ id, type, { 1, shape->out_channels, 1, 1 }, false };
     case TENSOR_OUT:

@@ -1,6 +1,6 @@
-/* Convolutions through cuDNN's graph API: one operation graph per (shape, pass, precision), planned once. Tensors
- * are NHWC, filters K,R,S,C, channels include padding. Only reproducible engines are used, and in fp32 only those
- * that neither round inputs nor use tensor cores. Used from the tower's thread. */
+/* Convolutions through cuDNN's graph API: one operation graph per (shape, pass, precision), planned once. Tensors are
+ * NHWC, filters K,R,S,C with the C of their group, channels include padding. Only reproducible engines are used, and in
+ * fp32 only those that neither round inputs nor use tensor cores. Used from the tower's thread. */
 #ifndef PIPETRAIN_CUDNN_CONV_H
 #define PIPETRAIN_CUDNN_CONV_H
 
@@ -22,6 +22,7 @@ struct conv_shape {
     uint32_t in_channels, in_h, in_w, out_channels, out_h, out_w;
     uint32_t kernel_h, kernel_w, stride_h, stride_w;
     uint32_t pad_top, pad_bottom, pad_left, pad_right;
+    uint32_t groups;            /* 1 or more: a filter reads the in_channels / groups channels of its group */
 };
 
 /* Where plans are made: on a device (handle), or for a device described by `properties` (cuDNN's DEVICEPROP

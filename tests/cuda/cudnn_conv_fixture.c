@@ -67,6 +67,7 @@ struct conv_shape random_shape(enum product_pass pass, enum precision precision)
         .kernel_w = 1 + random_below(4),
         .stride_h = 1 + random_below(3),
         .stride_w = 1 + random_below(3),
+        .groups = UINT32_C(1) << random_below(4),
     };
     shape.pad_top = random_below(shape.kernel_h);
     shape.pad_bottom = random_below(shape.kernel_h);
@@ -97,7 +98,8 @@ size_t conv_count_of(const struct conv_shape *shape, int tensor)
 {
     const size_t counts[TENSORS] = {
         [IN] = (size_t)shape->count * shape->in_h * shape->in_w * shape->in_channels,
-        [WEIGHT] = (size_t)shape->out_channels * shape->kernel_h * shape->kernel_w * shape->in_channels,
+        [WEIGHT] = (size_t)shape->out_channels * shape->kernel_h * shape->kernel_w *
+                   (shape->in_channels / shape->groups),
         [BIAS] = shape->out_channels,
         [OUT] = (size_t)shape->count * shape->out_h * shape->out_w * shape->out_channels,
     };
@@ -129,25 +131,26 @@ double conv_value(const struct bench *bench, const struct conv_shape *shape, int
     return tf32 ? sim_tf32_round(number) : number;
 }
 
-/* One product for every output element, tap and input channel. */
+/* One product for every output element, tap and input channel of its group. */
 static double *sums_of(const struct bench *bench, const struct conv_shape *shape, bool tf32)
 {
     const struct conv_shape *s = shape;
+    const size_t channels = s->in_channels / s->groups, taps = s->kernel_h * s->kernel_w * channels;
     const int result = result_of(shape);
     double *sums = calloc(conv_count_of(shape, result), sizeof(*sums));
     assert_non_null(sums);
     for (size_t out = 0; out < conv_count_of(shape, OUT); out++) {
         const size_t k = out % s->out_channels, pixel = out / s->out_channels;
         const size_t q = pixel % s->out_w, p = pixel / s->out_w % s->out_h, n = pixel / s->out_w / s->out_h;
-        for (size_t tap = 0; tap < (size_t)s->kernel_h * s->kernel_w * s->in_channels; tap++) {
-            const size_t c = tap % s->in_channels;
-            const size_t x = q * s->stride_w + tap / s->in_channels % s->kernel_w - s->pad_left;
-            const size_t y = p * s->stride_h + tap / s->in_channels / s->kernel_w - s->pad_top;
+        for (size_t tap = 0; tap < taps; tap++) {
+            const size_t c = k / (s->out_channels / s->groups) * channels + tap % channels;
+            const size_t x = q * s->stride_w + tap / channels % s->kernel_w - s->pad_left;
+            const size_t y = p * s->stride_h + tap / channels / s->kernel_w - s->pad_top;
             if (x >= s->in_w || y >= s->in_h)           /* above or left wraps around */
                 continue;
             const size_t at[TENSORS] = {
                 [IN] = ((n * s->in_h + y) * s->in_w + x) * s->in_channels + c,
-                [WEIGHT] = k * s->kernel_h * s->kernel_w * s->in_channels + tap,
+                [WEIGHT] = k * taps + tap,
                 [OUT] = out,
             };
             double product = 1;

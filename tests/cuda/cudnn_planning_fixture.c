@@ -74,7 +74,7 @@ struct conv_shape square(enum product_pass pass, enum precision precision, uint3
         .in_channels = in_channels, .in_h = size, .in_w = size,
         .out_channels = out_channels, .out_h = out, .out_w = out,
         .kernel_h = kernel, .kernel_w = kernel, .stride_h = stride, .stride_w = stride,
-        .pad_top = before, .pad_bottom = after, .pad_left = before, .pad_right = after,
+        .pad_top = before, .pad_bottom = after, .pad_left = before, .pad_right = after, .groups = 1,
     };
 }
 

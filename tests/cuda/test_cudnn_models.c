@@ -44,7 +44,7 @@ static struct conv_shape shape_of(const struct net *net, uint32_t index)
         .kernel_h = layer->kernel_h, .kernel_w = layer->kernel_w,
         .stride_h = layer->stride_h, .stride_w = layer->stride_w,
         .pad_top = layer->pad_top, .pad_bottom = layer->pad_bottom,
-        .pad_left = layer->pad_left, .pad_right = layer->pad_right,
+        .pad_left = layer->pad_left, .pad_right = layer->pad_right, .groups = groups_stored(layer),
     };
 }
 
@@ -54,7 +54,7 @@ static bool equals(const struct conv_shape *a, const struct conv_shape *b)
            a->in_w == b->in_w && a->out_channels == b->out_channels && a->out_h == b->out_h && a->out_w == b->out_w &&
            a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride_h == b->stride_h &&
            a->stride_w == b->stride_w && a->pad_top == b->pad_top && a->pad_bottom == b->pad_bottom &&
-           a->pad_left == b->pad_left && a->pad_right == b->pad_right;
+           a->pad_left == b->pad_left && a->pad_right == b->pad_right && a->groups == b->groups;
 }
 
 static void add_conv(const struct planned *conv)

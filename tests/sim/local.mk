@@ -46,7 +46,7 @@ sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures t
 sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels_sim \
 	tests/cuda/test_kernels_loss_sim \
 	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_step_sim \
-	tests/compute/test_average_sim tests/compute/test_frozen_sim tests/compute/test_graph_sim \
+	tests/compute/test_average_sim tests/compute/test_frozen_sim tests/compute/test_graph_sim tests/compute/test_groups_sim \
 	tests/compute/test_evaluation_sim \
 	tests/compute/test_layers_sim tests/compute/test_precisions_sim tests/compute/test_skip_sim tests/compute/loss/test_mixing_sim \
 	tests/compute/loss/test_smoothing_sim \

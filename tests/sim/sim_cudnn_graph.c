@@ -84,8 +84,8 @@ static cudnnStatus_t finalize_convolution(const struct sim_operation *operation)
         return BAD("convolution: images or output channels differ");
     if (x[1] % w[1] != 0)
         return BAD("convolution: %lld channels, filters of %lld", (long long)x[1], (long long)w[1]);
-    if (x[1] != w[1])
-        return UNSUPPORTED("convolution: groups");
+    if (y[1] % (x[1] / w[1]) != 0)
+        return BAD("convolution: %lld filters in %lld groups", (long long)y[1], (long long)(x[1] / w[1]));
     for (int i = 0; i < 2; i++) {
         const int64_t room = x[2 + i] + window->before[i] + window->after[i] - w[2 + i];
         if (room < 0 || y[2 + i] != room / window->strides[i] + 1)

@@ -116,6 +116,40 @@ static bool seen_from(const struct job *job, int axis, int64_t tap, int64_t at, 
     return shifted >= 0 && shifted % window->strides[axis] == 0 && *from < job->convolution.y.dims[2 + axis];
 }
 
+/* The groups of a convolution, and the input channels and filters of each. */
+struct groups { int64_t count, channels, filters; };
+
+static struct groups groups_of(const struct job *job)
+{
+    const int64_t *const w = job->convolution.w.dims, count = job->convolution.x.dims[1] / w[1];
+    return (struct groups){ count, w[1], w[0] / count };
+}
+
+/* gather_tap for more groups than one: filter k connects the channels of its group with itself. */
+static void gather_groups(const struct job *job, const float *pixel, const struct values *w, struct tap tap, float *sum)
+{
+    const struct groups groups = groups_of(job);
+    for (int64_t k = 0; k < groups.count * groups.filters; k++)
+        for (int64_t c = 0; c < groups.channels; c++) {
+            const int64_t channel = k / groups.filters * groups.channels + c;
+            if (job->y == NULL)
+                sum[k] += pixel[channel] * row_at(w, tap.r, tap.s, c)[k];
+            else
+                sum[channel] += pixel[k] * row_at(w, tap.r, tap.s, k)[c];
+        }
+}
+
+/* Adds what a pixel contributes to one of the result through one tap. */
+static void gather_tap(const struct job *job, const float *pixel, const struct values *w, struct tap tap, float *sum)
+{
+    if (groups_of(job).count > 1) {
+        gather_groups(job, pixel, w, tap, sum);
+        return;
+    }
+    for (int64_t c = 0; c < w->dims[2]; c++)
+        add_scaled(sum, pixel[c], row_at(w, tap.r, tap.s, c), w->row);
+}
+
 /* One pixel of the result, of the forward pass or of the gradient of the data: a sum over the pixels of `from` that the
  * filter connects with it. */
 static void gather_pixel(const struct job *job, const struct values *from, const struct values *w, int64_t n,
@@ -129,9 +163,7 @@ static void gather_pixel(const struct job *job, const struct values *from, const
         if (is_forward ? !seen(job, tap, row, column, &h, &v)
                        : !seen_from(job, 0, tap.r, row, &h) || !seen_from(job, 1, tap.s, column, &v))
             continue;
-        const float *const pixel = row_at(from, n, h, v);
-        for (int64_t c = 0; c < from->dims[3]; c++)
-            add_scaled(sum, pixel[c], row_at(w, tap.r, tap.s, c), w->row);
+        gather_tap(job, row_at(from, n, h, v), w, tap, sum);
     }
 }
 
@@ -141,6 +173,22 @@ static void gather(const struct job *job, const struct values *from, const struc
         for (int64_t row = 0; row < result->dims[1]; row++)
             for (int64_t column = 0; column < result->dims[2]; column++)
                 gather_pixel(job, from, w, n, row, column, row_at(result, n, row, column));
+}
+
+/* Adds the products of pixel y of the result's gradient and pixel x of the image to one tap of all filters. `row` is the
+ * padded length of x. */
+static void weight_tap(const struct job *job, const float *y, const float *x, size_t row, struct tap tap,
+                       struct values *part)
+{
+    const struct groups groups = groups_of(job);
+    for (int64_t k = 0; k < groups.count * groups.filters; k++) {
+        float *const sum = row_at(part, k, tap.r, tap.s);
+        const float *const channels = x + k / groups.filters * groups.channels;
+        if (groups.count == 1)
+            add_scaled(sum, y[k], channels, row);
+        for (int64_t c = 0; c < groups.channels && groups.count > 1; c++)
+            sum[c] += y[k] * channels[c];
+    }
 }
 
 /* The contribution of one image to the gradient of the filters. */
@@ -155,8 +203,7 @@ static void weight_image(const struct job *job, const struct values *x, const st
                 int64_t h, v;
                 if (!seen(job, tap, row, column, &h, &v))
                     continue;
-                for (int64_t k = 0; k < dims[0]; k++)
-                    add_scaled(row_at(part, k, tap.r, tap.s), row_at(y, n, row, column)[k], row_at(x, n, h, v), x->row);
+                weight_tap(job, row_at(y, n, row, column), row_at(x, n, h, v), x->row, tap, part);
             }
 }
 

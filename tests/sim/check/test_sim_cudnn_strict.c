@@ -18,12 +18,12 @@ typedef cudnnBackendDescriptor_t part;
 /* Tensors, by id; BIAS is another one. The first four are in the device's memory. */
 enum { X = IN, W = WEIGHT, Y = OUT, PRODUCT = TENSORS, SUM };
 
-/* count, in: channels, height, width, out: the same, kernel, stride, padding at the top, bottom, left and right.
- * wish_for computes the height and width of the output. */
+/* count, in: channels, height, width, out: the same, kernel, stride, padding at the top, bottom, left and right,
+ * groups. wish_for computes the height and width of the output. */
 #define SHAPE(...) { FPROP, PRECISION_FP32, false, false, __VA_ARGS__ }
 static const struct conv_shape shapes[] = {
-    SHAPE(2, 3, 7, 6, 5, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1),
-    SHAPE(1, 8, 5, 9, 16, 0, 0, 3, 2, 2, 1, 0, 2, 1, 0),
+    SHAPE(2, 3, 7, 6, 5, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 8, 5, 9, 16, 0, 0, 3, 2, 2, 1, 0, 2, 1, 0, 1),
 };
 
 /* One for each type of values. */

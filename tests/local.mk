@@ -141,6 +141,7 @@ tools_tests = \
 	%D%/tools/test_run_devices \
 	%D%/tools/test_run_directory \
 	%D%/tools/test_run_files \
+	%D%/tools/test_run_plan \
 	%D%/tools/test_scan \
 	%D%/tools/test_set_commit \
 	%D%/tools/test_shards_statistics \
@@ -148,7 +149,6 @@ tools_tests = \
 	%D%/tools/test_splits \
 	%D%/tools/test_step_stats \
 	%D%/tools/test_stop_rule \
-	%D%/tools/test_tower_plan \
 	%D%/tools/test_training \
 	%D%/tools/test_verdict \
 	%D%/tools/test_weights \

@@ -47,19 +47,29 @@ static int parse(struct settings *settings, const char *section, const char *key
     return rc;
 }
 
+/* Fail with what a row lacks. */
+static void require(const struct option_row *option, bool is_so, const char *what)
+{
+    if (!is_so)
+        fail_msg("options.c, %s.%s: %s", section_name(option->section), option->key, what);
+}
+
 TEST_WITH(every_row_is_complete_and_stands_with_its_section, setup, teardown)
 {
     enum section section = 0;
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
-        assert_true(option->section >= section);
+        require(option, option->section >= section, "its section is above");
         section = option->section;
-        assert_ptr_equal(option_find(option->section, option->key), option);
+        require(option, option_find(option->section, option->key) == option, "another row has its key");
         assert_int_equal(option_index(option), option - option_table);
-        assert_true(strlen(option->help) > 0 && strlen(option->help) < 80);
-        assert_true(option->help[strlen(option->help) - 1] != '.');
-        assert_non_null(option->initial);
-        assert_true((option->type == OPTION_CHOICE) == (option->choices != NULL || option->choice_name != NULL));
-        assert_in_range(option->effect, EFFECT_RUN, EFFECT_NONE);
+        const size_t help_length = option->help != NULL ? strlen(option->help) : 0;
+        require(option, help_length > 0 && help_length < 80 && option->help[help_length - 1] != '.',
+                ".help is a line of less than 80 characters without a full stop");
+        require(option, option->initial != NULL, ".initial is the default as in a configuration file");
+        require(option, (option->type == OPTION_CHOICE) == (option->choices != NULL || option->choice_name != NULL),
+                "a choice has .choices or .choice_name, and nothing else has");
+        require(option, option->effect >= EFFECT_RUN && option->effect <= EFFECT_NONE,
+                "the effect of another value on a run that is resumed, such as EFFECT_RUN, comes behind the type");
     }
     assert_int_equal(section, SECTION_COUNT - 1);
 }

@@ -160,11 +160,6 @@ devices.workspace   | 0                         | near
 devices.layout      | nchw                      | near
 devices.convolution | direct                    | near
 devices.backend     | reference                 | near
-sync.mode           | independent               | refused   | devices.towers=2
-sync.consistency    | relaxed                   | refused   | devices.towers=2
-sync.wire           | bf16                      | refused   | devices.towers=2
-sync.every          | 2                         | refused   | devices.towers=2 sync.mode=averaging sync.every=4
-sync.average        | parameters                | refused   | devices.towers=2 sync.mode=averaging sync.every=4
 sync.server         | cpu                       | near      | devices.towers=2 sync.mode=parameter_server
 sync.max_staleness  | 0                         | inert     | devices.towers=2 sync.mode=async
 sync.staleness_rate | inverse                   | inert     | devices.towers=2 sync.mode=async
@@ -185,7 +180,8 @@ whole_run=$base
 sed 's/ *|.*//' rows | sort -u >written
 sed 's/ *|.*//' derived | grep -vxFf - written >strangers && fail "no options: $(cat strangers)"
 awk -F ' *[|]' 'NR == FNR { written[$1]; next } !($1 in written)' written derived >>rows
-grep '^[^|]*| *|' rows >without && fail "no value follows from the type, so $0 needs a row: $(cat without)"
+grep '^[^|]*| *|' rows >without && sed -i '/^[^|]*| *|/d' rows &&
+    fail "no value follows from the type: add a row OPTION | VALUE | VERDICT | CONTEXT to $0 for: $(sed 's/ *|.*//' without | tr '\n' ' ')"
 
 IFS_WORDS=$IFS
 while IFS='|' read -r option value verdict words; do

@@ -67,9 +67,11 @@ static void other_value(const struct option_row *option, const struct settings *
     }
 }
 
-/* What it needs to have an effect. */
+/* What it needs to have an effect: what its row says, and towers to synchronise. */
 static void print_context(const struct option_row *option, const struct settings *settings)
 {
+    if (option->section == SECTION_SYNC)
+        printf(" devices.towers=2");
     for (const struct option_use *use = option->uses; use < option->uses + OPTION_USES_MAX && use->key != NULL; use++) {
         char value[VALUE_BYTES];
         struct option_text text;

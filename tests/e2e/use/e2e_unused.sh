@@ -50,7 +50,7 @@ for how in $hows; do
         data.classes) value=11 ;;
         data.validation) [ $how = evaluate-w ] && continue ;;
         esac
-        [ -n "$value" ] || fail "$option has no value"
+        [ -n "$value" ] || { fail "no value follows from the type of $option: add its row to resume/e2e_options.sh"; continue; }
         command $how --set "$option=$value"
         grep -Eq "^${how%-*} does not use $option(; --weights FILE names weights)?\$" err && is_told=yes || is_told=no
         cmp -s shown base && is_same=yes || is_same=no
@@ -58,7 +58,7 @@ for how in $hows; do
         case $code,$is_told,$is_same,$is_quiet in
         0,yes,yes,* | 0,no,no,* | 0,no,yes,yes) ;;
         0,yes,no,*) fail "$how: $option = $value changes what is printed, and is named as not used" ;;
-        0,*) fail "$how: $option = $value has no effect and is not named" ;;
+        0,*) fail "$how: $option = $value has no effect and is not named: .used_by of its row in options.c, or \$used here" ;;
         *) [ -s err ] || fail "$how: $option = $value ends with $code and no word" ;;
         esac
     done <options

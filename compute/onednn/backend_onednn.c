@@ -19,10 +19,13 @@ static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &onednn_weighted_ops,
     [LAYER_DENSE] = &onednn_weighted_ops,
     [LAYER_BATCH_NORM] = &onednn_batch_norm_ops,
+    [LAYER_LAYER_NORM] = &onednn_layer_norm_ops,
+    [LAYER_SCALE] = &onednn_scale_ops,
     [LAYER_RELU] = &onednn_relu_ops,
     [LAYER_MAX_POOL] = &onednn_max_pool_ops,
     [LAYER_AVERAGE_POOL] = &onednn_average_pool_ops,
     [LAYER_DROPOUT] = &onednn_dropout_ops,
+    [LAYER_STOCHASTIC_DEPTH] = &onednn_stochastic_depth_ops,
     [LAYER_LOCAL_RESPONSE_NORM] = &onednn_response_ops,
     [LAYER_ADD] = &onednn_add_ops,
     [LAYER_CONCAT] = &onednn_concat_ops,
@@ -45,6 +48,10 @@ const struct fusion_rule onednn_rules[] = {
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_ADD } },
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .use = RULE_TRAINING },
+    { .head = LAYER_SCALE, .tail_count = 2, .tail = { LAYER_STOCHASTIC_DEPTH, LAYER_ADD } },
+    { .head = LAYER_SCALE, .tail_count = 1, .tail = { LAYER_STOCHASTIC_DEPTH } },
+    { .head = LAYER_SCALE, .tail_count = 1, .tail = { LAYER_ADD } },
+    { .head = LAYER_STOCHASTIC_DEPTH, .tail_count = 1, .tail = { LAYER_ADD } },
 };
 
 const uint32_t onednn_rule_count = sizeof(onednn_rules) / sizeof(onednn_rules[0]);
@@ -458,7 +465,8 @@ static void describe_layer(const struct plan *plan, uint32_t i, char *text, size
         snprintf(text, text_size, "in %s", plan_layer(plan, head)->name);
     else if (layer_has(layer, PARAMETER_WEIGHT))
         weighted_describe(plan, i, text, text_size);
-    else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
+    else if (!plan->base.training && (layer->kind == LAYER_DROPOUT || (layer->kind == LAYER_STOCHASTIC_DEPTH &&
+                                                                      plan_group(&plan->base, i)->tail_count == 0)))
         snprintf(text, text_size, "none");
     else
         snprintf(text, text_size, "own loop");

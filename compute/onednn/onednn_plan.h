@@ -240,6 +240,7 @@ void first_conv_run(struct plan *plan, const struct first_conv *first, uint32_t 
 extern const struct layer_ops onednn_weighted_ops, onednn_batch_norm_ops, onednn_relu_ops, onednn_max_pool_ops,
     onednn_average_pool_ops, onednn_dropout_ops, onednn_add_ops, onednn_concat_ops, onednn_pad_channels_ops,
     onednn_response_ops, onednn_loss_ops;
+extern const struct layer_ops onednn_layer_norm_ops, onednn_scale_ops, onednn_stochastic_depth_ops;
 /* Which layers are fused. */
 extern const struct fusion_rule onednn_rules[];
 extern const uint32_t onednn_rule_count;

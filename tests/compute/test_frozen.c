@@ -139,7 +139,7 @@ TEST(a_layer_is_frozen_when_all_of_it_is)
     net_close(net);
 }
 
-TEST(what_is_frozen_lies_behind_all_others)
+TEST(what_is_frozen_is_stored_after_all_others)
 {
     struct net *const net = net_of_many_layers();
     size_t *const counts = calloc(net->parameter_count, sizeof(*counts));

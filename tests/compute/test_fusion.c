@@ -150,7 +150,7 @@ TEST(a_sum_and_its_relu_are_folded_into_the_normalisation)
 
 /* ---- what is not ---- */
 
-TEST(what_is_made_behind_the_head_keeps_a_sum_from_being_folded)
+TEST(what_is_made_after_the_head_keeps_a_sum_from_being_folded)
 {
     struct folded_net made;
     folded_net_begin(&made);

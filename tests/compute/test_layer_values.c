@@ -144,7 +144,7 @@ TEST_ON_EACH_BACKEND(a_value_can_be_added_to_itself)
 
 /* ---- concatenation, local response normalisation ---- */
 
-TEST_ON_EACH_BACKEND(inputs_lie_one_behind_the_other)
+TEST_ON_EACH_BACKEND(inputs_are_concatenated)
 {
     static const uint8_t pixels[] = { 1, 2, 3, 4 };
     static const double expected[] = { 1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4 };

@@ -281,7 +281,7 @@ TEST(channels_are_added_as_zeros_on_both_sides)
 
 struct join { const char *model, *layer, *inputs[7]; };
 
-TEST(branches_are_put_behind_each_other_in_the_order_of_the_models_definitions)
+TEST(branches_are_concatenated_in_the_order_of_the_models_definitions)
 {
     static const struct join joins[] = {
         { "googlenet", "inception4c.concat", { "branch1.relu", "branch2.1.relu", "branch3.1.relu", "branch4.1.relu" } },

@@ -269,7 +269,7 @@ TEST(windows_ask_for_the_smallest_image_that_is_sure_to_fit)
         }
 }
 
-TEST(padding_as_large_as_the_window_is_told_apart)
+TEST(padding_as_large_as_the_window_is_distinguished)
 {
     const struct window window = { 3, 3, 1, 1, PADDING_EXPLICIT, .left = 3 };
     struct net *net = net_make(3, 8, 8, 10);
@@ -533,7 +533,7 @@ TEST(weights_and_biases_take_part_in_weight_decay)
     net_close(net);
 }
 
-TEST(totals_tell_what_is_trained_from_statistics)
+TEST(totals_distinguish_what_is_trained_from_statistics)
 {
     struct net *const net = net_make(3, 4, 4, 10);
     net_conv2d(net, "conv", NET_INPUT, 7, window_square(3, 1, PADDING_SAME), false);
@@ -588,7 +588,7 @@ TEST(a_sum_is_of_two_values_of_one_shape)
     assert_refused(net, net_add(net, "uneven", 0, NET_INPUT), "3x4x4");
 }
 
-TEST(channels_are_padded_on_both_sides_the_odd_one_behind)
+TEST(channels_are_padded_on_both_sides_the_odd_one_after)
 {
     struct net *net = net_make(16, 9, 8, 10);
     assert_int_equal(net_pad_channels(net, "pad", NET_INPUT, 32, 2), 0);
@@ -604,7 +604,7 @@ TEST(channels_are_padded_on_both_sides_the_odd_one_behind)
 
 /* ---- what brings branches together, and what divides ---- */
 
-TEST(inputs_of_one_size_are_put_one_behind_the_other)
+TEST(inputs_of_one_size_are_concatenated)
 {
     struct net *net = net_make(3, 4, 5, 10);
     net_conv2d(net, "conv", NET_INPUT, 7, window_square(1, 1, PADDING_VALID), false);
@@ -642,7 +642,7 @@ TEST(a_dense_layer_without_bias_has_only_weights)
     net_close(net);
 }
 
-TEST(nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it)
+TEST(nothing_reads_an_auxiliary_loss_and_the_net_continues_after_it)
 {
     struct net *net = net_make(3, 4, 4, 10);
     net_dense(net, "fc", NET_INPUT, 10, true);

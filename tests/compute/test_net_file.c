@@ -329,7 +329,7 @@ TEST(options_are_those_of_a_model_by_name)
     net_close(net);
 }
 
-TEST(all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it)
+TEST(all_that_is_wrong_is_reported_with_its_line_and_nothing_that_follows_from_it)
 {
     assert_told(HEAD "conv a filters 8 kernel 3\n"                             /* 4 */
                 "relu b\nconv2d c filter 8 kernel 3\nrelu d from a\n"           /* 5, 6, 7 */
@@ -422,7 +422,7 @@ TEST(every_mistake_in_a_line_has_its_words)
         assert_line(rows[i].line, rows[i].problem);
 }
 
-TEST(a_mistake_in_a_repeat_is_told_once)
+TEST(a_mistake_in_a_repeat_is_reported_once)
 {
     assert_told(HEAD "repeat 4 as i\nrelu r{i}\nconv2d c{i} filters 3 kernel 0\nend\n" TAIL,
                 "6: kernel: '0' is neither a whole number above 0 nor HEIGHTxWIDTH\n");
@@ -467,7 +467,7 @@ TEST(errors_come_in_the_order_of_the_lines)
                 "11: only a comment may hold the byte 0x02\n12: relu has no '7'\n");
 }
 
-TEST(a_header_that_is_wrong_is_told_and_the_layers_are_looked_at)
+TEST(a_header_that_is_wrong_is_reported_and_the_layers_are_checked)
 {
     assert_told("image 8x8\nclasses 4\nclasses 3\nrelu aaa\ncon2d b\nrelu c from aab\n" TAIL,
                 "0: the line 'model NAME' is missing\n1: 'image' has to be followed by HEIGHTxWIDTHxCHANNELS\n"

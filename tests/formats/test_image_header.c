@@ -129,7 +129,7 @@ TEST(reads_the_orientation_of_cameras)
 }
 
 /* XMP is in a segment of the same kind. */
-TEST(the_orientation_is_found_before_and_behind_other_segments)
+TEST(the_orientation_is_found_before_and_after_other_segments)
 {
     static const uint8_t other[] = { 0xff, 0xe1, 0, 9, 'h', 't', 't', 'p', ':', '/', '/' };
     uint8_t file[256], with_other[256 + sizeof(other)];

@@ -54,7 +54,7 @@ TEST(names_end_before_other_letters)
             fail_msg("%.*s", (int)cases[i].bytes, cases[i].text);
 }
 
-TEST(the_other_words_are_told)
+TEST(the_other_words_are_reported)
 {
     static const struct { const char *name, *rest; } cases[] = {
         { "seg_train", "seg" }, { "SegTest", "seg" }, { "cars_train", "cars" }, { "train station", "station" },

@@ -171,7 +171,7 @@ TEST(an_lz4_frame_begins_anew_whatever_was_before)
     assert_int_equal(given, DATA_BYTES);
 }
 
-TEST(containers_are_told_by_their_content)
+TEST(containers_are_recognised_by_their_content)
 {
     for (int kind = 0; kind < KINDS; kind++)
         assert_int_equal(container_find(units[kind].bytes, units[kind].count), units[kind].container);

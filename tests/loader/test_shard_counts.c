@@ -246,7 +246,7 @@ TEST_WITH(listed_shards_that_no_glob_finds_are_named, make_set, fixture_folder_r
     assert_non_null(strstr(text, "dataset.json lists 1 shard that is missing, such as train-00001-of-00003"));
 }
 
-TEST_WITH(a_copy_of_a_shard_is_told, make_set, fixture_folder_remove)
+TEST_WITH(a_copy_of_a_shard_is_reported, make_set, fixture_folder_remove)
 {
     char text[2048], pattern[600];
     size_t bytes;

@@ -139,7 +139,7 @@ TEST(shards_of_a_folder_that_no_set_uses_are_named_once)
     assert_string_equal(said, "");
 }
 
-TEST(a_test_set_is_not_trained_on_without_a_word)
+TEST(a_test_set_is_not_trained_on_without_a_message)
 {
     static const struct { const char *path, *word; } cases[] = {
         { "x_testset.tfrecord", "train: 1 of the 1 shards, such as x_testset.tfrecord, is called test" },
@@ -159,7 +159,7 @@ TEST(a_test_set_is_not_trained_on_without_a_word)
     }
 }
 
-TEST(a_set_being_put_in_place_is_found_behind_the_files_of_a_folder_in_it)
+TEST(a_set_being_put_in_place_is_found_after_the_files_of_a_folder_in_it)
 {
     char place[320], inner[400];
     fixture_subfolder(place, sizeof(place), "outer");
@@ -306,7 +306,7 @@ TEST(missing_numbers_are_counted_for_each_name)
 }
 
 /* Names in one folder, and what a directory with them and a glob for them give: nothing, a line or a refusal. */
-TEST(sets_under_several_names_in_one_folder_are_told)
+TEST(sets_under_several_names_in_one_folder_are_reported)
 {
     enum told { NOTHING, LINE, REFUSAL };
     static const struct { const char *names[6]; enum told folder, glob; } cases[] = {

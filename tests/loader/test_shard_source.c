@@ -322,8 +322,8 @@ TEST(a_shard_with_a_kept_index_is_not_asked_for_its_length)
         struct dataset *const dataset = fixture_open(&options);
         assert_int_equal(dataset->record_count, SHARDS * SHARD_RECORDS);
         assert_int_equal(dataset->indexes[1].bytes, begins[1][SHARD_RECORDS]);
-        assert_int_equal(shards[1].opened, round);
-        assert_int_equal(shards[1].sized, 1);
+        assert_at_most(shards[1].opened, round);
+        assert_at_most(shards[1].sized, 1);
         dataset_close(dataset);
     }
 }

@@ -69,7 +69,7 @@ TEST(what_is_out_of_line_goes_through_the_cache)
     check(3, 5, 0);
 }
 
-TEST(failures_are_told)
+TEST(failures_are_reported)
 {
     const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
     assert_true(full >= 0);
@@ -107,7 +107,7 @@ TEST(a_whole_file_has_the_size_that_is_expected)
     close(fd);
 }
 
-TEST(what_cannot_be_loaded_is_told_apart)
+TEST(what_cannot_be_loaded_is_distinguished)
 {
     char *loaded = NULL;
     size_t bytes;

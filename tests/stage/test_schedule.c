@@ -214,7 +214,7 @@ TEST(steps_ending_inside_an_epoch_end_with_an_evaluation)
     assert_int_equal(schedule_find(&schedule, 15, 0, &local), -ENODATA);
 }
 
-TEST(behind_the_last_step_of_an_epoch_are_two_places)
+TEST(after_the_last_step_of_an_epoch_are_two_places)
 {
     const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3 };
     const uint64_t per_epoch = 10 + 2;

@@ -70,7 +70,7 @@ TEST(records_the_batches_of_the_window_only)
     trace_close(trace);
 }
 
-TEST(tracks_are_told_apart_and_limited)
+TEST(tracks_are_distinguished_and_limited)
 {
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 2, .entries = ENTRIES, .end = UINT64_MAX });
     struct trace_track *const one = trace_track_add(trace, TRACE_READER, 0);

@@ -349,7 +349,7 @@ static void leave_work_behind(void)
     never_exit();
 }
 
-TEST(so_is_one_of_a_run_that_failed_and_left_work_behind)
+TEST(so_is_one_of_a_run_that_failed_and_left_work_undone)
 {
     assert_int_equal(run_apart(leave_work_behind), EXIT_CODE_DATA);
     assert_said("the process still hangs");

@@ -172,7 +172,7 @@ TEST(every_mode_does_the_same)
 }
 
 /* It is another course than that of the gradients at once. */
-TEST(it_is_not_the_synchronous_course)
+TEST(results_are_not_those_of_the_synchronous_mode)
 {
     static struct fixture_result relaxed, strong;
     struct fixture_spec spec = { .schedule = uneven, .optimizer = rules[0] };

@@ -45,7 +45,7 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
     return all[spent];
 }
 
-TEST(time_is_told_as_what_it_was_spent_on)
+TEST(time_is_reported_as_what_it_was_spent_on)
 {
     struct rig rig;
     rig_open(&rig);
@@ -134,7 +134,7 @@ TEST(steps_in_flight_follow_each_other_without_a_gap)
     rig_close(&rig);
 }
 
-TEST(marks_of_a_step_that_never_came_are_not_told)
+TEST(marks_of_a_step_that_never_came_are_not_reported)
 {
     struct rig rig;
     struct step_times times;

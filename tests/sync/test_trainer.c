@@ -269,7 +269,7 @@ TEST(a_cancel_at_any_time_ends_everything)
     }
 }
 
-TEST(a_run_that_failed_before_it_began_ends_even_when_told_to_go)
+TEST(a_run_that_failed_before_it_began_ends_even_when_released)
 {
     static struct trainer_fixture fixture;
     struct capture capture;

@@ -130,7 +130,7 @@ static const char *told(const char *const *assignments)
     return text;
 }
 
-TEST(settings_that_would_be_the_same_without_are_not_told)
+TEST(settings_that_would_be_the_same_without_are_not_printed)
 {
     const char *const same[] = { "data.train=shards", "data.image_key=", "train.batch=128", "run.dir=runs/again",
                                  "input.prefetch_depth=4", "train.batch_per_tower=0", NULL };
@@ -151,7 +151,7 @@ TEST(settings_fit_a_terminal_and_a_long_path_stays_whole)
     assert_non_null(strstr(told(long_path), path + strlen("data.train=")));
 }
 
-TEST(a_run_that_could_use_two_towers_is_told_so)
+TEST(a_run_that_could_use_two_towers_prints_so)
 {
     static const struct { uint32_t cores, towers, slices; bool could; } cases[] = {
         { 2, 1, 0, true }, { 16, 1, 0, true }, { 1, 1, 0, false }, { 4, 2, 0, false }, { 4, 1, 1, false }, { 4, 1, 2, true },

@@ -283,7 +283,7 @@ TEST(the_interval_begins_again_at_every_reset)
     account_close(account);
 }
 
-TEST(queues_are_told_of_training_behind_warm_up_over_all_towers)
+TEST(queues_are_reported_of_training_after_warm_up_over_all_towers)
 {
     const struct schedule schedule = schedule_of(2);
     struct account *account = account_run(&schedule);

@@ -151,7 +151,7 @@ TEST(measures_of_nothing_are_0)
 }
 
 /* Accuracy of 58 / 82 is above the share of class 0, and with three more mistakes it is below. */
-TEST(a_result_no_better_than_the_largest_class_is_told)
+TEST(a_result_no_better_than_the_largest_class_is_reported)
 {
     struct confusion confusion;
     fill_measured(&confusion);

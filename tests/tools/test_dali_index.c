@@ -40,7 +40,7 @@ TEST(every_cut_is_found)
         assert_false(dali_index_agrees(text, bytes, &three, problem, sizeof(problem)));
 }
 
-TEST(every_other_index_is_told)
+TEST(every_other_index_is_reported)
 {
     assert_false(agrees("0 34\n", &two, "fewer lines"));
     assert_false(agrees("0 34\n34 57\n91 16\n", &two, "more lines"));

@@ -223,7 +223,7 @@ TEST(what_cannot_be_decoded_is_refused_with_its_reason)
                    "no feature known as image");
 }
 
-TEST(flaws_that_are_passed_over_are_told)
+TEST(flaws_that_are_skipped_are_reported)
 {
     const size_t whole_bytes = make_record(3);
     const struct feature image = example_fixture_find("image/encoded", payload, whole_bytes);

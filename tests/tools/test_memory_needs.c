@@ -107,7 +107,7 @@ TEST_WITH(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end)
     assert_null(strstr(problems.lines[0], "would fit"));
 }
 
-TEST_WITH(who_limits_the_host_is_said, begin, end)
+TEST_WITH(who_limits_the_host_is_reported, begin, end)
 {
     memory_needs_add_tower(&plan, 0, &needs);
     there.host = MIB;
@@ -116,7 +116,7 @@ TEST_WITH(who_limits_the_host_is_said, begin, end)
     assert_non_null(strstr(problems.lines[0], ", the full moon leaves 1.0 MiB: no batch fits"));
 }
 
-TEST_WITH(sizes_that_would_look_the_same_are_told_to_the_byte, begin, end)
+TEST_WITH(sizes_that_would_look_the_same_are_printed_to_the_byte, begin, end)
 {
     memory_needs_add_tower(&plan, 0, &needs);
     there.host = 124 * MIB - 1;

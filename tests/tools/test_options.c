@@ -673,7 +673,7 @@ static int count_told(const char *const *assignments)
     return lines;
 }
 
-TEST_WITH(options_that_change_nothing_are_told_of, setup, teardown)
+TEST_WITH(options_that_change_nothing_are_reported, setup, teardown)
 {
     static const struct { const char *assignments[4]; int lines; } cases[] = {
         { { NULL }, 0 },

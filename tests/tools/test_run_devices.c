@@ -85,7 +85,7 @@ TEST_WITH(the_null_device_computes_nothing_whatever_backend_is_named, set_up, te
     assert_ptr_equal(plan.reduce, &reduce_none_ops);
 }
 
-TEST_WITH(nothing_is_reduced_where_towers_do_not_meet, set_up, tear_down)
+TEST_WITH(nothing_is_reduced_where_towers_are_independent, set_up, tear_down)
 {
     assert_int_equal(choose(), 0);
     assert_ptr_equal(plan.reduce, &reduce_none_ops);

@@ -297,7 +297,7 @@ TEST(a_lock_that_names_nobody_is_refused_without_a_name)
 }
 
 /* On such a file system a run goes on with a warning. */
-TEST(a_file_system_without_locks_is_told_of_once)
+TEST(a_file_system_without_locks_is_reported_once)
 {
     static const int errors[] = { EOPNOTSUPP, ENOSYS, ENOLCK };
     char text[RUN_TEXT_BYTES];
@@ -335,7 +335,7 @@ TEST(a_lock_that_is_interrupted_is_tried_again)
     assert_int_equal(fault.interruptions, 0);
 }
 
-TEST(other_failures_of_a_lock_are_told_with_their_cause)
+TEST(other_failures_of_a_lock_are_reported_with_their_cause)
 {
     char problem[RUN_TEXT_BYTES];
     fault.lock_errno = EIO;
@@ -345,7 +345,7 @@ TEST(other_failures_of_a_lock_are_told_with_their_cause)
     assert_non_null(strstr(problem, strerror(EIO)));
 }
 
-TEST(short_memory_is_told)
+TEST(short_memory_is_reported)
 {
     struct settings settings;
     struct run_directory *directory = NULL;
@@ -393,7 +393,7 @@ TEST(what_cannot_be_a_directory_is_named)
 }
 
 /* The run goes on and its results stay together, in the directory that it entered. */
-TEST(a_directory_that_was_moved_is_told_once_with_its_place)
+TEST(a_directory_that_was_moved_is_reported_once_with_its_place)
 {
     struct capture capture;
     char told[RUN_TEXT_BYTES];
@@ -419,7 +419,7 @@ TEST(a_directory_that_was_moved_is_told_once_with_its_place)
     run_directory_close(directory);
 }
 
-TEST(a_directory_that_was_emptied_or_removed_is_told)
+TEST(a_directory_that_was_emptied_or_removed_is_reported)
 {
     struct capture capture;
     char told[RUN_TEXT_BYTES];

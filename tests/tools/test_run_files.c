@@ -160,7 +160,7 @@ TEST(metrics_are_one_object_a_line)
     assert_string_equal(text, "{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(metrics_that_cannot_be_written_are_told_once)
+TEST(metrics_that_cannot_be_written_are_reported_once)
 {
     struct rlimit before;
     struct json json;

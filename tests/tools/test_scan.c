@@ -197,7 +197,7 @@ TEST(records_longer_than_a_range_are_read)
     free(shard);
 }
 
-TEST(a_file_that_is_no_shard_is_told_by_its_kind)
+TEST(a_file_that_is_no_shard_is_reported_with_its_kind)
 {
     static const char text[] = "this is a text and no shard at all\n";
     const struct result result = scan_bytes((const uint8_t *)text, sizeof(text) - 1, 1);

@@ -210,7 +210,7 @@ TEST(the_seed_says_which_samples_of_a_class_are_held_out)
     assert_memory_not_equal(chosen, otherwise, SAMPLES);
 }
 
-TEST(classes_of_one_or_two_samples_are_told)
+TEST(classes_of_one_or_two_samples_are_reported)
 {
     struct classes classes = { { 1, 2, 2, 45 }, 4 };
     size_t drawn[CLASSES_MAX];

@@ -32,7 +32,7 @@ TEST(the_use_is_that_of_the_sorted_takes)
     assert_true(use.empty == 0);
 }
 
-TEST(without_takes_there_is_nothing_to_tell)
+TEST(without_takes_there_is_nothing_to_report)
 {
     const struct fill fill = { 0 };
     const struct fill_use use = fill_use(&fill);
@@ -116,7 +116,7 @@ TEST(they_are_as_defined_for_any_number_of_steps)
         }
 }
 
-TEST(without_steps_there_is_nothing_to_tell)
+TEST(without_steps_there_is_nothing_to_report)
 {
     const double none = 0;
     assert_true(isnan(speeds_of(NAN, 128, &none, 0).mean) && isnan(speeds_of(NAN, 128, &none, 0).jitter));

@@ -118,7 +118,7 @@ TEST(a_run_of_which_one_step_was_learned_from_ends_as_others_do)
     }
 }
 
-TEST(losses_that_are_not_finite_are_told_if_there_are_some_and_others)
+TEST(losses_that_are_not_finite_are_reported_if_there_are_some_and_others)
 {
     static const struct { uint64_t lossless; const char *words; } cases[] = {
         { 0, "" }, { 1, "with 1 of the 8 samples" }, { 7, "with 7 of the 8 samples" }, { 8, "" },
@@ -145,7 +145,7 @@ static bool warns(struct run_progress *progress, double loss, double accuracy)
     return run_progress_add_epoch(progress, &(struct run_progress_epoch){ loss, accuracy, 40, 10 });
 }
 
-TEST(a_run_that_is_lost_is_told_once)
+TEST(a_run_that_is_lost_is_reported_once)
 {
     struct run_progress progress = { .stale = 0 };
     assert_false(warns(&progress, 9, 0.1));           /* no first loss is known */
@@ -184,7 +184,7 @@ TEST(of_one_class_nothing_is_a_guess)
     assert_true(run_progress_add_epoch(&two, &(struct run_progress_epoch){ 0.9, 0.5, 100, 2 }));
 }
 
-TEST(a_course_reads_back_as_itself)
+TEST(progress_reads_back_as_itself)
 {
     struct run_progress progress, again;
     char text[RUN_PROGRESS_TEXT_BYTES];

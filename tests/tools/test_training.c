@@ -100,7 +100,7 @@ TEST(settings_that_are_written_read_back_as_they_are)
     assert_string_equal(described(), "rmsprop, momentum 0.9, rho 0.9, epsilon 1");
 }
 
-TEST(towers_are_told_the_numbers_of_the_settings)
+TEST(towers_get_the_numbers_of_the_settings)
 {
     SETTINGS("train.optimizer=adamw", "train.betas=0.8, 0.99", "train.epsilon=0.25", "train.momentum=0.5",
              "train.rho=0.75", "train.trust=0.125", "train.weight_decay=0.0625", "train.decay_scope=weights",
@@ -153,7 +153,7 @@ TEST(schedules_are_in_epochs_of_the_run)
     expect_rate("0.5 / (1 + 0.01 * step)", 100, 0.25);
 }
 
-TEST(schedules_end_with_the_run_or_where_they_are_told)
+TEST(schedules_end_with_the_run_or_where_they_are_set_to)
 {
     SETTINGS("train.learning_rate=0.1", "train.schedule=cosine");
     expect_rate("0.1, by a cosine to 0", 40, 0.05);
@@ -179,7 +179,7 @@ TEST(the_rate_grows_with_the_batch_and_from_0)
     expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 10, 0.256);
 }
 
-TEST(what_does_not_go_together_is_told)
+TEST(what_does_not_go_together_is_reported)
 {
     SETTINGS("train.betas=0.9");
     assert_non_null(strstr(problem, "betas: needs two numbers, as in 0.9 0.999, and has 1"));

@@ -105,7 +105,7 @@ TEST(where_all_cores_are_busy_threads_are_no_cure)
     assert_non_null(strstr(find(&trial).text, "waiting for files"));
 }
 
-TEST(cores_that_others_have_are_told)
+TEST(cores_that_others_use_are_reported)
 {
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.5);
@@ -119,7 +119,7 @@ TEST(cores_that_others_have_are_told)
     assert_null(strstr(find(&trial).text, "other programs"));
 }
 
-TEST(a_quota_that_was_used_up_is_told)
+TEST(a_quota_that_was_used_up_is_reported)
 {
     struct trial trial = trial_of();
     assert_null(strstr(find(&trial).text, "quota"));

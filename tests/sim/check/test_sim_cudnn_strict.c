@@ -1,6 +1,6 @@
-/* Tests of what makes the simulated cuDNN strict, which no program shows that makes no mistake: it refuses what the real
- * library refuses, and an engine that must not be chosen shows in the results. All else is tested by the tests of
- * convolutions, which are linked to it. */
+/* Tests of how strict the simulated cuDNN is: it refuses what the real library refuses, and an engine that must not be
+ * chosen shows in the results. Programs without mistakes do not need that, so no other test fails where it is missing.
+ * All else is tested by the tests of convolutions, which are linked to it. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -356,7 +356,7 @@ BENCH_TEST(sums_in_another_order_differ_in_the_last_bits)
     assert_memory_not_equal(before, bench->memory[Y], bytes);
 }
 
-BENCH_TEST(the_whole_workspace_is_overwritten_and_nothing_behind_it)
+BENCH_TEST(the_whole_workspace_is_overwritten_and_nothing_after_it)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };

@@ -1,6 +1,7 @@
-/* Tests of what makes the simulated CUDA strict, which no program shows that makes no mistake: what is not written yet
- * and what depends on an order shows in the results; and the program is run again for each mistake, which must end it
- * with a message. All else is tested by the tests of the CUDA side, which are linked to it. */
+/* Tests of how strict the simulated CUDA is: what is not written yet and what depends on an order shows in the results;
+ * and this program is started again for each mistake, which must end it with a message. Programs without mistakes do
+ * not need that, so no other test fails where it is missing. All else is tested by the tests of the CUDA side, which
+ * are linked to it. */
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <semaphore.h>

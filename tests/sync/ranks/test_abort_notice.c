@@ -89,7 +89,7 @@ TEST(a_process_that_asks_again_is_not_taken_for_another_one)
     assert_int_equal(end_of(process), ABORTED);
 }
 
-TEST(a_second_process_that_refuses_counts_as_told_and_ends_with_the_first)
+TEST(a_second_process_that_refuses_counts_as_notified_and_ends_with_the_first)
 {
     const pid_t first = refuse(3);
     hear();
@@ -125,7 +125,7 @@ TEST(processes_of_one_run_hear_each_other)
     abort_notice_prepare();
 }
 
-TEST(processes_of_an_unknown_number_are_told_for_a_second_and_not_aborted)
+TEST(processes_of_an_unknown_number_are_notified_for_a_second_and_not_aborted)
 {
     const pid_t process = refuse(0);
     hear();

@@ -135,7 +135,7 @@ static void assert_narrow(const char *text)
         assert_true(strcspn(line, "\n") <= 80);
 }
 
-TEST_WITH(the_table_tells_all_in_80_columns, set_up, tear_down)
+TEST_WITH(the_table_shows_all_in_80_columns, set_up, tear_down)
 {
     char *text = printed(compare_report_table);
     assert_narrow(text);

@@ -64,7 +64,7 @@ static int tear_down(void **state)
 }
 
 /* Many in one second, and where another machine's clock is ahead. */
-TEST_WITH(every_file_sorts_behind_those_that_are_there, set_up, tear_down)
+TEST_WITH(every_file_sorts_after_those_that_are_there, set_up, tear_down)
 {
     const struct place *const place = *state;
     char before[256] = "", last[256];

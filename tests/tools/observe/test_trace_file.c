@@ -113,7 +113,7 @@ TEST_WITH(a_trace_of_two_names_stays_under_the_other_one, set_up, tear_down)
 }
 
 /* It may be a trace: what is said is that nobody knows. */
-TEST_WITH(what_cannot_be_read_stays_and_is_told_as_such, set_up, tear_down)
+TEST_WITH(what_cannot_be_read_stays_and_is_reported_as_such, set_up, tear_down)
 {
     const char *problem;
     write_text("[\n{\"ph\":\"M\"},\n");

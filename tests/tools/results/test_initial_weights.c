@@ -75,7 +75,7 @@ static void told_of(const struct initial_weights *weights, char *text, size_t te
     *to = '\0';
 }
 
-TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, fixture_folder_remove)
+TEST_WITH(what_all_names_begin_with_is_left_out_and_reported, fixture_folder_make, fixture_folder_remove)
 {
     static const struct { const char *prefix, *more, *told; } cases[] = {
         { "module.", NULL, "all its names begin with 'module.' (PyTorch's DataParallel), which was removed" },
@@ -115,7 +115,8 @@ static void find_skip(const struct problems *problems, char skip[256])
     }
 }
 
-TEST_WITH(what_others_than_the_networks_tensors_need_is_told_and_loads_them, fixture_folder_make, fixture_folder_remove)
+TEST_WITH(what_others_than_the_networks_tensors_need_is_reported_and_loads_them, fixture_folder_make,
+          fixture_folder_remove)
 {
     static const struct { const char *prefix, *more, *named, *skip; } cases[] = {
         { "encoder_q.", "queue", "'encoder_q.*'", "queue" },
@@ -204,7 +205,7 @@ TEST_WITH(names_that_are_the_networks_say_nothing_of_it, fixture_folder_make, fi
 }
 
 /* The advice is about the prefix and the model, not to leave tensors out one by one. */
-TEST_WITH(another_networks_weights_are_known_behind_it, fixture_folder_make, fixture_folder_remove)
+TEST_WITH(another_networks_weights_are_known_after_it, fixture_folder_make, fixture_folder_remove)
 {
     struct net *const theirs = open_net("mnist_cnn"), *const ours = open_net("resnet20_v1");
     struct initial_weights *weights = NULL;

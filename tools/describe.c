@@ -321,6 +321,11 @@ static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, st
         log_message(LOG_ERROR, "devices.kind = cuda: this program was built without CUDA");
         return -ENODEV;
     }
+    struct unsupported_reason reason;
+    if (ops->supports(&(struct backend_spec){ .net = net }, &reason) != 0) {
+        log_message(LOG_ERROR, "%s", reason.why);
+        return -EINVAL;
+    }
     spec->net = net;
     const int rc = ops->count_step(spec, spec->local_max, &step_out->counts);
     step_out->place = "a GPU";

@@ -239,7 +239,7 @@ cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, cons
 /* A convolution and the batch normalisation after it, with running statistics. A host struct of device pointers. */
 struct folding {
     uint32_t filters;          /* a multiple of 8 */
-    size_t numbers;            /* numbers of a filter, a multiple of 8 */
+    size_t numbers;            /* numbers of a filter */
     float epsilon;
     const float *weights, *bias; /* bias NULL: 0 */
     const float *gamma, *beta;  /* gamma NULL: 1 */

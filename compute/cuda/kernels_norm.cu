@@ -417,31 +417,44 @@ cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, cons
 
 /* ---- folding into a convolution ---- */
 
+static __device__ inline float folded_scale(const folding &from, size_t filter)
+{
+    const float gamma = from.gamma != NULL ? from.gamma[filter] : 1.0f;
+    return gamma / sqrtf(from.variance[filter] + from.epsilon);
+}
+
+/* A thread has the same number of weights of all filters in a row, which may begin and end within filters. The thread
+ * with a filter's first weight writes its bias. */
 template <typename T>
 static __global__ void fold(size_t threads, folding from, void *__restrict__ weights, void *__restrict__ bias)
 {
-    const size_t i = thread_number(), groups = from.numbers / GROUP, filter = i / groups;
+    const size_t i = thread_number();
     if (i >= threads)
         return;
-    const float gamma = from.gamma != NULL ? from.gamma[filter] : 1.0f;
-    const float scale = gamma / sqrtf(from.variance[filter] + from.epsilon);
+    size_t filter = i * GROUP / from.numbers, at = i * GROUP % from.numbers;
+    float scale = folded_scale(from, filter);
     floats<GROUP> values = read<GROUP>(from.weights + i * GROUP);
-    for (uint32_t k = 0; k < GROUP; k++)
+    for (uint32_t k = 0; k < GROUP; k++, at++) {
+        if (at == from.numbers) {
+            at = 0;
+            scale = folded_scale(from, ++filter);
+        }
+        if (at == 0)
+            narrowed(from.beta[filter] + ((from.bias != NULL ? from.bias[filter] : 0.0f) - from.mean[filter]) * scale,
+                     (T *)bias + filter);
         values.value[k] *= scale;
+    }
     write((T *)weights + i * GROUP, values);
-    if (i % groups == 0)
-        narrowed(from.beta[filter] + ((from.bias != NULL ? from.bias[filter] : 0.0f) - from.mean[filter]) * scale,
-                 (T *)bias + filter);
 }
 
 cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const struct folding *folding, void *weights,
                              void *bias)
 {
     static decltype(&fold<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(fold);
-    if (folding->numbers % GROUP != 0 || folding->filters % GROUP != 0)
+    if (folding->filters % GROUP != 0)
         return cudaErrorInvalidValue;
     if (!is_aligned({ folding->weights, weights, bias }))
         return cudaErrorMisalignedAddress;
-    const size_t threads = folding->filters * (folding->numbers / GROUP);
+    const size_t threads = folding->filters / GROUP * folding->numbers;
     return launch_threads(stream, threads, kernels[type], threads, *folding, weights, bias);
 }

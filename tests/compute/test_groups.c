@@ -172,6 +172,40 @@ TEST_ON_EACH_BACKEND(all_gradients_are_those_of_the_reference)
     }
 }
 
+/* An inverted residual block, as in MobileNetV2, and a block of ResNeXt: groups between what is fused with them. */
+static struct net *block_of(uint32_t channels, uint32_t groups, uint32_t stride, bool with_bias)
+{
+    const struct window one = window_square(1, 1, PADDING_VALID);
+    const struct batch_norm norm = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = true };
+    struct net *const net = network_net_begin("block", (struct shape){ 3, 7, 6 }, CLASSES);
+    const uint32_t in = (uint32_t)net_conv2d(net, "stem", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), false);
+    uint32_t at = (uint32_t)net_conv2d(net, "expand", in, channels, one, false);
+    at = (uint32_t)net_relu(net, "expand.relu", (uint32_t)net_batch_norm(net, "expand.bn", at, norm));
+    const struct conv2d how = { channels, groups, window_square(3, stride, PADDING_SAME), with_bias };
+    at = (uint32_t)net_grouped_conv2d(net, "grouped", at, how);
+    at = (uint32_t)net_relu(net, "grouped.relu", (uint32_t)net_batch_norm(net, "grouped.bn", at, norm));
+    at = (uint32_t)net_batch_norm(net, "project.bn", (uint32_t)net_conv2d(net, "project", at, 16, one, false), norm);
+    if (stride == 1)
+        at = (uint32_t)net_add(net, "add", at, in);
+    const struct conv2d last = { 16, 16, window_square(5, 1, PADDING_SAME), true };
+    at = (uint32_t)net_relu(net, "last.relu", (uint32_t)net_grouped_conv2d(net, "last", at, last));
+    return network_net_end(net, net_global_average(net, "mean", at));
+}
+
+TEST_ON_EACH_BACKEND(blocks_of_networks_are_those_of_the_reference)
+{
+    static const struct { uint32_t channels, groups, stride; bool with_bias; } rows[] = {
+        { 48, 48, 1, false }, { 21, 21, 2, false }, { 32, 4, 1, true }, { 24, 3, 2, false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct net *const net = block_of(rows[i].channels, rows[i].groups, rows[i].stride, rows[i].with_bias);
+        if (is_supported(backend, net, PRECISION_FP32))
+            network_check_net(backend, net, (struct backend_spec){ .local_max = 6, .poison = true, .threads = 2 }, i);
+        else
+            net_close(net);
+    }
+}
+
 static void check_precision(const char *backend, enum precision precision)
 {
     struct network_distances distances = { 0, 0 };

@@ -63,6 +63,8 @@ TEST(what_changes_results_but_no_shape_of_a_tensor_is_a_difference)
         { "kernel 3 stride 2 padding same", "kernel 3 stride 1 padding same", "'c3' is conv2d kernel 3x3 stride 1x1" },
         { "filters 8 kernel 3 padding same\nbatch", "filters 8 kernel 3 padding valid\nbatch", "padding 0,0,0,0" },
         { "kernel 3 stride 2 padding same", "kernel 3 stride 2 padding 1", "padding 1,1,1,1, there" },
+        { "conv2d c2 filters 8 kernel 3 padding same", "conv2d c2 filters 8 kernel 3 padding same groups 8",
+          "'c2' is conv2d kernel 3x3 stride 1x1 padding 1,1,1,1 groups 8, there conv2d kernel 3x3 stride 1x1" },
         { "batch_norm b1", "batch_norm b1 epsilon 0.001", "'b1' is batch_norm epsilon 0.001, there" },
         { "batch_norm b1", "layer_norm b1", "'b1' is layer_norm epsilon 1e-06, there" },
         { "relu r1\n", "", "'c2' reads 'b1' (batch_norm), there relu" },

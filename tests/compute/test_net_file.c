@@ -390,6 +390,10 @@ TEST(every_mistake_in_a_line_has_its_words)
         { "add b", "add needs 'from'" },
         { "concat b from image,image,image,image,image,image,image,image,image",
           "from: 'image' names more layers than a layer can read" },
+        { "conv2d b filters 12 kernel 1 groups 3",
+          "layer 'b': groups 3 does not divide 8 input channels and 12 filters (2 or 4 would)" },
+        { "conv2d b filters 12 kernel 1 groups 0", "groups: '0' is no whole number from 1 to 2147483647" },
+        { "relu b groups 2", "relu has no 'groups'" },
         { "relu b kernel 3", "relu has no 'kernel'" },
         { "max_pool b kernal 3", "max_pool has no 'kernal' (did you mean 'kernel'?)" },
         { "batch_norm b momentum 0.1", "batch_norm has no 'momentum': decay is the share of the average that stays: "

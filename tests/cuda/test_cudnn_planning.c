@@ -37,6 +37,28 @@ TEST(other_windows_strides_and_paddings_have_plans)
                 }
 }
 
+/* Depthwise; widths of ResNeXt, RegNet and a multiplier. */
+TEST(groups_have_plans)
+{
+    static const struct { const char *name; uint32_t in, size, out, kernel, stride, groups; } rows[] = {
+        { "depthwise 3x3", 96, 56, 96, 3, 1, 96 },     { "depthwise 3x3 stride 2", 96, 112, 96, 3, 2, 96 },
+        { "depthwise 5x5", 240, 28, 240, 5, 1, 240 },  { "depthwise 7x7", 96, 56, 96, 7, 1, 96 },
+        { "multiplier 2", 32, 28, 64, 3, 1, 32 },      { "32 groups of 4", 128, 56, 128, 3, 1, 32 },
+        { "32 groups of 8", 256, 56, 256, 3, 2, 32 },  { "5 groups of 24", 120, 28, 120, 3, 1, 5 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
+            for (int precision = 0; precision < PRECISION_COUNT; precision++)
+                for (int device = SM_80; device < DEVICE_COUNT; device++) {
+                    const uint32_t side = rows[i].kernel / 2;
+                    struct conv_shape shape = square(pass, precision, rows[i].in, rows[i].size, rows[i].out,
+                                                     rows[i].kernel, rows[i].stride, side, side);
+                    shape.groups = rows[i].groups;
+                    shape.bias = shape.relu = false;
+                    assert_plans(device, &shape, false, rows[i].name);
+                }
+}
+
 /* Plan the shape and return the description, which the next call overwrites. */
 static const char *planned(const struct conv_planner *planner, const struct conv_shape *shape)
 {

@@ -441,34 +441,35 @@ TEST(evaluation_normalises_by_the_running_statistics_in_place)
 
 /* ---- folded into a convolution ---- */
 
-enum { FILTERS = 16, NUMBERS = 72 };
+enum { FILTERS = 16 };
 
 static double folded_scale(const float *gamma, const float *variance, size_t filter)
 {
     return (gamma != NULL ? (double)gamma[filter] : 1) / sqrt((double)variance[filter] + (double)EPSILON);
 }
 
-static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
+/* `numbers`: of a filter. */
+static void check_folded(enum value_type type, size_t numbers, bool with_bias, bool with_gamma)
 {
-    float *weights = draw(VALUE_FP32, 1, FILTERS * NUMBERS), *bias = draw(VALUE_FP32, 2, FILTERS);
+    float *weights = draw(VALUE_FP32, 1, FILTERS * numbers), *bias = draw(VALUE_FP32, 2, FILTERS);
     float *gamma = draw(VALUE_FP32, 3, FILTERS), *beta = draw(VALUE_FP32, 4, FILTERS);
     float *mean = draw(VALUE_FP32, 5, FILTERS), *variance = draw(VALUE_FP32, 6, FILTERS);
     for (size_t c = 0; c < FILTERS; c++)
         variance[c] = fabsf(variance[c]);
     const struct folding folding = {
-        .filters = FILTERS, .numbers = NUMBERS, .epsilon = EPSILON,
-        .weights = area_new(weights, FILTERS * NUMBERS * sizeof(float)),
+        .filters = FILTERS, .numbers = numbers, .epsilon = EPSILON,
+        .weights = area_new(weights, FILTERS * numbers * sizeof(float)),
         .bias = with_bias ? area_new(bias, FILTERS * sizeof(float)) : NULL,
         .gamma = with_gamma ? area_new(gamma, FILTERS * sizeof(float)) : NULL,
         .beta = area_new(beta, FILTERS * sizeof(float)),
         .mean = area_new(mean, FILTERS * sizeof(float)), .variance = area_new(variance, FILTERS * sizeof(float)),
     };
-    void *const folded = values_poison(type, FILTERS * NUMBERS), *const folded_bias = values_poison(type, FILTERS);
+    void *const folded = values_poison(type, FILTERS * numbers), *const folded_bias = values_poison(type, FILTERS);
     CUDA_OK(kernel_norm_fold(stream, type, &folding, folded, folded_bias));
-    const float *const found = values_read(type, folded, FILTERS * NUMBERS);
-    for (size_t i = 0; i < FILTERS * NUMBERS; i++)
+    const float *const found = values_read(type, folded, FILTERS * numbers);
+    for (size_t i = 0; i < FILTERS * numbers; i++)
         assert_within((double)found[i],
-                      (double)weights[i] * folded_scale(with_gamma ? gamma : NULL, variance, i / NUMBERS), steps[type],
+                      (double)weights[i] * folded_scale(with_gamma ? gamma : NULL, variance, i / numbers), steps[type],
                       1e-6);
     const float *const found_bias = values_read(type, folded_bias, FILTERS);
     for (size_t c = 0; c < FILTERS; c++)
@@ -481,9 +482,10 @@ static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
 
 TEST(a_normalisation_is_folded_into_weights_and_bias)
 {
+    static const size_t numbers[] = { 72, 1, 9, 25, 36 };      /* a depthwise filter has one number for each tap */
     FOR_EACH_TYPE(type)
-    for (int i = 0; i < 4; i++)
-        check_folded(type, i % 2 != 0, i / 2 != 0);
+    for (size_t i = 0; i < 4 * COUNT_OF(numbers); i++)
+        check_folded(type, numbers[i / 4], i % 2 != 0, i / 2 % 2 != 0);
 }
 
 /* Padding channels have neither weights nor statistics. */
@@ -542,7 +544,7 @@ TEST(odd_columns_and_misaligned_memory_are_refused)
 {
     unsigned char *memory = area_new(NULL, 1024), *off = memory + 8;
     float *const floats = (float *)(void *)memory;
-    const struct folding narrow = { .filters = 8, .numbers = 12 }, folding = { .filters = 8, .numbers = 8 };
+    const struct folding narrow = { .filters = 12, .numbers = 8 }, folding = { .filters = 8, .numbers = 8 };
     const struct normalisation odd = { .rows = 1, .columns = 12, .stride = 16, .beta = floats, .statistics = floats };
     const struct normalisation norm = { .rows = 1, .columns = 8, .stride = 8, .beta = floats, .statistics = floats };
     const struct normalisation close = { .rows = 1, .columns = 16, .stride = 8, .beta = floats, .statistics = floats };

@@ -88,6 +88,11 @@ run "$pipetrain" --describe=branched.net
 expect_code 0 'branches'
 expect_out '^mix +concat +56x'
 
+# The first convolution of every block is depthwise.
+sed -e '/^relu more$/d' -e 's/\(conv1 filters 16 kernel 3\) padding same/\1 padding 1 groups 16/' small.net >depthwise.net
+run "$pipetrain" --describe=depthwise.net --net
+expect_out '^    conv2d block\{i\}.conv1 filters 16 kernel 3 stride 1 padding same groups 16 no_bias$'
+
 # A model that is printed is the same model.
 run "$pipetrain" --describe=mnist_cnn --net
 expect_code 0 'a model as a file'
@@ -177,6 +182,10 @@ expect_err "^bad.net:7: conv2d has no 'kernal' \(did you mean 'kernel'\?\)$"
 expect_err "^bad.net:12: conv2d has no 'kernal'"
 expect_err "^bad.net:15: conv2d has no 'kernal'"
 [ ! -e bad ] || fail 'a wrong file starts a run'
+sed 's/groups 16/groups 5/' depthwise.net >bad.net
+run "$pipetrain" --describe=bad.net
+expect_code 2 'groups that do not divide'
+expect_err "^bad.net:12: layer 'block1.conv1': groups 5 does not divide 16 input channels and 16 filters \(4 or 8 would\)$"
 run "$pipetrain" --describe=bad.net
 expect_code 2 'the description of a wrong file'
 run "$pipetrain" -c small.conf --set model.file=nothing.net

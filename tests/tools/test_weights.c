@@ -60,7 +60,8 @@ static struct net *net_make(void)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 2, 5, 5 }, 3), 0);
-    net_conv2d(net, "zebra", NET_INPUT, 4, window_square(3, 1, PADDING_VALID), true);
+    const struct conv2d grouped = { 4, 2, window_square(3, 1, PADDING_VALID), true };
+    net_grouped_conv2d(net, "zebra", NET_INPUT, grouped);
     net_batch_norm(net, "mid", 0, (struct batch_norm){ 0.9, 1e-5f, true });
     net_dense(net, "ant", 1, 3, true);
     net_softmax_loss(net, "loss", 2);

@@ -256,6 +256,20 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
     return -EINVAL;
 }
 
+/* Can the backend compute the network? Other reasons were checked when it was chosen. */
+static int check_net(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                     struct problems *problems)
+{
+    const struct backend_spec spec = { .net = net, .layout = settings->devices.layout,
+                                       .precision = settings->devices.precision,
+                                       .convolution = settings->devices.convolution };
+    struct unsupported_reason reason;
+    if (plan->devices.backend->supports(&spec, &reason) == 0)
+        return 0;
+    problems_add(problems, "[model]", "%s", reason.why);
+    return -EINVAL;
+}
+
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -265,7 +279,8 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     init_optimizer(plan, &settings->train);
     plan->augment = pixels_augment(settings);
     const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
-    if (check_schedule(plan, problems) != 0 || bucket_rc != 0)
+    const int net_rc = check_net(plan, settings, net, problems);
+    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PHASE_TRAIN] + plan->schedule.records[PHASE_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);

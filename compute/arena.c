@@ -26,12 +26,13 @@ static void append(struct arena *arena, const struct net *net, const size_t *sto
         }
 }
 
-static int lay_out(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained)
+static int lay_out(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained,
+                   size_t lead)
 {
     struct arena_range *const ranges = calloc(net->parameter_count > 0 ? net->parameter_count : 1, sizeof(*ranges));
     if (ranges == NULL)
         return -ENOMEM;
-    *arena = (struct arena){ .parameter_count = net->parameter_count, .ranges = ranges };
+    *arena = (struct arena){ .lead = lead, .parameter_count = net->parameter_count, .ranges = ranges, .count = lead };
     for (uint32_t i = 0; i < net->parameter_count; i++)
         ranges[i].offset = ARENA_ELSEWHERE;
     append(arena, net, stored_counts, is_trained, false);
@@ -40,12 +41,12 @@ static int lay_out(struct arena *arena, const struct net *net, const size_t *sto
     return 0;
 }
 
-int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stored_counts)
+int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stored_counts, size_t lead)
 {
     *arenas = (struct arenas){ .trained = { .count = 0 } };
-    int rc = lay_out(&arenas->trained, net, stored_counts, true);
+    int rc = lay_out(&arenas->trained, net, stored_counts, true, lead);
     if (rc == 0)
-        rc = lay_out(&arenas->statistics, net, stored_counts, false);
+        rc = lay_out(&arenas->statistics, net, stored_counts, false, 0);
     if (rc != 0)
         arenas_release(arenas);
     return rc;

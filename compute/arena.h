@@ -16,7 +16,12 @@
 
 struct arena_range { size_t offset, count; };   /* in floats; offsets are multiples of 16 floats (64 bytes) */
 
+/* With class weights the first floats of the trained arena belong to no parameter: in the gradients, float 0 is the sum of
+ * the class weights of the samples. So it is reduced with the first bucket of gradients, before any update needs it. */
+#define ARENA_LEAD 16u
+
 struct arena {
+    size_t lead;                        /* floats before the first parameter: 0 or ARENA_LEAD */
     uint32_t parameter_count;           /* the number of parameters of the net */
     struct arena_range *ranges;         /* the range of each parameter, by its index */
     size_t count;                       /* floats of the whole arena */
@@ -26,8 +31,9 @@ struct arena {
 
 struct arenas { struct arena trained, statistics; };
 
-/* Lay out the parameters of `net`, where parameter i has stored_counts[i] floats. 0 or -ENOMEM. */
-int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stored_counts);
+/* Lay out the parameters of `net`, where parameter i has stored_counts[i] floats, after `lead` floats of the trained
+ * arena. 0 or -ENOMEM. */
+int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stored_counts, size_t lead);
 void arenas_release(struct arenas *arenas);
 /* The arena that contains a parameter. */
 const struct arena *arenas_of(const struct arenas *arenas, const struct net *net, uint32_t parameter);

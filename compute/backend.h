@@ -46,6 +46,9 @@ struct backend_spec {
     uint64_t seed;              /* seed of dropout */
     float label_smoothing;      /* in training: the share of the target that is spread evenly over all classes (Szegedy
                                  * et al. 2016) */
+    /* In training: a factor of each class, >= 0, for the loss and the gradients of its samples; [net->classes], lent; NULL:
+     * all 1. The loss is then a sum of factor * loss, as that of PyTorch's CrossEntropyLoss(weight) before its mean. */
+    const float *class_weights;
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
     enum precision precision;
     enum graph_use graph;       /* CUDA */
@@ -81,6 +84,8 @@ struct backend_result {
     uint32_t correct;           /* samples whose largest logit (the first of equals) is the label; for mixed samples the
                                  * label of the larger share */
     uint32_t counted;           /* samples with a label */
+    double weight_sum;          /* with class weights, in training: the sum of the class weights of the samples; a mixed
+                                 * sample has the mean of two, by its shares. Otherwise 0 */
     uint32_t skipped_steps;     /* fp16: updates skipped so far because a gradient overflowed */
     float loss_scale;           /* fp16: the factor of this step's gradients, else 1 */
     uint32_t is_skipped;        /* not 0: the update of this training step was skipped */
@@ -206,6 +211,9 @@ struct backend_ops {
     int (*clip_value)(struct backend *backend, float *gradients, size_t count, float limit);
     /* floats[i] *= factor, in any of the tower's arenas. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
+    /* floats[i] *= factor / *divisor, by 0 if *divisor is 0; both in any of the tower's arenas. NULL: the arenas are in
+     * host memory, where the tower divides. */
+    int (*divide)(struct backend *backend, float *floats, size_t count, float factor, const float *divisor);
     /* Convert floats to bf16, rounding to the nearest, ties to even; and back. */
     int (*to_bf16)(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
     int (*from_bf16)(struct backend *backend, const uint16_t *halves, float *floats, size_t count);

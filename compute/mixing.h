@@ -52,6 +52,13 @@ MIXING_RULE struct mixed_label mixing_label(const struct mix *mixes, const int32
     return mix.share == 1 ? alone : mixed;
 }
 
+/* The class weight of a sample: the mean of those of its labels, by their shares. */
+MIXING_RULE float mixing_class_weight(const struct mixed_label *wanted, const float *class_weights)
+{
+    const float own = class_weights[wanted->label];
+    return wanted->share == 1 ? own : wanted->share * own + (1 - wanted->share) * class_weights[wanted->other];
+}
+
 /* The label that counts as correct: the one with the larger share. */
 MIXING_RULE int32_t mixing_answer(const struct mixed_label *wanted)
 {

@@ -81,6 +81,11 @@ static bool skips_nonfinite(const struct tower *tower)
     return tower->spec.backend_spec.skips_nonfinite;
 }
 
+static bool has_class_weights(const struct tower *tower)
+{
+    return tower->spec.backend_spec.class_weights != NULL;
+}
+
 bool tower_has_slices(const struct tower *tower)
 {
     return tower->spec.slices.all > 0;
@@ -117,7 +122,7 @@ static int lay_out(struct tower *tower)
         return -ENOMEM;
     int rc = tower->spec.backend->stored_sizes(tower->backend, counts);
     if (rc == 0)
-        rc = arenas_init(&tower->arenas, tower->spec.net, counts);
+        rc = arenas_init(&tower->arenas, tower->spec.net, counts, has_class_weights(tower) ? ARENA_LEAD : 0);
     if (rc == 0)
         tower->spec.backend->lay_out(tower->backend, &tower->arenas);
     free(counts);
@@ -625,6 +630,29 @@ bool tower_updates_at_once(const struct tower *tower)
            (tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16);
 }
 
+/* The part of a range of gradients that belongs to parameters. */
+static void leave_out_lead(const struct tower *tower, size_t *offset, size_t *count)
+{
+    const size_t lead = *offset < tower->arenas.trained.lead ? tower->arenas.trained.lead - *offset : 0;
+    const size_t left_out = lead < *count ? lead : *count;
+    *offset += left_out;
+    *count -= left_out;
+}
+
+int tower_weigh(struct tower *tower, size_t offset, size_t count, uint32_t samples)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    float *const gradients = tower_applied(tower);
+    if (!has_class_weights(tower))
+        return 0;
+    leave_out_lead(tower, &offset, &count);
+    if (count == 0)
+        return 0;
+    if (backend->divide != NULL)
+        return backend->divide(tower->backend, gradients + offset, count, (float)samples, gradients);
+    return tower_scale(tower, gradients + offset, count, gradients[0] == 0 ? 0 : (float)samples / gradients[0]);
+}
+
 int tower_check(struct tower *tower, size_t offset, size_t count)
 {
     const float *const gradients = tower_applied(tower) + offset;
@@ -672,6 +700,9 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
     int rc = decide_skip(tower);
     if (rc != 0 || tower->skips_update)
         return rc;
+    leave_out_lead(tower, &offset, &count);
+    if (count == 0)
+        return 0;
     groups->scale = step->gradient_scale;
     param_groups_select(groups, &arena, offset, offset + count);
     rc = clip_gradients(tower, offset, count, step);

@@ -31,7 +31,9 @@ int sync_update(struct sync *sync, const struct local_batch *local, uint32_t sam
     const size_t count = tower_arena(tower)->updated;
     if (samples == 0)
         return 0;
-    const int rc = tower_updates_at_once(tower) ? tower_check(tower, 0, count) : 0;
+    int rc = tower_weigh(tower, 0, count, samples);
+    if (rc == 0 && tower_updates_at_once(tower))
+        rc = tower_check(tower, 0, count);
     return rc == 0 ? update(sync, local, 0, count, samples) : rc;
 }
 
@@ -41,9 +43,11 @@ static int update_bucket(struct sync *sync, const struct local_batch *local, uin
 {
     struct tower *const tower = sync->spec.tower;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
-    if (!tower_updates_at_once(tower))
+    int rc = tower_weigh(tower, bucket->offset, bucket->count, samples);
+    if (rc == 0 && !tower_updates_at_once(tower))
         return update(sync, local, bucket->offset, bucket->count, samples);
-    const int rc = tower_check(tower, bucket->offset, bucket->count);
+    if (rc == 0)
+        rc = tower_check(tower, bucket->offset, bucket->count);
     if (rc != 0 || b + 1 < sync->buckets.of[REGION_GRADIENTS].count)
         return rc;
     return update(sync, local, 0, tower_arena(tower)->updated, samples);

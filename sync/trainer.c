@@ -154,12 +154,14 @@ static struct backend_result sum_microbatches(const struct tower *tower, const s
     struct backend_result sum = result->microbatches[microbatches - 1];
     struct pairwise_sum losses = { .count = 0 };
     sum.correct = sum.counted = 0;
+    sum.weight_sum = 0;
     for (uint32_t i = 0; i < microbatches; i++) {
         const struct backend_result *const one = &result->microbatches[i];
         const bool is_empty = tower_microbatch(tower, local, i).count == 0;
         pairwise_add(&losses, is_empty ? 0 : one->loss_sum);
         sum.correct += is_empty ? 0 : one->correct;
         sum.counted += is_empty ? 0 : one->counted;
+        sum.weight_sum += is_empty ? 0 : one->weight_sum;
     }
     sum.loss_sum = pairwise_total(&losses);
     return sum;

@@ -56,7 +56,8 @@ compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_models \
 	%D%/compute/test_net %D%/compute/test_net_difference %D%/compute/test_net_file \
 	%D%/compute/test_optimizer %D%/compute/test_precisions %D%/compute/test_residual \
-	%D%/compute/test_skip %D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
+	%D%/compute/test_skip %D%/compute/loss/test_class_weights \
+	%D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
 	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_param_groups \
 	%D%/compute/test_values
@@ -80,6 +81,7 @@ sync_tests = \
 	%D%/sync/test_gate \
 	%D%/sync/test_halves \
 	%D%/sync/test_reduce \
+	%D%/sync/test_class_weights \
 	%D%/sync/test_relaxed \
 	%D%/sync/test_server \
 	%D%/sync/test_servers \

@@ -58,6 +58,18 @@ static int open_scale(struct backend *backend)
     return cuda_store_write(backend, backend->scale, &first, sizeof(first));
 }
 
+static int open_class_weights(struct backend *backend)
+{
+    struct device *const device = backend->spec.device;
+    const size_t bytes = backend->spec.net->classes * sizeof(*backend->class_weights);
+    void *memory;
+    const int rc = device->ops->alloc(device, bytes, &memory);
+    if (rc != 0)
+        return rc;
+    backend->class_weights = memory;
+    return cuda_store_write(backend, backend->class_weights, backend->spec.class_weights, bytes);
+}
+
 static int open_broken(struct backend *backend)
 {
     struct device *const device = backend->spec.device;
@@ -78,7 +90,8 @@ static void cuda_backend_close(struct backend *backend)
     dense_library_close(backend->dense);
     if (backend->cudnn != NULL)
         CUDNN_CALL(backend->name, cudnnDestroy(backend->cudnn));
-    void *const memory[] = { backend->base.pool, backend->workspace, backend->shadow, backend->scale, backend->broken };
+    void *const memory[] = { backend->base.pool, backend->workspace, backend->shadow, backend->scale, backend->broken,
+                             backend->class_weights };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         device->ops->free(device, memory[i]);
     device->ops->free_pinned(device, backend->bounce);
@@ -105,6 +118,8 @@ static int open_parts(struct backend *backend)
         rc = dense_library_open(&backend->dense, backend->name);
     if (rc == 0 && (backend->spec.skips_nonfinite || !scale_is_fixed(backend)))
         rc = open_scale(backend);
+    if (rc == 0 && backend->spec.class_weights != NULL)
+        rc = open_class_weights(backend);
     return rc;
 }
 
@@ -298,6 +313,12 @@ static int cuda_backend_scale(struct backend *backend, float *floats, size_t cou
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
 }
 
+static int cuda_backend_divide(struct backend *backend, float *floats, size_t count, float factor, const float *divisor)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_divide(backend->stream, count, factor, divisor, floats));
+}
+
 static int cuda_backend_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
 {
     const int rc = cuda_enter(backend->spec.device);
@@ -412,6 +433,7 @@ const struct backend_ops backend_cuda_ops = {
     .update = cuda_backend_update,
     .clip_value = cuda_backend_clip_value,
     .scale = cuda_backend_scale,
+    .divide = cuda_backend_divide,
     .to_bf16 = cuda_backend_to_bf16,
     .from_bf16 = cuda_backend_from_bf16,
     .axpby = cuda_backend_axpby,

@@ -207,7 +207,7 @@ int cuda_count_step(const struct backend_spec *spec, uint32_t count, struct step
         rc = cuda_stored_sizes(backend, stored);
     }
     if (rc == 0)
-        rc = arenas_init(&arenas, spec->net, stored);
+        rc = arenas_init(&arenas, spec->net, stored, 0);
     if (rc == 0)
         rc = count_plan(backend, count, counts_out);
     arenas_release(&arenas);

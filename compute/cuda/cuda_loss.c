@@ -26,14 +26,17 @@ static int loss_forward(struct plan *plan, uint32_t head)
     const struct backend *const backend = plan->base.backend;
     const struct layer *const layer = plan_layer(plan, head);
     const struct loss *const state = plan->base.states[head];
+    const bool is_last = layer->kind == LAYER_SOFTMAX_LOSS;
     const struct loss_shape shape = {
         .count = plan->base.count,
         .classes = plan_net(plan)->classes,
         .stored = value_stored(plan, plan_input(&plan->base, head, 0)),
         .weight = layer->loss_weight,
-        .is_auxiliary = layer->kind == LAYER_AUXILIARY_LOSS,
+        .is_auxiliary = !is_last,
         .adds = state->adds,
         .smoothing = plan->base.training ? backend->spec.label_smoothing : 0.0f,
+        .class_weights = plan->base.training ? backend->class_weights : NULL,
+        .weight_sum = plan->base.training && is_last && backend->class_weights != NULL ? backend->memory.gradients : NULL,
     };
     return LAYER_KERNEL(plan, kernel_softmax_loss, &shape, in_value(plan, head, 0), plan_data(plan, plan->labels),
                         backend->scale, in_gradient(plan, head, 0), plan_data(plan, state->samples),

@@ -36,6 +36,7 @@ struct backend {
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent, NULLs until bind */
     void *shadow;                       /* 16-bit types: a copy of all weights in that type */
+    float *class_weights;               /* device memory, [classes]; NULL: all 1 */
     struct loss_scale *scale;           /* device memory; NULL unless the type is fp16 or steps may be skipped */
     void *workspace;                    /* memory of library calls: only one runs at a time */
     size_t pool_bytes, workspace_bytes, shadow_bytes;

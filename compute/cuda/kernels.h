@@ -117,6 +117,8 @@ struct loss_shape {
     bool is_auxiliary;          /* does not count samples and correct answers */
     bool adds;                  /* adds to the loss and the counts of another loss */
     float smoothing;            /* label smoothing */
+    const float *class_weights; /* [classes]; NULL: all 1 */
+    float *weight_sum;          /* set to the sum of the samples' class weights; NULL: not wanted */
 };
 
 /* out = transformed pixels (count x pixels x channels uint8 -> stored channels), mixed first when mixes is not NULL;
@@ -253,11 +255,13 @@ cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const st
 /* Per sample of the loss. */
 struct sample_loss {
     float loss;
-    uint32_t flags;
-}; /* bit 0 counted, bit 1 correct */
+    uint32_t flags;             /* bit 0 counted, bit 1 correct */
+    float class_weight;
+};
 
 /* Softmax cross-entropy of rows of logits. Writes the gradient (softmax - smoothed target) * weight * scale->factor
- * (scale NULL: 1), and zeros in rows without a label (-1) and in padding columns. `gradient` may be the array of the
+ * (scale NULL: 1), where with class weights the target of each class is multiplied by its weight, and softmax by the sum of
+ * these targets, and zeros in rows without a label (-1) and in padding columns. `gradient` may be the array of the
  * logits; NULL: only the loss is computed. samples:
  * scratch, an element per row. *result: weight times the loss, summed in double in a fixed order; counts; skipped_steps
  * and loss_scale of *scale (0 and 1 without). */
@@ -302,6 +306,8 @@ cudaError_t kernel_clip_value(cudaStream_t stream, size_t count, float limit, co
 
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
+/* floats[i] *= factor / *divisor, or by 0 where *divisor is 0. */
+cudaError_t kernel_divide(cudaStream_t stream, size_t count, float factor, const float *divisor, float *floats);
 /* floats[i] += share * (more[i] - keep * floats[i]), unless the last step was skipped (scale NULL: no step is
  * skipped). */
 cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,

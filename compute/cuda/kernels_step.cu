@@ -482,6 +482,25 @@ cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float 
     return launch_threads(stream, pieces(count, QUAD), scale_range, count, factor, range);
 }
 
+static __global__ void divide_range(size_t count, float factor, const float *__restrict__ divisor, float *range)
+{
+    const size_t i = thread_number() * QUAD;
+    if (i >= count)
+        return;
+    const float scaled = *divisor == 0 ? 0.0f : factor / *divisor;
+    floats<QUAD> values = read_some<QUAD>(range + i, count - i);
+    for (uint32_t k = 0; k < QUAD; k++)
+        values.value[k] *= scaled;
+    write_some(range + i, values, count - i);
+}
+
+cudaError_t kernel_divide(cudaStream_t stream, size_t count, float factor, const float *divisor, float *range)
+{
+    if (!is_aligned({ range }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, QUAD), divide_range, count, factor, divisor, range);
+}
+
 static __global__ void mix_ranges(size_t count, float share, float keep, const loss_scale *scale,
                                   const float *__restrict__ more, float *range)
 {

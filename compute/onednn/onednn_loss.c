@@ -11,7 +11,7 @@
 
 /* Result of one sample. Results are summed in sample order, so that the sum does not depend on the number of
  * threads. */
-struct sample_result { double loss; bool is_counted, is_correct; };
+struct sample_result { double loss; bool is_counted, is_correct; float class_weight; };
 
 struct loss_state {
     uint32_t samples;          /* buffer: a struct sample_result per sample */
@@ -50,6 +50,9 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
     return sum;
 }
 
+/* How losses are computed. class_weights NULL: all 1. */
+struct loss_rule { float weight; double smoothing; const float *class_weights; };
+
 /* The target probabilities: of the label, of the partner's label, of every other class. */
 struct target { float label, other, rest; };
 
@@ -75,18 +78,48 @@ static double target_distance(double smoothing, const float *logits, uint32_t cl
     return (1 - smoothing) * labels + smoothing * sum / classes;
 }
 
+static float probability_of(const struct target *target, const struct mixed_label *label, uint32_t c)
+{
+    return c == (uint32_t)label->label ? target->label : c == (uint32_t)label->other ? target->other : target->rest;
+}
+
+/* The loss of a sample with class weights, the sum over classes of class weight * target * -log(softmax), and its
+ * gradient, where `gradient` (or NULL) holds exponentials with sum `sum`. */
+static double weighted_loss(const struct loss_rule *rule, const float *logits, uint32_t classes, double sum, float largest,
+                            const struct mixed_label *label, float *gradient)
+{
+    const struct target target = target_of(rule->smoothing, classes, label);
+    double total = 0, distance = 0;
+    for (uint32_t i = 0; i < classes; i++) {
+        const double share = (double)(probability_of(&target, label, i) * rule->class_weights[i]);
+        total += share;
+        distance += share > 0 ? share * ((double)largest - (double)logits[i]) : 0;
+    }
+    for (uint32_t i = 0; i < classes && gradient != NULL; i++)
+        gradient[i] = rule->weight * ((float)(total / sum) * gradient[i] -
+                                      probability_of(&target, label, i) * rule->class_weights[i]);
+    return total * log(sum) + distance;
+}
+
 /* gradient = weight * (softmax - target), where `gradient` holds exponentials with sum `sum`. */
 static void subtract_target(float *gradient, uint32_t classes, float weight, double sum, const struct target *target,
                             const struct mixed_label *label)
 {
-    const uint32_t own = (uint32_t)label->label, other = (uint32_t)label->other;
     const float factor = (float)(1.0 / sum);
     for (uint32_t i = 0; i < classes; i++)
-        gradient[i] = weight * (gradient[i] * factor - (i == own ? target->label : i == other ? target->other
-                                                                                             : target->rest));
+        gradient[i] = weight * (gradient[i] * factor - probability_of(target, label, i));
 }
 
-static struct sample_result sample_result_of(const float *logits, uint32_t classes, float weight, double smoothing,
+static double plain_loss(const struct loss_rule *rule, const float *logits, uint32_t classes, double sum, float largest,
+                         const struct mixed_label *label, float *gradient)
+{
+    const struct target target = target_of(rule->smoothing, classes, label);
+    if (gradient != NULL)
+        subtract_target(gradient, classes, rule->weight, sum, &target, label);
+    return log(sum) + target_distance(rule->smoothing, logits, classes, label, largest);
+}
+
+static struct sample_result sample_result_of(const struct loss_rule *rule, const float *logits, uint32_t classes,
                                              const struct mixed_label *label, float *gradient)
 {
     if (label->label < 0) {
@@ -95,23 +128,22 @@ static struct sample_result sample_result_of(const float *logits, uint32_t class
         return (struct sample_result){ 0 };
     }
     assert((uint32_t)label->label < classes && (uint32_t)label->other < classes);
-    const struct target target = target_of(smoothing, classes, label);
+    const bool is_weighted = rule->class_weights != NULL;
     const uint32_t best = largest(logits, classes);
     const double sum = exponentials(logits, classes, logits[best], gradient);
-    if (gradient != NULL)
-        subtract_target(gradient, classes, weight, sum, &target, label);
-    const double loss = log(sum) + target_distance(smoothing, logits, classes, label, logits[best]);
+    const double loss = is_weighted ? weighted_loss(rule, logits, classes, sum, logits[best], label, gradient)
+                                    : plain_loss(rule, logits, classes, sum, logits[best], label, gradient);
     if (!isfinite(loss) && gradient != NULL)
         gradient[label->label] = NAN;   /* so the check of gradients finds it too */
-    return (struct sample_result){ (double)weight * loss, true, best == (uint32_t)mixing_answer(label) };
+    return (struct sample_result){ (double)rule->weight * loss, true, best == (uint32_t)mixing_answer(label),
+                                   is_weighted ? mixing_class_weight(label, rule->class_weights) : 0 };
 }
 
 struct loss_work {
     enum value_type type;
     const struct tensor_layout *tensor;
     const void *logits;
-    float weight;
-    double smoothing;
+    struct loss_rule rule;
     void *gradients;            /* or NULL */
     float *rows;
     const struct mixed_label *labels;
@@ -141,7 +173,7 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
     float *const gradient = work->gradients != NULL ? logits + classes : NULL;
     for (size_t i = first; i < end; i++) {
         read_row(work, i, logits);
-        work->samples[i] = sample_result_of(logits, classes, work->weight, work->smoothing, &work->labels[i], gradient);
+        work->samples[i] = sample_result_of(&work->rule, logits, classes, &work->labels[i], gradient);
         if (gradient != NULL)
             write_row(work, i, gradient);
     }
@@ -154,7 +186,16 @@ static void result_add(struct plan *plan, const struct sample_result *samples, b
         result->loss_sum += samples[i].loss;
         result->correct += counts_answers && samples[i].is_correct;
         result->counted += counts_answers && samples[i].is_counted;
+        result->weight_sum += counts_answers ? (double)samples[i].class_weight : 0;
     }
+}
+
+static struct loss_rule rule_of(const struct plan *plan, uint32_t layer)
+{
+    const struct backend_spec *const spec = &plan_backend(plan)->spec;
+    const float weight = plan_layer(plan, layer)->loss_weight;
+    return plan->base.training ? (struct loss_rule){ weight, (double)spec->label_smoothing, spec->class_weights }
+                               : (struct loss_rule){ weight, 0, NULL };
 }
 
 static int loss_forward(struct plan *plan, uint32_t layer)
@@ -165,15 +206,17 @@ static int loss_forward(struct plan *plan, uint32_t layer)
         .type = plan_type(plan),
         .tensor = &plan->tensors[value],
         .logits = plan_value(plan, value),
-        .weight = plan_layer(plan, layer)->loss_weight,
-        .smoothing = plan->base.training ? (double)plan_backend(plan)->spec.label_smoothing : 0,
+        .rule = rule_of(plan, layer),
         .gradients = to != BUFFER_NONE ? plan_data(plan, to) : NULL,
         .labels = plan_data(plan, plan->labels),
         .samples = plan_data(plan, state->samples),
         .rows = plan_data(plan, state->rows),
     };
     plan_run(plan, plan->base.count, 16, loss_samples, &work);
-    result_add(plan, work.samples, plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS);
+    const bool is_last = plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS;
+    result_add(plan, work.samples, is_last);
+    if (is_last && work.rule.class_weights != NULL)
+        plan_backend(plan)->memory.gradients[0] = (float)plan->result.weight_sum;
     return 0;
 }
 

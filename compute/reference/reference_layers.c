@@ -506,16 +506,45 @@ static double target_probability(double smoothing, uint32_t classes, const struc
     return (1 - smoothing) * (own + other) + smoothing / classes;
 }
 
-/* (probability - target) * weight; 0 for samples without a label. */
-static void loss_gradient(const struct layer *layer, double smoothing, const float *logits, double log_sum,
+/* How losses are computed: label smoothing, and class weights (NULL: all 1). */
+struct loss_rule { double smoothing; const float *class_weights; };
+
+static double class_weight(const struct loss_rule *rule, uint32_t c)
+{
+    return rule->class_weights != NULL ? (double)rule->class_weights[c] : 1;
+}
+
+/* The sum of target probability * class weight: 1 without class weights. */
+static double target_total(const struct loss_rule *rule, uint32_t classes, const struct mixed_label *label)
+{
+    double total = 0;
+    for (uint32_t c = 0; c < classes && rule->class_weights != NULL; c++)
+        total += target_probability(rule->smoothing, classes, label, c) * class_weight(rule, c);
+    return rule->class_weights != NULL ? total : 1;
+}
+
+/* (total * probability - target * class weight) * weight; 0 for samples without a label. */
+static void loss_gradient(const struct layer *layer, const struct loss_rule *rule, const float *logits, double log_sum,
                           const struct mixed_label *label, float *gradient)
 {
     const uint32_t classes = layer->in.channels;
+    const float total = label->label < 0 ? 0 : (float)target_total(rule, classes, label);
     for (uint32_t c = 0; c < classes; c++) {
         const float probability = (float)exp((double)logits[c] - log_sum);
-        const float target = (float)target_probability(smoothing, classes, label, c);
-        gradient[c] = label->label < 0 ? 0 : layer->loss_weight * (probability - target);
+        const float target = (float)target_probability(rule->smoothing, classes, label, c);
+        const float slope = total * probability - (float)class_weight(rule, c) * target;
+        gradient[c] = label->label < 0 ? 0 : layer->loss_weight * slope;
     }
+}
+
+/* The sum of the logits times target probability * class weight. */
+static double weighted_logit(const struct loss_rule *rule, const float *logits, uint32_t classes,
+                             const struct mixed_label *label)
+{
+    double sum = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        sum += target_probability(rule->smoothing, classes, label, c) * class_weight(rule, c) * (double)logits[c];
+    return sum;
 }
 
 /* The mean of the logits, weighted by the target probabilities. */
@@ -531,10 +560,25 @@ static double mean_logit(double smoothing, const float *logits, uint32_t classes
     return (1 - smoothing) * labels + smoothing * sum / classes;
 }
 
-static double reference_smoothing(struct plan *base)
+static double sample_loss(const struct loss_rule *rule, const float *logits, uint32_t classes, double log_sum,
+                          const struct mixed_label *label)
+{
+    if (rule->class_weights == NULL)
+        return log_sum - mean_logit(rule->smoothing, logits, classes, label);
+    return target_total(rule, classes, label) * log_sum - weighted_logit(rule, logits, classes, label);
+}
+
+static struct loss_rule loss_rule_of(struct plan *base)
 {
     const struct plan_base *const plan = &reference_plan_of(base)->base;
-    return plan->training ? (double)((const struct reference *)plan->backend)->spec.label_smoothing : 0;
+    const struct backend_spec *const spec = &((const struct reference *)plan->backend)->spec;
+    return plan->training ? (struct loss_rule){ (double)spec->label_smoothing, spec->class_weights }
+                          : (struct loss_rule){ 0, NULL };
+}
+
+static void put_weight_sum(const struct reference_plan *plan)
+{
+    ((const struct reference *)plan->base.backend)->memory.gradients[0] = (float)plan->result.weight_sum;
 }
 
 /* Add the weighted losses to the result. Only the last layer counts correct answers. */
@@ -545,23 +589,27 @@ static int loss_forward(struct plan *base, uint32_t index)
     const struct view v = view_of(base, index);
     const uint32_t classes = v.layer->in.channels;
     const bool answers = v.layer->kind == LAYER_SOFTMAX_LOSS;
-    const double smoothing = reference_smoothing(base);
+    const struct loss_rule rule = loss_rule_of(base);
     for (size_t n = 0; n < v.samples; n++) {
         const float *const logits = v.in + n * classes;
         const uint32_t best = first_largest(logits, classes);
         const double log_sum = log_sum_exp(logits, classes, logits[best]);
         if (v.targets[0].gradient != NULL)
-            loss_gradient(v.layer, smoothing, logits, log_sum, &labels[n], v.targets[0].gradient + n * classes);
+            loss_gradient(v.layer, &rule, logits, log_sum, &labels[n], v.targets[0].gradient + n * classes);
         if (labels[n].label < 0)
             continue;
         plan->result.counted += answers;
         plan->result.correct += answers && best == (uint32_t)mixing_answer(&labels[n]);
-        const double loss = log_sum - mean_logit(smoothing, logits, classes, &labels[n]);
+        if (answers && rule.class_weights != NULL)
+            plan->result.weight_sum += (double)mixing_class_weight(&labels[n], rule.class_weights);
+        const double loss = sample_loss(&rule, logits, classes, log_sum, &labels[n]);
         plan->result.loss_sum += (double)v.layer->loss_weight * loss;
         if (!isfinite(loss) && v.targets[0].gradient != NULL)
             v.targets[0].gradient[n * classes + (uint32_t)labels[n].label] = NAN;   /* so that it is not finite, like
                                                                                      * the loss */
     }
+    if (answers && rule.class_weights != NULL)
+        put_weight_sum(plan);
     return 0;
 }
 

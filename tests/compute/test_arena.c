@@ -91,7 +91,7 @@ static void for_each_net(void (*check)(const struct arenas *arenas, const struct
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *const net = net_random(seed);
         counts_init(net, seed, counts);
-        assert_int_equal(arenas_init(&arenas, net, counts), 0);
+        assert_int_equal(arenas_init(&arenas, net, counts, 0), 0);
         check(&arenas, net, counts);
         arenas_release(&arenas);
         net_close(net);

@@ -148,7 +148,7 @@ TEST(what_is_frozen_is_stored_after_all_others)
     for (uint32_t p = 0; p < net->parameter_count; p++)
         counts[p] = net->parameters[p].count;
     freeze_front(net);
-    assert_int_equal(arenas_init(&arenas, net, counts), 0);
+    assert_int_equal(arenas_init(&arenas, net, counts, 0), 0);
     assert_int_equal(arenas.trained.updated, 64 + 16);
     for (uint32_t p = 0; p < net->parameter_count; p++)
         if (net->parameters[p].is_trained)

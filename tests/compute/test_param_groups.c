@@ -25,7 +25,7 @@ static struct arenas arenas_make(const struct net *net)
     assert_non_null(counts);
     for (uint32_t p = 0; p < net->parameter_count; p++)
         counts[p] = net->parameters[p].count;
-    assert_int_equal(arenas_init(&arenas, net, counts), 0);
+    assert_int_equal(arenas_init(&arenas, net, counts, 0), 0);
     free(counts);
     return arenas;
 }

@@ -44,6 +44,7 @@ struct fixture_spec {
     bool is_late;               /* the last tower's first batch comes when the others are as far ahead as they may */
     bool has_same_samples;      /* every tower gets the first one's samples, numbered as if it had a set of its own */
     bool saves;                 /* a snapshot is taken after the last batch, and one after every training epoch */
+    const float *class_weights; /* NULL: all 1 */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };
 

@@ -42,7 +42,7 @@ static int make_net(void **state)
     assert_int_equal(net_finish(net), 0);
     for (uint32_t i = 0; i < net->parameter_count; i++)
         counts[i] = net->parameters[i].count;
-    assert_int_equal(arenas_init(&arenas, net, counts), 0);
+    assert_int_equal(arenas_init(&arenas, net, counts, 0), 0);
     assert_in_range(arenas.trained.updated, 1, FLOATS_MAX);
     buckets_add(&buckets, REGION_GRADIENTS, &arenas.trained, 100);
     assert_true(buckets.count > 2);

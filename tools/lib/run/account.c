@@ -74,11 +74,13 @@ static void add_totals(struct step_totals *sum, const struct step_totals *totals
     add_times(&sum->times, &totals->times);
 }
 
-/* The totals of one global batch. *end_ns_out becomes the time at which the last tower ended it. */
+/* The totals of one global batch. With class weights the loss of a batch is their weighted mean, which counts as the loss of
+ * each of its images. *end_ns_out becomes the time at which the last tower ended it. */
 static struct step_totals batch_totals(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
     struct step_totals totals = { .steps = 1 };
     struct pairwise_sum losses = { .count = 0 };
+    double weights = 0;
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
@@ -86,11 +88,14 @@ static struct step_totals batch_totals(struct step_report *const *reports, uint3
         totals.images += report->result.counted;
         totals.correct += report->result.correct;
         pairwise_add(&losses, report->result.loss_sum);
+        weights += report->result.weight_sum;
         add_times(&totals.times, &report->times);
         if (report->ended_ns > *end_ns_out)
             *end_ns_out = report->ended_ns;
     }
     totals.loss_sum = pairwise_total(&losses);
+    if (weights > 0)
+        totals.loss_sum *= (double)totals.images / weights;
     if (!isfinite(totals.loss_sum)) {
         totals.lossless = totals.images;
         totals.loss_sum = 0;

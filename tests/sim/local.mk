@@ -49,13 +49,13 @@ sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels
 	tests/compute/test_average_sim tests/compute/test_frozen_sim tests/compute/test_graph_sim tests/compute/test_groups_sim \
 	tests/compute/test_evaluation_sim \
 	tests/compute/test_layers_sim tests/compute/test_precisions_sim tests/compute/test_skip_sim tests/compute/loss/test_mixing_sim \
-	tests/compute/loss/test_smoothing_sim \
+	tests/compute/loss/test_class_weights_sim tests/compute/loss/test_smoothing_sim \
 	tests/compute/test_snapshot_sim tests/compute/test_tower_sim \
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 
 sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_reduce_cuda tests/cuda/test_timeline_sim
-sim_sync_twins = tests/sync/test_averaging_sim tests/sync/test_frozen_towers_sim tests/sync/test_halves_sim tests/sync/test_reduce_sim tests/sync/test_relaxed_sim tests/sync/test_servers_sim tests/sync/test_shown_sim tests/sync/test_snapshot_pool_sim \
+sim_sync_twins = tests/sync/test_averaging_sim tests/sync/test_class_weights_sim tests/sync/test_frozen_towers_sim tests/sync/test_halves_sim tests/sync/test_reduce_sim tests/sync/test_relaxed_sim tests/sync/test_servers_sim tests/sync/test_shown_sim tests/sync/test_snapshot_pool_sim \
 	tests/sync/test_trainer_sim
 tests_cuda_test_timeline_sim_SOURCES = tests/cuda/test_timeline.c
 $(sim_sync_tests) $(sim_sync_twins): LDADD = $(SIM) $(HELPERS) sync/libsync.a compute/libcompute.a $(SIM_STAGE)

@@ -46,11 +46,6 @@ ranked() {
     expect_summary "$name" towers $((ranks * towers))
 }
 
-# The numbers of every report and evaluation, without times.
-numbers_of() {
-    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy
-}
-
 # Checksums of a checkpoint, without what depends on times: the sums of the account, lengths of files, and the hash of the
 # header. With "data", only of the data of its tensors.
 state_of() {

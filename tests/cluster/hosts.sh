@@ -13,11 +13,6 @@ sent_by() {
     "$work/on_host" "$1" cat /sys/class/net/eth0/statistics/tx_bytes
 }
 
-# The numbers of every report and evaluation, without times.
-numbers_of() {
-    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy
-}
-
 # Every step, each of two hosts sends at least half of the gradients: 2,326 numbers.
 for ranks in 2 3 4; do
     train "one-$ranks" --set devices.towers=$ranks

@@ -204,6 +204,22 @@ expect_near() {
         fail "$2 of run $1 is $(summary "$1" "$2"), not $3 but for $4 of it"
 }
 
+# expect_alike RUN OTHER KEY...: samples, losses and these numbers are those of another run, the losses to rounding.
+expect_alike() {
+    alike=$1 other=$2
+    shift 2
+    for key in steps images validation.images sample_order_hash "$@"; do
+        expect_summary "$alike" "$key" "$(summary "$other" "$key")"
+    done
+    expect_near "$alike" loss "$(summary "$other" loss)" 1e-5
+    expect_near "$alike" validation.loss "$(summary "$other" validation.loss)" 1e-4
+}
+
+# The numbers of every report and evaluation of a run, without times.
+numbers_of() {
+    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy
+}
+
 # Flip bit 3 of the byte at OFFSET of FILE.
 flip() {
     old=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')

@@ -6,24 +6,15 @@ make_tiny
 make_network
 small='--set train.epochs=2 --set train.learning_rate=0.1 --set augment.mixup=0.4 --set augment.cutmix=1'
 
-# expect_alike RUN OTHER: the losses, answers and samples of another run, to rounding.
-expect_alike() {
-    for key in steps images epoch_rows.1.accuracy validation.images sample_order_hash; do
-        expect_summary "$1" $key "$(summary "$2" $key)"
-    done
-    expect_near "$1" loss "$(summary "$2" loss)" 1e-5
-    expect_near "$1" validation.loss "$(summary "$2" validation.loss)" 1e-4
-}
-
 # Batches of 70 on three towers are local batches of 24, 24 and 22; on one tower in microbatches of five.
 train one $small --set train.batch=70
 expect_out_joined 'images +train +unchanged.*, mixed by mixup 0\.4 or CutMix 1'
 for towers in 2 3; do
     train towers-$towers $small --set train.batch=70 --set devices.towers=$towers
-    expect_alike towers-$towers one
+    expect_alike towers-$towers one epoch_rows.1.accuracy
 done
 train microbatches $small --set train.batch=5 --set train.accumulate=14
-expect_alike microbatches one
+expect_alike microbatches one epoch_rows.1.accuracy
 
 # What is mixed with probability 0 is what is not mixed; mixed samples are learnt less by heart.
 train plain --set train.epochs=2 --set train.learning_rate=0.1 --set train.batch=70

@@ -18,11 +18,6 @@ softmax_loss loss
 END
 printf '[model]\nfile = %s\n[augment]\nflip = yes\n' "$work/slices.net" >>"$work/tiny.conf"
 
-# The numbers of every report and evaluation, without times.
-numbers_of() {
-    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy
-}
-
 # The data of all tensors, without the metadata, which tells where the checkpoint was computed.
 tensors_of() {
     tail -c +$((9 + $(od -An -tu8 -N 8 "$1"))) "$1" | cksum

@@ -19,12 +19,14 @@ static const char *const kind_names[LAYER_KIND_COUNT] = {
     [LAYER_LAYER_NORM] = "layer_norm",
     [LAYER_SCALE] = "scale",
     [LAYER_RELU] = "relu",
+    [LAYER_ACTIVATION] = "activation",
     [LAYER_MAX_POOL] = "max_pool",
     [LAYER_AVERAGE_POOL] = "average_pool",
     [LAYER_DROPOUT] = "dropout",
     [LAYER_STOCHASTIC_DEPTH] = "stochastic_depth",
     [LAYER_LOCAL_RESPONSE_NORM] = "local_response_norm",
     [LAYER_ADD] = "add",
+    [LAYER_MULTIPLY] = "multiply",
     [LAYER_CONCAT] = "concat",
     [LAYER_PAD_CHANNELS] = "pad_channels",
     [LAYER_AUXILIARY_LOSS] = "auxiliary_loss",
@@ -34,6 +36,21 @@ static const char *const kind_names[LAYER_KIND_COUNT] = {
 const char *layer_kind_name(enum layer_kind kind)
 {
     return kind_names[kind];
+}
+
+const char *activation_name(enum activation activation)
+{
+    static const char *const names[ACTIVATION_COUNT] = {
+        [ACTIVATION_CLIPPED_RELU] = "relu",           [ACTIVATION_SIGMOID] = "sigmoid",
+        [ACTIVATION_HARD_SIGMOID] = "hard_sigmoid",   [ACTIVATION_SILU] = "silu",
+        [ACTIVATION_HARD_SWISH] = "hard_swish",       [ACTIVATION_GELU] = "gelu",
+    };
+    return names[activation];
+}
+
+const char *layer_word(const struct layer *layer)
+{
+    return layer->kind == LAYER_ACTIVATION ? activation_name(layer->activation) : layer_kind_name(layer->kind);
 }
 
 int net_fail(struct net *net, const char *name, const char *format, ...)
@@ -527,6 +544,25 @@ int64_t net_relu(struct net *net, const char *name, uint32_t from)
     return layer != NULL ? layer_append(net, layer) : -EINVAL;
 }
 
+int64_t net_activation(struct net *net, const char *name, uint32_t from, enum activation activation)
+{
+    struct layer *const layer = layer_begin(net, LAYER_ACTIVATION, name, from);
+    if (layer == NULL)
+        return -EINVAL;
+    layer->activation = activation;
+    return layer_append(net, layer);
+}
+
+int64_t net_clipped_relu(struct net *net, const char *name, uint32_t from, float limit)
+{
+    if (!(limit > 0.0f && isfinite(limit)))
+        return net_fail(net, name, "limit %g is not above 0 (6 makes a ReLU6)", (double)limit);
+    const int64_t layer = net_activation(net, name, from, ACTIVATION_CLIPPED_RELU);
+    if (layer >= 0)
+        net->layers[layer].limit = limit;
+    return layer;
+}
+
 static int64_t append_pool(struct net *net, enum layer_kind kind, const char *name, uint32_t from,
                            struct window window)
 {
@@ -612,6 +648,37 @@ int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right
     if (a.channels != b->channels || a.height != b->height || a.width != b->width)
         return net_fail(net, name, "adds %ux%ux%u values to %ux%ux%u", b->channels, b->height, b->width, a.channels,
                           a.height, a.width);
+    return layer_append(net, layer);
+}
+
+static bool is_same_shape(const struct shape *a, const struct shape *b)
+{
+    return a->channels == b->channels && a->height == b->height && a->width == b->width;
+}
+
+/* Has `b` one pixel with the channels of `a`? */
+static bool is_factor_of(const struct shape *a, const struct shape *b)
+{
+    return a->channels == b->channels && b->height == 1 && b->width == 1;
+}
+
+int64_t net_multiply(struct net *net, const char *name, uint32_t left, uint32_t right)
+{
+    struct layer *const layer = layer_begin(net, LAYER_MULTIPLY, name, left);
+    if (layer == NULL)
+        return -EINVAL;
+    const struct shape *const b = add_input(net, layer, right), a = layer->in;
+    if (b == NULL)
+        return -EINVAL;
+    if (!is_same_shape(&a, b) && !is_factor_of(&a, b) && !is_factor_of(b, &a))
+        return net_fail(net, name, "multiplies %ux%ux%u values by %ux%ux%u (%ux%ux%u or %ux1x1 would fit)", a.channels,
+                          a.height, a.width, b->channels, b->height, b->width, a.channels, a.height, a.width,
+                          a.channels);
+    if (!is_same_shape(&a, b) && is_factor_of(b, &a)) {
+        layer->inputs[0] = right;
+        layer->inputs[1] = left;
+        layer->in = layer->out = *b;
+    }
     return layer_append(net, layer);
 }
 

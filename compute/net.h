@@ -16,17 +16,30 @@ enum layer_kind {
     LAYER_LAYER_NORM,       /* normalises the channels of every pixel */
     LAYER_SCALE,            /* a factor per channel */
     LAYER_RELU,
+    LAYER_ACTIVATION,       /* enum activation */
     LAYER_MAX_POOL,
     LAYER_AVERAGE_POOL,     /* the mean of the window's pixels inside the image: padding does not count */
     LAYER_DROPOUT,
     LAYER_STOCHASTIC_DEPTH, /* dropout of whole samples */
     LAYER_LOCAL_RESPONSE_NORM,      /* struct local_response_norm */
     LAYER_ADD,              /* the sum of two inputs of the same shape */
+    LAYER_MULTIPLY,         /* the product of two inputs; the second has the shape of the first, or one pixel */
     LAYER_CONCAT,           /* the channels of its inputs, in order */
     LAYER_PAD_CHANNELS,     /* every stride-th pixel, with channels of zeros before and after */
     LAYER_AUXILIARY_LOSS,   /* softmax cross-entropy times a weight, added to the loss; in training only */
     LAYER_SOFTMAX_LOSS,     /* softmax cross-entropy with integer labels; the last layer */
     LAYER_KIND_COUNT
+};
+
+/* Functions of one number. Their derivatives at the ends of a range, where they have none, are 0. */
+enum activation {
+    ACTIVATION_CLIPPED_RELU,        /* min(max(x, 0), limit) */
+    ACTIVATION_SIGMOID,             /* 1 / (1 + exp(-x)) */
+    ACTIVATION_HARD_SIGMOID,        /* min(max(x / 6 + 1/2, 0), 1); Howard et al. 2019, "Searching for MobileNetV3" */
+    ACTIVATION_SILU,                /* x * sigmoid(x) */
+    ACTIVATION_HARD_SWISH,          /* x * hard_sigmoid(x); Howard et al. 2019 */
+    ACTIVATION_GELU,                /* x / 2 * (1 + erf(x / sqrt(2))); Hendrycks, Gimpel 2016 */
+    ACTIVATION_COUNT
 };
 
 /* doc/models.md, "Padding". SAME may be asymmetric: an odd pixel goes to the bottom or the right. */
@@ -101,6 +114,8 @@ struct layer {
     uint32_t groups;            /* conv2d: 1 or more, a divisor of both channel counts; others: 0 */
     uint32_t channels_before;   /* pad_channels: channels of zeros before those of the input */
     struct local_response_norm response;        /* local_response_norm */
+    enum activation activation;
+    float limit;                /* activation: of ACTIVATION_CLIPPED_RELU, above 0 */
     float loss_weight;          /* auxiliary_loss */
     float rate;                 /* dropout: share of values that are set to 0, in [0, 1); stochastic_depth: of samples */
     float epsilon;              /* batch_norm, layer_norm: added to the variance */
@@ -182,6 +197,9 @@ int64_t net_layer_norm(struct net *net, const char *name, uint32_t from, float e
  * (".weight"). Weight decay applies to it, as in torchvision, whose ConvNeXt exempts only norms. */
 int64_t net_scale(struct net *net, const char *name, uint32_t from);
 int64_t net_relu(struct net *net, const char *name, uint32_t from);
+/* ReLU with an upper limit above 0, as ReLU6. */
+int64_t net_clipped_relu(struct net *net, const char *name, uint32_t from, float limit);
+int64_t net_activation(struct net *net, const char *name, uint32_t from, enum activation activation);
 int64_t net_max_pool(struct net *net, const char *name, uint32_t from, struct window window);
 int64_t net_average_pool(struct net *net, const char *name, uint32_t from, struct window window);
 /* The mean of all pixels of each channel: an average pool of the whole image. */
@@ -193,6 +211,9 @@ int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate
 int64_t net_stochastic_depth(struct net *net, const char *name, uint32_t from, float rate);
 int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how);
 int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right);
+/* The product of two inputs of the same shape; or each channel of one input times its number in the other, which has
+ * one pixel (squeeze and excitation). That input becomes the second of the layer. */
+int64_t net_multiply(struct net *net, const char *name, uint32_t left, uint32_t right);
 /* From 1 to LAYER_INPUTS_MAX inputs of the same height and width. */
 int64_t net_concat(struct net *net, const char *name, const uint32_t *from, uint32_t count);
 /* Output pixel (y, x) is input pixel (y * stride, x * stride), with its channels in the middle of `channels`
@@ -220,8 +241,10 @@ void net_freeze(struct net *net, uint32_t parameter);
 /* The message of the first call that failed, "" when none did. */
 const char *net_error(const struct net *net);
 
-/* The name of a kind in --describe and in model files: "conv2d". */
+/* The word for a layer in --describe and in model files: the name of its kind, as "conv2d", or of its activation. */
+const char *layer_word(const struct layer *layer);
 const char *layer_kind_name(enum layer_kind kind);
+const char *activation_name(enum activation activation);
 
 /* Does the layer have parameters that are updated? */
 static inline bool layer_is_trained(const struct layer *layer)

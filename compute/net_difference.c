@@ -49,11 +49,13 @@ static void describe_values(const struct layer *layer, char *text, size_t text_s
     if (is_global(layer))
         snprintf(text, text_size, "the mean of the whole image");
     else if (has_window(layer))
-        snprintf(text, text_size, "%s kernel %ux%u stride %ux%u padding %u,%u,%u,%u%s", layer_kind_name(layer->kind),
+        snprintf(text, text_size, "%s kernel %ux%u stride %ux%u padding %u,%u,%u,%u%s", layer_word(layer),
                  layer->kernel_h, layer->kernel_w, layer->stride_h, layer->stride_w, layer->pad_top,
                  layer->pad_bottom, layer->pad_left, layer->pad_right, groups);
+    else if (layer->kind == LAYER_ACTIVATION && layer->limit > 0)
+        snprintf(text, text_size, "%s limit %g", layer_word(layer), layer->limit);
     else if (is_norm(layer))
-        snprintf(text, text_size, "%s epsilon %g", layer_kind_name(layer->kind), layer->epsilon);
+        snprintf(text, text_size, "%s epsilon %g", layer_word(layer), layer->epsilon);
     else if (layer->kind == LAYER_LOCAL_RESPONSE_NORM)
         snprintf(text, text_size, "local_response_norm size %u alpha %g beta %g k %g", response->size, response->alpha,
                  response->beta, response->k);
@@ -61,7 +63,7 @@ static void describe_values(const struct layer *layer, char *text, size_t text_s
         snprintf(text, text_size, "pad_channels stride %u with %u channels before", layer->stride_h,
                  layer->channels_before);
     else
-        snprintf(text, text_size, "%s", layer_kind_name(layer->kind));
+        snprintf(text, text_size, "%s", layer_word(layer));
 }
 
 static bool has_parameters(const struct layer *layer)
@@ -78,7 +80,7 @@ static void describe_input(const struct net *net, uint32_t index, char *text, si
     if (index == NET_INPUT)
         snprintf(text, text_size, "the image");
     else if (has_parameters(&net->layers[index]))
-        snprintf(text, text_size, "'%s' (%s)", net->layers[index].name, layer_kind_name(net->layers[index].kind));
+        snprintf(text, text_size, "'%s' (%s)", net->layers[index].name, layer_word(&net->layers[index]));
     else
         describe_values(&net->layers[index], text, text_size);
 }
@@ -105,6 +107,8 @@ static bool has_same_values(const struct layer *a, const struct layer *b)
         return (is_global(a) && is_global(b)) || has_same_window(a, b);
     if (a->kind == LAYER_LOCAL_RESPONSE_NORM)
         return x->size == y->size && x->alpha == y->alpha && x->beta == y->beta && x->k == y->k;
+    if (a->kind == LAYER_ACTIVATION)
+        return a->activation == b->activation && a->limit == b->limit;
     if (a->kind == LAYER_PAD_CHANNELS)
         return a->stride_h == b->stride_h && a->channels_before == b->channels_before;
     return !is_norm(a) || a->epsilon == b->epsilon;
@@ -160,9 +164,9 @@ static bool same_inputs(struct comparison *comparison, const struct layer *ours,
     bool is_same = count == theirs->input_count;
     for (uint32_t i = 0; i < count && is_same; i++)
         is_same = same(comparison, ours->inputs[i], theirs->inputs[i]);
-    if (is_same || ours->kind != LAYER_ADD || count != theirs->input_count)
+    if (is_same || (ours->kind != LAYER_ADD && ours->kind != LAYER_MULTIPLY) || count != theirs->input_count)
         return is_same;
-    /* The order of the terms of a sum makes no difference. */
+    /* The order of the terms of a sum, or of the factors of a product, makes no difference. */
     const uint32_t different[SIDE_COUNT] = { comparison->different[OURS], comparison->different[THEIRS] };
     is_same = same(comparison, ours->inputs[0], theirs->inputs[1]) &&
               same(comparison, ours->inputs[1], theirs->inputs[0]);

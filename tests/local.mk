@@ -50,7 +50,7 @@ nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c
 endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test_counts %D%/compute/test_dropout \
+compute_tests = %D%/compute/test_activations %D%/compute/test_arena %D%/compute/test_average %D%/compute/test_counts %D%/compute/test_dropout \
 	%D%/compute/test_evaluation %D%/compute/test_frozen \
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_groups %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_models \

@@ -119,7 +119,7 @@ static void describe_window(const struct layer *layer, char *text, size_t text_s
 /* The kind of the layer and its attributes. */
 static void describe_what(const struct layer *layer, char *text, size_t text_size)
 {
-    const int used = snprintf(text, text_size, "%s", layer_kind_name(layer->kind));
+    const int used = snprintf(text, text_size, "%s", layer_word(layer));
     char *const rest = text + used;
     const size_t room = text_size - (size_t)used;
     if (layer->kernel_h > 0)
@@ -128,6 +128,8 @@ static void describe_what(const struct layer *layer, char *text, size_t text_siz
         snprintf(text + strlen(text), text_size - strlen(text), " groups %u", layer->groups);
     if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_STOCHASTIC_DEPTH)
         snprintf(rest, room, " %g", (double)layer->rate);
+    else if (layer->kind == LAYER_ACTIVATION && layer->limit > 0)
+        snprintf(rest, room, " limit %g", (double)layer->limit);
     else if (layer->kind == LAYER_AUXILIARY_LOSS)
         snprintf(rest, room, " x %g", (double)layer->loss_weight);
 }
@@ -219,7 +221,7 @@ static void print_inputs(const struct net *net, uint32_t index, FILE *out)
         return;
     for (uint32_t i = 0; i < layer->input_count; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
-                 i == 0 ? "" : layer->kind == LAYER_ADD ? " + " : ", ", input_name(net, layer->inputs[i]));
+                 i == 0 ? "" : layer->kind == LAYER_ADD ? " + " : layer->kind == LAYER_MULTIPLY ? " * " : ", ", input_name(net, layer->inputs[i]));
     print_beside("", INPUTS_INDENT - 2, text, out);
 }
 

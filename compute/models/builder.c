@@ -187,6 +187,16 @@ uint32_t build_relu(struct builder *builder, const char *name, uint32_t from)
     return (uint32_t)net_relu(builder->net, named(builder, name), from);
 }
 
+uint32_t build_clipped_relu(struct builder *builder, const char *name, uint32_t from, float limit)
+{
+    return (uint32_t)net_clipped_relu(builder->net, named(builder, name), from, limit);
+}
+
+uint32_t build_activation(struct builder *builder, const char *name, uint32_t from, enum activation activation)
+{
+    return (uint32_t)net_activation(builder->net, named(builder, name), from, activation);
+}
+
 uint32_t build_max_pool(struct builder *builder, const char *name, uint32_t from, struct window window)
 {
     return (uint32_t)net_max_pool(builder->net, named(builder, name), from, window);
@@ -228,6 +238,11 @@ uint32_t build_pad_channels(struct builder *builder, const char *name, uint32_t 
 uint32_t build_add(struct builder *builder, const char *name, uint32_t left, uint32_t right)
 {
     return (uint32_t)net_add(builder->net, named(builder, name), left, right);
+}
+
+uint32_t build_multiply(struct builder *builder, const char *name, uint32_t left, uint32_t right)
+{
+    return (uint32_t)net_multiply(builder->net, named(builder, name), left, right);
 }
 
 uint32_t build_concat(struct builder *builder, const char *name, const uint32_t *from, uint32_t count)

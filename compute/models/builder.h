@@ -86,6 +86,8 @@ uint32_t build_layer_norm(struct builder *builder, const char *name, uint32_t fr
 /* A factor per channel, initialised to `gamma`. */
 uint32_t build_scale(struct builder *builder, const char *name, uint32_t from, float gamma);
 uint32_t build_relu(struct builder *builder, const char *name, uint32_t from);
+uint32_t build_clipped_relu(struct builder *builder, const char *name, uint32_t from, float limit);
+uint32_t build_activation(struct builder *builder, const char *name, uint32_t from, enum activation activation);
 uint32_t build_max_pool(struct builder *builder, const char *name, uint32_t from, struct window window);
 uint32_t build_average_pool(struct builder *builder, const char *name, uint32_t from, struct window window);
 uint32_t build_global_average(struct builder *builder, const char *name, uint32_t from); /* the mean of each channel */
@@ -97,6 +99,7 @@ uint32_t build_local_response_norm(struct builder *builder, const char *name, ui
 uint32_t build_pad_channels(struct builder *builder, const char *name, uint32_t from, uint32_t channels,
                             uint32_t stride);
 uint32_t build_add(struct builder *builder, const char *name, uint32_t left, uint32_t right);
+uint32_t build_multiply(struct builder *builder, const char *name, uint32_t left, uint32_t right);
 uint32_t build_concat(struct builder *builder, const char *name, const uint32_t *from, uint32_t count);
 void build_auxiliary_loss(struct builder *builder, const char *name, uint32_t from, float weight);
 /* Replace the initialisers of a layer that has weights and biases. */

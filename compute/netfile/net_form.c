@@ -21,6 +21,7 @@ enum net_word {
     WORD_DECAY,
     WORD_EPSILON,
     WORD_RATE,
+    WORD_LIMIT,
     WORD_SIZE,
     WORD_ALPHA,
     WORD_BETA,
@@ -88,7 +89,7 @@ struct value {
 
 static const char *read_count(struct value *value)
 {
-    return net_read_whole(value->text, 1, value->field) ? NULL : "is no whole number from 1 to 2147483647";
+    return net_read_product(value->text, value->field) ? NULL : "is no whole number from 1 to 2147483647";
 }
 
 static const char *read_units(struct value *value)
@@ -99,14 +100,16 @@ static const char *read_units(struct value *value)
     return NULL;
 }
 
+static const char not_a_number[] = "is not a finite number, product or quotient (as 0.2*3/16)";
+
 static const char *read_double(struct value *value)
 {
-    return net_read_double(value->text, value->field) ? NULL : "is not a number";
+    return net_read_double(value->text, value->field) ? NULL : not_a_number;
 }
 
 static const char *read_number(struct value *value)
 {
-    return net_read_number(value->text, value->field) ? NULL : "is not a number";
+    return net_read_number(value->text, value->field) ? NULL : not_a_number;
 }
 
 /* Read a pair of numbers: "1x7", or "3" for two equal numbers. */
@@ -211,7 +214,7 @@ static const char *read_initializer(struct value *value, struct net_init *init)
         return "is not followed by its number";
     value->text = number;
     if (!net_read_number(number, &init->initializer.value))
-        return "is not a number";
+        return not_a_number;
     return kind == INITIALIZER_CONSTANT || init->initializer.value >= 0 ? NULL : "is below 0";
 }
 
@@ -249,6 +252,7 @@ static const struct word_row word_rows[WORD_COUNT] = {
     [WORD_NO_GAMMA] = { "no_gamma", NULL, 0 },
     [WORD_DECAY] = { "decay", read_double, FIELD(decay) },
     [WORD_EPSILON] = { "epsilon", read_number, FIELD(epsilon) },
+    [WORD_LIMIT] = { "limit", read_number, FIELD(limit) },
     [WORD_RATE] = { "rate", read_number, FIELD(rate) },
     [WORD_SIZE] = { "size", read_count, FIELD(size) },
     [WORD_ALPHA] = { "alpha", read_number, FIELD(alpha) },
@@ -341,8 +345,13 @@ static int64_t append_scale(struct net *net, const char *name, const uint32_t *f
 
 static int64_t append_relu(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text)
 {
-    (void)text;
-    return net_relu(net, name, from[0]);
+    return has(text, WORD_LIMIT) ? net_clipped_relu(net, name, from[0], text->limit) : net_relu(net, name, from[0]);
+}
+
+static int64_t append_activation(struct net *net, const char *name, const uint32_t *from,
+                                 const struct net_layer_text *text)
+{
+    return net_activation(net, name, from[0], text->activation);
 }
 
 /* The window of a pool. Its stride is the size of the window unless the line gives a stride. */
@@ -400,6 +409,13 @@ static int64_t append_add(struct net *net, const char *name, const uint32_t *fro
     return net_add(net, name, from[0], from[1]);
 }
 
+static int64_t append_multiply(struct net *net, const char *name, const uint32_t *from,
+                               const struct net_layer_text *text)
+{
+    (void)text;
+    return net_multiply(net, name, from[0], from[1]);
+}
+
 static int64_t append_concat(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text)
 {
     return net_concat(net, name, from, text->from_count == 0 ? 1 : text->from_count);
@@ -426,6 +442,9 @@ static int64_t append_softmax_loss(struct net *net, const char *name, const uint
     return net_softmax_loss(net, name, from[0]);
 }
 
+/* An activation without words. */
+#define FORM_OF(function) { 0, 0, ONE, append_activation, .keeps_shape = true, .activation = function }
+
 const struct net_form net_forms[NET_FORM_COUNT] = {
     [LAYER_CONV2D] = { WINDOW | BIT(WORD_FILTERS) | BIT(WORD_GROUPS) | BIT(WORD_NO_BIAS) | BIT(WORD_INIT),
                        BIT(WORD_FILTERS) | BIT(WORD_KERNEL), ONE, append_conv2d },
@@ -435,7 +454,8 @@ const struct net_form net_forms[NET_FORM_COUNT] = {
                            ONE, append_batch_norm, .keeps_shape = true },
     [LAYER_LAYER_NORM] = { BIT(WORD_EPSILON) | BIT(WORD_INIT), 0, ONE, append_layer_norm, .keeps_shape = true },
     [LAYER_SCALE] = { BIT(WORD_INIT), 0, ONE, append_scale, .keeps_shape = true },
-    [LAYER_RELU] = { 0, 0, ONE, append_relu, .keeps_shape = true },
+    [LAYER_RELU] = { BIT(WORD_LIMIT), 0, ONE, append_relu, .keeps_shape = true },
+    [LAYER_ACTIVATION] = { 0, 0, ONE, NULL },           /* each activation has a form of its own */
     [LAYER_MAX_POOL] = { WINDOW, BIT(WORD_KERNEL), ONE, append_max_pool },
     [LAYER_AVERAGE_POOL] = { WINDOW, BIT(WORD_KERNEL), ONE, append_average_pool },
     [LAYER_DROPOUT] = { BIT(WORD_RATE), BIT(WORD_RATE), ONE, append_dropout, .keeps_shape = true },
@@ -443,6 +463,7 @@ const struct net_form net_forms[NET_FORM_COUNT] = {
     [LAYER_LOCAL_RESPONSE_NORM] = { BIT(WORD_SIZE) | BIT(WORD_ALPHA) | BIT(WORD_BETA) | BIT(WORD_K), BIT(WORD_SIZE),
                                     ONE, append_response_norm, .keeps_shape = true },
     [LAYER_ADD] = { 0, BIT(WORD_FROM), .least_inputs = 2, .most_inputs = 2, append_add },
+    [LAYER_MULTIPLY] = { 0, BIT(WORD_FROM), .least_inputs = 2, .most_inputs = 2, append_multiply },
     [LAYER_CONCAT] = { 0, BIT(WORD_FROM), .least_inputs = 1, .most_inputs = LAYER_INPUTS_MAX,
                        append_concat },
     [LAYER_PAD_CHANNELS] = { BIT(WORD_CHANNELS) | BIT(WORD_STRIDE), BIT(WORD_CHANNELS), ONE,
@@ -450,11 +471,18 @@ const struct net_form net_forms[NET_FORM_COUNT] = {
     [LAYER_AUXILIARY_LOSS] = { BIT(WORD_WEIGHT), BIT(WORD_WEIGHT), ONE, append_auxiliary_loss },
     [LAYER_SOFTMAX_LOSS] = { 0, 0, ONE, append_softmax_loss },
     [NET_GLOBAL_AVERAGE] = { 0, 0, ONE, append_global_average },
+    [NET_ACTIVATION(ACTIVATION_SIGMOID)] = FORM_OF(ACTIVATION_SIGMOID),
+    [NET_ACTIVATION(ACTIVATION_HARD_SIGMOID)] = FORM_OF(ACTIVATION_HARD_SIGMOID),
+    [NET_ACTIVATION(ACTIVATION_SILU)] = FORM_OF(ACTIVATION_SILU),
+    [NET_ACTIVATION(ACTIVATION_HARD_SWISH)] = FORM_OF(ACTIVATION_HARD_SWISH),
+    [NET_ACTIVATION(ACTIVATION_GELU)] = FORM_OF(ACTIVATION_GELU),
 };
 
 const char *net_form_name(const struct net_form *form)
 {
     const size_t kind = (size_t)(form - net_forms);
+    if (kind > NET_GLOBAL_AVERAGE)
+        return activation_name(form->activation);
     return kind < LAYER_KIND_COUNT ? layer_kind_name(kind) : "global_average";
 }
 

@@ -556,6 +556,7 @@ static int64_t read_form(struct reader *reader, const struct net_form *form, con
     uint32_t from[LAYER_INPUTS_MAX];
     struct net_layer_text text;
     net_form_set_defaults(&text);
+    text.activation = form->activation;
     text.classes = reader->net == NULL ? 1 : reader->net->classes;
     *name_out = read_name(reader);
     net_form_read(form, &reader->words, &text, reader->line, &reader->problems);

@@ -191,22 +191,46 @@ bool net_read_whole(const char *text, uint32_t least, uint32_t *count_out)
     return net_read_count(text, least, count_out, &end) && *end == '\0';
 }
 
+bool net_read_product(const char *text, uint32_t *count_out)
+{
+    uint32_t next;
+    bool fits = net_read_count(text, 1, &next, &text);
+    uint64_t total = next;
+    while (fits && (*text == '*' || *text == '/')) {
+        const bool divides = *text == '/';
+        fits = net_read_count(text + 1, 1, &next, &text) && (!divides || total % next == 0);
+        total = !fits ? total : divides ? total / next : total * next;
+        fits = fits && total <= NET_COUNT_MAX;
+    }
+    if (!fits || *text != '\0')
+        return false;
+    *count_out = (uint32_t)total;
+    return true;
+}
+
 bool net_read_double(const char *text, double *number_out)
 {
-    const char *const end = decimal_end(text);
-    if (end == NULL || *end != '\0')
+    const char *end = decimal_end(text);
+    double number = end != NULL ? decimal_read(text) : NAN;
+    while (end != NULL && (*end == '*' || *end == '/')) {
+        const char *const next = end + 1;
+        const double factor = decimal_end(next) != NULL ? decimal_read(next) : NAN;
+        number = *end == '*' ? number * factor : number / factor;
+        end = decimal_end(next);
+    }
+    if (end == NULL || *end != '\0' || !isfinite(number))
         return false;
-    *number_out = decimal_read(text);
-    return isfinite(*number_out);
+    *number_out = number;
+    return true;
 }
 
 bool net_read_number(const char *text, float *number_out)
 {
     double number;
-    if (!net_read_double(text, &number))
+    if (!net_read_double(text, &number) || !isfinite((float)number))
         return false;
     *number_out = (float)number;
-    return isfinite(*number_out);
+    return true;
 }
 
 bool net_name_fits(const char *name)

@@ -59,7 +59,11 @@ const char *net_words_next(struct net_words *words);
 bool net_read_count(const char *text, uint32_t least, uint32_t *count_out, const char **end_out);
 /* The same; nothing may follow the number. */
 bool net_read_whole(const char *text, uint32_t least, uint32_t *count_out);
-/* Read a finite number in the range of a double or a float; nothing may follow it. */
+/* Read a whole number from 1 to NET_COUNT_MAX, or a product or quotient of such ("16*3", "96/2*3"), evaluated from the
+ * left to the right, where every step gives such a number; nothing may follow it. */
+bool net_read_product(const char *text, uint32_t *count_out);
+/* Read a finite number in the range of a double or a float, or a product or quotient of numbers ("0.2*3/16"), evaluated
+ * in double from the left to the right; nothing may follow it. */
 bool net_read_double(const char *text, double *number_out);
 bool net_read_number(const char *text, float *number_out);
 
@@ -96,21 +100,25 @@ struct net_layer_text {
     uint32_t filters, groups, units, channels, size;
     struct window window;
     double decay;
-    float epsilon, rate, alpha, beta, k, weight;
+    float epsilon, rate, limit, alpha, beta, k, weight;
+    enum activation activation; /* that of the form */
     struct net_init inits[PARAMETER_KIND_COUNT];
 };
 
 #define NET_GLOBAL_AVERAGE LAYER_KIND_COUNT     /* an average pool of the whole image, which has a word of its own */
-#define NET_FORM_COUNT (LAYER_KIND_COUNT + 1)
+/* A form for each activation; that of the clipped ReLU is relu's own, and its row is empty. */
+#define NET_ACTIVATION(activation) (NET_GLOBAL_AVERAGE + 1 + (activation))
+#define NET_FORM_COUNT NET_ACTIVATION(ACTIVATION_COUNT)
 
 struct net_form {
     uint32_t takes, needs;      /* bits of the words that the line may contain and must contain */
     uint32_t least_inputs, most_inputs;
     int64_t (*append)(struct net *net, const char *name, const uint32_t *from, const struct net_layer_text *text);
     bool keeps_shape;           /* the output has the shape of the input */
+    enum activation activation; /* of the forms of activations */
 };
 
-extern const struct net_form net_forms[NET_FORM_COUNT];         /* by kind of layer */
+extern const struct net_form net_forms[NET_FORM_COUNT];         /* by kind of layer, then the others */
 const char *net_form_name(const struct net_form *form);
 /* The form of a name, or NULL with the most similar name in *near_out (NULL: none is similar). */
 const struct net_form *net_form_find(const char *name, const char **near_out);

@@ -121,6 +121,13 @@ static void write_dropout(const struct net *net, const struct layer *layer, FILE
     write_number(" rate ", layer->rate, out);
 }
 
+static void write_activation(const struct net *net, const struct layer *layer, FILE *out)
+{
+    (void)net;
+    if (layer->activation == ACTIVATION_CLIPPED_RELU)
+        write_number(" limit ", layer->limit, out);
+}
+
 static void write_response_norm(const struct net *net, const struct layer *layer, FILE *out)
 {
     (void)net;
@@ -148,6 +155,7 @@ static void (*const writers[LAYER_KIND_COUNT])(const struct net *, const struct 
     [LAYER_DENSE] = write_dense,
     [LAYER_BATCH_NORM] = write_batch_norm,
     [LAYER_LAYER_NORM] = write_layer_norm,
+    [LAYER_ACTIVATION] = write_activation,
     [LAYER_MAX_POOL] = write_pool,
     [LAYER_AVERAGE_POOL] = write_pool,
     [LAYER_DROPOUT] = write_dropout,
@@ -198,11 +206,12 @@ static bool is_global(const struct layer *layer)
 static void write_layer(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
-    const size_t form = is_global(layer) ? NET_GLOBAL_AVERAGE : (size_t)layer->kind;
-    fprintf(out, "%s %s", net_form_name(&net_forms[form]), layer->name);
+    const bool is_global_average = is_global(layer);
+    fprintf(out, "%s %s", is_global_average ? net_form_name(&net_forms[NET_GLOBAL_AVERAGE]) : layer_word(layer),
+            layer->name);
     fputc('\0', out);
-    if (form != NET_GLOBAL_AVERAGE && writers[form] != NULL)
-        writers[form](net, layer, out);
+    if (!is_global_average && writers[layer->kind] != NULL)
+        writers[layer->kind](net, layer, out);
     for (enum parameter_kind kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         if (layer_has(layer, kind))
             write_init(&net->parameters[layer->parameters[kind]], out);

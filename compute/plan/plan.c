@@ -83,7 +83,7 @@ static int check_rows(const struct plan_base *base)
     for (uint32_t i = 0; i < base->net->layer_count; i++)
         if (row_of(base, i) == NULL) {
             const struct layer *const layer = &base->net->layers[i];
-            log_message(LOG_ERROR, "layer %s: this backend has no %s", layer->name, layer_kind_name(layer->kind));
+            log_message(LOG_ERROR, "layer %s: this backend has no %s", layer->name, layer_word(layer));
             return -ENOTSUP;
         }
     return 0;

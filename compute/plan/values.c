@@ -169,7 +169,9 @@ static void use_values(struct liveness *liveness, uint32_t head)
     value_memory_use(memory, memory->values[group->output].buffer, time_forward(head));
     if (!value_memory_needs_grad(memory, head))
         return;
-    value_memory_use(memory, memory->values[group->inputs[0]].buffer, time_of(memory, head, use->in_until));
+    for (uint32_t k = 0; k < group->input_count; k++)
+        value_memory_use(memory, memory->values[group->inputs[k]].buffer,
+                         time_of(memory, head, k == 0 ? use->in_until : use->others_until));
     value_memory_use(memory, memory->values[group->output].buffer, time_of(memory, head, use->out_until));
 }
 

@@ -31,9 +31,9 @@ enum pass { PASS_FORWARD, PASS_PARAMETERS, PASS_INPUTS };
 
 /* How a backend's implementation of a group uses its values. All 0 is always correct and takes the most memory. */
 struct value_use {
-    /* The last pass that reads the first input, and the result; PASS_FORWARD: backward does not read it. Other inputs
-     * are read in forward only. */
-    enum pass in_until, out_until;
+    /* The last pass that reads the first input, the other inputs, and the result; PASS_FORWARD: backward does not read
+     * them. */
+    enum pass in_until, others_until, out_until;
     bool out_sign;              /* backward reads only which numbers of the result are above 0 */
     bool in_place;              /* forward may overwrite an input with the result */
     uint32_t in_place_input;    /* this input of the group; other than 0 in evaluation only */

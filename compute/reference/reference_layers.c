@@ -97,6 +97,133 @@ const struct layer_ops reference_relu = {
     .backward_inputs = relu_backward,
 };
 
+/* ---- activations: in double, rounded once ---- */
+
+static double clip(double x, double least, double most)
+{
+    return x > most ? most : x > least ? x : x <= least ? least : x;       /* NaN stays NaN */
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* The distribution function and the density of a standard normal. */
+static double normal_below(double x)
+{
+    return erfc(-x * sqrt(0.5)) / 2;
+}
+
+static double normal_density(double x)
+{
+    return exp(-x * x / 2) / sqrt(2 * 3.14159265358979323846);
+}
+
+/* A function of a layer, and its derivative. */
+struct curve { double (*value)(const struct layer *layer, double x), (*slope)(const struct layer *layer, double x); };
+
+static double clipped_relu(const struct layer *layer, double x)
+{
+    return clip(x, 0, layer->limit);
+}
+
+static double clipped_relu_slope(const struct layer *layer, double x)
+{
+    return x > 0 && x < layer->limit;
+}
+
+static double sigmoid_value(const struct layer *layer, double x)
+{
+    (void)layer;
+    return sigmoid(x);
+}
+
+static double sigmoid_slope(const struct layer *layer, double x)
+{
+    (void)layer;
+    return sigmoid(x) * sigmoid(-x);
+}
+
+static double hard_sigmoid(const struct layer *layer, double x)
+{
+    (void)layer;
+    return clip(x / 6 + 0.5, 0, 1);
+}
+
+static double hard_sigmoid_slope(const struct layer *layer, double x)
+{
+    (void)layer;
+    return x > -3 && x < 3 ? 1.0 / 6 : 0;
+}
+
+static double silu(const struct layer *layer, double x)
+{
+    (void)layer;
+    return x * sigmoid(x);
+}
+
+static double silu_slope(const struct layer *layer, double x)
+{
+    (void)layer;
+    return sigmoid(x) * (1 + x * sigmoid(-x));
+}
+
+static double hard_swish(const struct layer *layer, double x)
+{
+    return x * hard_sigmoid(layer, x);
+}
+
+static double hard_swish_slope(const struct layer *layer, double x)
+{
+    return hard_sigmoid(layer, x) + x * hard_sigmoid_slope(layer, x);
+}
+
+static double gelu(const struct layer *layer, double x)
+{
+    (void)layer;
+    return x * normal_below(x);
+}
+
+static double gelu_slope(const struct layer *layer, double x)
+{
+    (void)layer;
+    return normal_below(x) + x * normal_density(x);
+}
+
+static const struct curve curves[ACTIVATION_COUNT] = {
+    [ACTIVATION_CLIPPED_RELU] = { clipped_relu, clipped_relu_slope },
+    [ACTIVATION_SIGMOID] = { sigmoid_value, sigmoid_slope },
+    [ACTIVATION_HARD_SIGMOID] = { hard_sigmoid, hard_sigmoid_slope },
+    [ACTIVATION_SILU] = { silu, silu_slope },
+    [ACTIVATION_HARD_SWISH] = { hard_swish, hard_swish_slope },
+    [ACTIVATION_GELU] = { gelu, gelu_slope },
+};
+
+static int activation_forward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const struct curve *const curve = &curves[v.layer->activation];
+    for (size_t i = 0; i < v.out_count; i++)
+        v.out[i] = (float)curve->value(v.layer, v.in[i]);
+    return 0;
+}
+
+static int activation_backward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const struct curve *const curve = &curves[v.layer->activation];
+    for (size_t i = 0; i < v.in_count; i++)
+        target_put(v.targets[0], i, (float)(v.out_gradient[i] * curve->slope(v.layer, v.in[i])));
+    return 0;
+}
+
+const struct layer_ops reference_activation = {
+    .uses = { .in_until = PASS_INPUTS, .gradient_in_place = true, .adds = true },
+    .forward = activation_forward,
+    .backward_inputs = activation_backward,
+};
+
 /* ---- dropout: an identity outside of training ---- */
 
 static void dropout_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
@@ -176,6 +303,50 @@ const struct layer_ops reference_add = {
     .uses = { .in_place = true, .gradient_in_place = true, .adds = true },
     .forward = add_forward,
     .backward_inputs = add_backward,
+};
+
+/* ---- multiply ---- */
+
+/* Does the second input have a number per channel of a sample, instead of one per value? */
+static bool scales_channels(const struct view *v)
+{
+    return v->out_count != v->samples * shape_count(plan_shape(&v->plan->base, v->layer->inputs[1] + 1));
+}
+
+/* The values of the first input that each number of the second is multiplied by. */
+static size_t values_per_factor(const struct view *v)
+{
+    return scales_channels(v) ? shape_area(v->layer->in) : 1;
+}
+
+static int multiply_forward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const size_t each = values_per_factor(&v);
+    for (size_t i = 0; i < v.out_count; i++)
+        v.out[i] = v.in[i] * v.ins[1][i / each];
+    return 0;
+}
+
+static int multiply_backward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const size_t each = values_per_factor(&v);
+    for (size_t i = 0; i < v.in_count && v.targets[0].gradient != NULL; i++)
+        target_put(v.targets[0], i, v.out_gradient[i] * v.ins[1][i / each]);
+    for (size_t i = 0; i < v.in_count / each && v.targets[1].gradient != NULL; i++) {
+        double sum = 0;
+        for (size_t j = i * each; j < (i + 1) * each; j++)
+            sum += (double)v.out_gradient[j] * v.in[j];
+        target_put(v.targets[1], i, (float)sum);
+    }
+    return 0;
+}
+
+const struct layer_ops reference_multiply = {
+    .uses = { .in_until = PASS_INPUTS, .others_until = PASS_INPUTS, .adds = true },
+    .forward = multiply_forward,
+    .backward_inputs = multiply_backward,
 };
 
 /* ---- pad_channels ---- */

@@ -80,7 +80,8 @@ static inline size_t shape_area(struct shape shape)
 /* reference_windows.c */
 extern const struct layer_ops reference_conv2d, reference_max_pool, reference_average_pool;
 /* reference_layers.c */
-extern const struct layer_ops reference_dense, reference_relu, reference_dropout, reference_add,
+extern const struct layer_ops reference_dense, reference_relu, reference_activation, reference_dropout, reference_add,
+    reference_multiply,
     reference_pad_channels, reference_concat, reference_local_response_norm, reference_batch_norm, reference_loss;
 
 /* reference_residual.c */

@@ -28,7 +28,7 @@ static bool has_layer(const struct net *net, const char *name)
 
 static const char letters[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = 'C', [LAYER_DENSE] = 'D', [LAYER_BATCH_NORM] = 'N', [LAYER_RELU] = 'R',
-    [LAYER_MAX_POOL] = 'M', [LAYER_AVERAGE_POOL] = 'A', [LAYER_DROPOUT] = 'd', [LAYER_LOCAL_RESPONSE_NORM] = 'L',
+    [LAYER_ACTIVATION] = 'a', [LAYER_MULTIPLY] = '*', [LAYER_MAX_POOL] = 'M', [LAYER_AVERAGE_POOL] = 'A', [LAYER_DROPOUT] = 'd', [LAYER_LOCAL_RESPONSE_NORM] = 'L',
     [LAYER_ADD] = '+', [LAYER_CONCAT] = 'c', [LAYER_PAD_CHANNELS] = 'p', [LAYER_SOFTMAX_LOSS] = '!',
 };
 

@@ -93,10 +93,66 @@ TEST(every_kind_of_layer_can_be_written)
 {
     for (enum layer_kind kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         char text[256], problem[256];
+        if (kind == LAYER_ACTIVATION)
+            continue;           /* its functions have forms of their own */
         snprintf(text, sizeof(text), HEAD "%s x nonsense 1\n" TAIL, layer_kind_name(kind));
         snprintf(problem, sizeof(problem), "4: %s has no 'nonsense'\n", layer_kind_name(kind));
         assert_told(text, problem);
     }
+}
+
+TEST(every_activation_can_be_written)
+{
+    for (enum activation activation = 0; activation < ACTIVATION_COUNT; activation++) {
+        char text[256];
+        snprintf(text, sizeof(text), HEAD "%s x%s\n" TAIL, activation_name(activation),
+                 activation == ACTIVATION_CLIPPED_RELU ? " limit 6" : "");
+        struct net *const net = read_good(text);
+        assert_int_equal(net->layers[0].kind, LAYER_ACTIVATION);
+        assert_int_equal(net->layers[0].activation, activation);
+        assert_true(net->layers[0].limit == (activation == ACTIVATION_CLIPPED_RELU ? 6 : 0));
+        assert_comes_back(net);
+        net_close(net);
+    }
+}
+
+static float rate_of(const char *number)
+{
+    char text[256];
+    snprintf(text, sizeof(text), HEAD "dropout x rate %s\n" TAIL, number);
+    struct net *const net = read_good(text);
+    const float rate = net->layers[0].rate;
+    assert_comes_back(net);
+    net_close(net);
+    return rate;
+}
+
+TEST(a_number_may_be_a_product_or_quotient)
+{
+    assert_true(rate_of("0.2*3/16") == (float)(0.2 * 3 / 16));
+    assert_true(rate_of("1/4*2") == 0.5f);
+    assert_true(rate_of("1/3/3") == (float)(1. / 3 / 3));
+    assert_true(rate_of("1e300*1e-300/2") == 0.5f);
+    assert_true(rate_of("-0.5*-1") == 0.5f);
+    struct net *const net = read_good(HEAD "repeat 3 as i\nconv2d c{i} filters 6*{i}/2 kernel 1\n"
+                                      "dropout d{i} rate 0.2*{i}/16\nend\n" TAIL);
+    assert_int_equal(net->layers[4].out.channels, 9);
+    assert_true(net->layers[5].rate == (float)(0.2 * 3 / 16));
+    assert_comes_back(net);
+    net_close(net);
+}
+
+/* The input with a number per channel becomes the second, whichever comes first in the text. */
+TEST(the_inputs_of_multiply_may_come_in_either_order)
+{
+    struct net *const one = read_good(HEAD "relu x\nglobal_average s\nmultiply m from x,s\n" TAIL);
+    struct net *const other = read_good(HEAD "relu x\nglobal_average s\nmultiply m from s,x\n" TAIL);
+    assert_same(one, other);
+    assert_int_equal(one->layers[2].inputs[1], 1);
+    assert_int_equal(one->layers[2].out.height, 8);
+    assert_comes_back(one);
+    net_close(one);
+    net_close(other);
 }
 
 TEST(every_layer_has_the_words_of_its_function)
@@ -111,9 +167,9 @@ TEST(every_layer_has_the_words_of_its_function)
         "init bias normal 0.5\n"
         "add j from h,before\n"
         "dense k units classes no_bias\nauxiliary_loss l weight 0.4\n"
-        "global_average m from j\ndropout n rate 0.25\nlayer_norm o\nscale p init gamma constant 1e-6\n"
-        "stochastic_depth q rate 0.125\nlayer_norm r epsilon 0.5 init beta constant 0.25\ndense fc units 4\n"
-        "softmax_loss loss\n");
+        "relu j1 limit 4.5 from j\nmultiply j2 from j1,j\nglobal_average m from j2\ndropout n rate 0.25\n"
+        "layer_norm o\nscale p init gamma constant 1e-6\nstochastic_depth q rate 0.125\n"
+        "layer_norm r epsilon 0.5 init beta constant 0.25\ndense fc units 4\nsoftmax_loss loss\n");
     struct net *made;
     assert_int_equal(net_open(&made, "m", (struct shape){ 3, 9, 8 }, 4), 0);
     net_transform(made, 127.5f, (const float[]){ 1, 1, 1 }, (const float[]){ 1, 2, 3 });
@@ -134,15 +190,17 @@ TEST(every_layer_has_the_words_of_its_function)
     net_add(made, "j", 7, 8);
     net_dense(made, "k", 9, 4, false);
     net_auxiliary_loss(made, "l", 10, 0.4f);
-    net_global_average(made, "m", 9);
-    net_dropout(made, "n", 12, 0.25f);
-    net_layer_norm(made, "o", 13, 1e-6f);
-    const int64_t p = net_scale(made, "p", 14);
+    net_clipped_relu(made, "j1", 9, 4.5f);
+    net_multiply(made, "j2", 12, 9);
+    net_global_average(made, "m", 13);
+    net_dropout(made, "n", 14, 0.25f);
+    net_layer_norm(made, "o", 15, 1e-6f);
+    const int64_t p = net_scale(made, "p", 16);
     net_initialize(made, p, PARAMETER_GAMMA, (struct initializer){ INITIALIZER_CONSTANT, 1e-6f });
-    net_stochastic_depth(made, "q", 15, 0.125f);
-    const int64_t r = net_layer_norm(made, "r", 16, 0.5f);
+    net_stochastic_depth(made, "q", 17, 0.125f);
+    const int64_t r = net_layer_norm(made, "r", 18, 0.5f);
     net_initialize(made, r, PARAMETER_BETA, (struct initializer){ INITIALIZER_CONSTANT, 0.25f });
-    net_softmax_loss(made, "loss", (uint32_t)net_dense(made, "fc", 17, 4, true));
+    net_softmax_loss(made, "loss", (uint32_t)net_dense(made, "fc", 19, 4, true));
     assert_int_equal(net_finish(made), 0);
     assert_same(made, read);
     assert_comes_back(made);
@@ -404,7 +462,25 @@ TEST(every_mistake_in_a_line_has_its_words)
         { "max_pool b kernel 3 padding 1,1", "padding: '1,1' is none of: valid, same, PIXELS, TOP,BOTTOM,LEFT,RIGHT" },
         { "max_pool b kernel 3 kernel 3", "'kernel' is given twice" },
         { "dropout b rate 1", "layer 'b': dropout rate 1 is not in [0, 1)" },
-        { "dropout b rate 1e99", "rate: '1e99' is not a number" },
+        { "dropout b rate 1e99", "rate: '1e99' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate 0.5*", "rate: '0.5*' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate 0.5**2", "rate: '0.5**2' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate /2", "rate: '/2' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate 1/0", "rate: '1/0' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate 0/0", "rate: '0/0' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate 1e300*1e300/1e300",
+          "rate: '1e300*1e300/1e300' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "dropout b rate 2*3/4", "layer 'b': dropout rate 1.5 is not in [0, 1)" },
+        { "dense b units 7/2", "units: '7/2' is no whole number from 1 to 2147483647" },
+        { "dense b units 65536*65536", "units: '65536*65536' is no whole number from 1 to 2147483647" },
+        { "dense b units 4*", "units: '4*' is no whole number from 1 to 2147483647" },
+        { "relu b limit 0", "layer 'b': limit 0 is not above 0 (6 makes a ReLU6)" },
+        { "relu b limit six", "limit: 'six' is not a finite number, product or quotient (as 0.2*3/16)" },
+        { "silu b limit 6", "silu has no 'limit'" },
+        { "activation b", "there is no layer 'activation' (doc/model-files.md lists all)" },
+        { "swish b", "there is no layer 'swish' (doc/model-files.md lists all)" },
+        { "multiply b from abc", "multiply reads 2 layers, not 1" },
+        { "multiply b from abc,image", "layer 'b': multiplies 8x6x6 values by 3x8x8 (8x6x6 or 8x1x1 would fit)" },
         { "dense b units 4294967296", "units: '4294967296' is no whole number from 1 to 2147483647" },
         { "dense b units 4 init gamma constant 1", "layer 'b': has no gamma to initialise" },
         { "dense b units 4 init weights constant 1",

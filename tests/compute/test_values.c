@@ -61,6 +61,7 @@ static struct value_use use_draw(const struct planned *planned, uint32_t head, u
         return (struct value_use){ .is_identity = true };
     struct value_use use = {
         .in_until = (enum pass)draw(seed, head, 1, 3),
+        .others_until = (enum pass)draw(seed, head, 11, 3),
         .out_until = (enum pass)draw(seed, head, 2, 3),
         .out_sign = draw(seed, head, 3, 2) == 0,
         .keeps_sign = draw(seed, head, 4, 2) == 0,
@@ -326,8 +327,9 @@ static void check_reads(struct simulation *s, uint32_t head, enum pass phase)
 {
     const struct group *const group = &s->fusion->groups[head];
     const struct value_use *const use = &s->uses[head];
-    if (use->in_until >= phase)
-        require_value(s, group->inputs[0]);
+    for (uint32_t k = 0; k < group->input_count; k++)
+        if ((k == 0 ? use->in_until : use->others_until) >= phase)
+            require_value(s, group->inputs[k]);
     if (use->out_until >= phase && use->out_sign)
         require_signs(s, group->output);
     if (use->out_until >= phase && !use->out_sign)
@@ -421,6 +423,13 @@ static bool reads_its_input_in_backward(struct value_use *use)
     return is_new;
 }
 
+static bool reads_its_other_inputs_in_backward(struct value_use *use)
+{
+    const bool is_new = use->others_until == PASS_FORWARD && !use->is_identity && !use->gradient_early;
+    use->others_until = is_new ? PASS_INPUTS : use->others_until;
+    return is_new;
+}
+
 static bool reads_its_result_in_backward(struct value_use *use)
 {
     const bool is_new = use->out_until == PASS_FORWARD && !use->is_identity && !use->gradient_early;
@@ -452,6 +461,7 @@ static bool overwrites_where_it_should_add(struct value_use *use)
 
 static const struct lie lies[] = {
     { "reads its input in backward", reads_its_input_in_backward },
+    { "reads its other inputs in backward", reads_its_other_inputs_in_backward },
     { "reads its result in backward", reads_its_result_in_backward },
     { "reads more than signs", reads_more_than_signs },
     { "changes signs", changes_signs },

@@ -20,7 +20,8 @@ static const struct field layer_fields[] = {
     FIELD(struct layer, inputs), FIELD(struct layer, in), FIELD(struct layer, out), FIELD(struct layer, kernel_h),
     FIELD(struct layer, kernel_w), FIELD(struct layer, stride_h), FIELD(struct layer, stride_w),
     FIELD(struct layer, pad_top), FIELD(struct layer, pad_bottom), FIELD(struct layer, pad_left),
-    FIELD(struct layer, pad_right), FIELD(struct layer, groups), FIELD(struct layer, channels_before), FIELD(struct layer, response),
+    FIELD(struct layer, pad_right), FIELD(struct layer, groups), FIELD(struct layer, channels_before),
+    FIELD(struct layer, response), FIELD(struct layer, activation), FIELD(struct layer, limit),
     FIELD(struct layer, loss_weight), FIELD(struct layer, rate), FIELD(struct layer, epsilon),
     FIELD(struct layer, decay), FIELD(struct layer, parameters), FIELD(struct layer, macs),
 };

@@ -427,10 +427,13 @@ def cifar_vgg19(with_norm):
 
 # ---- torchvision's own ----
 
-def torchvision_resnet(name):
+def torchvision(name):
     def logits(n, x):
         import torchvision
         whole = n.layer("", lambda: getattr(torchvision.models, name)(num_classes=n.classes))
+        for layer in whole.modules():
+            if isinstance(layer, (torch.nn.Dropout, torchvision.ops.StochasticDepth)) and not n.with_dropout:
+                layer.p = 0
         return whole(x)
     return logits
 
@@ -485,8 +488,10 @@ MODELS = {
     **{f"resnet{depth}_v1": (resnet_v1(*blocks), LARGE, 1000, around_zero) for depth, blocks in RESNETS.items()},
     **{f"resnet{depth}_v1.5": (resnet_v15(*blocks), LARGE, 1000, around_zero) for depth, blocks in RESNETS.items()},
     **{f"resnet{depth}_v2": (resnet_v2(*blocks), LARGE, 1000, around_zero) for depth, blocks in RESNETS.items()},
-    **{f"torchvision_resnet{depth}": (torchvision_resnet(f"resnet{depth}"), LARGE, 1000, IMAGENET)
-       for depth in (18, 34, 50, 101, 152)},
+    **{f"torchvision_{name}": (torchvision(name), LARGE, 1000, IMAGENET)
+       for name in ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg13", "vgg16", "vgg19",
+                    "vgg16_bn", "alexnet")},
+    **{name: (torchvision(name), LARGE, 1000, IMAGENET) for name in ("wide_resnet50_2", "densenet121", "squeezenet1_1")},
 }
 
 

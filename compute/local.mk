@@ -5,10 +5,11 @@ compute_libcompute_a_SOURCES = \
 	%D%/net.c %D%/net_difference.c \
 	%D%/netfile/net_form.c %D%/netfile/net_read.c %D%/netfile/net_text.c %D%/netfile/net_write.c \
 	%D%/models/model_table.c %D%/models/builder.c %D%/models/models_small.c \
-	%D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \
+	%D%/models/model_densenet_cifar.c \
+	%D%/models/model_densenet_imagenet.c %D%/models/model_resnet_cifar.c \
 	%D%/models/model_vgg_cifar.c \
 	%D%/models/model_googlenet.c %D%/models/model_inception3.c \
-	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c \
+	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c %D%/models/model_squeezenet.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/floats.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c \
 	%D%/backend.c %D%/team.c %D%/param_groups.c %D%/tower.c %D%/snapshot.c %D%/health.c \

@@ -20,6 +20,7 @@ struct model {
     /* Appends the layers to an empty net. Errors show in net_finish. */
     void (*build)(struct net *net, const struct model_options *options, uint32_t variant);
     uint32_t variant;           /* argument of build: which model of the family */
+    bool is_torchvision;        /* torchvision has the same network, for which it publishes weights */
 };
 
 /* All models (compute/models/model_table.c); the name of the last row is NULL. */

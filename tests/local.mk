@@ -207,6 +207,7 @@ tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = \
 	%D%/e2e/sim_batches.sh \
 	%D%/e2e/sim_gpu.sh \
+	%D%/e2e/sim_networks.sh \
 	%D%/e2e/sim_threads.sh \
 	%D%/e2e/sim_towers.sh \
 	%D%/e2e/e2e_accumulate.sh \
@@ -223,6 +224,7 @@ script_tests = \
 	%D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh \
 	%D%/e2e/e2e_models.sh \
+	%D%/e2e/e2e_networks.sh \
 	%D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh \
 	%D%/e2e/resume/e2e_options.sh \

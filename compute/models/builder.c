@@ -39,10 +39,28 @@ struct initializer he_normal_fan_out(uint64_t fan_in, uint64_t fan_out)
     return initializer_he_normal(fan_out);
 }
 
+struct initializer he_normal_fan_in(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_out;
+    return initializer_he_normal(fan_in);
+}
+
 struct initializer normal_001(uint64_t fan_in, uint64_t fan_out)
 {
     (void)fan_in, (void)fan_out;
     return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
+}
+
+struct initializer he_uniform(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_out;
+    return (struct initializer){ INITIALIZER_UNIFORM, sqrtf(6.0f / (float)fan_in) };
+}
+
+struct initializer pytorch_uniform(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_out;
+    return (struct initializer){ INITIALIZER_UNIFORM, 1.0f / sqrtf((float)fan_in) };
 }
 
 const float torchvision_mean[] = { 0.485f, 0.456f, 0.406f }, torchvision_std[] = { 0.229f, 0.224f, 0.225f };
@@ -117,11 +135,13 @@ uint32_t builder_channels(const struct builder *builder, uint32_t from)
 static uint32_t weights_begin(struct builder *builder, int64_t layer,
                               struct initializer (*rule)(uint64_t fan_in, uint64_t fan_out))
 {
-    if (!has_failed(builder)) {
-        const struct parameter *const weight =
-            &builder->net->parameters[builder->net->layers[layer].parameters[PARAMETER_WEIGHT]];
-        net_initialize(builder->net, layer, PARAMETER_WEIGHT, rule(weight->fan_in, weight->fan_out));
-    }
+    if (has_failed(builder))
+        return (uint32_t)layer;
+    struct net *const net = builder->net;
+    const struct parameter *const weight = &net->parameters[net->layers[layer].parameters[PARAMETER_WEIGHT]];
+    net_initialize(net, layer, PARAMETER_WEIGHT, rule(weight->fan_in, weight->fan_out));
+    if (builder->style->biases != NULL && layer_has(&net->layers[layer], PARAMETER_BIAS))
+        net_initialize(net, layer, PARAMETER_BIAS, builder->style->biases(weight->fan_in, weight->fan_out));
     return (uint32_t)layer;
 }
 

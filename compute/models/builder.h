@@ -6,13 +6,14 @@
 #include "compute/model.h"
 
 /* The conventions of the program or library that models are taken from: the transform of pixels (net_transform), the
- * initialisers of weights, given their fans, and batch normalisation. Biases are initialised to 0. */
+ * initialisers of weights and biases, given the fans of the weights, and batch normalisation. */
 struct style {
     float divisor;
     const float *mean, *std;
     struct initializer (*conv)(uint64_t fan_in, uint64_t fan_out);
     struct initializer (*hidden)(uint64_t fan_in, uint64_t fan_out);        /* dense layers except the last */
     struct initializer (*classes)(uint64_t fan_in, uint64_t fan_out);       /* the last one */
+    struct initializer (*biases)(uint64_t fan_in, uint64_t fan_out);        /* of all these layers; NULL: 0 */
     struct batch_norm norm;
 };
 
@@ -24,9 +25,14 @@ extern const struct style style_benchmarks;
 extern const struct batch_norm norm_without_gamma;
 /* Mean and standard deviation of ImageNet's pixels in [0, 1], as in torchvision. */
 extern const float torchvision_mean[3], torchvision_std[3];
-/* Initialisers of torchvision's models and of models that follow them: He et al. 2015 by fan-out; a std of 0.01. */
+/* Initialisers of torchvision's models and of models that follow them: normals as He et al. 2015 have them, by fan-out
+ * and by fan-in; a std of 0.01; uniform in (-l, l) with l = sqrt(6 / fan_in) (He et al., too), and l = sqrt(1 / fan_in),
+ * which is PyTorch's default for weights and biases. */
 struct initializer he_normal_fan_out(uint64_t fan_in, uint64_t fan_out);
+struct initializer he_normal_fan_in(uint64_t fan_in, uint64_t fan_out);
 struct initializer normal_001(uint64_t fan_in, uint64_t fan_out);
+struct initializer he_uniform(uint64_t fan_in, uint64_t fan_out);
+struct initializer pytorch_uniform(uint64_t fan_in, uint64_t fan_out);
 /* Keras: pixels in [0, 1]; all weights Glorot uniform; decay 0.99, epsilon 1e-3. */
 extern const struct style style_keras;
 
@@ -61,6 +67,15 @@ static inline struct window window_same(uint32_t kernel, uint32_t stride)
 static inline struct window window_valid(uint32_t kernel, uint32_t stride)
 {
     return window_square(kernel, stride, PADDING_VALID);
+}
+
+/* Windows of this kernel and stride 2 that together reach every pixel, the last ones beyond the image: PyTorch's
+ * ceil_mode for kernels of 2 and 3. */
+static inline struct window window_ceil(uint32_t kernel)
+{
+    struct window window = window_square(kernel, 2, PADDING_EXPLICIT);
+    window.bottom = window.right = 1;
+    return window;
 }
 
 /* (kernel - 1) / 2 pixels on every side, as in PyTorch's networks: equal to SAME for stride 1 and an odd kernel. */
@@ -115,7 +130,7 @@ uint32_t build_conv_norm_relu(struct builder *builder, const char *number, uint3
 uint32_t build_conv_relu(struct builder *builder, const char *number, uint32_t from, uint32_t filters,
                          struct window window);
 uint32_t build_dense_relu(struct builder *builder, const char *number, uint32_t from, uint32_t units);
-/* The end of every model: appends a dense layer of that name with a unit per class, and the loss. Returns the index of
+/* The end of most models: appends a dense layer of that name with a unit per class, and the loss. Returns the index of
  * the dense layer. */
 uint32_t build_classifier(struct builder *builder, const char *name, uint32_t from);
 

@@ -1,6 +1,7 @@
 /* Networks for ImageNet without branches (doc/models.md): convolutions and pools, two wide dense layers, the classes.
  * AlexNet (Krizhevsky 2014), OverFeat (Sermanet et al. 2013) and VGG (Simonyan, Zisserman 2014) as tf_cnn_benchmarks
- * has them, and torchvision's VGG, which has another input and other initial weights. Names are torchvision's. */
+ * has them; torchvision's VGG, also with batch normalisation, and its AlexNet, which have another input and other
+ * initial weights. Names are torchvision's. */
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 
@@ -78,9 +79,19 @@ void model_build_overfeat(struct net *net, const struct model_options *options, 
 
 enum { GROUPS = 5 };
 
+/* A convolution as in `conv`, with batch normalisation. */
+static uint32_t conv_norm(struct sequential *sequential, uint32_t from, uint32_t filters, struct window window)
+{
+    uint32_t at = build_conv_bias(sequential_next(sequential), "", from, filters, window);
+    at = build_norm(sequential_next(sequential), "", at);
+    return build_relu(sequential_next(sequential), "", at);
+}
+
+typedef uint32_t (*append_conv)(struct sequential *sequential, uint32_t from, uint32_t filters, struct window window);
+
 /* Builds five groups of `lengths` convolutions, with a pool after each. */
 static void build_groups(struct net *net, const struct model_options *options, const struct style *style,
-                         const uint32_t lengths[GROUPS])
+                         const uint32_t lengths[GROUPS], append_conv append)
 {
     static const uint32_t filters[GROUPS] = { 64, 128, 256, 512, 512 };
     const struct builder builder = builder_of(net, options, style);
@@ -88,13 +99,14 @@ static void build_groups(struct net *net, const struct model_options *options, c
     uint32_t at = NET_INPUT;
     for (uint32_t group = 0; group < GROUPS; group++) {
         for (uint32_t i = 0; i < lengths[group]; i++)
-            at = conv(&features, at, filters[group], window_same(3, 1));
+            at = append(&features, at, filters[group], window_same(3, 1));
         at = build_max_pool(sequential_next(&features), "", at, window_valid(2, 2));
     }
     classify(&builder, at, 4096, 4096);
 }
 
-static void build_vgg(struct net *net, const struct model_options *options, const struct style *style, uint32_t layers)
+static void build_vgg(struct net *net, const struct model_options *options, const struct style *style, uint32_t layers,
+                      append_conv append)
 {
     static const struct { uint32_t layers, lengths[GROUPS]; } rows[] = {
         { 11, { 1, 1, 2, 2, 2 } },
@@ -104,12 +116,12 @@ static void build_vgg(struct net *net, const struct model_options *options, cons
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].layers == layers)
-            build_groups(net, options, style, rows[i].lengths);
+            build_groups(net, options, style, rows[i].lengths, append);
 }
 
 void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    build_vgg(net, options, &style_benchmarks, layers);
+    build_vgg(net, options, &style_benchmarks, layers, conv);
 }
 
 /* ---- torchvision's ---- */
@@ -117,9 +129,52 @@ void model_build_vgg_imagenet(struct net *net, const struct model_options *optio
 static const struct style torchvision = {
     .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
     .conv = he_normal_fan_out, .hidden = normal_001, .classes = normal_001,
+    .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };
 
 void model_build_vgg_torchvision(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    build_vgg(net, options, &torchvision, layers);
+    build_vgg(net, options, &torchvision, layers, conv);
+}
+
+void model_build_vgg_bn_torchvision(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    build_vgg(net, options, &torchvision, layers, conv_norm);
+}
+
+static const struct style pytorch = {
+    .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
+    .conv = pytorch_uniform, .hidden = pytorch_uniform, .classes = pytorch_uniform, .biases = pytorch_uniform,
+};
+
+/* Dropout comes before the dense layers, and not after them as in the others. */
+static uint32_t dropout_hidden(struct sequential *sequential, uint32_t from, uint32_t units)
+{
+    uint32_t at = build_dropout(sequential_next(sequential), "", from, 0.5f);
+    at = build_dense(sequential_next(sequential), "", at, units);
+    return build_relu(sequential_next(sequential), "", at);
+}
+
+void model_build_alexnet_torchvision(struct net *net, const struct model_options *options, uint32_t variant)
+{
+    static const struct { struct window window; uint32_t filters; bool with_pool; } convs[] = {
+        { { 11, 11, 4, 4, PADDING_EXPLICIT, 2, 2, 2, 2 }, 64, true },
+        { { 5, 5, 1, 1, PADDING_SAME, 0, 0, 0, 0 }, 192, true },
+        { { 3, 3, 1, 1, PADDING_SAME, 0, 0, 0, 0 }, 384, false },
+        { { 3, 3, 1, 1, PADDING_SAME, 0, 0, 0, 0 }, 256, false },
+        { { 3, 3, 1, 1, PADDING_SAME, 0, 0, 0, 0 }, 256, true },
+    };
+    const struct builder builder = builder_of(net, options, &pytorch);
+    struct sequential features = { .builder = builder_within(&builder, "features.") },
+                      classifier = { .builder = builder_within(&builder, "classifier.") };
+    uint32_t at = NET_INPUT;
+    (void)variant;
+    for (size_t i = 0; i < sizeof(convs) / sizeof(convs[0]); i++) {
+        at = conv(&features, at, convs[i].filters, convs[i].window);
+        if (convs[i].with_pool)
+            at = build_max_pool(sequential_next(&features), "", at, window_valid(3, 2));
+    }
+    at = dropout_hidden(&classifier, at, 4096);
+    at = dropout_hidden(&classifier, at, 4096);
+    build_classifier(sequential_next(&classifier), "", at);
 }

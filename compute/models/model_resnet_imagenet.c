@@ -1,7 +1,6 @@
 /* The residual networks for ImageNet (He et al. 2015; v2: 2016; doc/models.md): those of tf_cnn_benchmarks, and
- * torchvision's, which are v1.5 with another pool, other initial weights and another input. Names are torchvision's. */
-#include <math.h>
-
+ * torchvision's, which are v1.5 with another pool, other initial weights and another input, also with wider
+ * bottlenecks. Names are torchvision's. */
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 
@@ -141,24 +140,34 @@ void model_build_resnet_imagenet_v2(struct net *net, const struct model_options 
 
 /* ---- torchvision's ---- */
 
-static struct initializer uniform(uint64_t fan_in, uint64_t fan_out)
-{
-    (void)fan_out;
-    return (struct initializer){ INITIALIZER_UNIFORM, 1.0f / sqrtf((float)fan_in) };
-}
-
 static const struct style torchvision = {
     .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
-    .conv = he_normal_fan_out, .hidden = uniform, .classes = uniform,
+    .conv = he_normal_fan_out, .hidden = pytorch_uniform, .classes = pytorch_uniform, .biases = pytorch_uniform,
     .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };
+
+static void build_torchvision(struct net *net, const struct model_options *options, uint32_t layers,
+                              uint32_t widening, uint32_t (*append)(struct builder *builder, const struct block *block))
+{
+    struct builder builder = builder_of(net, options, &torchvision);
+    head(&builder, stages(&builder, stem(&builder, window_centred(3, 2)), layers, widening, append));
+}
 
 void model_build_resnet_torchvision(struct net *net, const struct model_options *options, uint32_t layers)
 {
     const bool is_basic = layers < 50;
-    struct builder builder = builder_of(net, options, &torchvision);
-    const uint32_t from = stem(&builder, window_centred(3, 2));
-    const uint32_t at = stages(&builder, from, layers, is_basic ? 1 : BOTTLENECK, is_basic ? basic : block_v1_5);
-    const uint32_t inputs = builder_channels(&builder, at), classes = head(&builder, at);
-    net_initialize(net, classes, PARAMETER_BIAS, uniform(inputs, 0));
+    build_torchvision(net, options, layers, is_basic ? 1 : BOTTLENECK, is_basic ? basic : block_v1_5);
+}
+
+/* Zagoruyko, Komodakis 2016: the 3x3 convolutions have twice the filters, and the sums as many as in v1. */
+static uint32_t block_wide(struct builder *builder, const struct block *block)
+{
+    struct block wide = *block;
+    wide.filters *= 2;
+    return block_v1_5(builder, &wide);
+}
+
+void model_build_resnet_wide(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    build_torchvision(net, options, layers, BOTTLENECK, block_wide);
 }

@@ -29,16 +29,21 @@ void model_build_trivial(struct net *net, const struct model_options *options, u
 
 /* No variants. */
 void model_build_alexnet_imagenet(struct net *net, const struct model_options *options, uint32_t variant);
+void model_build_alexnet_torchvision(struct net *net, const struct model_options *options, uint32_t variant);
+void model_build_densenet_imagenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_googlenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_inception3(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_lenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_overfeat(struct net *net, const struct model_options *options, uint32_t variant);
+void model_build_squeezenet(struct net *net, const struct model_options *options, uint32_t variant);
 /* variant: layers. */
 void model_build_resnet_imagenet_v1(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_imagenet_v1_5(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_imagenet_v2(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_vgg_torchvision(struct net *net, const struct model_options *options, uint32_t variant);
+void model_build_vgg_bn_torchvision(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_torchvision(struct net *net, const struct model_options *options, uint32_t variant);
+void model_build_resnet_wide(struct net *net, const struct model_options *options, uint32_t variant);
 
 #endif

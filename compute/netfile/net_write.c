@@ -72,23 +72,38 @@ static void write_bias(const struct layer *layer, FILE *out)
         fputs(" no_bias", out);
 }
 
+/* A number of units that is that of the classes is written as the word `classes`, so that it follows another number of
+ * classes. */
+static void write_units(const char *word, uint32_t units, bool are_classes, FILE *out)
+{
+    if (are_classes)
+        fprintf(out, " %s classes", word);
+    else
+        fprintf(out, " %s %u", word, units);
+}
+
+/* Is it the last layer with weights? Others may have as many channels as there are classes by chance. */
+static bool is_last_with_weights(const struct net *net, const struct layer *layer)
+{
+    const struct layer *last = &net->layers[net->layer_count - 1];
+    while (!layer_has(last, PARAMETER_WEIGHT) && last->inputs[0] != NET_INPUT)
+        last = &net->layers[last->inputs[0]];
+    return last == layer;
+}
+
 static void write_conv2d(const struct net *net, const struct layer *layer, FILE *out)
 {
-    (void)net;
-    fprintf(out, " filters %u", layer->out.channels);
+    const uint32_t filters = layer->out.channels;
+    write_units("filters", filters, filters == net->classes && is_last_with_weights(net, layer), out);
     write_window(layer, out);
     if (layer->groups > 1)
         fprintf(out, " groups %u", layer->groups);
     write_bias(layer, out);
 }
 
-/* A layer with one unit per class is written with the word `classes`, so that it follows another number of classes. */
 static void write_dense(const struct net *net, const struct layer *layer, FILE *out)
 {
-    if (layer->out.channels == net->classes)
-        fputs(" units classes", out);
-    else
-        fprintf(out, " units %u", layer->out.channels);
+    write_units("units", layer->out.channels, layer->out.channels == net->classes, out);
     write_bias(layer, out);
 }
 

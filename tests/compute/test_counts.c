@@ -167,6 +167,11 @@ TEST(models_of_keras_and_pytorch_have_the_published_counts)
         { "torchvision_resnet50", 1000, 25557032, 25610152, 4089.18 },
         { "torchvision_resnet101", 1000, 44549160, 44654504, 7801.41 },
         { "torchvision_resnet152", 1000, 60192808, 60344232, 11513.63 },
+        { "torchvision_vgg16_bn", 1000, 138365992, 138374440, 15470.26 },
+        { "torchvision_alexnet", 1000, 61100840, 61100840, 714.19 },
+        { "wide_resnet50_2", 1000, 68883240, 68951464, 11398.02 },
+        { "densenet121", 1000, 7978856, 8062504, 2834.16 },
+        { "squeezenet1_1", 1000, 1235496, 1235496, 349.15 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
@@ -209,6 +214,9 @@ TEST(images_shrink_as_they_are_published_to)
         { "resnet101_v1.5", "112 56 28 14 7" },
         { "resnet152_v2", "112 56 28 14 7" },
         { "torchvision_resnet18", "112 56 28 14 7" },
+        { "torchvision_alexnet", "55 27 13 6" },
+        { "densenet121", "112 56 28 14 7" },
+        { "squeezenet1_1", "111 55 27 13" },
         { "vgg11", "224 112 56 28 14 7" },
         { "overfeat", "56 28 24 12 6" },
         { "lenet", "28 14 7" },

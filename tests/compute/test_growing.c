@@ -261,7 +261,7 @@ TEST(all_blocks_of_the_models_grow_in_place)
         net_close(net);
         models++;
     }
-    assert_int_equal(models, 3);
+    assert_int_equal(models, 4);
 }
 
 /* ---- memory ---- */

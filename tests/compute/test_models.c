@@ -182,6 +182,16 @@ TEST(images_shrink_as_the_tables_of_the_models_say)
         { "torchvision_resnet34", "layer4.2.add", 512, 7 },
         { "torchvision_resnet50", "layer2.3.add", 512, 28 },
         { "torchvision_resnet50", "layer4.2.add", 2048, 7 },
+        { "torchvision_vgg16_bn", "features.42", 512, 14 },
+        { "torchvision_alexnet", "features.12", 256, 6 },
+        { "wide_resnet50_2", "layer4.2.conv2", 1024, 7 },
+        { "wide_resnet50_2", "layer4.2.add", 2048, 7 },
+        { "densenet121", "features.denseblock1.denselayer6.concat", 256, 56 },
+        { "densenet121", "features.transition3.pool", 512, 7 },
+        { "densenet121", "features.denseblock4.denselayer16.concat", 1024, 7 },
+        { "squeezenet1_1", "features.4.concat", 128, 55 },
+        { "squeezenet1_1", "features.12.concat", 512, 13 },
+        { "squeezenet1_1", "classifier.1", 1000, 13 },
     };
     for (size_t i = 0; i < ROWS(outputs); i++) {
         struct net *const net = net_of(outputs[i].model);
@@ -246,6 +256,15 @@ TEST(windows_have_the_strides_and_the_padding_of_the_models_definitions)
         { "torchvision_resnet50", "layer4.0.conv2", 3, 3, 2, 1, 1, 1, 1 },
         { "torchvision_resnet18", "layer2.0.conv1", 3, 3, 2, 1, 1, 1, 1 },
         { "torchvision_resnet18", "layer2.0.conv2", 3, 3, 1, 1, 1, 1, 1 },
+        { "torchvision_alexnet", "features.0", 11, 11, 4, 2, 2, 2, 2 },
+        { "torchvision_alexnet", "features.3", 5, 5, 1, 2, 2, 2, 2 },
+        { "torchvision_alexnet", "features.12", 3, 3, 2, 0, 0, 0, 0 },
+        { "wide_resnet50_2", "layer3.0.conv2", 3, 3, 2, 1, 1, 1, 1 },
+        { "densenet121", "features.conv0", 7, 7, 2, 3, 3, 3, 3 },
+        { "densenet121", "features.pool0", 3, 3, 2, 1, 1, 1, 1 },
+        { "densenet121", "features.transition2.pool", 2, 2, 2, 0, 0, 0, 0 },
+        { "squeezenet1_1", "features.0", 3, 3, 2, 0, 0, 0, 0 },
+        { "squeezenet1_1", "features.2", 3, 3, 2, 0, 1, 0, 1 },
     };
     for (size_t i = 0; i < ROWS(looks); i++) {
         const struct look *const look = &looks[i];
@@ -517,6 +536,20 @@ TEST(parameters_begin_as_the_models_definitions_say)
         { "torchvision_resnet50", "fc.weight", INITIALIZER_UNIFORM, 1 / sqrt(2048.0) },
         { "torchvision_resnet50", "fc.bias", INITIALIZER_UNIFORM, 1 / sqrt(2048.0) },
         { "torchvision_resnet18", "fc.bias", INITIALIZER_UNIFORM, 1 / sqrt(512.0) },
+        { "torchvision_vgg16_bn", "features.40.weight", INITIALIZER_NORMAL, sqrt(2.0 / (512 * 9)) },
+        { "torchvision_vgg16_bn", "classifier.0.weight", INITIALIZER_NORMAL, 0.01 },
+        { "torchvision_vgg16_bn", "classifier.0.bias", INITIALIZER_CONSTANT, 0 },
+        { "torchvision_alexnet", "features.0.weight", INITIALIZER_UNIFORM, 1 / sqrt(363.0) },
+        { "torchvision_alexnet", "features.0.bias", INITIALIZER_UNIFORM, 1 / sqrt(363.0) },
+        { "torchvision_alexnet", "classifier.1.bias", INITIALIZER_UNIFORM, 1 / sqrt(9216.0) },
+        { "torchvision_alexnet", "classifier.6.weight", INITIALIZER_UNIFORM, 1 / sqrt(4096.0) },
+        { "wide_resnet50_2", "layer1.0.conv2.weight", INITIALIZER_NORMAL, sqrt(2.0 / (128 * 9)) },
+        { "densenet121", "features.conv0.weight", INITIALIZER_NORMAL, sqrt(2.0 / 147) },
+        { "densenet121", "classifier.weight", INITIALIZER_UNIFORM, 1 / sqrt(1024.0) },
+        { "densenet121", "classifier.bias", INITIALIZER_CONSTANT, 0 },
+        { "squeezenet1_1", "features.3.squeeze.weight", INITIALIZER_UNIFORM, sqrt(6.0 / 64) },
+        { "squeezenet1_1", "features.3.squeeze.bias", INITIALIZER_CONSTANT, 0 },
+        { "squeezenet1_1", "classifier.1.weight", INITIALIZER_NORMAL, 0.01 },
     };
     for (size_t i = 0; i < ROWS(beginnings); i++) {
         struct net *const net = net_of(beginnings[i].model);
@@ -573,7 +606,8 @@ TEST(pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviatio
 
 TEST(two_dropouts_of_a_half_can_be_left_out_and_no_name_changes)
 {
-    static const char *const models[] = { "imagenet_alexnet", "overfeat", "vgg11", "vgg16", "vgg19" };
+    static const char *const models[] = { "imagenet_alexnet", "overfeat", "vgg11", "vgg16", "vgg19",
+                                          "torchvision_vgg16_bn" };
     for (size_t i = 0; i < ROWS(models); i++) {
         struct net *const with = net_of(models[i]), *const without = model_make(models[i], 0, false);
         assert_int_equal(count_kind(with, LAYER_DROPOUT), 2);
@@ -595,11 +629,13 @@ static uint32_t count_trained(const struct net *net)
 }
 
 /* torchvision's state_dict has a number of batches besides for each normalisation. */
-TEST(torchvision_resnets_have_the_parameters_of_its_state_dict)
+TEST(networks_of_torchvision_have_the_parameters_of_its_state_dict)
 {
     static const struct { const char *model; uint32_t trained, all; } rows[] = {
         { "torchvision_resnet18", 62, 122 }, { "torchvision_resnet34", 110, 218 }, { "torchvision_resnet50", 161, 320 },
         { "torchvision_resnet101", 314, 626 }, { "torchvision_resnet152", 467, 932 },
+        { "torchvision_vgg16_bn", 58, 97 }, { "torchvision_alexnet", 16, 16 }, { "wide_resnet50_2", 161, 320 },
+        { "densenet121", 364, 727 }, { "squeezenet1_1", 52, 52 },
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = net_of(rows[i].model);

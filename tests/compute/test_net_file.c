@@ -281,6 +281,17 @@ TEST(layers_that_repeat_themselves_are_printed_once)
     assert_printed("torchvision_resnet152", 120);
 }
 
+TEST(a_last_convolution_has_as_many_filters_as_there_are_classes)
+{
+    struct net *net;
+    assert_int_equal(model_open(&net, "squeezenet1_1", &(struct model_options){ .classes = 64, .dropout = true }), 0);
+    char *const text = write_text(net);
+    assert_non_null(strstr(text, "conv2d features.0 filters 64 "));
+    assert_non_null(strstr(text, "conv2d classifier.1 filters classes "));
+    free(text);
+    net_close(net);
+}
+
 static void assert_printed_as(const char *lines, const char *printed)
 {
     char text[2048];

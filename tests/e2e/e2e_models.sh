@@ -206,10 +206,10 @@ expect_err "auxiliary: 'vgg19' has no auxiliary head"
 run "$pipetrain" --describe=vgg
 expect_code 2 'part of a name'
 expect_err "^--describe: there is no model 'vgg' .did you mean 'vgg11', 'vgg[0-9]+', .* or '.*vgg.*'\\?.$"
-run "$pipetrain" --describe=densenet121
-expect_err "^--describe: there is no model 'densenet121' .did you mean 'densenet40_k12', 'densenet100_k12' or 'densenet100_k24'\?.$"
+run "$pipetrain" --describe=densenet169
+expect_err "^--describe: there is no model 'densenet169' .did you mean 'densenet121'\?.$"
 run "$pipetrain" --describe=alexnet
-expect_err "did you mean 'cifar_alexnet', 'imagenet_alexnet' or 'lenet'\?"
+expect_err "did you mean 'cifar_alexnet', 'imagenet_alexnet', 'torchvision_alexnet' or 'lenet'\?"
 run "$pipetrain" --describe=resnet18
 expect_err "did you mean 'torchvision_resnet18'\?"
 run "$pipetrain" --describe=vgg19bn

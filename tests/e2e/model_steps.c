@@ -1,14 +1,17 @@
 /* What this build computes with a model, from and to plain files, for torch_parity.py to compare with.
  *
- *     model_steps BACKEND MODEL RATE DIRECTORY
+ *     model_steps BACKEND MODEL SIZE RATE STEPS DIRECTORY
  *
+ * SIZE is the height and width of the images (0: the model's own).
  * There is no dropout, and a model that has an auxiliary head trains with it. Exit status 77: the backend is
  * not in this build. DIRECTORY holds
  *     pixels (bytes, N,H,W,C), labels      the batch
  *     before.NAME                          parameters before the steps, floats
  * and gets
  *     parameters                           a line each: name, dimensions
- *     probabilities                        of the first step, N x classes, doubles
+ *     logits                               of evaluation before the steps, N x classes, floats
+ *     probabilities                        of the first step, N x classes, doubles; unless the loss reads a layer
+ *                                          without a bias
  *     gradients.NAME                       of the first step's loss, summed over the samples
  *     statistics.NAME                      after the first step, of what is not trained
  *     after.NAME                           parameters after the steps
@@ -21,12 +24,12 @@
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/test.h"
 
-enum { STEPS = 10, THREADS = 2 };
+enum { STEPS_MAX = 10, THREADS = 2 };
 
 static const struct optimizer optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
 
 static const char *directory;
-static uint32_t samples;
+static uint32_t samples, step_count;
 static float learning_rate;
 
 static FILE *open_file(const char *group, const char *name, const char *mode)
@@ -131,6 +134,16 @@ static void take_slopes(struct network *network, const struct backend_input *one
     free(slopes);
 }
 
+static void save_logits(struct network *network, const struct backend_input *input)
+{
+    const size_t count = (size_t)samples * network->net->classes;
+    float *const logits = malloc(count * sizeof(*logits));
+    (void)network_forward(network, input, samples, false);
+    assert_int_equal(network->ops->logits(network_plan(network, samples, false), logits), 0);
+    save("", "logits", logits, count * sizeof(*logits));
+    free(logits);
+}
+
 static void save_probabilities(struct network *network, const struct backend_input *input)
 {
     const uint32_t classes = network->net->classes;
@@ -163,17 +176,17 @@ static void update(struct network *network, uint64_t number, float *momenta)
 
 static void take_steps(struct network *network, const struct backend_input *input)
 {
-    double losses[STEPS + 1];
+    double losses[STEPS_MAX + 1];
     const size_t bytes = network->arenas.trained.count * sizeof(float);
     float *const momenta = device_memory_make(network->compute, NULL, bytes);
-    for (uint32_t step = 0; step < STEPS; step++) {
+    for (uint32_t step = 0; step < step_count; step++) {
         losses[step] = network_run(network, input, 0, samples, true).loss_sum;
         if (step == 0)
             save_first_step(network);
         update(network, step, momenta);
     }
-    losses[STEPS] = network_forward(network, input, samples, false).loss_sum;
-    save("", "losses", losses, sizeof(losses));
+    losses[step_count] = network_forward(network, input, samples, false).loss_sum;
+    save("", "losses", losses, (step_count + 1) * sizeof(*losses));
     network->device->ops->free(network->device, momenta);
 }
 
@@ -195,7 +208,9 @@ static void compute(const char *backend, const struct net *net)
     struct backend_input input = input_load(net);
     network_open(&network, backend, net, samples, THREADS);
     set_initial(&network);
-    save_probabilities(&network, &input);
+    save_logits(&network, &input);
+    if (class_bias(net) != NET_NO_PARAMETER)
+        save_probabilities(&network, &input);
     set_initial(&network);
     take_steps(&network, &input);
     for (uint32_t p = 0; p < net->parameter_count; p++)
@@ -204,19 +219,33 @@ static void compute(const char *backend, const struct net *net)
     network_input_release(&input);
 }
 
+static int open_net(struct net **net_out, const char *name, uint32_t size)
+{
+    const struct model *const model = model_find(name);
+    if (model == NULL)
+        return -1;
+    const struct shape image = { model->input.channels, size > 0 ? size : model->input.height,
+                                 size > 0 ? size : model->input.width };
+    assert_int_equal(net_open(net_out, name, image, model->classes), 0);
+    model->build(*net_out, &(struct model_options){ .auxiliary = true }, model->variant);
+    return net_finish(*net_out);
+}
+
 int main(int argc, char **argv)
 {
     struct net *net;
-    if (argc != 5 || model_open(&net, argv[2], &(struct model_options){ .classes = 0, .auxiliary = true }) != 0) {
-        fprintf(stderr, "usage: model_steps BACKEND MODEL RATE DIRECTORY, with a model there is\n");
+    step_count = argc == 7 ? (uint32_t)atoi(argv[5]) : 0;
+    if (step_count < 1 || step_count > STEPS_MAX || open_net(&net, argv[2], (uint32_t)atoi(argv[3])) != 0) {
+        fprintf(stderr, "usage: model_steps BACKEND MODEL SIZE RATE STEPS DIRECTORY, with a known model and at most %d "
+                "steps\n", STEPS_MAX);
         return 2;
     }
     if (backend_find(argv[1]) == NULL) {
         fprintf(stderr, "model_steps: no backend '%s' in this build\n", argv[1]);
         return 77;
     }
-    learning_rate = strtof(argv[3], NULL);
-    directory = argv[4];
+    learning_rate = strtof(argv[4], NULL);
+    directory = argv[6];
     compute(argv[1], net);
     net_close(net);
     return 0;

@@ -106,7 +106,8 @@ TEST(a_model_is_opened_by_the_tensors_before_its_last_layer)
 {
     const struct { const char *file, *model; } rows[] = {
         { "resnet50_v1", "torchvision_resnet50" }, { "vgg11", "torchvision_vgg11" },
-        { "torchvision_resnet152", "torchvision_resnet152" },
+        { "torchvision_resnet152", "torchvision_resnet152" }, { "wide_resnet50_2", "wide_resnet50_2" },
+        { "densenet121", "densenet121" }, { "torchvision_vgg16_bn", "torchvision_vgg16_bn" },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct net *net;

@@ -73,6 +73,19 @@ static const struct recipe_value imagenet_resnet_32[] = { IMAGENET_RESNET("32") 
     { NULL, NULL }
 static const struct recipe_value torchvision_resnet[] = { TORCHVISION("0.1") };
 static const struct recipe_value torchvision_vgg[] = { TORCHVISION("0.01") };
+/* Huang et al. 2016, for ImageNet. */
+static const struct recipe_value imagenet_densenet[] = {
+    { "batch", "64" }, { "optimizer", "nesterov" }, { "learning_rate", "0.1" }, { "rate_batch", "256" },
+    { "momentum", "0.9" }, { "weight_decay", "0.0001" }, { "decay_scope", "all" },
+    { "schedule", "piecewise" }, { "boundaries", "30 60" }, { "factors", "0.1 0.01" }, TORCHVISION_IMAGES,
+    { NULL, NULL }
+};
+/* Iandola et al. 2016, the solver of SqueezeNet 1.1: linearly to 0. */
+static const struct recipe_value squeezenet[] = {
+    { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.04" }, { "rate_batch", "512" },
+    { "momentum", "0.9" }, { "weight_decay", "0.0002" }, { "schedule", "polynomial" }, TORCHVISION_IMAGES,
+    { NULL, NULL }
+};
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {
     { "mnist_cnn", keras_mnist }, { "mnist_cnn2", keras_mnist }, { "multigpu_mnist", keras_mnist },
@@ -98,6 +111,8 @@ static const struct { const char *model; const struct recipe_value *values; } re
     { "torchvision_resnet152", torchvision_resnet },
     { "torchvision_vgg11", torchvision_vgg }, { "torchvision_vgg13", torchvision_vgg },
     { "torchvision_vgg16", torchvision_vgg }, { "torchvision_vgg19", torchvision_vgg },
+    { "torchvision_vgg16_bn", torchvision_vgg }, { "torchvision_alexnet", torchvision_vgg },
+    { "wide_resnet50_2", torchvision_resnet }, { "densenet121", imagenet_densenet }, { "squeezenet1_1", squeezenet },
 };
 
 const struct recipe_value *recipe_find(const char *model)

@@ -348,12 +348,6 @@ bool weights_label_offset(const struct settings *settings, int64_t *offset_out)
 
 /* ---- weights without metadata ---- */
 
-/* Is it a model of torchvision, for which others publish weights? */
-static bool is_published(const struct model *model)
-{
-    return strncmp(model->name, "torchvision_", strlen("torchvision_")) == 0;
-}
-
 /* Describe how the network's computation differs from that of a named model; "" if it does not. */
 static int describe_other(const struct agreement *agreement, const struct net *other, char *text, size_t text_size)
 {
@@ -405,8 +399,8 @@ static int compare_published(const struct agreement *agreement)
     char text[1600], found[1600] = "";
     const char *name = "";
     for (const struct model *model = model_table; model->name != NULL; model++) {
-        struct net *other = is_published(model) ? tensor_match_open(initial_weights_index(agreement->weights), model)
-                                                : NULL;
+        struct net *other =
+            model->is_torchvision ? tensor_match_open(initial_weights_index(agreement->weights), model) : NULL;
         const int rc = other != NULL ? describe_other(agreement, other, text, sizeof(text)) : 0;
         const bool is_this = other != NULL && text[0] == '\0';
         net_close(other);

@@ -5,6 +5,7 @@
 #ifndef PIPETRAIN_VECTOR_H
 #define PIPETRAIN_VECTOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -25,6 +26,27 @@
 #define VECTOR_LOOPS VECTOR_OPTIMIZE
 #endif
 
+/* The same for sums of products, with fused multiply-adds, for the vectors of LANES floats below; and for vectors of
+ * LANES_WIDE floats, only to be called where vector_is_wide. */
+#if !defined(__clang__) && defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define VECTOR_PRODUCTS \
+    __attribute__((optimize("O3", "fp-contract=fast"), target_clones("fma", "default")))
+#define VECTOR_PRODUCTS_WIDE __attribute__((optimize("O3", "fp-contract=fast"), target("avx512f")))
+#else
+#define VECTOR_PRODUCTS VECTOR_OPTIMIZE
+#define VECTOR_PRODUCTS_WIDE VECTOR_OPTIMIZE
+#endif
+
+static inline bool vector_is_wide(void)
+{
+#if defined(__GNUC__) && defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
+
 /* In front of a loop: no iteration reads what another one writes, although the pointers may be equal. */
 #ifdef __clang__
 #define INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
@@ -35,8 +57,10 @@
 /* ---- lanes: correct on any machine, and fast inside a function with VECTOR_LOOPS ---- */
 
 #define LANES 8u
+#define LANES_WIDE 16u
 
 typedef float lanes __attribute__((vector_size(32)));
+typedef float lanes_wide __attribute__((vector_size(64)));
 typedef int32_t lane_bits __attribute__((vector_size(32)));
 typedef uint32_t lane_words __attribute__((vector_size(32)));
 typedef uint16_t lane_shorts __attribute__((vector_size(16)));

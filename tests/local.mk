@@ -62,7 +62,8 @@ compute_tests = %D%/compute/test_activations %D%/compute/test_arena %D%/compute/
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_param_groups \
 	%D%/compute/test_values
 if HAVE_ONEDNN
-compute_tests += %D%/compute/test_bf16 %D%/compute/onednn/test_convolutions %D%/compute/test_growing %D%/compute/test_norm_loops \
+compute_tests += %D%/compute/test_bf16 %D%/compute/onednn/test_convolutions %D%/compute/onednn/test_depthwise \
+	%D%/compute/test_growing %D%/compute/test_norm_loops \
 	%D%/compute/onednn/test_onednn \
 	%D%/compute/test_jit_memory %D%/compute/test_winograd
 onednn_scripts = %D%/compute/older_cpus.sh

@@ -101,19 +101,8 @@ static int backend_init(struct backend *backend)
     return rc != 0 ? rc : layouts_choose(backend);
 }
 
-static bool has_groups(const struct net *net)
-{
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        if (net->layers[i].groups > 1)
-            return true;
-    return false;
-}
-
 static int onednn_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
-    if (spec->net != NULL && has_groups(spec->net))
-        return unsupported_reason_set(reason, -ENOTSUP, "groups",
-                                      "grouped convolutions are computed by the reference backend only");
     if (spec->precision != PRECISION_FP32 && spec->convolution == CONVOLUTION_WINOGRAD)
         return unsupported_reason_set(reason, -EINVAL, "convolution", "Winograd's algorithm is for fp32 only");
     if (spec->precision == PRECISION_FP32 || (spec->precision == PRECISION_BF16 && nn_has_bf16()))

@@ -47,7 +47,7 @@ typedef dnnl_memory_desc_t nn_md;
 typedef dnnl_memory_desc_t *nn_md;
 #endif
 
-#define NN_RANK_MAX 4
+#define NN_RANK_MAX 5
 #define NN_IMPLEMENTATIONS_MAX 32
 
 /* Every oneDNN call goes through here. Returns 0 or a negative errno; logs the status and the text of the call, but

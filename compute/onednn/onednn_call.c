@@ -14,9 +14,16 @@ static const char *const direction_names[] = {
 
 /* ---- kernels that compute wrongly ---- */
 
+/* Of rank 5, weights have groups, which are computed one by one. */
+static dnnl_dim_t groups_of(const struct nn_op *op)
+{
+    dnnl_dim_t weights[NN_RANK_MAX];
+    return op->weights != NULL && nn_md_dims(op->weights, weights) == 5 ? weights[0] : 1;
+}
+
 static bool strides_with_channels_left_over(const struct nn_op *op, const dnnl_dim_t *src)
 {
-    return (op->strides[0] > 1 || op->strides[1] > 1) && src[1] % 16 != 0;
+    return (op->strides[0] > 1 || op->strides[1] > 1) && src[1] / groups_of(op) % 16 != 0;
 }
 
 static bool strides_wider_than_the_image(const struct nn_op *op, const dnnl_dim_t *src)

@@ -31,7 +31,7 @@ struct first_conv {
 
 bool first_conv_fits(const struct layer *layer, const struct tensor_layout *in, const struct tensor_layout *out)
 {
-    return layer->kind == LAYER_CONV2D && layer->in.channels <= CHANNELS_MAX &&
+    return layer->kind == LAYER_CONV2D && layer->groups == 1 && layer->in.channels <= CHANNELS_MAX &&
            (in->block == 1 || in->block == layer->in.channels) && out->block % LANES == 0;
 }
 

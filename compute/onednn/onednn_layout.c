@@ -51,13 +51,27 @@ int tensor_rank(const struct tensor_layout *tensor, enum layer_kind kind)
     return kind == LAYER_DENSE && tensor_pixels(tensor) == 1 && tensor->shape.channels % tensor->block == 0 ? 2 : 4;
 }
 
+/* With groups, [group][output channel of the group][input channel of the group][height][width]. */
+static int conv_dims(const struct layer *layer, dnnl_dim_t dims_out[NN_RANK_MAX])
+{
+    const bool has_groups = layer->groups > 1;
+    dnnl_dim_t *const dims = dims_out + has_groups;
+    dims_out[0] = layer->groups;
+    dims[0] = layer->out.channels / layer->groups;
+    dims[1] = layer->in.channels / layer->groups;
+    dims[2] = layer->kernel_h;
+    dims[3] = layer->kernel_w;
+    return 4 + has_groups;
+}
+
 int weighted_dims(const struct layer *layer, const struct tensor_layout *in, dnnl_dim_t dims_out[NN_RANK_MAX])
 {
-    const bool is_conv = layer->kind == LAYER_CONV2D;
+    if (layer->kind == LAYER_CONV2D)
+        return conv_dims(layer, dims_out);
     dims_out[0] = layer->out.channels;
     dims_out[1] = layer->in.channels;
-    dims_out[2] = is_conv ? layer->kernel_h : layer->in.height;
-    dims_out[3] = is_conv ? layer->kernel_w : layer->in.width;
+    dims_out[2] = layer->in.height;
+    dims_out[3] = layer->in.width;
     return tensor_rank(in, layer->kind);
 }
 
@@ -82,10 +96,11 @@ int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const str
 {
     const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
     const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
-    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
+    dnnl_dim_t weights[NN_RANK_MAX];
+    const int rank = conv_dims(layer, weights);
     *mds = (struct weighted_mds){
         .src = in != NULL ? tensor_md(in, count, 4) : nn_md_any(4, src, nn_type(type)),
-        .factors = nn_md_any(4, weights, nn_type(type)),
+        .factors = nn_md_any(rank, weights, nn_type(type)),
         .dst = out != NULL ? tensor_md(out, count, 4) : nn_md_any(4, dst, nn_type(type)),
     };
     if (mds->src != NULL && mds->dst != NULL && mds->factors != NULL)
@@ -153,12 +168,12 @@ static double round_to_vectors(uint32_t channels)
     return (double)((channels + VECTOR - 1) / VECTOR * VECTOR);
 }
 
-/* Can Winograd's algorithm compute the shape? oneDNN 2.6 computes a wrong gradient of the input where the padding above
- * differs from that below. */
+/* Can Winograd's algorithm compute the shape? oneDNN has it without groups only, and 2.6 computes a wrong gradient of
+ * the input where the padding above differs from that below. */
 static bool has_winograd_shape(const struct layer *layer)
 {
-    return layer->kind == LAYER_CONV2D && layer->kernel_h == 3 && layer->kernel_w == 3 && layer->stride_h == 1 &&
-           layer->stride_w == 1 && layer->pad_top == layer->pad_bottom;
+    return layer->kind == LAYER_CONV2D && layer->groups == 1 && layer->kernel_h == 3 && layer->kernel_w == 3 &&
+           layer->stride_h == 1 && layer->stride_w == 1 && layer->pad_top == layer->pad_bottom;
 }
 
 /* The rows (or columns) of all windows along one axis that are inside the image: padding is not multiplied. */
@@ -341,7 +356,8 @@ static uint32_t score_mds(const struct choice *choice, const struct weighted_mds
     for (int i = NN_BACKWARD_DATA; i <= NN_BACKWARD_WEIGHTS; i++) {
         const enum nn_direction direction = (enum nn_direction)i;
         if ((direction == NN_BACKWARD_DATA && !choice->has_data) ||
-            (direction == NN_BACKWARD_WEIGHTS && first_conv_fits(choice->layer, &choice->in, &choice->out)))
+            (direction == NN_BACKWARD_WEIGHTS && (layer_is_depthwise(choice->layer) ||
+                                                  first_conv_fits(choice->layer, &choice->in, &choice->out))))
             continue;
         weighted_op(&op, choice->layer, mds, options_of(choice, direction));
         const uint32_t class = pd_class_of_best(engine, &op, forward);
@@ -399,15 +415,15 @@ static enum pd_class preferred_blocks(const struct backend *backend, const struc
     return class;
 }
 
-/* Weights in the same order as the source's values: always possible, and matrix products read them without a
- * reorder. */
+/* Weights in the same order as the source's values, with groups in that of the model file: always possible, and matrix
+ * products read them without a reorder. */
 static nn_md weights_plain(const struct choice *choice)
 {
     dnnl_dim_t dims[NN_RANK_MAX];
     struct tensor_layout like = choice->in;
     const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    if (rank == 2)
-        return nn_md_tag(2, dims, dnnl_ab, dnnl_f32);
+    if (rank != 4)
+        return nn_md_tag(rank, dims, rank == 2 ? dnnl_ab : dnnl_abcde, dnnl_f32);
     like.type = VALUE_FP32;
     like.shape.height = (uint32_t)dims[2];
     like.shape.width = (uint32_t)dims[3];

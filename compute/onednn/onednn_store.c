@@ -9,10 +9,10 @@
 /* ---- into the arenas ---- */
 
 /* The plain row-major layout, with the rank of the stored one: a dense layer's [out, in] is read as [out, C, H, W]
- * when its input has pixels. */
+ * when its input has pixels, a convolution's out as [group, out of the group] when it has groups. */
 static nn_md plain_md(const struct backend *backend, uint32_t parameter)
 {
-    static const dnnl_format_tag_t tags[] = { [1] = dnnl_a, [2] = dnnl_ab, [4] = dnnl_abcd };
+    static const dnnl_format_tag_t tags[] = { [1] = dnnl_a, [2] = dnnl_ab, [4] = dnnl_abcd, [5] = dnnl_abcde };
     struct nn_layout layout;
     if (nn_md_layout(backend->stored[parameter], &layout))
         return NULL;
@@ -68,6 +68,9 @@ int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain,
 
 /* ---- out of the arenas ---- */
 
+/* Here the first two of five dimensions, a group and an output channel of the group, count as one, so that a layout has
+ * four at most. */
+
 /* A tile: elements that are close together in the stored form. It has some indices of the first two dimensions and some
  * of the window (all other dimensions). The offset of an element is the sum of the offset of its tile, the offset of
  * its row (index in the first dimension) and its offset in the row. A row is contiguous in the plain form. */
@@ -83,9 +86,25 @@ static dnnl_dim_t smaller(dnnl_dim_t a, dnnl_dim_t b)
     return a < b ? a : b;
 }
 
+static bool has_groups(const struct nn_layout *layout)
+{
+    return layout->rank == 5;
+}
+
 static dnnl_dim_t dim_of(const struct nn_layout *layout, int dim)
 {
-    return dim < layout->rank ? layout->dims[dim] : 1;
+    const int at = dim + has_groups(layout);
+    const dnnl_dim_t size = at < layout->rank ? layout->dims[at] : 1;
+    return has_groups(layout) && dim == 0 ? layout->dims[0] * size : size;
+}
+
+static size_t offset_of(const struct nn_layout *layout, int dim, dnnl_dim_t index)
+{
+    if (!has_groups(layout))
+        return nn_layout_offset(layout, dim, index);
+    if (dim > 0)
+        return nn_layout_offset(layout, dim + 1, index);
+    return nn_layout_offset(layout, 0, index / layout->dims[1]) + nn_layout_offset(layout, 1, index % layout->dims[1]);
 }
 
 static dnnl_dim_t window_of(const struct nn_layout *layout)
@@ -96,14 +115,14 @@ static dnnl_dim_t window_of(const struct nn_layout *layout)
 static size_t window_offset(const struct nn_layout *layout, dnnl_dim_t index)
 {
     const dnnl_dim_t columns = dim_of(layout, 3);
-    return nn_layout_offset(layout, 2, index / columns) + nn_layout_offset(layout, 3, index % columns);
+    return offset_of(layout, 2, index / columns) + offset_of(layout, 3, index % columns);
 }
 
 static void find_row_offsets(const struct nn_layout *layout, struct tile *tile)
 {
     tile->count[0] = smaller(dim_of(layout, 0) - tile->first[0], TILE_ROWS);
     for (dnnl_dim_t i = 0; i < tile->count[0]; i++)
-        tile->rows[i] = nn_layout_offset(layout, 0, tile->first[0] + i);
+        tile->rows[i] = offset_of(layout, 0, tile->first[0] + i);
 }
 
 /* Finds the offsets of a tile's elements relative to the offset of the tile. */
@@ -112,7 +131,7 @@ static void find_element_offsets(const struct nn_layout *layout, struct tile *ti
     size_t *element = tile->elements;
     for (dnnl_dim_t b = 0; b < tile->count[1]; b++)
         for (dnnl_dim_t i = 0; i < tile->window_count; i++)
-            *element++ = nn_layout_offset(layout, 1, tile->first[1] + b) +
+            *element++ = offset_of(layout, 1, tile->first[1] + b) +
                          window_offset(layout, tile->window + i) - tile->offset;
 }
 
@@ -122,7 +141,7 @@ static bool is_regular(const struct nn_layout *layout)
 {
     dnnl_dim_t block = 1;
     for (int b = 0; b < layout->block_count; b++)
-        block *= layout->block_dims[b] == 1 ? layout->blocks[b] : 1;
+        block *= layout->block_dims[b] == 1 + has_groups(layout) ? layout->blocks[b] : 1;
     return TILE_ROWS % block == 0 && window_of(layout) <= TILE_WINDOW;
 }
 
@@ -133,7 +152,7 @@ static void set_tile(const struct nn_layout *layout, struct tile *tile)
     const bool is_whole = window_of(layout) <= TILE_WINDOW;
     tile->count[1] = smaller(dim_of(layout, 1) - tile->first[1], is_whole ? TILE_ROWS : 1);
     tile->window_count = smaller(window_of(layout) - tile->window, TILE_ROW_ELEMENTS);
-    tile->offset = nn_layout_offset(layout, 1, tile->first[1]) + window_offset(layout, tile->window);
+    tile->offset = offset_of(layout, 1, tile->first[1]) + window_offset(layout, tile->window);
 }
 
 static void copy_row(const float *from, const size_t *elements, float *to, dnnl_dim_t count)

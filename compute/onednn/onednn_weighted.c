@@ -1,6 +1,7 @@
 /* Convolution and dense layers on oneDNN: one primitive per direction. ReLU is fused into forward, the bias gradient is
  * computed with the weight gradient. In evaluation a convolution also takes a batch normalisation and an addition that
  * follow it. */
+#include "compute/onednn/onednn_depthwise.h"
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -20,8 +21,9 @@
 #define PADDING_MAX 64u         /* padding channels of the last weight block: their weights are 0 */
 
 /* Which output channel each weight of a layout belongs to. The weights are `count` runs of `run` weights. In a run the
- * channel changes every `channel_stride` weights, and the same `block` channels repeat. */
-struct channel_runs { size_t block, channel_stride, run, count; };
+ * channel changes every `channel_stride` weights, and the same `block` channels repeat. Every `group_runs` runs, a group
+ * of `group_channels` channels begins. */
+struct channel_runs { size_t block, channel_stride, run, count, group_runs, group_channels; };
 
 /* Evaluation: the batch normalisation that follows the convolution, folded into it as a factor and a shift per channel.
  * Either the primitive applies both to its result, or a copy of the weights is multiplied by the factors and the shifts
@@ -68,6 +70,8 @@ struct weighted {
     struct sub_batches sub_batches;
     struct folded_norm norm;
     struct first_conv *first;   /* computes the weight gradient, when not NULL */
+    struct depthwise *depthwise;        /* the same, of sub-batches, too */
+    uint32_t depthwise_scratch, depthwise_sums;         /* buffers */
     bool masks;                 /* backward first applies the ReLU's mask to the gradient */
     uint32_t relu_mask;         /* buffer written by relu_store_mask; BUFFER_NONE: the values are the mask */
 };
@@ -126,7 +130,8 @@ static bool can_split(const struct plan *plan, uint32_t reader, uint32_t value)
 static bool are_weights_small(const struct plan *plan, uint32_t reader, size_t sub_batch_bytes)
 {
     const struct layer *const layer = plan_layer(plan, reader);
-    const size_t weights = (size_t)layer->in.channels * layer->out.channels * layer->kernel_h * layer->kernel_w;
+    const size_t weights = (size_t)layer->in.channels / layer->groups * layer->out.channels * layer->kernel_h *
+                           layer->kernel_w;
     return weights * sizeof(float) <= WEIGHT_BYTES || weights * sizeof(float) <= sub_batch_bytes / WEIGHT_SHARE;
 }
 
@@ -225,11 +230,36 @@ static void add_partial_gradient(const struct plan *plan, uint32_t head, enum pa
     plan_run(plan, count, LANES, add_floats, &work);
 }
 
-static int run_backward_weights(const struct plan *plan, uint32_t head, const struct sub_batches *sub_batches,
+/* Computes the weight gradient of a depthwise convolution from a recomputed sub-batch, or from all samples. */
+static void run_depthwise(const struct plan *plan, uint32_t head, const struct weighted *state,
+                          struct sub_batch sub_batch)
+{
+    const bool recomputes = sub_batches_recompute_input(&state->sub_batches);
+    const struct tensor_layout *const out = out_tensor(plan, head);
+    const size_t first = recomputes ? sub_batch.first : 0;
+    const struct depthwise_operands operands = {
+        .values = plan_data(plan, recomputes ? state->sub_batches.recomputed : in_buffers(plan, head)->buffer),
+        .gradients = value_at(out->type, out_gradient(plan, head), first * tensor_count(out)),
+        .count = recomputes ? sub_batch.count : plan->base.count,
+        .scratch = plan_data(plan, state->depthwise_scratch),
+        .sums = plan_data(plan, state->depthwise_sums),
+        .weights = plan_weight_gradients(plan, head, PARAMETER_WEIGHT),
+        .bias = plan_weight_gradients(plan, head, PARAMETER_BIAS),
+        .adds = first > 0,
+    };
+    depthwise_compute(state->depthwise, &operands, plan_backend(plan)->spec.threads);
+}
+
+static int run_backward_weights(const struct plan *plan, uint32_t head, const struct weighted *state,
                                 const struct sub_batch_calls *calls)
 {
+    const struct sub_batches *const sub_batches = &state->sub_batches;
     if (sub_batches_recompute_input(sub_batches))
         norm_forward_sub_batch(plan, sub_batches->source, calls->sub_batch, plan_data(plan, sub_batches->recomputed));
+    if (state->depthwise != NULL) {
+        run_depthwise(plan, head, state, calls->sub_batch);
+        return 0;
+    }
     const int rc = call_run(plan, &calls->weights);
     if (rc != 0 || calls->sub_batch.first == 0)
         return rc;
@@ -239,12 +269,13 @@ static int run_backward_weights(const struct plan *plan, uint32_t head, const st
     return 0;
 }
 
-static int sub_batches_backward_weights(const struct plan *plan, uint32_t head, const struct sub_batches *sub_batches)
+static int sub_batches_backward_weights(const struct plan *plan, uint32_t head, const struct weighted *state)
 {
+    const struct sub_batches *const sub_batches = &state->sub_batches;
     const uint32_t count = sub_batches_recompute_input(sub_batches) ? sub_batches->count : 1;
     int rc = 0;
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        rc = run_backward_weights(plan, head, sub_batches, &sub_batches->calls[i]);
+        rc = run_backward_weights(plan, head, state, &sub_batches->calls[i]);
     return rc;
 }
 
@@ -309,22 +340,40 @@ static void compute_factors(struct norm_numbers of, size_t channels, float *rest
         factors[c] = 0;
 }
 
+/* The dimension of output channels in a weight layout; with one of them in each group, that of the groups. */
+static int channel_dim(const struct nn_layout *layout)
+{
+    return layout->rank == 5 && layout->dims[1] > 1 ? 1 : 0;
+}
+
 /* Finds the runs of output channels in a weight layout. False when the weights of a block of output channels are not
  * contiguous. */
 static bool find_runs(const struct nn_layout *layout, size_t weights, struct channel_runs *runs_out)
 {
+    const int dim = channel_dim(layout);
     size_t inner = 1;
-    *runs_out = (struct channel_runs){ .block = 1, .run = (size_t)layout->strides[0] };
+    *runs_out = (struct channel_runs){ .block = 1, .run = (size_t)layout->strides[dim],
+                                       .group_channels = (size_t)layout->dims[dim] };
     for (int i = layout->block_count - 1; i >= 0; i--) {
-        if (layout->block_dims[i] == 0)
-            *runs_out = (struct channel_runs){ .block = (size_t)layout->blocks[i], .channel_stride = inner,
-                                               .run = (size_t)layout->strides[0] };
+        if (layout->block_dims[i] == dim) {
+            runs_out->block = (size_t)layout->blocks[i];
+            runs_out->channel_stride = inner;
+        }
         inner *= (size_t)layout->blocks[i];
     }
     if (runs_out->block == 1)
         runs_out->channel_stride = runs_out->run;
-    runs_out->count = (size_t)layout->padded[0] / runs_out->block;
-    return runs_out->count * runs_out->run == weights;
+    runs_out->group_runs = (size_t)layout->padded[dim] / runs_out->block;
+    runs_out->count = runs_out->group_runs * (size_t)(dim == 1 ? layout->dims[0] : 1);
+    return runs_out->count * runs_out->run == weights &&
+           (dim == 0 || (size_t)layout->strides[0] == runs_out->group_runs * runs_out->run);
+}
+
+/* The first channel of a run. Padding channels of a group have weights of 0, so the factors of the next group do not
+ * matter there. */
+static size_t run_channel(const struct channel_runs *runs, size_t run)
+{
+    return run / runs->group_runs * runs->group_channels + run % runs->group_runs * runs->block;
 }
 
 VECTOR_LOOPS
@@ -360,7 +409,7 @@ static void scale_runs(void *arg, uint32_t member, size_t first, size_t end)
     (void)member;
     for (size_t r = first; r < end; r++)
         (runs->channel_stride == 1 ? scale_vectors : scale_stretches)(
-            runs, work->factors + r * runs->block, work->from + r * runs->run, work->to + r * runs->run);
+            runs, work->factors + run_channel(runs, r), work->from + r * runs->run, work->to + r * runs->run);
 }
 
 static int folded_norm_into_weights(struct plan *plan, nn_md weights, struct folded_norm *folded)
@@ -576,6 +625,26 @@ static bool uses_own_loop(const struct plan *plan, uint32_t layer, const struct 
     return pd_class_of_best(plan_backend(plan)->engine, op, forward) != PD_FAST;
 }
 
+/* oneDNN computes the weight gradient of depthwise convolutions fast in fp32 with 3 x 3 windows only. */
+static bool uses_own_depthwise(const struct plan *plan, uint32_t layer, const struct nn_op *op,
+                               const_dnnl_primitive_desc_t forward)
+{
+    return layer_is_depthwise(plan_layer(plan, layer)) &&
+           (plan_type(plan) == VALUE_BF16 || pd_class_of_best(plan_backend(plan)->engine, op, forward) != PD_FAST);
+}
+
+static int open_depthwise(struct plan *plan, uint32_t layer, struct weighted *state)
+{
+    int rc = depthwise_open(plan_layer(plan, layer), in_tensor(plan, layer, 0), out_tensor(plan, layer),
+                            state->sub_batches.calls[0].sub_batch.count, plan_stored(plan, layer, PARAMETER_WEIGHT),
+                            &state->depthwise);
+    if (rc == 0)
+        rc = plan_scratch(plan, layer, depthwise_scratch_bytes(state->depthwise, plan_backend(plan)->spec.threads),
+                          PASS_PARAMETERS, PASS_PARAMETERS, &state->depthwise_scratch);
+    return rc != 0 ? rc : plan_scratch(plan, layer, depthwise_sum_bytes(state->depthwise), PASS_PARAMETERS,
+                                       PASS_PARAMETERS, &state->depthwise_sums);
+}
+
 static int open_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
                         const struct sub_batches *sub_batches, struct sub_batch_calls *calls,
                         const struct sub_batch_calls *first_calls)
@@ -646,6 +715,8 @@ static int open_backward(struct plan *plan, uint32_t layer, const struct weighte
         return rc;
     state->masks = masks_gradient(plan, layer);
     weights_op(plan, layer, mds, &op);
+    if (uses_own_depthwise(plan, layer, &op, state->sub_batches.calls[0].forward.pd))
+        return open_depthwise(plan, layer, state);
     if (!uses_own_loop(plan, layer, &op, state->sub_batches.calls[0].forward.pd))
         return 0;
     const bool with_relu = state->masks && !plan_has_inputs(&plan->base, layer);
@@ -668,7 +739,7 @@ static int open_sub_batch(struct plan *plan, uint32_t layer, struct weighted *st
         rc = open_forward(plan, layer, &mds, state, calls, first_calls);
     if (rc == 0 && goes_back && is_first)
         rc = open_backward(plan, layer, &mds, state);
-    if (rc == 0 && goes_back && state->first == NULL)
+    if (rc == 0 && goes_back && state->first == NULL && state->depthwise == NULL)
         rc = open_sub_batch_weights(plan, layer, &mds, &state->sub_batches, calls, first_calls);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
         rc = open_data(plan, layer, &mds, &state->sub_batches, calls, first_calls);
@@ -693,6 +764,7 @@ static void weighted_release(struct plan *plan, uint32_t layer)
     struct weighted *const state = plan->base.states[layer];
     sub_batches_close(&state->sub_batches);
     first_conv_close(state->first);
+    depthwise_close(state->depthwise);
     folded_norm_close(&state->norm);
 }
 
@@ -737,7 +809,7 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
     if (state->masks)
         mask_gradient(plan, layer, state);
     if (state->first == NULL)
-        return sub_batches_backward_weights(plan, layer, &state->sub_batches);
+        return sub_batches_backward_weights(plan, layer, state);
     first_conv_run(plan, state->first, layer);
     return 0;
 }
@@ -761,8 +833,8 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
         snprintf(together, sizeof(together), ", %u samples at a time", sub_batches->calls[0].sub_batch.count);
     snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
              folded_norm_has(&state->norm) ? " with batch norm" : "", plan_has_sum(plan, layer) ? " with sum" : "",
-             plan_has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data,
-             together);
+             plan_has_relu(plan, layer) ? " with ReLU" : "",
+             state->first != NULL || state->depthwise != NULL ? "own loop" : weights, data, together);
 }
 
 const struct layer_ops onednn_weighted_ops = {

@@ -1,0 +1,395 @@
+/* The weight gradient of a depthwise convolution. oneDNN 2.6 has fast kernels for 3 x 3 windows in fp32 only; for
+ * others it has plain loops, which take up to 300 times as long as forward.
+ *
+ * Channels are independent, so a block of 16 of them is computed together, in vectors. A thread copies a strip of a
+ * sample, the rows of the input that some rows of the result read, to its scratch: as fp32, with the padding as zeros,
+ * and the channels of a pixel side by side. So the products need no special cases for layouts, types, odd channels and
+ * borders, and the K x K reads of every number come from the cache. The sums of a tile of the window stay in registers
+ * for a whole strip.
+ *
+ * Where blocks are few, each is divided into parts of the batch, whose sums are then added in pairs. Blocks and parts
+ * depend only on sizes: any number of threads gives the same bits. */
+#include "compute/onednn/onednn_depthwise.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/team.h"
+#include "compute/vector.h"
+
+#define BLOCK 16u               /* channels computed together: a cache line of fp32 */
+#define STRIP_FLOATS ((size_t)24 << 10) /* most floats of a strip of several rows: a part of a second-level cache */
+#define ITEMS 64u               /* blocks are divided into parts of the batch until there are so many items of work */
+
+struct depthwise {
+    const struct layer *layer;
+    struct tensor_layout in, out;
+    bool is_wide;               /* vectors of LANES_WIDE */
+    uint32_t padded_w, strip_rows;      /* of a strip: columns of the image, rows of the result */
+    size_t image_floats, strip_floats;  /* of a strip: its image; with its gradient */
+    size_t blocks, parts, sum_floats;   /* sums of an item: [window position, then bias][BLOCK] */
+    size_t *channels, *positions;       /* the offset of a weight is the sum of that of its channel and its position */
+};
+
+/* ---- products ---- */
+
+/* A strip of one sample and block in scratch. A pixel is BLOCK floats. */
+struct strip {
+    const float *image, *gradient;      /* of the padded input; of the result */
+    size_t image_row, gradient_row;     /* floats from row to row */
+    size_t row_step, column_step;       /* floats in the image from result to result */
+    uint32_t rows, columns;             /* of the result */
+};
+
+/* A tile of the window. */
+struct tile {
+    uint32_t rows, columns;
+    size_t image;               /* offset of its first position in the image */
+    float *sums;                /* of its first position */
+    size_t sums_row;            /* floats from row to row */
+};
+
+/* The sums are variables instead of an array, because compilers keep only those in registers. */
+#define SUMS(of) \
+    of(0) of(1) of(2) of(3) of(4) of(5) of(6) of(7) of(8) of(9) of(10) of(11) of(12) of(13) of(14) of(15) of(16) \
+    of(17) of(18) of(19) of(20) of(21) of(22) of(23) of(24)
+#define IN_TILE(i) ((i) < row_count * column_count)
+#define SUM_AT(i) (tile->sums + (i) / column_count * tile->sums_row + (i) % column_count * BLOCK)
+#define SUM_LOAD(i) \
+    if (IN_TILE(i)) \
+        memcpy(&sum##i, SUM_AT(i), sizeof(sum##i));
+#define SUM_ADD(i) \
+    if (IN_TILE(i)) { \
+        memcpy(&number, image + (i) / column_count * strip->image_row + (i) % column_count * BLOCK, sizeof(number)); \
+        sum##i += factor * number; \
+    }
+#define SUM_STORE(i) \
+    if (IN_TILE(i)) \
+        memcpy(SUM_AT(i), &sum##i, sizeof(sum##i));
+#define SUM_DECLARE(i) , sum##i = { 0 }
+
+/* Defines a function that adds the products of a strip to the sums of a tile, for the channels of a vector. The sizes
+ * of the tile are constants for which all its sums fit into registers. */
+#define DEFINE_TILE_ADD(name, vector) \
+    ALWAYS_INLINE void name(const struct strip *strip, const struct tile *tile, uint32_t row_count, \
+                            uint32_t column_count) \
+    { \
+        vector factor, number SUMS(SUM_DECLARE); \
+        SUMS(SUM_LOAD) \
+        for (uint32_t y = 0; y < strip->rows; y++) { \
+            const float *image = strip->image + tile->image + y * strip->row_step; \
+            const float *gradient = strip->gradient + y * strip->gradient_row; \
+            for (uint32_t x = 0; x < strip->columns; x++) { \
+                memcpy(&factor, gradient, sizeof(factor)); \
+                SUMS(SUM_ADD) \
+                image += strip->column_step; \
+                gradient += BLOCK; \
+            } \
+        } \
+        SUMS(SUM_STORE) \
+    }
+
+DEFINE_TILE_ADD(add_tile, lanes)
+DEFINE_TILE_ADD(add_tile_wide, lanes_wide)
+
+/* The tiles for 16 registers and for the 32 of LANES_WIDE; of equally wide ones the highest first. */
+#define TILES(of) of(2, 7) of(1, 7) of(3, 5) of(2, 5) of(1, 5) of(3, 3) of(1, 3) of(3, 1) of(1, 1)
+#define TILES_WIDE(of) of(3, 7) of(1, 7) of(5, 5) of(1, 5) of(3, 3) of(1, 3) of(3, 1) of(1, 1)
+
+struct tile_size { uint32_t rows, columns; };
+#define TILE_SIZE(rows_, columns_) { rows_, columns_ },
+static const struct tile_size tile_sizes[] = { TILES(TILE_SIZE) }, tile_sizes_wide[] = { TILES_WIDE(TILE_SIZE) };
+
+#define TILE_CASE(rows_, columns_) \
+    if (tile->rows == (rows_) && tile->columns == (columns_)) \
+        add_tile(strip, tile, rows_, columns_);
+#define TILE_CASE_WIDE(rows_, columns_) \
+    if (tile->rows == (rows_) && tile->columns == (columns_)) \
+        add_tile_wide(strip, tile, rows_, columns_);
+
+VECTOR_PRODUCTS
+static void tile_add(const struct strip *strip, const struct tile *tile)
+{
+    TILES(TILE_CASE);
+}
+
+VECTOR_PRODUCTS_WIDE
+static void tile_add_wide(const struct strip *strip, const struct tile *tile)
+{
+    TILES_WIDE(TILE_CASE_WIDE);
+}
+
+/* The largest tile of at most these sizes. */
+static struct tile_size find_tile(bool is_wide, uint32_t rows, uint32_t columns)
+{
+    const struct tile_size *size = is_wide ? tile_sizes_wide : tile_sizes;
+    while (size->columns > columns || size->rows > rows)
+        size++;
+    return *size;
+}
+
+static void add_products(const struct depthwise *depthwise, const struct strip *strip, float *sums)
+{
+    const uint32_t kernel_h = depthwise->layer->kernel_h, kernel_w = depthwise->layer->kernel_w;
+    struct tile_size size;
+    for (uint32_t column = 0; column < kernel_w; column += size.columns)
+        for (uint32_t row = 0; row < kernel_h; row += size.rows) {
+            size = find_tile(depthwise->is_wide, kernel_h - row, kernel_w - column);
+            struct tile tile = {
+                .rows = size.rows, .columns = size.columns, .image = row * strip->image_row + column * BLOCK,
+                .sums = sums + ((size_t)row * kernel_w + column) * BLOCK, .sums_row = (size_t)kernel_w * BLOCK,
+            };
+            if (depthwise->is_wide) {
+                tile_add_wide(strip, &tile);
+                continue;
+            }
+            tile_add(strip, &tile);
+            struct strip right = *strip;
+            right.image += LANES;
+            right.gradient += LANES;
+            tile.sums += LANES;
+            tile_add(&right, &tile);
+        }
+}
+
+VECTOR_LOOPS
+static void add_bias(const struct strip *strip, float *sums)
+{
+    for (uint32_t y = 0; y < strip->rows; y++)
+        for (uint32_t x = 0; x < strip->columns; x++)
+            for (uint32_t c = 0; c < BLOCK; c++)
+                sums[c] += strip->gradient[y * strip->gradient_row + x * BLOCK + c];
+}
+
+/* ---- strips ---- */
+
+/* A row of a value: the offset of its first pixel, and the distance between pixels. */
+struct row { size_t at, step; uint32_t pixels; };
+
+ALWAYS_INLINE void copy_lanes(enum value_type type, const void *values, const struct row *row, float *to)
+{
+    lanes numbers;
+    for (uint32_t x = 0; x < row->pixels; x++) {
+        lanes_read(type, values, row->at + x * row->step, LANES, &numbers);
+        LANES_STORE(to + x * BLOCK, numbers, LANES);
+    }
+}
+
+VECTOR_LOOPS
+static void copy_adjacent(enum value_type type, const void *values, const struct row *row, float *to)
+{
+    FOR_TYPE(type, copy_lanes, values, row, to);
+}
+
+static void copy_channel(enum value_type type, const void *values, const struct row *row, float *to)
+{
+    for (uint32_t x = 0; x < row->pixels; x++)
+        to[x * BLOCK] = value_read(type, values, row->at + x * row->step);
+}
+
+/* Copies a row of a block of channels of a sample. Channel c is channel c / copies of the value. Missing channels are
+ * not written. */
+static void copy_block(const struct tensor_layout *tensor, const void *values, size_t copies, size_t block, uint32_t y,
+                       float *to)
+{
+    const size_t end = tensor->shape.channels * copies, first = (size_t)y * tensor->shape.width;
+    const bool are_adjacent = copies == 1 && tensor->block >= LANES;
+    struct row row = { .step = tensor_step(tensor), .pixels = tensor->shape.width };
+    size_t c = block * BLOCK;
+    for (; are_adjacent && c + LANES <= end && c < (block + 1) * BLOCK; c += LANES) {
+        row.at = tensor_at(tensor, c, first);
+        copy_adjacent(tensor->type, values, &row, to + c % BLOCK);
+    }
+    for (; c < end && c < (block + 1) * BLOCK; c++) {
+        row.at = tensor_at(tensor, c / copies, first);
+        copy_channel(tensor->type, values, &row, to + c % BLOCK);
+    }
+}
+
+/* Copies the rows of the image that are read by the result's rows from `first` on. Columns of padding keep their
+ * zeros. */
+static void copy_image(const struct depthwise *depthwise, const void *values, size_t block, uint32_t first,
+                       uint32_t rows, float *image)
+{
+    const struct layer *const layer = depthwise->layer;
+    const size_t row_floats = (size_t)depthwise->padded_w * BLOCK;
+    const int64_t top = (int64_t)first * layer->stride_h - layer->pad_top;
+    const uint32_t count = (rows - 1) * layer->stride_h + layer->kernel_h;
+    for (uint32_t r = 0; r < count; r++) {
+        float *const to = image + r * row_floats;
+        if (top + r < 0 || top + r >= layer->in.height)
+            memset(to, 0, row_floats * sizeof(float));
+        else
+            copy_block(&depthwise->in, values, layer->out.channels / layer->in.channels, block, (uint32_t)(top + r),
+                       to + (size_t)layer->pad_left * BLOCK);
+    }
+}
+
+static void add_strip(const struct depthwise *depthwise, const void *values, const void *gradients, size_t block,
+                      uint32_t first, float *scratch, float *sums)
+{
+    const struct layer *const layer = depthwise->layer;
+    const uint32_t left = layer->out.height - first;
+    float *const gradient = scratch + depthwise->image_floats;
+    const struct strip strip = {
+        .image = scratch, .gradient = gradient,
+        .image_row = (size_t)depthwise->padded_w * BLOCK, .gradient_row = (size_t)layer->out.width * BLOCK,
+        .row_step = (size_t)layer->stride_h * depthwise->padded_w * BLOCK,
+        .column_step = (size_t)layer->stride_w * BLOCK,
+        .rows = left < depthwise->strip_rows ? left : depthwise->strip_rows, .columns = layer->out.width,
+    };
+    copy_image(depthwise, values, block, first, strip.rows, scratch);
+    for (uint32_t r = 0; r < strip.rows; r++)
+        copy_block(&depthwise->out, gradients, 1, block, first + r, gradient + r * strip.gradient_row);
+    add_products(depthwise, &strip, sums);
+    if (layer_has(layer, PARAMETER_BIAS))
+        add_bias(&strip, sums + (size_t)layer->kernel_h * layer->kernel_w * BLOCK);
+}
+
+/* ---- the batch ---- */
+
+struct depthwise_work { const struct depthwise *depthwise; const struct depthwise_operands *operands; };
+
+/* An item is a part of a block: samples [count * part / parts, count * (part + 1) / parts). */
+static void add_items(void *arg, uint32_t member, size_t begin, size_t end)
+{
+    const struct depthwise_work *const work = arg;
+    const struct depthwise *const depthwise = work->depthwise;
+    const struct depthwise_operands *const operands = work->operands;
+    const struct tensor_layout *const in = &depthwise->in, *const out = &depthwise->out;
+    float *const scratch = operands->scratch + member * depthwise->strip_floats;
+    memset(scratch, 0, depthwise->strip_floats * sizeof(float));
+    for (size_t item = begin; item < end; item++) {
+        const size_t block = item / depthwise->parts, part = item % depthwise->parts;
+        float *const sums = operands->sums + item * depthwise->sum_floats;
+        memset(sums, 0, depthwise->sum_floats * sizeof(float));
+        if (out->shape.channels < (block + 1) * BLOCK)  /* the last block has no other channels than its own */
+            memset(scratch, 0, depthwise->strip_floats * sizeof(float));
+        for (size_t i = operands->count * part / depthwise->parts;
+             i < operands->count * (part + 1) / depthwise->parts; i++)
+            for (uint32_t row = 0; row < depthwise->layer->out.height; row += depthwise->strip_rows)
+                add_strip(depthwise, value_at(in->type, operands->values, i * tensor_count(in)),
+                          value_at(out->type, operands->gradients, i * tensor_count(out)), block, row, scratch, sums);
+    }
+}
+
+static void add_in_pairs(float *sums, size_t parts, size_t floats)
+{
+    for (size_t step = 1; step < parts; step *= 2)
+        for (size_t i = 0; i + step < parts; i += 2 * step)
+            for (size_t k = 0; k < floats; k++)
+                sums[i * floats + k] += sums[(i + step) * floats + k];
+}
+
+static void store_channel(const struct depthwise *depthwise, const struct depthwise_operands *operands,
+                          size_t channel, const float *sums)
+{
+    const struct layer *const layer = depthwise->layer;
+    const size_t positions = (size_t)layer->kernel_h * layer->kernel_w;
+    float *const weights = operands->weights + depthwise->channels[channel];
+    for (size_t i = 0; i < positions; i++)
+        weights[depthwise->positions[i]] =
+            sums[i * BLOCK] + (operands->adds ? weights[depthwise->positions[i]] : 0.0f);
+    if (operands->bias != NULL)
+        operands->bias[channel] = sums[positions * BLOCK] + (operands->adds ? operands->bias[channel] : 0.0f);
+}
+
+static void store_blocks(void *arg, uint32_t member, size_t begin, size_t end)
+{
+    const struct depthwise_work *const work = arg;
+    const struct depthwise *const depthwise = work->depthwise;
+    const size_t channels = depthwise->layer->out.channels;
+    (void)member;
+    for (size_t block = begin; block < end; block++) {
+        float *const sums = work->operands->sums + block * depthwise->parts * depthwise->sum_floats;
+        add_in_pairs(sums, depthwise->parts, depthwise->sum_floats);
+        for (size_t c = 0; c < BLOCK && block * BLOCK + c < channels; c++)
+            store_channel(depthwise, work->operands, block * BLOCK + c, sums + c);
+    }
+}
+
+void depthwise_compute(const struct depthwise *depthwise, const struct depthwise_operands *operands, uint32_t threads)
+{
+    struct depthwise_work work = { depthwise, operands };
+    team_run(threads, depthwise->blocks * depthwise->parts, 1, add_items, &work);
+    team_run(threads, depthwise->blocks, 1, store_blocks, &work);
+}
+
+/* ---- opening ---- */
+
+static int find_offsets(struct depthwise *depthwise, nn_md stored)
+{
+    const struct layer *const layer = depthwise->layer;
+    const uint32_t positions = layer->kernel_h * layer->kernel_w, copies = layer->out.channels / layer->in.channels;
+    struct nn_layout layout;
+    const int rc = nn_md_layout(stored, &layout);
+    if (rc != 0)
+        return rc;
+    depthwise->channels = calloc(layer->out.channels, sizeof(*depthwise->channels));
+    depthwise->positions = calloc(positions, sizeof(*depthwise->positions));
+    if (depthwise->channels == NULL || depthwise->positions == NULL)
+        return -ENOMEM;
+    for (uint32_t c = 0; c < layer->out.channels; c++)
+        depthwise->channels[c] = nn_layout_offset(&layout, 0, c / copies) + nn_layout_offset(&layout, 1, c % copies);
+    for (uint32_t i = 0; i < positions; i++)
+        depthwise->positions[i] = nn_layout_offset(&layout, layout.rank - 2, i / layer->kernel_w) +
+                                  nn_layout_offset(&layout, layout.rank - 1, i % layer->kernel_w);
+    return 0;
+}
+
+static size_t image_floats(const struct depthwise *depthwise, uint32_t rows)
+{
+    const struct layer *const layer = depthwise->layer;
+    return ((size_t)(rows - 1) * layer->stride_h + layer->kernel_h) * depthwise->padded_w * BLOCK;
+}
+
+static size_t strip_floats(const struct depthwise *depthwise, uint32_t rows)
+{
+    return image_floats(depthwise, rows) + (size_t)rows * depthwise->layer->out.width * BLOCK;
+}
+
+int depthwise_open(const struct layer *layer, const struct tensor_layout *in, const struct tensor_layout *out,
+                   size_t count_max, nn_md stored, struct depthwise **depthwise_out)
+{
+    struct depthwise *const depthwise = calloc(1, sizeof(*depthwise));
+    if (depthwise == NULL)
+        return -ENOMEM;
+    *depthwise = (struct depthwise){
+        .layer = layer, .in = *in, .out = *out, .is_wide = vector_is_wide(), .strip_rows = layer->out.height,
+        .padded_w = layer->in.width + layer->pad_left + layer->pad_right,
+        .blocks = (layer->out.channels + BLOCK - 1) / BLOCK,
+        .sum_floats = ((size_t)layer->kernel_h * layer->kernel_w + 1) * BLOCK,
+    };
+    const size_t parts = ITEMS / depthwise->blocks;
+    depthwise->parts = parts > count_max ? count_max : parts > 0 ? parts : 1;
+    while (depthwise->strip_rows > 1 && strip_floats(depthwise, depthwise->strip_rows) > STRIP_FLOATS)
+        depthwise->strip_rows = (depthwise->strip_rows + 1) / 2;
+    depthwise->image_floats = image_floats(depthwise, depthwise->strip_rows);
+    depthwise->strip_floats = strip_floats(depthwise, depthwise->strip_rows);
+    const int rc = find_offsets(depthwise, stored);
+    if (rc == 0)
+        *depthwise_out = depthwise;
+    else
+        depthwise_close(depthwise);
+    return rc;
+}
+
+void depthwise_close(struct depthwise *depthwise)
+{
+    if (depthwise == NULL)
+        return;
+    free(depthwise->channels);
+    free(depthwise->positions);
+    free(depthwise);
+}
+
+size_t depthwise_scratch_bytes(const struct depthwise *depthwise, uint32_t threads)
+{
+    return threads * depthwise->strip_floats * sizeof(float);
+}
+
+size_t depthwise_sum_bytes(const struct depthwise *depthwise)
+{
+    return depthwise->blocks * depthwise->parts * depthwise->sum_floats * sizeof(float);
+}

@@ -323,9 +323,15 @@ static void add_changes(struct text *text, const struct augment *augment)
 {
     if (augment->flips)
         text_add(text, ", random horizontal flip");
+    if (augment->flips_vertically)
+        text_add(text, ", random vertical flip");
+    if (augment->rotation > 0)
+        text_add(text, ", rotated by up to %g degrees", augment->rotation);
     add_policy(text, augment);
     if (augment->changes_colour)
         text_add(text, ", colour jitter");
+    if (augment->erase > 0)
+        text_add(text, ", random erasing of %g %%", 100 * augment->erase);
     add_mixing(text, augment);
 }
 

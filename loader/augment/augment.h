@@ -43,6 +43,8 @@ enum policy { POLICY_NONE, POLICY_TRIVIAL_AUGMENT_WIDE, POLICY_RAND_AUGMENT, POL
 #define POLICY_OPERATIONS_MAX 16u       /* operations per image */
 #define POLICY_MAGNITUDE_MAX 30u
 
+#define AUGMENT_CHANNELS_MAX 16u        /* channels that have a value of their own where pixels are erased */
+
 /* Constant during a run. Where a pointer to it is NULL, the whole image is used, scaled with FILTER_BILINEAR. */
 struct augment {
     uint64_t seed;              /* the run's seed */
@@ -54,9 +56,13 @@ struct augment {
     uint32_t pad;               /* in pixels of the sample; smaller than its sides */
     double shift;               /* fraction of a side, < 1 */
     bool flips;                 /* mirror half of the training images */
+    bool flips_vertically;      /* mirror half of the training images top to bottom */
+    double rotation;            /* turn training images by up to this many degrees to either side */
     enum policy policy;         /* needs images of one or three channels */
     uint32_t policy_operations, policy_magnitude;       /* RAND_AUGMENT: number of operations, and their step */
     bool changes_colour;        /* change the colours of all training images */
+    double erase;               /* probability that a box of a training image is erased */
+    uint8_t erased[AUGMENT_CHANNELS_MAX];       /* the value there; 0 in further channels */
     double mixup, cutmix;       /* parameters of the Beta distributions; 0: not used */
     double mixed;               /* fraction of the images that are mixed */
 };
@@ -85,8 +91,8 @@ void augment_view(const struct augment *augment, const struct image_request *req
 /* Change the colours of a sample (HWC, of the request's shape) in place, if the augmentation does so. Any thread;
  * allocates nothing. */
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
-/* Change the pixels of a training sample (HWC, of the request's shape) in place: the operations of automatic
- * augmentation, then colours. 0, or -ENOMEM. `scratch` is the thread's own and grows to augment_room_bytes with the
+/* Change the pixels of a training sample (HWC, of the request's shape) in place: vertical flip, rotation, the
+ * operations of automatic augmentation, colours, erasing. 0, or -ENOMEM. `scratch` is the thread's own and grows to augment_room_bytes with the
  * first sample. Any thread. */
 int augment_apply(const struct augment *augment, const struct image_request *request, struct scratch *scratch,
                   uint8_t *pixels);

@@ -12,8 +12,8 @@
 enum draw_use { DRAW_FLIP, DRAW_COLOUR, DRAW_CROP };
 
 /* Uses of a second set of blocks, for which the last word of the counter is DRAW_OPERATIONS. From DRAW_POLICY on, each
- * operation of automatic augmentation has a block. */
-enum operation_use { DRAW_POLICY = 1 };
+ * operation of automatic augmentation has a block, from DRAW_BOX on each attempt of a box to erase. */
+enum operation_use { DRAW_TURN, DRAW_POLICY, DRAW_ERASE = DRAW_POLICY + POLICY_OPERATIONS_MAX, DRAW_BOX };
 #define DRAW_OPERATIONS 2u
 
 struct draw { uint32_t word[4]; };

@@ -30,7 +30,7 @@ const char *const operation_names[OPERATION_COUNT] = {
     [OPERATION_CONTRAST] = "Contrast",          [OPERATION_SHARPNESS] = "Sharpness",
     [OPERATION_POSTERIZE] = "Posterize",        [OPERATION_SOLARIZE] = "Solarize",
     [OPERATION_AUTO_CONTRAST] = "AutoContrast", [OPERATION_EQUALIZE] = "Equalize",
-    [OPERATION_INVERT] = "Invert",
+    [OPERATION_INVERT] = "Invert",              [OPERATION_VERTICAL_FLIP] = "VerticalFlip",
 };
 
 /* ---- geometry ---- */
@@ -118,6 +118,13 @@ static void rotate(const struct job *job)
     const struct affine affine = affine_of(cosine, sine, cosine * -x + sine * -y + x, -sine, cosine,
                                            -sine * -x + cosine * -y + y);
     transform(job, &affine);
+}
+
+static void flip_rows(const struct job *job)
+{
+    const size_t height = job->shape->height, row_bytes = job->count / height;
+    for (size_t y = 0; y < height; y++)
+        memcpy(job->pixels + y * row_bytes, job->copy + (height - 1 - y) * row_bytes, row_bytes);
 }
 
 /* ---- tables: a new value for each value of a channel ---- */
@@ -346,6 +353,7 @@ static const struct {
     [OPERATION_AUTO_CONTRAST] = { stretch_contrast, false },
     [OPERATION_EQUALIZE] = { equalize, false },
     [OPERATION_INVERT] = { invert, false },
+    [OPERATION_VERTICAL_FLIP] = { flip_rows, true },
 };
 
 void operation_apply(const struct operation *operation, const struct image_shape *shape, uint8_t *room, uint8_t *pixels)

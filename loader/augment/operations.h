@@ -24,6 +24,7 @@ enum operation_kind {
     OPERATION_AUTO_CONTRAST,    /* this and the next two have no magnitude */
     OPERATION_EQUALIZE,
     OPERATION_INVERT,
+    OPERATION_VERTICAL_FLIP,
     OPERATION_COUNT
 };
 
@@ -32,7 +33,7 @@ extern const char *const operation_names[OPERATION_COUNT];
 
 struct operation { enum operation_kind kind; double magnitude; };
 
-/* Change the pixels (HWC, one or three channels) in place; `room` is memory for as many bytes. Geometric operations use
+/* Change the pixels (HWC, one or three channels; geometric operations: any number) in place; `room` is memory for as many bytes. Geometric operations use
  * the nearest pixel, and zeros outside the image. Geometric operations compute with 16 fraction bits, as Pillow does if
  * the sides are below 16,384 pixels. Any thread; allocates nothing. */
 void operation_apply(const struct operation *operation, const struct image_shape *shape, uint8_t *room,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Automatic augmentation: the same weights with any number of decoders, of towers (with slices) and after a resume; wrong
+# Automatic augmentation and erasing: the same weights with any number of decoders, of towers (with slices) and after a resume; wrong
 # values are refused.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
@@ -28,12 +28,23 @@ for other in rand_augment auto_augment; do
         fail "$other draws nothing of its own"
 done
 
+how="$short --set augment.erase=0.5 --set model.mean=0.3 --set augment.vertical_flip=yes --set augment.rotation=20"
+train erase $how
+train erase-threads $how --set input.decode_threads=3 --set devices.towers=2
+expect_bits erase erase-threads
+train never $short --set model.mean=0.3
+! cmp -s "$work/runs/erase/weights.safetensors" "$work/runs/never/weights.safetensors" || fail 'nothing is erased'
+
 # ---- what is printed and refused ----
 
 try told --check --set augment.policy=rand_augment --set augment.operations=3
 expect_out_joined ', RandAugment \(3 operations of magnitude 9\) v'
 try told --check --set augment.policy=trivial_augment_wide
 expect_out_joined ', TrivialAugmentWide v'
+try told --check --set augment.erase=0.25 --set augment.mixup=0.2 --set augment.vertical_flip=yes --set augment.rotation=15
+expect_out_joined ', random vertical flip, rotated by up to 15 degrees, random erasing of 25 %, mixed by mixup 0.2 v'
+try refused --set augment.erase=1.5
+expect_code 2 'a probability above 1'
 try refused --set augment.policy=rand-augment
 expect_code 2 'an unknown name'
 expect_err "did you mean 'rand_augment'"

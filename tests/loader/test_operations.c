@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "loader/augment/augment.h"
+#include "loader/augment/draw.h"
 #include "loader/augment/policy.h"
 #include "loader/images/image.h"
 #include "loader/images/scratch.h"
@@ -223,6 +224,126 @@ TEST(only_training_images_are_changed)
     assert_in_range(changed, 140, 199);
     assert_int_equal(scratch.bytes, augment_room_bytes(&augment, &small));
     scratch_release(&scratch);
+}
+
+TEST(half_of_the_images_are_flipped_and_all_are_rotated_by_a_uniform_angle)
+{
+    static uint8_t pixels[28 * 20 * 3], room[28 * 20 * 3], expected[28 * 20 * 3];
+    const struct augment augment = { .seed = 5, .flips_vertically = true, .rotation = 30 };
+    struct scratch scratch = { NULL, 0 };
+    uint32_t flipped = 0, tenths[10] = { 0 };
+    for (uint64_t position = 0; position < 5000; position++) {
+        const struct image_request request = request_at(position);
+        const struct draw draw = draw_operation(&augment, &request, DRAW_TURN);
+        const struct operation rotation = { OPERATION_ROTATE, draw_uniform(draw.word[1], -30, 30) };
+        tenths[(uint32_t)((rotation.magnitude + 30) / 6)]++;
+        draw_image(&small, 4, pixels);
+        memcpy(expected, pixels, sizeof(pixels));
+        if (draw.word[0] >> 31 != 0) {
+            for (size_t y = 0; y < 28; y++)
+                memcpy(expected + y * 60, pixels + (27 - y) * 60, 60);
+            flipped++;
+        }
+        operation_apply(&rotation, &small, room, expected);
+        assert_int_equal(augment_apply(&augment, &request, &scratch, pixels), 0);
+        assert_memory_equal(pixels, expected, sizeof(pixels));
+    }
+    assert_in_range(flipped, 2359, 2641);       /* 4 deviations */
+    assert_true(is_likely(chi_square(tenths, 10, 500), 9));
+    scratch_release(&scratch);
+}
+
+/* Other numbers of channels than automatic augmentation supports. */
+TEST(images_of_any_number_of_channels_are_flipped_and_rotated)
+{
+    for (uint32_t channels = 1; channels <= 18; channels++) {
+        const struct image_shape shape = { 9, 9, channels }, single = { 9, 9, 1 };
+        uint8_t pixels[9 * 9 * 18], room[9 * 9 * 18], plane[9 * 9];
+        static const struct operation operations[] = { { OPERATION_VERTICAL_FLIP, 0 }, { OPERATION_ROTATE, 33 } };
+        draw_image(&shape, 4, pixels);
+        for (size_t i = 0; i < sizeof(plane); i++)
+            plane[i] = pixels[i * channels + channels - 1];
+        for (size_t i = 0; i < COUNT(operations); i++) {
+            operation_apply(&operations[i], &shape, room, pixels);
+            operation_apply(&operations[i], &single, room, plane);
+        }
+        for (size_t i = 0; i < sizeof(plane); i++)
+            assert_int_equal(plane[i], pixels[i * channels + channels - 1]);
+    }
+}
+
+/* ---- random erasing ---- */
+
+#define ERASED_SIDE 40u
+
+/* The smallest box with all pixels of the value; false if there is none. All of the box has it, and nothing else. */
+static bool find_erased(const uint8_t *pixels, uint32_t *height_out, uint32_t *width_out)
+{
+    uint32_t top = ERASED_SIDE, left = ERASED_SIDE, bottom = 0, right = 0, count = 0;
+    for (uint32_t y = 0; y < ERASED_SIDE; y++)
+        for (uint32_t x = 0; x < ERASED_SIDE; x++) {
+            const uint8_t *const pixel = pixels + (y * ERASED_SIDE + x) * 3;
+            if (pixel[0] == 1)
+                continue;
+            assert_true(pixel[0] == 10 && pixel[1] == 20 && pixel[2] == 30);
+            top = y < top ? y : top;
+            left = x < left ? x : left;
+            bottom = y;
+            right = x > right ? x : right;
+            count++;
+        }
+    *height_out = bottom - top + 1;
+    *width_out = right - left + 1;
+    assert_true(count == 0 || count == *height_out * *width_out);
+    return count > 0;
+}
+
+TEST(erased_boxes_have_the_areas_aspects_and_values_of_random_erasing)
+{
+    const struct augment augment = { .seed = 7, .erase = 0.25, .erased = { 10, 20, 30 } };
+    static uint8_t pixels[ERASED_SIDE * ERASED_SIDE * 3];
+    double least = 1, most = 0, logarithms = 0;
+    uint32_t erased = 0;
+    for (uint64_t position = 0; position < 8000; position++) {
+        struct image_request request = request_at(position);
+        struct scratch scratch = { NULL, 0 };
+        uint32_t height, width;
+        request.shape = (struct image_shape){ ERASED_SIDE, ERASED_SIDE, 3 };
+        memset(pixels, 1, sizeof(pixels));
+        assert_int_equal(augment_apply(&augment, &request, &scratch, pixels), 0);
+        assert_null(scratch.memory);
+        if (!find_erased(pixels, &height, &width))
+            continue;
+        const double area = height * width / (double)(ERASED_SIDE * ERASED_SIDE);
+        assert_in_range(height, 2, ERASED_SIDE - 1);
+        assert_in_range(width, 2, ERASED_SIDE - 1);
+        assert_true((height - 0.5) / (width + 0.5) < 3.3 && (height + 0.5) / (width - 0.5) > 0.3);
+        least = fmin(least, area);
+        most = fmax(most, area);
+        logarithms += log((double)height / width);
+        erased++;
+    }
+    assert_in_range(erased, 1845, 2155);        /* 4 deviations */
+    assert_true(least > 0.015 && least < 0.03 && most > 0.31 && most < 0.35);
+    assert_true(fabs(logarithms / erased) < 0.06);
+}
+
+TEST(nothing_is_erased_of_the_smallest_images_or_with_probability_0)
+{
+    struct augment augment = { .seed = 7, .erase = 1, .erased = { 10 } };
+    struct scratch scratch = { NULL, 0 };
+    for (uint64_t position = 0; position < 100; position++) {
+        struct image_request request = request_at(position);
+        uint8_t pixels[18] = { 1 };
+        request.shape = (struct image_shape){ 1, 1, 18 };
+        assert_int_equal(augment_apply(&augment, &request, &scratch, pixels), 0);
+        assert_int_equal(pixels[0], 1);
+    }
+    augment.erase = 0;
+    const struct image_request request = request_at(3);
+    static uint8_t pixels[28 * 20 * 3], unchanged[28 * 20 * 3];
+    assert_int_equal(augment_apply(&augment, &request, &scratch, pixels), 0);
+    assert_memory_equal(pixels, unchanged, sizeof(pixels));
 }
 
 TESTS_MAIN(NULL, NULL)

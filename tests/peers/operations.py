@@ -20,7 +20,8 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import autoaugment
 
 NAMES = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
-         "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert"]
+         "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert",
+         "VerticalFlip"]
 SHAPES = [(1, 1, 3), (1, 7, 3), (6, 1, 1), (2, 2, 3), (5, 9, 3), (17, 16, 1), (28, 28, 1), (32, 32, 3), (37, 23, 3),
           (61, 90, 3)]
 
@@ -28,6 +29,8 @@ SHAPES = [(1, 1, 3), (1, 7, 3), (6, 1, 1), (2, 2, 3), (5, 9, 3), (17, 16, 1), (2
 def apply(pixels, name, magnitude):
     """The pixels (H, W, C) after torchvision's operation."""
     image = PIL.Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    if name == "VerticalFlip":
+        return numpy.asarray(torchvision.transforms.functional.vflip(image)).reshape(pixels.shape)
     changed = autoaugment._apply_op(image, name, magnitude, interpolation=InterpolationMode.NEAREST, fill=None)
     return numpy.asarray(changed).reshape(pixels.shape)
 
@@ -75,7 +78,7 @@ def random_operations(generator, size):
                             ("Rotate", -180, 180), ("Brightness", -1, 2), ("Color", -1, 2), ("Contrast", -1, 2),
                             ("Sharpness", -1, 2), ("Solarize", 0, 256)):
         yield name, float(generator.uniform(low, high))
-    for name in ("AutoContrast", "Equalize", "Invert"):
+    for name in ("AutoContrast", "Equalize", "Invert", "VerticalFlip"):
         yield name, 0.0
     for degrees in (90.0, -90.0, 180.0, -180.0, 0.0, 45.0):
         yield "Rotate", degrees

@@ -33,7 +33,7 @@ static void set(struct settings *settings, const char *assignment)
 TEST_WITH(without_settings_images_of_the_right_size_stay_as_they_are, setup, teardown)
 {
     const struct settings *const settings = *state;
-    const struct augment augment = pixels_augment(settings);
+    const struct augment augment = pixels_augment(settings, NULL);
     assert_int_equal(augment.crop[PHASE_TRAIN], CROP_AUTO);
     assert_int_equal(augment.crop[PHASE_EVALUATE], CROP_AUTO);
     assert_int_equal(augment.filter, FILTER_BILINEAR);
@@ -49,10 +49,11 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
                                         "augment.pad=3", "augment.shift=0.2",
                                         "augment.flip=yes", "augment.colour=yes", "augment.filter=bicubic",
                                         "augment.policy=rand_augment", "augment.operations=3",
-                                        "augment.magnitude=11" };
+                                        "augment.magnitude=11", "augment.erase=0.25",
+                                        "augment.vertical_flip=yes", "augment.rotation=12.5" };
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         set(settings, keys[i]);
-    const struct augment augment = pixels_augment(settings);
+    const struct augment augment = pixels_augment(settings, NULL);
     assert_int_equal(augment.seed, 7);
     assert_int_equal(augment.crop[PHASE_TRAIN], CROP_SHIFT);
     assert_int_equal(augment.crop[PHASE_EVALUATE], CROP_CENTRAL);
@@ -61,7 +62,8 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
     assert_true(augment.flips && augment.changes_colour);
     assert_int_equal(augment.filter, FILTER_BICUBIC);
     assert_int_equal(augment.policy, POLICY_RAND_AUGMENT);
-    assert_true(augment.policy_operations == 3 && augment.policy_magnitude == 11);
+    assert_true(augment.policy_operations == 3 && augment.policy_magnitude == 11 && augment.erase == 0.25);
+    assert_true(augment.flips_vertically && augment.rotation == 12.5);
 }
 
 static struct pixels_text describe(struct settings *settings, const char *model)
@@ -120,6 +122,26 @@ TEST_WITH(one_number_is_for_all_channels, setup, teardown)
         assert_true(transform.mean[c] == 0 && transform.std[c] == 0.25f);
     const struct pixels_text text = describe(settings, "resnet20_v1");
     assert_input(&text, "255", "0", "0.25");
+}
+
+TEST_WITH(erased_pixels_are_the_mean_of_the_input_s_transform, setup, teardown)
+{
+    struct settings *const settings = *state;
+    struct net *net;
+    set(settings, "model.name=resnet20_v1");
+    set(settings, "model.mean=0.485 0.456 0.406");
+    set(settings, "model.deviation=0.229 0.224 0.225");
+    assert_int_equal(settings_open_net(settings, &net), 0);
+    struct augment augment = pixels_augment(settings, net);
+    assert_true(augment.erased[0] == 124 && augment.erased[1] == 116 && augment.erased[2] == 104);
+    net_close(net);
+    set(settings, "model.divisor=1");
+    set(settings, "model.mean=123.68");
+    assert_int_equal(settings_open_net(settings, &net), 0);
+    augment = pixels_augment(settings, net);
+    assert_true(augment.erased[0] == 124 && augment.erased[2] == 124);
+    net_close(net);
+    assert_int_equal(pixels_augment(settings, NULL).erased[0], 0);
 }
 
 /* A line in place of what is wrong, "" when nothing is. */
@@ -225,11 +247,11 @@ TEST_WITH(the_scaling_that_is_given_last_decides, setup, teardown)
     assert_int_equal(config_parse(settings, "x.conf", file, sizeof(file) - 1, &problems), 0);
     finish(settings, line, sizeof(line));
     assert_string_equal(line, "");
-    assert_int_equal(pixels_augment(settings).resize, 32);
+    assert_int_equal(pixels_augment(settings, NULL).resize, 32);
     set(settings, "augment.evaluation_scale=1.25");
     finish(settings, line, sizeof(line));
     assert_string_equal(line, "");
-    assert_true(pixels_augment(settings).resize == 0 && pixels_augment(settings).scale == 1.25);
+    assert_true(pixels_augment(settings, NULL).resize == 0 && pixels_augment(settings, NULL).scale == 1.25);
     set(settings, "augment.evaluation_resize=30");
     set(settings, "augment.filter=nearest");
     finish(settings, line, sizeof(line));

@@ -62,10 +62,20 @@ void pixels_check_policy(struct settings *settings, const struct net *net, struc
     settings_report(settings, problems, SECTION_AUGMENT, "policy", message);
 }
 
-struct augment pixels_augment(const struct settings *settings)
+/* The pixel that becomes 0 in the input of the network, rounded. */
+static void find_mean_pixel(const struct input_transform *transform, uint8_t values_out[AUGMENT_CHANNELS_MAX])
+{
+    _Static_assert(AUGMENT_CHANNELS_MAX == NET_CHANNELS_MAX, "every channel with a mean has a value");
+    for (size_t c = 0; c < AUGMENT_CHANNELS_MAX; c++) {
+        const float value = transform->is_plain ? 0 : transform->mean[c] * transform->divisor;
+        values_out[c] = (uint8_t)(fminf(fmaxf(value, 0), 255) + 0.5f);
+    }
+}
+
+struct augment pixels_augment(const struct settings *settings, const struct net *net)
 {
     const struct augment_settings *const augment = &settings->augment;
-    return (struct augment){
+    struct augment made = {
         .seed = (uint64_t)settings->run.seed,
         .crop = { [PHASE_TRAIN] = augment->crop, [PHASE_EVALUATE] = augment->evaluation },
         .filter = augment->filter,
@@ -74,14 +84,20 @@ struct augment pixels_augment(const struct settings *settings)
         .pad = (uint32_t)augment->pad,
         .shift = augment->shift,
         .flips = augment->flip,
+        .flips_vertically = augment->vertical_flip,
+        .rotation = augment->rotation,
         .policy = augment->policy,
         .policy_operations = (uint32_t)augment->operations,
         .policy_magnitude = (uint32_t)augment->magnitude,
         .changes_colour = augment->colour,
+        .erase = augment->erase,
         .mixup = augment->mixup,
         .cutmix = augment->cutmix,
         .mixed = augment->mixed,
     };
+    if (net != NULL)
+        find_mean_pixel(&net->transform, made.erased);
+    return made;
 }
 
 /* The number for a channel; `otherwise` if there are no numbers. */
@@ -169,7 +185,7 @@ static void format_channels(const float *values, uint32_t channels, char *text, 
 void pixels_describe(const struct settings *settings, const struct net *net, struct pixels_text *text_out)
 {
     const struct input_transform *const transform = &net->transform;
-    const struct augment augment = pixels_augment(settings);
+    const struct augment augment = pixels_augment(settings, net);
     const uint32_t channels = net->input.channels <= NET_CHANNELS_MAX ? net->input.channels : 1;
     decimal_write_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
     format_channels(transform->mean, channels, text_out->mean, sizeof(text_out->mean));

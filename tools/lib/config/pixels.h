@@ -36,7 +36,8 @@ void pixels_choose_scaling(struct settings *settings);
 void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
 /* Check that automatic augmentation, if any, supports the number of channels. */
 void pixels_check_policy(struct settings *settings, const struct net *net, struct problems *problems);
-struct augment pixels_augment(const struct settings *settings);
+/* `net` has the mean pixel, which fills erased boxes; without it (NULL) they are 0. */
+struct augment pixels_augment(const struct settings *settings, const struct net *net);
 /* Returns whether the settings replace the transform of the model, with the new one in *transform_out. */
 bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);
 /* Warn if mean or deviation seem to have another unit than pixel / divisor. After settings_finish. */

@@ -88,9 +88,11 @@ struct augment_settings {
     int64_t evaluation_resize;  /* pixels; 0 = use evaluation_scale */
     int64_t pad;                /* pixels */
     double shift;               /* as a share of the side */
-    bool flip, colour;
+    bool flip, vertical_flip, colour;
+    double rotation;            /* degrees */
     enum policy policy;
     int64_t operations, magnitude;      /* of rand_augment */
+    double erase;               /* probability */
     double mixup, cutmix;       /* parameter of the Beta distribution; 0 = none */
     double mixed;               /* share of the mixed images */
     enum filter filter;

@@ -192,7 +192,7 @@ static bool has_scaling(const struct agreement *agreement)
 
 static void describe_scaling(const struct settings *settings, char *text, size_t text_size)
 {
-    const struct augment augment = pixels_augment(settings);
+    const struct augment augment = pixels_augment(settings, NULL);
     augment_describe(&augment, PHASE_EVALUATE, text, text_size);
 }
 

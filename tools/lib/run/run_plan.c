@@ -277,7 +277,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     init_microbatch(plan, settings);
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
-    plan->augment = pixels_augment(settings);
+    plan->augment = pixels_augment(settings, net);
     const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
     const int net_rc = check_net(plan, settings, net, problems);
     if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0)

@@ -160,9 +160,9 @@ TEST(a_result_no_better_than_the_largest_class_is_reported)
         size_t bytes;
         FILE *const out = open_memstream(&text, &bytes);
         assert_non_null(out);
-        const struct evaluation_result report = { .model = "m", .weights = "w", .confusion = &confusion, .seconds = 1 };
+        const struct evaluation_result result = { .model = "m", .weights = "w", .confusion = &confusion, .seconds = 1 };
         confusion.correct -= 3 * wrong;
-        evaluation_print(&report, out);
+        evaluation_print(&result, out);
         fclose(out);
         assert_non_null(strstr(text, "balanced accuracy 39.81 %, macro F1 0.3153"));
         assert_int_equal(strstr(text, "always answering 0, the class with most samples") != NULL,
@@ -173,7 +173,7 @@ TEST(a_result_no_better_than_the_largest_class_is_reported)
 }
 
 /* So many classes as make the matrix too wide, and long names of them. */
-static char *report_of(uint32_t classes, void (*write)(const struct evaluation_result *report, FILE *out))
+static char *report_of(uint32_t classes, void (*write)(const struct evaluation_result *result, FILE *out))
 {
     const char **const names = calloc(classes, sizeof(*names));
     float *const logits = calloc(classes, sizeof(*logits));
@@ -192,9 +192,9 @@ static char *report_of(uint32_t classes, void (*write)(const struct evaluation_r
         }
     }
     confusion_finish(&confusion);
-    const struct evaluation_result report = { .model = "m", .weights = "w", .confusion = &confusion, .names = names,
+    const struct evaluation_result result = { .model = "m", .weights = "w", .confusion = &confusion, .names = names,
                                               .loss = 0.5, .seconds = 1 };
-    write(&report, out);
+    write(&result, out);
     fclose(out);
     confusion_release(&confusion);
     free(logits);
@@ -223,9 +223,9 @@ TEST(a_csv_has_a_line_for_each_class_and_doubled_quotes)
     free(text);
 }
 
-static void write_json(const struct evaluation_result *report, FILE *out)
+static void write_json(const struct evaluation_result *result, FILE *out)
 {
-    assert_int_equal(evaluation_write_json(report, out), 0);
+    assert_int_equal(evaluation_write_json(result, out), 0);
 }
 
 /* Among five classes or fewer, every answer is one of the first five. */

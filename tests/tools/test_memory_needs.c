@@ -11,7 +11,7 @@
 #define MIB ((size_t)1 << 20)
 
 static struct settings settings;
-static struct memory_needs plan;
+static struct memory_needs memory;
 static struct memory_there there;
 static struct problems problems;
 
@@ -25,7 +25,7 @@ static const struct trainer_needs needs = {
 static int begin(void **state)
 {
     (void)state;
-    plan = (struct memory_needs){ .device_count = 0 };
+    memory = (struct memory_needs){ .device_count = 0 };
     there = (struct memory_there){ .host = SIZE_MAX };
     problems_init(&problems);
     return settings_init(&settings);
@@ -42,17 +42,17 @@ static int end(void **state)
 static int check(void)
 {
     problems_release(&problems);
-    return memory_needs_check(&plan, &settings, &there, NULL, &problems);
+    return memory_needs_check(&memory, &settings, &there, NULL, &problems);
 }
 
 TEST_WITH(towers_on_the_host_add_up_there, begin, end)
 {
-    memory_share_add(&plan.host, MEMORY_BATCHES, MIB);
-    memory_needs_add_tower(&plan, 0, &needs);
-    memory_needs_add_tower(&plan, 1, &needs);
-    assert_int_equal(memory_needs_bytes(&plan), MIB + 2 * 124 * MIB);
-    assert_int_equal(plan.samples, 100);
-    there.host = memory_needs_bytes(&plan);
+    memory_share_add(&memory.host, MEMORY_BATCHES, MIB);
+    memory_needs_add_tower(&memory, 0, &needs);
+    memory_needs_add_tower(&memory, 1, &needs);
+    assert_int_equal(memory_needs_bytes(&memory), MIB + 2 * 124 * MIB);
+    assert_int_equal(memory.samples, 100);
+    there.host = memory_needs_bytes(&memory);
     assert_int_equal(check(), 0);
     there.host--;
     assert_int_equal(check(), -ENOMEM);
@@ -62,10 +62,10 @@ TEST_WITH(towers_on_the_host_add_up_there, begin, end)
 TEST_WITH(towers_that_share_a_device_add_up_on_it, begin, end)
 {
     static const struct run_devices names = { .ops = &device_host_ops, .index = { 3, 5 } };
-    plan.device_count = 2;
-    plan.names = &names;
+    memory.device_count = 2;
+    memory.names = &names;
     for (uint32_t d = 0; d < 3; d++)
-        memory_needs_add_tower(&plan, d % 2, &needs);
+        memory_needs_add_tower(&memory, d % 2, &needs);
     there.host = 3 * 9 * MIB;
     there.devices[0] = 2 * 115 * MIB;
     there.devices[1] = 115 * MIB;
@@ -81,7 +81,7 @@ TEST_WITH(towers_that_share_a_device_add_up_on_it, begin, end)
 
 TEST_WITH(the_budget_counts_where_it_is_smaller, begin, end)
 {
-    memory_needs_add_tower(&plan, 0, &needs);
+    memory_needs_add_tower(&memory, 0, &needs);
     settings.input.ram_budget = (int64_t)(124 * MIB);
     assert_int_equal(check(), 0);
     settings.input.ram_budget--;
@@ -94,7 +94,7 @@ TEST_WITH(the_budget_counts_where_it_is_smaller, begin, end)
 
 TEST_WITH(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end)
 {
-    memory_needs_add_tower(&plan, 0, &needs);
+    memory_needs_add_tower(&memory, 0, &needs);
     there.host = 24 * MIB + 50 * MIB;
     assert_int_equal(check(), -ENOMEM);
     static const char *const parts[] = { "124.0 MiB", "74.0 MiB", "weights and states 10.0 MiB",
@@ -109,7 +109,7 @@ TEST_WITH(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end)
 
 TEST_WITH(who_limits_the_host_is_reported, begin, end)
 {
-    memory_needs_add_tower(&plan, 0, &needs);
+    memory_needs_add_tower(&memory, 0, &needs);
     there.host = MIB;
     there.host_says = "the full moon leaves";
     assert_int_equal(check(), -ENOMEM);
@@ -118,7 +118,7 @@ TEST_WITH(who_limits_the_host_is_reported, begin, end)
 
 TEST_WITH(sizes_that_would_look_the_same_are_printed_to_the_byte, begin, end)
 {
-    memory_needs_add_tower(&plan, 0, &needs);
+    memory_needs_add_tower(&memory, 0, &needs);
     there.host = 124 * MIB - 1;
     assert_int_equal(check(), -ENOMEM);
     assert_non_null(strstr(problems.lines[0], "the run needs 130,023,424 B ("));
@@ -128,9 +128,9 @@ TEST_WITH(sizes_that_would_look_the_same_are_printed_to_the_byte, begin, end)
 /* Of a tower that needs 124 MiB, and batches and slots that need 16. */
 TEST_WITH(settings_are_named_only_where_they_alone_would_do, begin, end)
 {
-    memory_share_add(&plan.host, MEMORY_BATCHES, 8 * MIB);
-    memory_share_add(&plan.host, MEMORY_SLOTS, 8 * MIB);
-    memory_needs_add_tower(&plan, 0, &needs);
+    memory_share_add(&memory.host, MEMORY_BATCHES, 8 * MIB);
+    memory_share_add(&memory.host, MEMORY_SLOTS, 8 * MIB);
+    memory_needs_add_tower(&memory, 0, &needs);
     settings.input.prefetch_depth = 4;
     settings.input.staging_depth = 2;
     const struct { size_t excess; bool prefetch, staging; } cases[] = {
@@ -149,8 +149,8 @@ TEST_WITH(sums_that_overflow_are_refused, begin, end)
     struct trainer_needs huge = needs;
     huge.tower.backend.values = SIZE_MAX / 2;
     for (uint32_t d = 0; d < 4; d++)
-        memory_needs_add_tower(&plan, 0, &huge);
-    assert_true(memory_needs_bytes(&plan) == SIZE_MAX);
+        memory_needs_add_tower(&memory, 0, &huge);
+    assert_true(memory_needs_bytes(&memory) == SIZE_MAX);
     there.host = SIZE_MAX / 4;
     assert_int_equal(check(), -ENOMEM);
 }
@@ -171,33 +171,33 @@ TEST_WITH(what_a_tower_needs_fits_a_terminal, begin, end)
 TEST_WITH(images_take_what_the_rest_leaves, begin, end)
 {
     const size_t all = image_memory_need(IMAGE_PIXELS_MAX);
-    memory_share_add(&plan.host, MEMORY_BATCHES, 10 * MIB);
-    memory_needs_fit_images(&plan, &settings, &there);
-    assert_int_equal(memory_needs_bytes(&plan), 10 * MIB);       /* no image is encoded */
-    memory_needs_add_images(&plan, &settings);
-    memory_needs_fit_images(&plan, &settings, &there);
-    assert_int_equal(memory_needs_bytes(&plan), 10 * MIB + all);
+    memory_share_add(&memory.host, MEMORY_BATCHES, 10 * MIB);
+    memory_needs_fit_images(&memory, &settings, &there);
+    assert_int_equal(memory_needs_bytes(&memory), 10 * MIB);       /* no image is encoded */
+    memory_needs_add_images(&memory, &settings);
+    memory_needs_fit_images(&memory, &settings, &there);
+    assert_int_equal(memory_needs_bytes(&memory), 10 * MIB + all);
     there.host = 100 * MIB;
-    memory_needs_fit_images(&plan, &settings, &there);
-    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 90 * MIB);
+    memory_needs_fit_images(&memory, &settings, &there);
+    assert_int_equal(memory.host.bytes[MEMORY_IMAGES], 90 * MIB);
     assert_int_equal(check(), 0);
     settings.input.ram_budget = 50 * MIB;
-    memory_needs_fit_images(&plan, &settings, &there);
-    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 40 * MIB);
+    memory_needs_fit_images(&memory, &settings, &there);
+    assert_int_equal(memory.host.bytes[MEMORY_IMAGES], 40 * MIB);
     settings.input.ram_budget = 11 * MIB;
-    memory_needs_fit_images(&plan, &settings, &there);
-    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 16 * MIB);
+    memory_needs_fit_images(&memory, &settings, &there);
+    assert_int_equal(memory.host.bytes[MEMORY_IMAGES], 16 * MIB);
     assert_int_equal(check(), -ENOMEM);
     settings.input.ram_budget = 9 * MIB;        /* less than the rest */
-    plan.host.bytes[MEMORY_IMAGES] = all;
-    memory_needs_fit_images(&plan, &settings, &there);
-    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 16 * MIB);
+    memory.host.bytes[MEMORY_IMAGES] = all;
+    memory_needs_fit_images(&memory, &settings, &there);
+    assert_int_equal(memory.host.bytes[MEMORY_IMAGES], 16 * MIB);
     settings.input.ram_budget = 11 * MIB;
-    plan.host.bytes[MEMORY_IMAGES] = 0;
+    memory.host.bytes[MEMORY_IMAGES] = 0;
     settings.input.max_pixels = 8 << 20;
-    memory_needs_add_images(&plan, &settings);
-    memory_needs_fit_images(&plan, &settings, &there);           /* what was asked for is not cut */
-    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], image_memory_need(8 << 20));
+    memory_needs_add_images(&memory, &settings);
+    memory_needs_fit_images(&memory, &settings, &there);           /* what was asked for is not cut */
+    assert_int_equal(memory.host.bytes[MEMORY_IMAGES], image_memory_need(8 << 20));
     assert_int_equal(image_memory_pixels(), 8 << 20);
     assert_int_equal(check(), -ENOMEM);
     assert_non_null(strstr(problems.lines[0], "or use a smaller input.max_pixels"));

@@ -11,7 +11,7 @@
 #include "tools/lib/run/run_devices.h"
 
 static struct settings settings;
-static struct run_devices plan;
+static struct run_devices devices;
 static char said[1024];
 
 static int set_up(void **state)
@@ -29,13 +29,13 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The plan of the settings; `said` is what is wrong with them. */
+/* The devices of the settings; `said` is what is wrong with them. */
 static int choose(void)
 {
     struct problems problems;
     struct capture capture;
     problems_init(&problems);
-    const int rc = run_devices_init(&plan, &settings, &problems);
+    const int rc = run_devices_init(&devices, &settings, &problems);
     capture_begin(&capture);
     problems_print(&problems);
     capture_end(&capture, said, sizeof(said));
@@ -54,23 +54,23 @@ TEST_WITH(the_cpu_has_a_backend_and_as_many_places_as_towers, set_up, tear_down)
 {
     settings.devices.towers = 3;
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.ops, &device_host_ops);
-    assert_string_equal(plan.backend->device, "cpu");
-    assert_true(plan.backend->computes);
-    assert_ptr_equal(plan.reduce, &reduce_host_ops);
+    assert_ptr_equal(devices.ops, &device_host_ops);
+    assert_string_equal(devices.backend->device, "cpu");
+    assert_true(devices.backend->computes);
+    assert_ptr_equal(devices.reduce, &reduce_host_ops);
     for (uint32_t tower = 0; tower < 3; tower++)
-        assert_int_equal(run_devices_index(&plan, tower), tower);
+        assert_int_equal(run_devices_index(&devices, tower), tower);
 }
 
 TEST_WITH(a_backend_is_chosen_by_name, set_up, tear_down)
 {
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.backend, &backend_reference_ops);
+    assert_ptr_equal(devices.backend, &backend_reference_ops);
     settings.devices.kind = DEVICE_CHOICE_AUTO;
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.backend, &backend_reference_ops);
-    assert_string_equal(plan.note, "");         /* no other device was asked for */
+    assert_ptr_equal(devices.backend, &backend_reference_ops);
+    assert_string_equal(devices.note, "");         /* no other device was asked for */
 }
 
 TEST_WITH(the_null_device_computes_nothing_whatever_backend_is_named, set_up, tear_down)
@@ -80,22 +80,22 @@ TEST_WITH(the_null_device_computes_nothing_whatever_backend_is_named, set_up, te
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
     settings.sync.reduce = REDUCE_CHOICE_NCCL;
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.ops, &device_null_ops);
-    assert_ptr_equal(plan.backend, &backend_null_ops);
-    assert_ptr_equal(plan.reduce, &reduce_none_ops);
+    assert_ptr_equal(devices.ops, &device_null_ops);
+    assert_ptr_equal(devices.backend, &backend_null_ops);
+    assert_ptr_equal(devices.reduce, &reduce_none_ops);
 }
 
 TEST_WITH(nothing_is_reduced_where_towers_are_independent, set_up, tear_down)
 {
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.reduce, &reduce_none_ops);
+    assert_ptr_equal(devices.reduce, &reduce_none_ops);
     settings.devices.towers = 2;
     settings.sync.mode = SYNC_INDEPENDENT;
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.reduce, &reduce_none_ops);
+    assert_ptr_equal(devices.reduce, &reduce_none_ops);
     settings.sync.mode = SYNC_AVERAGING;
     assert_int_equal(choose(), 0);
-    assert_ptr_equal(plan.reduce, &reduce_host_ops);
+    assert_ptr_equal(devices.reduce, &reduce_host_ops);
 }
 
 TEST_WITH(a_precision_the_cpu_does_not_have_is_refused_by_its_backend, set_up, tear_down)

@@ -98,14 +98,14 @@ TEST(what_works_in_one_process_only_is_refused)
 
 TEST(the_towers_of_a_rank_follow_those_of_lower_ranks)
 {
-    struct run_devices plan;
+    struct run_devices devices;
     struct problems problems;
     problems_init(&problems);
     SETTINGS(4, "devices.towers=2", "devices.kind=null");
     settings.rank = 3;
-    assert_int_equal(run_devices_init(&plan, &settings, &problems), 0);
-    assert_int_equal(plan.towers.first, 6);
-    assert_int_equal(plan.towers.count, 2);
+    assert_int_equal(run_devices_init(&devices, &settings, &problems), 0);
+    assert_int_equal(devices.towers.first, 6);
+    assert_int_equal(devices.towers.count, 2);
     problems_release(&problems);
 }
 
@@ -122,15 +122,15 @@ TEST(devices_are_dealt_to_the_ranks_of_a_host_in_turn)
         { .devices = 8, .towers = 1, .local_rank = 5, .ranks = 8, .count = 1, .first = 5, .second = 9, .sharing = 1 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct run_devices plan = { .towers = { .count = rows[i].towers }, .count = rows[i].devices };
-        for (uint32_t d = 0; d < plan.count; d++)
-            plan.index[d] = d;
-        run_devices_share(&plan, rows[i].local_rank, rows[i].ranks);
-        assert_int_equal(plan.count, rows[i].count);
-        assert_int_equal(plan.index[0], rows[i].first);
-        if (plan.count > 1)
-            assert_int_equal(plan.index[1], rows[i].second);
-        assert_int_equal(plan.sharing, rows[i].sharing);
+        struct run_devices devices = { .towers = { .count = rows[i].towers }, .count = rows[i].devices };
+        for (uint32_t d = 0; d < devices.count; d++)
+            devices.index[d] = d;
+        run_devices_share(&devices, rows[i].local_rank, rows[i].ranks);
+        assert_int_equal(devices.count, rows[i].count);
+        assert_int_equal(devices.index[0], rows[i].first);
+        if (devices.count > 1)
+            assert_int_equal(devices.index[1], rows[i].second);
+        assert_int_equal(devices.sharing, rows[i].sharing);
     }
 }
 
@@ -191,12 +191,12 @@ TEST(ranks_of_a_control_group_share_its_time)
 
 TEST(ranks_of_a_host_divide_its_memory)
 {
-    const struct memory_needs plan = { .device_count = 0 };
+    const struct memory_needs memory = { .device_count = 0 };
     struct memory_there alone, shared;
     SETTINGS(2, "devices.towers=1");
-    memory_host_there(&plan, &settings, &alone);
+    memory_host_there(&memory, &settings, &alone);
     settings.local_ranks = 2;
-    memory_host_there(&plan, &settings, &shared);
+    memory_host_there(&memory, &settings, &shared);
     assert_in_range(shared.host, alone.host / 3, alone.host / 5 * 3);
     assert_non_null(strstr(shared.host_says, "a rank's share of what"));
 }

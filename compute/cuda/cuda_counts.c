@@ -106,7 +106,7 @@ static void count_parameters(const struct counter *counter, uint32_t head)
             count_bias(counter, head);
         counter->counts->products++;
         return;
-    case LAYER_BATCH_NORM:
+    case LAYER_BATCH_NORM: case LAYER_LAYER_NORM: case LAYER_SCALE:
         counter->counts->kernels += 2;
         return;
     default:
@@ -141,7 +141,7 @@ static void count_inputs(const struct counter *counter, uint32_t head)
         for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
             count_pass(counter, head, k);
         return;
-    case LAYER_BATCH_NORM:
+    case LAYER_BATCH_NORM: case LAYER_SCALE: case LAYER_STOCHASTIC_DEPTH:
         counts->kernels += plan_flow(base, head, 0)->buffer != BUFFER_NONE;
         if (has(counter, head, LAYER_ADD))
             count_pass(counter, head, 1);

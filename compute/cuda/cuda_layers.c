@@ -378,10 +378,13 @@ const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &cuda_weighted_ops,
     [LAYER_DENSE] = &cuda_weighted_ops,
     [LAYER_BATCH_NORM] = &cuda_batch_norm_ops,
+    [LAYER_LAYER_NORM] = &cuda_layer_norm_ops,
+    [LAYER_SCALE] = &cuda_scale_ops,
     [LAYER_RELU] = &relu_ops,
     [LAYER_MAX_POOL] = &max_pool_ops,
     [LAYER_AVERAGE_POOL] = &average_pool_ops,
     [LAYER_DROPOUT] = &dropout_ops,
+    [LAYER_STOCHASTIC_DEPTH] = &cuda_stochastic_depth_ops,
     [LAYER_LOCAL_RESPONSE_NORM] = &local_response_norm_ops,
     [LAYER_ADD] = &add_ops,
     [LAYER_CONCAT] = &concat_ops,
@@ -401,7 +404,8 @@ void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, si
         snprintf(how, sizeof(how), "in %s", plan_layer(plan, head)->name);
     else if (layer->kind == LAYER_CONV2D || layer->kind == LAYER_DENSE)
         cuda_weighted_describe(plan, index, how, sizeof(how));
-    else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
+    else if (!plan->base.training && (layer->kind == LAYER_DROPOUT || (layer->kind == LAYER_STOCHASTIC_DEPTH &&
+                                                                      !plan_has_sum(plan, index))))
         snprintf(how, sizeof(how), "none");
     snprintf(text, text_size, "%s: %s", layer->name, how);
 }

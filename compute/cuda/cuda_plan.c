@@ -123,6 +123,10 @@ static const struct fusion_rule rules[] = {
     { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_BATCH_NORM }, .use = RULE_EVALUATION },
     { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_SCALE, .tail_count = 2, .tail = { LAYER_STOCHASTIC_DEPTH, LAYER_ADD } },
+    { .head = LAYER_SCALE, .tail_count = 1, .tail = { LAYER_STOCHASTIC_DEPTH } },
+    { .head = LAYER_SCALE, .tail_count = 1, .tail = { LAYER_ADD } },
+    { .head = LAYER_STOCHASTIC_DEPTH, .tail_count = 1, .tail = { LAYER_ADD } },
 };
 
 const struct plan_ops cuda_plan_ops = {

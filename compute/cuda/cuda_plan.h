@@ -187,6 +187,8 @@ size_t cuda_conv2d_scratch(const struct plan *plan);
 void cuda_convs_close(struct backend *backend);
 /* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
 extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
+/* Residual branches (cuda_residual.c). */
+extern const struct layer_ops cuda_layer_norm_ops, cuda_scale_ops, cuda_stochastic_depth_ops;
 
 /* This backend's part of plan_base (cuda_plan.c). */
 extern const struct plan_ops cuda_plan_ops;

@@ -133,6 +133,26 @@ static __device__ inline floats<GROUP> plus(const floats<GROUP> &a, const floats
     return sum;
 }
 
+/* ---- random words ---- */
+
+struct random_words { uint32_t word[4]; };
+
+/* random_mix of stage/random.h on the device. */
+static __device__ inline random_words philox(struct random_key key, random_words counter)
+{
+    uint32_t *const word = counter.word;
+    for (int round = 0; round < 10; round++) {
+        const uint64_t product0 = (uint64_t)word[0] * 0xD2511F53u, product1 = (uint64_t)word[2] * 0xCD9E8D57u;
+        word[0] = (uint32_t)(product1 >> 32) ^ word[1] ^ key.word[0];
+        word[1] = (uint32_t)product1;
+        word[2] = (uint32_t)(product0 >> 32) ^ word[3] ^ key.word[1];
+        word[3] = (uint32_t)product0;
+        key.word[0] += 0x9E3779B9u;
+        key.word[1] += 0xBB67AE85u;
+    }
+    return counter;
+}
+
 /* ---- launches ---- */
 
 static inline size_t pieces(size_t count, size_t of)

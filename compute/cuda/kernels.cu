@@ -140,24 +140,6 @@ cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, 
 
 /* ---- dropout ---- */
 
-struct random_words { uint32_t word[4]; };
-
-/* random_mix of stage/random.h on the device. */
-static __device__ inline random_words philox(struct random_key key, random_words counter)
-{
-    uint32_t *const word = counter.word;
-    for (int round = 0; round < 10; round++) {
-        const uint64_t product0 = (uint64_t)word[0] * 0xD2511F53u, product1 = (uint64_t)word[2] * 0xCD9E8D57u;
-        word[0] = (uint32_t)(product1 >> 32) ^ word[1] ^ key.word[0];
-        word[1] = (uint32_t)product1;
-        word[2] = (uint32_t)(product0 >> 32) ^ word[3] ^ key.word[1];
-        word[3] = (uint32_t)product0;
-        key.word[0] += 0x9E3779B9u;
-        key.word[1] += 0xBB67AE85u;
-    }
-    return counter;
-}
-
 /* The number of blocks of random words that the elements of one channel may use: a channel need not begin at a
  * block. */
 static __host__ __device__ inline uint32_t blocks_of_channel(uint32_t pixels)

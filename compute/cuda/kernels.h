@@ -181,6 +181,49 @@ cudaError_t kernel_dropout(cudaStream_t stream, enum value_type type, const stru
                            const struct dropout *dropout /* host */, const struct step_values *values,
                            void *in_out);
 
+/* Layer normalisation of `rows` pixels of `channels` channels, stored as `columns` (a multiple of 8): (x - mean) *
+ * scale * gamma + beta with scale = 1 / sqrt(variance + epsilon). A host struct of device pointers. */
+struct layer_normalisation {
+    size_t rows;
+    uint32_t channels, columns;
+    float epsilon;
+    const float *gamma, *beta;
+    float *lines;               /* [rows][2]: mean and scale; NULL: forward does not store them, as in evaluation */
+};
+
+/* out may be in. */
+cudaError_t kernel_layer_norm(cudaStream_t stream, enum value_type type, const struct layer_normalisation *norm,
+                              const void *in, void *out);
+/* Floats of scratch for kernel_layer_norm_sums and kernel_branch_sums. */
+size_t kernel_gamma_partials(size_t rows, uint32_t columns);
+/* The gradients of gamma and beta from the gradient of the result. */
+cudaError_t kernel_layer_norm_sums(cudaStream_t stream, enum value_type type, const struct layer_normalisation *norm,
+                                   const void *in, const void *gradient, float *partials, float *gamma_gradient,
+                                   float *beta_gradient);
+/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient`. */
+cudaError_t kernel_layer_norm_gradient(cudaStream_t stream, enum value_type type,
+                                       const struct layer_normalisation *norm, const void *in, const void *gradient,
+                                       void *in_gradient, bool adds);
+
+/* The end of a residual branch: `rows` pixels, `pixels` of each sample, of `columns` channels (a multiple of 8). A host
+ * struct of device pointers. */
+struct branch {
+    size_t rows;
+    uint32_t pixels, columns;
+    const float *gamma;         /* a factor per channel; NULL: 1 */
+    bool drops;                 /* stochastic depth by `rule`: samples have the factor of dropout_sample_factor, else 1 */
+    struct dropout rule;
+    const struct step_values *values;
+};
+
+/* out = [addend, NULL: none, +] in * gamma * the factor of the sample; out may be in or addend. Also backward, with
+ * gradients. */
+cudaError_t kernel_branch(cudaStream_t stream, enum value_type type, const struct branch *branch, const void *in,
+                          const void *addend, void *out);
+/* The gradient of gamma from the gradient of the result. */
+cudaError_t kernel_branch_sums(cudaStream_t stream, enum value_type type, const struct branch *branch, const void *in,
+                               const void *gradient, float *partials, float *gamma_gradient);
+
 /* in_out[row][column] += bias[column] (of `type`), then max(., 0) with relu, when the library cannot fuse it.
  * columns is a multiple of 8. */
 cudaError_t kernel_bias(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,

@@ -455,7 +455,7 @@ static void describe_layer(const struct plan *plan, uint32_t i, char *text, size
     else if (layer_has(layer, PARAMETER_WEIGHT))
         weighted_describe(plan, i, text, text_size);
     else if (!plan->base.training && (layer->kind == LAYER_DROPOUT || (layer->kind == LAYER_STOCHASTIC_DEPTH &&
-                                                                      plan_group(&plan->base, i)->tail_count == 0)))
+                                                                      !plan_has_sum(plan, i))))
         snprintf(text, text_size, "none");
     else
         snprintf(text, text_size, "own loop");

@@ -56,13 +56,19 @@ static uint32_t pixel_layer_append(struct net *net, struct draw *d, float dropou
 {
     char name[16];
     snprintf(name, sizeof(name), "layer%u", net->layer_count);
-    switch (draw(d, 8)) {
+    switch (draw(d, 11)) {
     case 0:
         return (uint32_t)net_dropout(net, name, from, dropout);
     case 1: case 2:
         return (uint32_t)max_pool_append(net, d, name, from);
     case 3: case 4:
         return (uint32_t)net_relu(net, name, from);
+    case 5:
+        return (uint32_t)net_layer_norm(net, name, from, 0.5f);
+    case 6:
+        return (uint32_t)net_scale(net, name, from);
+    case 7:
+        return (uint32_t)net_stochastic_depth(net, name, from, dropout);
     default:
         return (uint32_t)conv2d_append(net, d, name, from);
     }

@@ -63,6 +63,22 @@ static uint32_t dropout(struct draft *draft, uint32_t from)
     return (uint32_t)net_dropout(draft->net, name_next(draft), from, draft->dropout);
 }
 
+/* A large epsilon, because a pixel may have few channels. */
+static uint32_t layer_norm(struct draft *draft, uint32_t from)
+{
+    return (uint32_t)net_layer_norm(draft->net, name_next(draft), from, 0.5f);
+}
+
+static uint32_t scale(struct draft *draft, uint32_t from)
+{
+    return (uint32_t)net_scale(draft->net, name_next(draft), from);
+}
+
+static uint32_t stochastic_depth(struct draft *draft, uint32_t from)
+{
+    return (uint32_t)net_stochastic_depth(draft->net, name_next(draft), from, draft->dropout);
+}
+
 static uint32_t average_same(struct draft *draft, uint32_t from)
 {
     const struct window window = window_square(1 + draw(draft, 3), 1, PADDING_SAME);
@@ -86,7 +102,8 @@ static uint32_t add(struct draft *draft, uint32_t left, uint32_t right)
 static uint32_t same_layer(struct draft *draft, uint32_t from)
 {
     static uint32_t (*const layers[])(struct draft *, uint32_t) = {
-        conv_same, conv_same, norm, norm, relu, relu, dropout, average_same, response,
+        conv_same, conv_same, norm, norm, relu, relu, dropout, average_same, response, layer_norm, scale,
+        stochastic_depth,
     };
     return layers[draw(draft, sizeof(layers) / sizeof(layers[0]))](draft, from);
 }
@@ -227,12 +244,23 @@ static uint32_t residual_block(struct draft *draft, uint32_t from)
     return relu(draft, draw(draft, 2) == 0 ? add(draft, at, from) : add(draft, from, at));
 }
 
+/* A residual block of ConvNeXt; without the factor or the drop at its end in some cases. */
+static uint32_t convnext_block(struct draft *draft, uint32_t from)
+{
+    uint32_t at = conv_same(draft, layer_norm(draft, conv_same(draft, from)));
+    if (draw(draft, 3) > 0)
+        at = scale(draft, at);
+    if (draw(draft, 3) > 0)
+        at = stochastic_depth(draft, at);
+    return draw(draft, 2) == 0 ? add(draft, at, from) : add(draft, from, at);
+}
+
 static uint32_t piece(struct draft *draft, uint32_t from)
 {
     static uint32_t (*const pieces[])(struct draft *, uint32_t) = {
         same_layer,   conv,     conv,    max_pool,      average_pool, pad_channels,
         residual,     residual, diamond, three_readers, twice,        shortcut,
-        inception,    dense_block,  residual_block,
+        inception,    dense_block,  residual_block, convnext_block,
     };
     return pieces[draw(draft, sizeof(pieces) / sizeof(pieces[0]))](draft, from);
 }

@@ -90,6 +90,9 @@ expect_out '^mix +concat +56x'
 
 # The first convolution of every block is depthwise.
 sed -e '/^relu more$/d' -e 's/\(conv1 filters 16 kernel 3\) padding same/\1 padding 1 groups 16/' small.net >depthwise.net
+run "$pipetrain" --describe=depthwise.net
+expect_code 0 'depthwise convolutions'
+expect_out '^block1.conv1 +conv2d 3x3/1 pad 1 groups 16 +16x32x32 +144 +0.147$'
 run "$pipetrain" --describe=depthwise.net --net
 expect_out '^    conv2d block\{i\}.conv1 filters 16 kernel 3 stride 1 padding same groups 16 no_bias$'
 

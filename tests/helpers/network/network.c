@@ -36,13 +36,22 @@ static uint32_t window_draw(struct draw *d, struct shape shape)
     return window < side ? window : side;
 }
 
+uint32_t network_groups(const struct net *net, uint32_t channels, uint32_t filters)
+{
+    if (net->layer_count % 3 == 1 && filters % channels == 0 && (filters == channels || channels % 8 == 0))
+        return channels;
+    return net->layer_count % 3 == 2 && channels % 8 == 0 && filters % 8 == 0 ? 2 : 1;
+}
+
 static int64_t conv2d_append(struct net *net, struct draw *d, const char *name, uint32_t from)
 {
     static const uint32_t filters[] = { 1, 3, 8, 17, 32 };
     const uint32_t kernel = window_draw(d, shape_at(net, from));
     const enum padding padding = (enum padding)draw(d, 2);
-    const uint32_t stride = 1 + draw(d, 2);
-    return net_conv2d(net, name, from, pick(d, filters, 5), window_square(kernel, stride, padding), true);
+    const uint32_t stride = 1 + draw(d, 2), picked = pick(d, filters, 5);
+    const uint32_t groups = network_groups(net, shape_at(net, from).channels, picked);
+    const struct conv2d how = { picked, groups, window_square(kernel, stride, padding), true };
+    return net_grouped_conv2d(net, name, from, how);
 }
 
 static int64_t max_pool_append(struct net *net, struct draw *d, const char *name, uint32_t from)

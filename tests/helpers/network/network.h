@@ -29,6 +29,10 @@ struct network {
  * layers. The caller closes it. */
 struct net *network_random_net(uint32_t seed, float dropout);
 
+/* The groups for a convolution of the next layer: those of a depthwise one, two, or one, in turn. They fit on every
+ * backend. */
+uint32_t network_groups(const struct net *net, uint32_t channels, uint32_t filters);
+
 /* A random graph: branches of different length that are added, values that are read up to three times or added to
  * themselves, batch normalisation, both kinds of pools, padded channels, windows that are not square, convolutions
  * without bias. The caller closes it. */

@@ -32,6 +32,13 @@ static struct shape shape_at(const struct draft *draft, uint32_t from)
 
 /* ---- layers that keep the shape ---- */
 
+static uint32_t grouped_conv(struct draft *draft, uint32_t from, uint32_t filters, struct window window, bool with_bias)
+{
+    const uint32_t groups = network_groups(draft->net, shape_at(draft, from).channels, filters);
+    const struct conv2d how = { filters, groups, window, with_bias };
+    return (uint32_t)net_grouped_conv2d(draft->net, name_next(draft), from, how);
+}
+
 static uint32_t conv_same(struct draft *draft, uint32_t from)
 {
     const struct window window = {
@@ -42,7 +49,7 @@ static uint32_t conv_same(struct draft *draft, uint32_t from)
         .padding = PADDING_SAME,
     };
     const bool with_bias = draw(draft, 2) == 0;
-    return (uint32_t)net_conv2d(draft->net, name_next(draft), from, shape_at(draft, from).channels, window, with_bias);
+    return grouped_conv(draft, from, shape_at(draft, from).channels, window, with_bias);
 }
 
 /* A large epsilon: in a small batch a channel may be as good as constant, and whatever is left of
@@ -148,7 +155,7 @@ static uint32_t conv(struct draft *draft, uint32_t from)
     static const uint32_t filters[] = { 1, 4, 8, 16, 17 };
     const struct window window = window_draw(draft, shape_at(draft, from));
     const bool with_bias = draw(draft, 2) == 0;
-    return (uint32_t)net_conv2d(draft->net, name_next(draft), from, filters[draw(draft, 5)], window, with_bias);
+    return grouped_conv(draft, from, filters[draw(draft, 5)], window, with_bias);
 }
 
 static uint32_t max_pool(struct draft *draft, uint32_t from)

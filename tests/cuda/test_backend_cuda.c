@@ -269,7 +269,7 @@ TEST(all_blocks_of_the_models_grow_in_place)
             check_growing(model->name, false);
             models++;
         }
-    assert_int_equal(models, 3);
+    assert_true(models >= 4);
 }
 
 TEST(evaluation_folds_normalisations_as_the_reference_computes_them)

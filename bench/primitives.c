@@ -172,12 +172,16 @@ static int shapes_open(const struct layer *layer, dnnl_dim_t batch, dnnl_format_
     const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels,
                                    is_conv ? layer->kernel_h : layer->in.height,
                                    is_conv ? layer->kernel_w : layer->in.width };
+    const uint32_t groups = is_conv ? layer->groups : 1;
+    const dnnl_dim_t grouped[] = { groups, layer->out.channels / groups, layer->in.channels / groups, layer->kernel_h,
+                                   layer->kernel_w };
     const int rank = is_dense && layer->in.height * layer->in.width == 1 ? 2 : 4;
     const dnnl_format_tag_t src_tag = rank == 2 ? dnnl_ab : is_conv && layer->in.channels < 8 &&
                                       tag != dnnl_format_tag_any && tag != dnnl_nhwc ? dnnl_nchw : tag;
     *shapes = (struct shapes){
         .src = nn_md_tag(rank, src, src_tag, dnnl_f32),
-        .weights = nn_md_tag(rank, weights, plain_weights ? src_tag : dnnl_format_tag_any, dnnl_f32),
+        .weights = groups > 1 ? nn_md_any(5, grouped, dnnl_f32)
+                              : nn_md_tag(rank, weights, plain_weights ? src_tag : dnnl_format_tag_any, dnnl_f32),
         .bias = layer_has(layer, PARAMETER_BIAS) ? nn_md_any(1, dst + 1, dnnl_f32) : NULL,
         .dst = is_dense ? nn_md_any(2, dst, dnnl_f32) : nn_md_tag(4, dst, tag, dnnl_f32),
     };
@@ -288,7 +292,8 @@ static bool are_alike(const struct bench *bench, const struct layer *a, const st
 {
     return a->kind == b->kind && memcmp(&a->in, &b->in, sizeof(a->in)) == 0 &&
            memcmp(&a->out, &b->out, sizeof(a->out)) == 0 && a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w &&
-           a->stride_h == b->stride_h && a->stride_w == b->stride_w && a->pad_top == b->pad_top &&
+           a->groups == b->groups && a->stride_h == b->stride_h && a->stride_w == b->stride_w &&
+           a->pad_top == b->pad_top &&
            a->pad_bottom == b->pad_bottom && a->pad_left == b->pad_left && a->pad_right == b->pad_right &&
            layer_has(a, PARAMETER_BIAS) == layer_has(b, PARAMETER_BIAS) && has_relu(bench, a) == has_relu(bench, b);
 }

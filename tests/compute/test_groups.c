@@ -69,7 +69,7 @@ static bool is_supported(const char *backend, const struct net *net, enum precis
 
 /* ---- the formula ---- */
 
-/* Output value (k, y, x): the sum over the channels of the filter's group, and the taps that are inside of the image. */
+/* Output value (k, y, x): the sum over the channels of the group of filter k, and over the taps inside of the image. */
 static double value_of(const struct layer *layer, const float *in, const float *weights, const uint32_t at[3])
 {
     const uint32_t channels = layer->in.channels / layer->groups, filters = layer->out.channels / layer->groups;

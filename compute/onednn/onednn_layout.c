@@ -769,14 +769,24 @@ static bool same_order(const struct layer *layer, uint32_t a, uint32_t b)
     return a == b || (is_row && layer->in.channels % a == 0 && layer->in.channels % b == 0);
 }
 
-/* Do the inputs of every addition have the same layout? */
+/* May input k have another layout than the first one? The factors of channels may, because they are of one pixel. */
+static bool has_own_layout(const struct net *net, const struct layer *layer, uint32_t k)
+{
+    const uint32_t input = layer->inputs[k];
+    const struct shape shape = input == NET_INPUT ? net->input : net->layers[input].out;
+    return layer->kind == LAYER_CONCAT ||
+           (layer->kind == LAYER_MULTIPLY && shape_count(shape) != shape_count(layer->in));
+}
+
+/* Do the inputs of every addition and multiplication have the same layout? */
 static bool additions_match(const struct layouts *layouts)
 {
     const uint32_t *const blocks = layouts->backend->blocks;
     for (uint32_t i = 0; i < layouts->net->layer_count; i++) {
         const struct layer *const layer = &layouts->net->layers[i];
-        for (uint32_t k = 1; k < layer->input_count && layer->kind != LAYER_CONCAT; k++)
-            if (!same_order(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
+        for (uint32_t k = 1; k < layer->input_count; k++)
+            if (!has_own_layout(layouts->net, layer, k) &&
+                !same_order(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
                 return false;
     }
     return true;

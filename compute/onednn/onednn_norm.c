@@ -1,4 +1,4 @@
-/* Batch normalisation, with the addition and the ReLU that are fused into it.
+/* Batch normalisation, with the addition and the ReLU, or the other activation, that are fused into it.
  *
  * Forward takes two passes over memory: sums per channel, then everything else. Mean and squared distances of a plane
  * (one channel block of one sample) are computed while it is in the cache and merged over samples by the rule of Chan,
@@ -17,6 +17,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compute/onednn/onednn_activation.h"
 #include "compute/onednn/onednn_norm_loops.h"
 #include "compute/team.h"
 
@@ -27,6 +28,9 @@ struct norm {
     size_t blocks;
     struct norm_plane plane;
     bool adds_skip, relu;
+    const struct layer *activation;     /* another one than ReLU; NULL: none. Backward computes its derivatives from the
+                                         * values again, once: the gradient of the result is multiplied by them in
+                                         * place. */
     size_t channels;            /* including the padding of the last block */
     uint32_t sums;              /* buffer: [thread][channel], struct channel_sums */
     uint32_t scratch;           /* buffer: [thread], two floats per channel of a block */
@@ -258,6 +262,14 @@ static int open_sub_batches(struct plan *plan, uint32_t layer, struct norm *norm
     return 0;
 }
 
+static const struct layer *fused_activation(const struct plan *plan, uint32_t layer)
+{
+    const struct group *const group = plan_group(&plan->base, layer);
+    if (!fusion_has(&plan->base.fusion, layer, LAYER_ACTIVATION))
+        return NULL;
+    return plan_layer(plan, group->tail[group->tail_count - 1]);
+}
+
 static int norm_plan(struct plan *plan, uint32_t layer)
 {
     const struct tensor_layout *const in = in_tensor(plan, layer, 0);
@@ -268,6 +280,7 @@ static int norm_plan(struct plan *plan, uint32_t layer)
         .plane = plane_of_tensor(plan, in),
         .adds_skip = plan_has_sum(plan, layer),
         .relu = plan_has_relu(plan, layer),
+        .activation = fused_activation(plan, layer),
         .channels = tensor_blocks(in) * in->block,
         .moments = BUFFER_NONE,
         .deferred = BUFFER_NONE,
@@ -346,9 +359,13 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
             const size_t plane = i * norm->blocks + b;
-            norm_apply(norm->plane, line_of(work->plan, norm, b), value_plane(norm, work->values, plane),
-                       work->skip != NULL ? result_plane(norm, work->skip, plane) : NULL, norm->relu,
-                       result_plane(norm, work->result, plane), mask_plane(norm, work->mask, plane));
+            if (norm->activation != NULL)
+                norm_activate(norm->plane, line_of(work->plan, norm, b), norm->activation,
+                              value_plane(norm, work->values, plane), result_plane(norm, work->result, plane));
+            else
+                norm_apply(norm->plane, line_of(work->plan, norm, b), value_plane(norm, work->values, plane),
+                           work->skip != NULL ? result_plane(norm, work->skip, plane) : NULL, norm->relu,
+                           result_plane(norm, work->result, plane), mask_plane(norm, work->mask, plane));
         }
 }
 
@@ -441,6 +458,10 @@ void norm_forward_sub_batch(const struct plan *plan, uint32_t layer, struct sub_
         .mask = norm_mask_of(plan, norm),
     };
     plan_run(plan, sub_batch.count, 1, apply_samples, &work);
+    struct tensor_layout results = *in_tensor(plan, layer, 0);
+    results.width = 0;
+    if (norm->activation != NULL && activation_moves_zero(norm->activation))
+        tensor_clear_padding(&results, result, sub_batch.count);
 }
 
 static void measure(const struct plan *plan, const struct norm *norm, uint32_t layer)
@@ -490,15 +511,14 @@ static void sum_plane(const struct norm_work *work, size_t plane, size_t block, 
     const void *const values = value_plane(norm, work->values, plane);
     void *const gradient = result_plane(norm, work->gradient, plane);
     float *const products = scratch + norm->plane.block;
-    if (work->to != NULL) {
-        norm_sum_and_scale(norm->plane, line, work->mask_by_line, values, gradient, scratch, products, work->adds,
-                           value_plane(norm, work->to, plane));
-        return;
-    }
     const struct norm_mask mask = { work->mask_by_line,
-                                   work->skip != NULL ? result_plane(norm, work->skip, plane) : NULL,
-                                   mask_plane(norm, work->mask, plane) };
-    norm_sum_products(norm->plane, line, mask, values, gradient, scratch, products);
+                                    work->skip != NULL ? result_plane(norm, work->skip, plane) : NULL,
+                                    mask_plane(norm, work->mask, plane), norm->activation };
+    if (work->to != NULL)
+        norm_sum_and_scale(norm->plane, line, mask, values, gradient, scratch, products, work->adds,
+                           value_plane(norm, work->to, plane));
+    else
+        norm_sum_products(norm->plane, line, mask, values, gradient, scratch, products);
 }
 
 static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)

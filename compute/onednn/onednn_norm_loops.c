@@ -5,6 +5,7 @@
  * a pixel has many channels. */
 #include "compute/onednn/onednn_norm_loops.h"
 
+#include "compute/onednn/onednn_activation.h"
 #include "compute/vector.h"
 
 #define VECTORS_MAX 2u
@@ -280,6 +281,98 @@ void norm_apply(struct norm_plane plane, struct norm_line line, const void *valu
 #undef BODY
 }
 
+/* ---- activations: line(value) of a strip is computed as floats, then the function of them ---- */
+
+struct line_strip { float numbers[STRIP * WIDE]; };     /* [pixel][channel of the group] */
+
+ALWAYS_INLINE void find_lines(enum value_type type, struct norm_plane plane, struct norm_line line, const void *values,
+                              struct line_strip *strip, struct channels group)
+{
+    struct lanes_line of[VECTORS_MAX];
+    load_line(line, group, of);
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (uint32_t k = 0; k < vectors_of(group); k++) {
+            lanes value;
+            lanes_read(type, values, p * plane.stride + vector_first(group, k), lanes_of(group), &value);
+            value = (value - of[k].mean) * of[k].scale + of[k].shift;
+            LANES_STORE(strip->numbers + p * group.count + k * LANES, value, lanes_of(group));
+        }
+}
+
+ALWAYS_INLINE void write_lines(enum value_type type, struct norm_plane plane, const struct line_strip *strip,
+                               void *result, struct channels group)
+{
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (uint32_t k = 0; k < vectors_of(group); k++) {
+            lanes value;
+            LANES_LOAD(value, strip->numbers + p * group.count + k * LANES, lanes_of(group));
+            write_unhandled(type, result, p * plane.block + vector_first(group, k), &value, group, k);
+        }
+}
+
+/* gradient *= slope */
+ALWAYS_INLINE void scale_gradients(enum value_type type, struct norm_plane plane, const struct line_strip *slopes,
+                                   void *gradients, struct channels group)
+{
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (uint32_t k = 0; k < vectors_of(group); k++) {
+            const size_t at = p * plane.block + vector_first(group, k);
+            lanes slope, gradient;
+            LANES_LOAD(slope, slopes->numbers + p * group.count + k * LANES, lanes_of(group));
+            lanes_read(type, gradients, at, lanes_of(group), &gradient);
+            gradient *= slope;
+            write_unhandled(type, gradients, at, &gradient, group, k);
+        }
+}
+
+struct activation_work { struct norm_line line; const struct layer *layer; const void *values; void *to; };
+
+ALWAYS_INLINE void activate_group(enum value_type type, struct norm_plane plane, const struct activation_work *work,
+                                  bool is_backward, struct channels group)
+{
+    struct line_strip strip;
+    find_lines(type, plane, work->line, work->values, &strip, group);
+    if (is_backward) {
+        activation_slopes(work->layer, strip.numbers, plane.pixels * group.count);
+        scale_gradients(type, plane, &strip, work->to, group);
+    } else {
+        activation_values(work->layer, strip.numbers, plane.pixels * group.count);
+        write_lines(type, plane, &strip, work->to, group);
+    }
+}
+
+VECTOR_LOOPS
+void norm_activate(struct norm_plane plane, struct norm_line line, const struct layer *activation, const void *values,
+                   void *result)
+{
+#define BODY(type, group) activate_group(type, strip_of(plane, p), &work, false, group)
+    for (size_t p = 0; p < plane.pixels; p += STRIP) {
+        const struct activation_work work = { line, activation, value_pixel_of(plane, values, p),
+                                              pixel_of(plane, result, p) };
+        FOR_CHANNELS(plane, BODY);
+    }
+#undef BODY
+}
+
+/* Multiplies the gradients of a strip by the derivatives; `work` is of the strip. */
+VECTOR_LOOPS
+static void pass_activation(struct norm_plane strip, const struct activation_work *work)
+{
+#define BODY(type, group) activate_group(type, strip, work, true, group)
+    FOR_CHANNELS(strip, BODY);
+#undef BODY
+}
+
+/* The same, from pixel `first` of the plane on, if there is an activation. */
+static void pass_activation_of(struct norm_plane plane, struct norm_line line, const struct layer *activation,
+                               const void *values, void *gradient, size_t first)
+{
+    const struct activation_work work = { line, activation, value_pixel_of(plane, values, first),
+                                          pixel_of(plane, gradient, first) };
+    if (activation != NULL)
+        pass_activation(strip_of(plane, first), &work);
+}
+
 /* ---- backward ---- */
 
 enum mask_kind { MASK_NONE, MASK_BY_LINE, MASK_BY_RESULTS, MASK_BY_BITS };
@@ -364,6 +457,7 @@ void norm_sum_products(struct norm_plane plane, struct norm_line line, struct no
             strip_mask.results = pixel_of(plane, mask.results, p);
         if (mask.bits != NULL)
             strip_mask.bits = mask.bits + mask_offset(plane, p);
+        pass_activation_of(plane, line, mask.activation, values, gradient, p);
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY
@@ -429,14 +523,15 @@ ALWAYS_INLINE void sum_and_scale_any(enum value_type type, struct norm_plane pla
 }
 
 VECTOR_LOOPS
-void norm_sum_and_scale(struct norm_plane plane, struct norm_line line, bool masked_by_line, const void *values,
-                        const void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to)
+void norm_sum_and_scale(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
+                        void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to)
 {
-#define BODY(type, group) sum_and_scale_any(type, strip_of(plane, p), line, of, masked_by_line, adds, out, group)
+#define BODY(type, group) sum_and_scale_any(type, strip_of(plane, p), line, of, mask.by_line, adds, out, group)
     const struct sums_out out = { gradient_sum, product_sum };
     for (size_t p = 0; p < plane.pixels; p += STRIP) {
         const struct gradient_work of = { value_pixel_of(plane, values, p), pixel_of(plane, gradient, p),
                                    value_pixel_of(plane, to, p) };
+        pass_activation_of(plane, line, mask.activation, values, gradient, p);
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY

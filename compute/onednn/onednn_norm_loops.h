@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compute/net.h"
 #include "compute/onednn/onednn_value.h"
 
 /* A plane: `pixels` rows of `block` numbers. Rows of the normalised values and of their gradient may be `stride` >=
@@ -37,22 +38,27 @@ void norm_add_squares(struct norm_plane plane, const void *values, const float *
 void norm_apply(struct norm_plane plane, struct norm_line line, const void *values, const void *skip, bool relu,
                 void *result, uint32_t *bits);
 
+/* result = the activation of line(value). */
+void norm_activate(struct norm_plane plane, struct norm_line line, const struct layer *activation, const void *values,
+                   void *result);
+
 /* Where the gradient of the result passes the ReLU. */
 struct norm_mask {
     bool by_line;               /* where line(value) > 0 */
     const void *results;        /* where these results are > 0; NULL: everywhere */
     const uint32_t *bits;     /* instead of results: where the bit is set; NULL: not used */
+    const struct layer *activation;     /* instead of a mask: the gradient is multiplied by the derivative of this
+                                         * layer at line(value); NULL: none */
 };
 
 /* gradient_sum[c] += gradient; product_sum[c] += gradient * (value - mean), of masked gradients. With results or
- * bits the masked gradient is also written back. */
+ * bits, or with an activation, the masked gradient is also written back. */
 void norm_sum_products(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
                        void *gradient, float *gradient_sum, float *product_sum);
 
-/* norm_sum_products without a mask, or with a mask by line, neither of which changes the gradient; in the same pass to
- * (+)= scale * gradient. `to` may be `gradient`. */
-void norm_sum_and_scale(struct norm_plane plane, struct norm_line line, bool masked_by_line, const void *values,
-                        const void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to);
+/* norm_sum_products without results and bits; in the same pass to (+)= scale * gradient. `to` may be `gradient`. */
+void norm_sum_and_scale(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
+                        void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to);
 
 /* Per channel: gradient of the value = scale * gradient + slope * (value - mean) + offset. */
 struct norm_slope { const float *slope, *offset; };

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool value_is_relu(const struct plan *plan, uint32_t value)
 {
@@ -36,6 +37,16 @@ bool value_is_done_forward(const struct plan *plan, uint32_t value)
             if (fusion->groups[i].inputs[k] == value && !is_done_forward(plan_layer(plan, i)->kind))
                 return false;
     return true;
+}
+
+void tensor_clear_padding(const struct tensor_layout *tensor, void *values, size_t samples)
+{
+    const size_t used = tensor->shape.channels % tensor->block, pixels = tensor_pixels(tensor);
+    for (size_t n = 0; n < samples && used > 0; n++)
+        for (size_t p = 0; p < pixels; p++) {
+            const size_t at = n * tensor_count(tensor) + tensor_at(tensor, tensor->shape.channels, p);
+            memset(value_at(tensor->type, values, at), 0, (tensor->block - used) * value_size(tensor->type));
+        }
 }
 
 /* ---- buffers and memories ---- */

@@ -116,6 +116,8 @@ static inline size_t tensor_count(const struct tensor_layout *tensor)
 {
     return tensor_blocks(tensor) * tensor_step(tensor) * tensor_pixels(tensor);
 }
+/* Write zeros to the channels that fill the last block, of all pixels of these samples. */
+void tensor_clear_padding(const struct tensor_layout *tensor, void *values, size_t samples);
 /* oneDNN's data type. */
 dnnl_data_type_t nn_type(enum value_type type);
 /* oneDNN's descriptor of `count` samples; rank 2 only with one pixel. */
@@ -237,7 +239,8 @@ void first_conv_close(struct first_conv *first);
 void first_conv_run(struct plan *plan, const struct first_conv *first, uint32_t layer);
 
 /* Rows of the layer table. */
-extern const struct layer_ops onednn_weighted_ops, onednn_batch_norm_ops, onednn_relu_ops, onednn_max_pool_ops,
+extern const struct layer_ops onednn_weighted_ops, onednn_batch_norm_ops, onednn_relu_ops, onednn_activation_ops,
+    onednn_multiply_ops, onednn_max_pool_ops,
     onednn_average_pool_ops, onednn_dropout_ops, onednn_add_ops, onednn_concat_ops, onednn_pad_channels_ops,
     onednn_response_ops, onednn_loss_ops;
 extern const struct layer_ops onednn_layer_norm_ops, onednn_scale_ops, onednn_stochastic_depth_ops;

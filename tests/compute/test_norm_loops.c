@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/onednn/onednn_activation.h"
 #include "compute/onednn/onednn_norm_loops.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
@@ -54,7 +55,8 @@ static void apply_and_mask(struct norm_plane plane, struct plane_numbers *number
     memset(numbers->passed, 0x55, sizeof(numbers->passed));
     memset(numbers->sums, 0, sizeof(numbers->sums));
     norm_apply(plane, line, numbers->values, numbers->skip, true, numbers->result, by_bits ? numbers->passed : NULL);
-    const struct norm_mask mask = { false, by_bits ? NULL : numbers->result, by_bits ? numbers->passed : NULL };
+    const struct norm_mask mask = { false, by_bits ? NULL : numbers->result, by_bits ? numbers->passed : NULL,
+                                    NULL };
     norm_sum_products(plane, line, mask, numbers->values, numbers->gradient, numbers->sums,
                       numbers->sums + BLOCK_MAX);
 }
@@ -125,12 +127,141 @@ static void pass_and_give(struct norm_plane plane, bool by_line, bool adds, stru
         fill(both[i]->gradient, 2);
         fill(both[i]->result, 3);
     }
-    norm_sum_and_scale(plane, line, by_line, at_once->values, at_once->gradient, at_once->sums,
+    const struct norm_mask mask = { by_line, NULL, NULL, NULL };
+    norm_sum_and_scale(plane, line, mask, at_once->values, at_once->gradient, at_once->sums,
                        at_once->sums + BLOCK_MAX, adds, at_once->result);
     norm_add_line(plane, means, slope, at_once->values, at_once->result);
-    norm_sum_products(plane, line, (struct norm_mask){ by_line, NULL, NULL }, in_two->values, in_two->gradient,
+    norm_sum_products(plane, line, mask, in_two->values, in_two->gradient,
                       in_two->sums, in_two->sums + BLOCK_MAX);
     norm_input_gradient(plane, line, slope, by_line, in_two->values, in_two->gradient, adds, in_two->result);
+}
+
+/* ---- activations ---- */
+
+/* Value and derivative by libm in double. */
+static void expect_activation(const struct layer *layer, double x, double *value_out, double *slope_out)
+{
+    const double s = 1 / (1 + exp(-x)), opposite = 1 / (1 + exp(x)), below = erfc(-x * sqrt(0.5)) / 2;
+    const double bell = exp(-x * x / 2) * 0.3989422804014327, h = fmin(fmax(x / 6 + 0.5, 0), 1);
+    const bool is_between = x > -3 && x < 3;
+    const double rows[ACTIVATION_COUNT][2] = {
+        [ACTIVATION_CLIPPED_RELU] = { fmin(fmax(x, 0), layer->limit), x > 0 && x < layer->limit },
+        [ACTIVATION_SIGMOID] = { s, s * opposite },
+        [ACTIVATION_HARD_SIGMOID] = { h, is_between / 6.0 },
+        [ACTIVATION_SILU] = { x * s, s * (1 + x * opposite) },
+        [ACTIVATION_HARD_SWISH] = { x * h, h + is_between * x / 6 },
+        [ACTIVATION_GELU] = { x * below, below + x * bell },
+    };
+    *value_out = rows[layer->activation][0];
+    *slope_out = rows[layer->activation][1];
+}
+
+enum { POINTS = 4001 };
+
+/* From -8 to 8, then from -100 to 100, then numbers that are not normal. */
+static float point(int i)
+{
+    return i < 2000 ? (float)(i - 1000) / 125 : i < 3990 ? (float)(i - 2995) / 10 : ldexpf((float)(i - 3995), -140);
+}
+
+/* Every number depends on its own input alone, so it does not matter where it stands. */
+TEST(activations_are_those_of_libm_and_the_same_at_every_place)
+{
+    static float values[POINTS], slopes[POINTS];
+    for (enum activation activation = 0; activation < ACTIVATION_COUNT; activation++) {
+        const struct layer layer = { .kind = LAYER_ACTIVATION, .activation = activation, .limit = 6 };
+        for (int i = 0; i < POINTS; i++)
+            values[i] = slopes[i] = point(i);
+        activation_values(&layer, values, POINTS);
+        activation_slopes(&layer, slopes, POINTS);
+        for (int i = 0; i < POINTS; i++) {
+            const double size = fabs((double)point(i)), error = size <= 8 ? 1.5e-6 : 1e-5;
+            double value, slope;
+            expect_activation(&layer, point(i), &value, &slope);
+            if (!(fabs(values[i] - value) <= error * fabs(value) + 1e-35) || !(fabs(slopes[i] - slope) <= error * 2))
+                fail_msg("%s(%g) is %.9g instead of %.9g, slope %.9g instead of %.9g", activation_name(activation),
+                         (double)point(i), (double)values[i], value, (double)slopes[i], slope);
+            float one = point(i);
+            activation_values(&layer, &one, 1);
+            assert_memory_equal(&one, &values[i], sizeof(one));
+        }
+    }
+}
+
+TEST(an_activation_of_nan_is_nan)
+{
+    for (enum activation activation = 0; activation < ACTIVATION_COUNT; activation++) {
+        const struct layer layer = { .kind = LAYER_ACTIVATION, .activation = activation, .limit = 6 };
+        float numbers[] = { 1, NAN, 2 };
+        activation_values(&layer, numbers, 3);
+        assert_true(isnan(numbers[1]) && !isnan(numbers[0]) && !isnan(numbers[2]));
+    }
+}
+
+/* Hard swish, whose derivative is short to write. */
+static double hard_swish(double x)
+{
+    return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6;
+}
+
+static double hard_swish_slope(double x)
+{
+    return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5;
+}
+
+static double number_of(enum value_type type, const float *numbers, size_t i)
+{
+    return value_read(type, numbers, i);
+}
+
+/* Rows of the values are 3 numbers longer than the block; those of results and gradients are not. */
+static void check_activation(struct norm_plane plane, struct plane_numbers *numbers, struct plane_numbers *before)
+{
+    static const struct layer layer = { .kind = LAYER_ACTIVATION, .activation = ACTIVATION_HARD_SWISH };
+    const double error = plane.type == VALUE_BF16 ? 1.0 / 128 : 1e-5;
+    float scales[BLOCK_MAX], shifts[BLOCK_MAX];
+    for (size_t c = 0; c < BLOCK_MAX; c++) {
+        scales[c] = 1 + (float)(c % 7);
+        shifts[c] = (float)(c % 3) - 1;
+    }
+    const struct norm_line line = { means, scales, shifts };
+    fill(numbers->values, 1);
+    fill(numbers->gradient, 2);
+    store(plane.type, numbers->values);
+    store(plane.type, numbers->gradient);
+    memset(numbers->sums, 0, sizeof(numbers->sums));
+    *before = *numbers;
+    norm_activate(plane, line, &layer, numbers->values, numbers->result);
+    norm_sum_products(plane, line, (struct norm_mask){ false, NULL, NULL, &layer }, numbers->values, numbers->gradient,
+                      numbers->sums, numbers->sums + BLOCK_MAX);
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (size_t c = 0; c < plane.block; c++) {
+            const size_t i = p * plane.block + c;
+            const double x = (number_of(plane.type, numbers->values, p * plane.stride + c) - means[c]) * scales[c] +
+                             shifts[c];
+            const double gradient = number_of(plane.type, before->gradient, i);
+            assert_true(fabs(number_of(plane.type, numbers->result, i) - hard_swish(x)) <= error * (1 + fabs(x)));
+            const double passed = gradient * hard_swish_slope(x);
+            assert_true(fabs(number_of(plane.type, numbers->gradient, i) - passed) <= error * 2);
+            before->sums[c] += (float)number_of(plane.type, numbers->gradient, i);
+        }
+    for (size_t c = 0; c < plane.block; c++)
+        assert_true(fabs(numbers->sums[c] - before->sums[c]) <= 1e-4 * (double)plane.pixels);
+}
+
+TEST(an_activation_is_applied_to_the_line_and_its_derivative_to_the_gradient)
+{
+    static const size_t blocks[] = { 1, 5, 8, 12, 16, 28, 40, 61 }, pixels[] = { 1, 129, PIXELS_MAX };
+    struct plane_numbers *const numbers = calloc(1, sizeof(*numbers)), *const before = calloc(1, sizeof(*before));
+    assert_non_null(numbers);
+    assert_non_null(before);
+    for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++)
+        for (size_t p = 0; p < sizeof(pixels) / sizeof(pixels[0]); p++)
+            for (int type = VALUE_FP32; type <= VALUE_BF16; type++)
+                check_activation((struct norm_plane){ (enum value_type)type, pixels[p], blocks[b], blocks[b] + 3 },
+                                 numbers, before);
+    free(numbers);
+    free(before);
 }
 
 TEST(deferred_gradients_are_the_same)

@@ -7,7 +7,7 @@ loader_libloader_a_SOURCES = \
 	%D%/class_census.c %D%/class_text.c %D%/duplicates.c %D%/index_share.c %D%/set_names.c %D%/shard_counts.c %D%/shard_store.c %D%/window_store.c \
 	%D%/augment/apply.c %D%/augment/augment.c %D%/augment/colour.c %D%/augment/mixing.c \
 	%D%/augment/operations.c %D%/augment/policy.c \
-	%D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c %D%/images/numbers.c \
+	%D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c %D%/images/numbers.c %D%/images/orientation.c \
 	%D%/images/pixel_row.c %D%/images/pixel_survey.c %D%/images/png.c %D%/images/raw.c %D%/images/resize.c %D%/images/scale.c \
 	%D%/images/scale_axis.c %D%/images/scale_kernels.c %D%/images/stored_pixels.c %D%/images/tensor_image.c \
 	%D%/cursor.c %D%/damage.c %D%/label.c %D%/order.c %D%/record.c %D%/sample.c \

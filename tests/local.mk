@@ -34,7 +34,7 @@ loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/tes
 	%D%/loader/test_pixel_survey \
 	%D%/loader/test_class_text %D%/loader/test_kept_index %D%/loader/test_label \
 	%D%/loader/test_layouts \
-	%D%/loader/test_loader %D%/loader/test_mixing %D%/loader/test_operations %D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern \
+	%D%/loader/test_loader %D%/loader/test_mixing %D%/loader/test_operations %D%/loader/test_order %D%/loader/test_orientation %D%/loader/test_packed %D%/loader/test_pattern \
 	%D%/loader/test_png %D%/loader/test_raw %D%/loader/test_read_batch %D%/loader/test_resize %D%/loader/test_sample \
 	%D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index \
 	%D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder %D%/loader/test_tensor_image

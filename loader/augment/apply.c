@@ -54,7 +54,8 @@ static bool draw_box(const struct augment *augment, const struct image_request *
 {
     const struct image_shape *const shape = &request->shape;
     const struct draw draw = draw_operation(augment, request, DRAW_BOX + try);
-    const double area = (double)shape->height * shape->width * draw_uniform(draw.word[0], ERASE_AREA_MIN, ERASE_AREA_MAX);
+    const double share = draw_uniform(draw.word[0], ERASE_AREA_MIN, ERASE_AREA_MAX);
+    const double area = (double)shape->height * shape->width * share;
     const double aspect = exp(draw_uniform(draw.word[1], log(ERASE_ASPECT_MIN), log(ERASE_ASPECT_MAX)));
     const double height = nearbyint(sqrt(area * aspect)), width = nearbyint(sqrt(area / aspect));
     if (height >= shape->height || width >= shape->width)

@@ -10,9 +10,7 @@
 #include "loader/shards/text.h"
 
 #define RESIZED_TRIES 10u
-#define RESIZED_AREA_MIN 0.08
-#define RESIZED_ASPECT_MIN (3.0 / 4.0)
-#define RESIZED_ASPECT_MAX (4.0 / 3.0)
+static const struct augment_range usual_area = { 0.08, 1 }, usual_aspect = { 3.0 / 4.0, 4.0 / 3.0 };
 
 /* tf_cnn_benchmarks requires an area of at least 0.05 and at least a tenth of the object, which here is the whole
  * image. */
@@ -110,20 +108,31 @@ static bool part_fits(const struct crop_job *job, const struct part *part)
     return part->height >= 1 && part->width >= 1 && part->height <= job->height && part->width <= job->width;
 }
 
+static struct augment_range resized_area(const struct augment *augment)
+{
+    return augment->area.high > 0 ? augment->area : usual_area;
+}
+
+static struct augment_range resized_aspect(const struct augment *augment)
+{
+    return augment->aspect.high > 0 ? augment->aspect : usual_aspect;
+}
+
 /* Draw a uniform area and an aspect ratio with uniform logarithm. */
 static struct part draw_resized(const struct crop_job *job, const struct draw *draw)
 {
-    const double area = (double)job->height * job->width * draw_uniform(draw->word[0], RESIZED_AREA_MIN, 1);
-    const double aspect =
-        exp(draw_uniform(draw->word[1], log(RESIZED_ASPECT_MIN), log(RESIZED_ASPECT_MAX)));
+    const struct augment_range areas = resized_area(job->augment), aspects = resized_aspect(job->augment);
+    const double area = (double)job->height * job->width * draw_uniform(draw->word[0], areas.low, areas.high);
+    const double aspect = exp(draw_uniform(draw->word[1], log(aspects.low), log(aspects.high)));
     return (struct part){ .height = nearbyint(sqrt(area / aspect)), .width = nearbyint(sqrt(area * aspect)) };
 }
 
 /* The largest central crop with an allowed aspect ratio. */
 static struct augment_view view_allowed_aspect(const struct crop_job *job)
 {
-    const double height = fmin(job->height, nearbyint(job->width / RESIZED_ASPECT_MIN));
-    const double width = fmin(job->width, nearbyint(job->height * RESIZED_ASPECT_MAX));
+    const struct augment_range aspects = resized_aspect(job->augment);
+    const double height = fmin(job->height, fmax(1, nearbyint(job->width / aspects.low)));
+    const double width = fmin(job->width, fmax(1, nearbyint(job->height * aspects.high)));
     return view_part(job, floor((job->height - height) / 2), floor((job->width - width) / 2), height, width);
 }
 
@@ -268,6 +277,16 @@ void augment_view(const struct augment *augment, const struct image_request *req
 
 /* ---- description ---- */
 
+static void add_resized(struct text *text, const struct augment *augment)
+{
+    const struct augment_range area = resized_area(augment), aspect = resized_aspect(augment);
+    text_add(text, "random resized crop (area %g to %g, aspect ", area.low, area.high);
+    if (aspect.low == usual_aspect.low && aspect.high == usual_aspect.high)
+        text_add(text, "3/4 to 4/3)");
+    else
+        text_add(text, "%g to %g)", aspect.low, aspect.high);
+}
+
 static void add_crop(struct text *text, const struct augment *augment, enum crop crop)
 {
     switch (crop) {
@@ -278,7 +297,7 @@ static void add_crop(struct text *text, const struct augment *augment, enum crop
             text_add(text, "scaled to %g x the input's size, central crop", augment->scale);
         break;
     case CROP_RESIZED:
-        text_add(text, "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3)");
+        add_resized(text, augment);
         break;
     case CROP_BOX:
         text_add(text, "random crop (area 0.1 to 1, aspect 0.75 to 1.33)");
@@ -343,6 +362,8 @@ void augment_describe(const struct augment *augment, enum phase phase, char *tex
     const enum crop crop = augment->crop[rule];
     struct text line;
     text_init(&line, text, text_size);
+    if (augment->orientation == ORIENTATION_EXIF)
+        text_add(&line, "upright by EXIF orientation, ");
     if (crop == CROP_AUTO)
         text_add(&line, "unchanged if it has the input's size, else ");
     add_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);

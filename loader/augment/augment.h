@@ -19,6 +19,9 @@ struct scratch;
 /* How pixels of a view outside the image are filled: with zeros, or with the nearest pixel of the image. */
 enum beyond { BEYOND_ZERO, BEYOND_EDGE };
 
+/* Whether images are turned upright as the EXIF data of a JPEG say, in all phases; views are of the upright image. */
+enum orientation_rule { ORIENTATION_NONE, ORIENTATION_EXIF };
+
 /* The filter that scales a view to the sample. When images are reduced, bilinear and bicubic average over all pixels,
  * as Pillow and torchvision's antialias=True do. */
 enum filter { FILTER_BILINEAR, FILTER_AREA, FILTER_BICUBIC, FILTER_NEAREST, FILTER_COUNT };
@@ -43,16 +46,21 @@ enum policy { POLICY_NONE, POLICY_TRIVIAL_AUGMENT_WIDE, POLICY_RAND_AUGMENT, POL
 #define POLICY_OPERATIONS_MAX 16u       /* operations per image */
 #define POLICY_MAGNITUDE_MAX 30u
 
+struct augment_range { double low, high; };
+
 #define AUGMENT_CHANNELS_MAX 16u        /* channels that have a value of their own where pixels are erased */
 
 /* Constant during a run. Where a pointer to it is NULL, the whole image is used, scaled with FILTER_BILINEAR. */
 struct augment {
     uint64_t seed;              /* the run's seed */
     enum crop crop[PHASE_COUNT]; /* the crop of evaluation must not be random */
+    enum orientation_rule orientation;
     enum filter filter;
     double scale;               /* >= 1 */
     uint32_t resize;            /* for CENTRAL: the shorter side in pixels, at least the sample's sides; 0: use
                                  * `scale` */
+    struct augment_range area, aspect;  /* of CROP_RESIZED: the share of the image, and width / height; both 0: as in
+                                         * torchvision, 0.08 to 1 and 3/4 to 4/3 */
     uint32_t pad;               /* in pixels of the sample; smaller than its sides */
     double shift;               /* fraction of a side, < 1 */
     bool flips;                 /* mirror half of the training images */
@@ -92,8 +100,8 @@ void augment_view(const struct augment *augment, const struct image_request *req
  * allocates nothing. */
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
 /* Change the pixels of a training sample (HWC, of the request's shape) in place: vertical flip, rotation, the
- * operations of automatic augmentation, colours, erasing. 0, or -ENOMEM. `scratch` is the thread's own and grows to augment_room_bytes with the
- * first sample. Any thread. */
+ * operations of automatic augmentation, colours, erasing. 0, or -ENOMEM. `scratch` is the thread's own and grows to
+ * augment_room_bytes with the first sample. Any thread. */
 int augment_apply(const struct augment *augment, const struct image_request *request, struct scratch *scratch,
                   uint8_t *pixels);
 /* The memory that augment_apply needs for samples of this shape; SIZE_MAX if it overflows. */

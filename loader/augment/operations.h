@@ -33,9 +33,9 @@ extern const char *const operation_names[OPERATION_COUNT];
 
 struct operation { enum operation_kind kind; double magnitude; };
 
-/* Change the pixels (HWC, one or three channels; geometric operations: any number) in place; `room` is memory for as many bytes. Geometric operations use
- * the nearest pixel, and zeros outside the image. Geometric operations compute with 16 fraction bits, as Pillow does if
- * the sides are below 16,384 pixels. Any thread; allocates nothing. */
+/* Change the pixels (HWC, one or three channels; geometric operations: any number) in place; `room` is memory for as
+ * many bytes. Geometric operations use the nearest pixel, and zeros outside the image; they compute with 16 fraction
+ * bits, as Pillow does if the sides are below 16,384 pixels. Any thread; allocates nothing. */
 void operation_apply(const struct operation *operation, const struct image_shape *shape, uint8_t *room,
                      uint8_t *pixels);
 

@@ -6,6 +6,8 @@
 
 #include "formats/image_header.h"
 #include "loader/images/image.h"
+#include "loader/images/image_memory.h"
+#include "loader/images/orientation.h"
 #include "loader/images/picture.h"
 #include "loader/images/scale.h"
 #include "loader/shards/shard_kind.h"
@@ -20,6 +22,7 @@ enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
 struct encoded {
     void *decoders[FORMAT_COUNT];
     struct scale scale;
+    struct scratch turned;      /* pixels of an image that is turned upright */
 };
 
 static void close_encoded(void *codec)
@@ -28,6 +31,7 @@ static void close_encoded(void *codec)
     for (int i = 0; i < FORMAT_COUNT; i++)
         formats[i]->close(encoded->decoders[i]);
     scale_release(&encoded->scale);
+    scratch_release(&encoded->turned);
     free(encoded);
 }
 
@@ -96,45 +100,105 @@ static void report_kind(const struct stored_image *image, const char *name, cons
                  image->byte_count == 1 ? "" : "s");
 }
 
-static struct augment_view scale_view(const struct augment_view *view, uint32_t eighths)
+/* An image whose header was read, and how it becomes upright. */
+struct encoded_image {
+    int format;
+    struct image_size_pair stored;
+    struct orientation orientation;
+    struct augment_view view;           /* of the upright image */
+    const struct image_request *request;
+};
+
+/* The size of the reduced image, as libjpeg-turbo rounds it. */
+static uint32_t reduced_side(uint32_t side, uint32_t eighths)
 {
+    return (uint32_t)(((uint64_t)side * eighths + PICTURE_FULL_EIGHTHS - 1) / PICTURE_FULL_EIGHTHS);
+}
+
+static struct image_size_pair reduced_size(const struct image_size_pair *stored, uint32_t eighths)
+{
+    return (struct image_size_pair){ reduced_side(stored->height, eighths), reduced_side(stored->width, eighths) };
+}
+
+/* The view in pixels of the reduced image. The last row and column of a reduced image may show only a part of a pixel;
+ * where it is mirrored they come first, and the others are moved by the missing part. */
+static struct augment_view scale_view(const struct encoded_image *image, uint32_t eighths)
+{
+    const struct orientation *const orientation = &image->orientation;
     const double size = (double)eighths / PICTURE_FULL_EIGHTHS;
-    struct augment_view scaled = *view;
-    scaled.left *= size;
-    scaled.top *= size;
+    const double right = orientation->mirrors_columns
+                             ? reduced_side(image->stored.width, eighths) - image->stored.width * size : 0;
+    const double down = orientation->mirrors_rows
+                            ? reduced_side(image->stored.height, eighths) - image->stored.height * size : 0;
+    struct augment_view scaled = image->view;
+    scaled.left = scaled.left * size + (orientation->is_transposed ? down : right);
+    scaled.top = scaled.top * size + (orientation->is_transposed ? right : down);
     scaled.width *= size;
     scaled.height *= size;
     return scaled;
 }
 
-/* Decode and scale the image whose header was read. */
-static int read_sample(struct encoded *encoded, int format, const struct picture_request *request, uint8_t *pixels_out,
+/* Decode the part of the image that the view needs. */
+static int read_picture(struct encoded *encoded, const struct encoded_image *image, struct picture *picture_out,
+                        uint32_t *eighths_out, struct text *reason)
+{
+    const struct picture_ops *const format = formats[image->format];
+    void *const decoder = encoded->decoders[image->format];
+    struct picture_request part = { &image->view, &image->request->shape, image->request->to_end, false };
+    if (orientation_is_upright(&image->orientation))
+        return format->read(decoder, &part, picture_out, eighths_out, reason);
+    struct image_shape shape = image->request->shape;
+    const struct augment_view stored_view = orientation_view(&image->orientation, image->stored, &image->view);
+    if (image->orientation.is_transposed)
+        shape = (struct image_shape){ shape.width, shape.height, shape.channels };
+    part = (struct picture_request){ &stored_view, &shape, image->request->to_end, true };
+    struct picture stored;
+    int rc = format->read(decoder, &part, &stored, eighths_out, reason);
+    if (rc < 0)
+        return rc;
+    rc = orientation_turn(&image->orientation, reduced_size(&image->stored, *eighths_out), &encoded->turned, &stored,
+                          picture_out);
+    if (rc < 0)
+        text_add(reason, "there is not enough memory to turn it upright");
+    return rc;
+}
+
+/* Decode and scale the image. */
+static int read_sample(struct encoded *encoded, const struct encoded_image *image, uint8_t *pixels_out,
                        struct text *reason)
 {
     struct picture picture;
     uint32_t eighths;
-    int rc = formats[format]->read(encoded->decoders[format], request, &picture, &eighths, reason);
+    int rc = read_picture(encoded, image, &picture, &eighths, reason);
     if (rc < 0)
         return rc;
-    const struct augment_view view = scale_view(request->view, eighths);
-    rc = scale_picture(&encoded->scale, &picture, &view, request->shape, pixels_out);
+    const struct augment_view view = scale_view(image, eighths);
+    rc = scale_picture(&encoded->scale, &picture, &view, &image->request->shape, pixels_out);
     if (rc < 0)
         text_add(reason, "there is not enough memory to scale it");
     return rc;
 }
 
+static bool is_turned(const struct image_request *request)
+{
+    return request->augment != NULL && request->augment->orientation == ORIENTATION_EXIF;
+}
+
 static int decode_format(struct encoded *encoded, int format, const struct stored_image *image,
                          const struct image_request *request, uint8_t *pixels_out, struct text *reason)
 {
-    uint32_t height, width;
-    struct augment_view view;
-    int rc = formats[format]->begin(encoded->decoders[format], image->bytes, image->byte_count, &height, &width,
-                                    reason);
+    struct encoded_image header = { .format = format, .request = request };
+    int rc = formats[format]->begin(encoded->decoders[format], image->bytes, image->byte_count, &header.stored.height,
+                                    &header.stored.width, reason);
     if (rc < 0)
         return rc;
-    augment_view(request->augment, request, height, width, &view);
-    const struct picture_request part = { &view, &request->shape, request->to_end };
-    rc = read_sample(encoded, format, &part, pixels_out, reason);
+    if (is_turned(request))
+        header.orientation = orientation_of(image->bytes, image->byte_count);
+    const struct image_size_pair upright = orientation_size(&header.orientation, header.stored);
+    augment_view(request->augment, request, upright.height, upright.width, &header.view);
+    rc = read_sample(encoded, &header, pixels_out, reason);
+    if (encoded->turned.bytes > IMAGE_OWN_BYTES)
+        scratch_release(&encoded->turned);
     formats[format]->end(encoded->decoders[format]);
     return rc;
 }

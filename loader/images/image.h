@@ -87,8 +87,8 @@ extern const struct image_ops image_numbers_hwc_ops, image_numbers_chw_ops;
 /* Bytes of 0..255, in the wanted shape or in the shape that the record gives. The codec may be NULL for images of the
  * wanted shape that are used whole. */
 extern const struct image_ops image_raw_hwc_ops, image_raw_chw_ops;
-/* JPEG and PNG files of any size, recognised by their first bytes. EXIF orientation is not applied, opacity is dropped,
- * and of 16-bit PNGs the high bytes are used. */
+/* JPEG and PNG files of any size, recognised by their first bytes. The EXIF orientation of a JPEG is applied if the
+ * augmentation says so, opacity is dropped, and of 16-bit PNGs the high bytes are used. */
 extern const struct image_ops image_encoded_ops;
 
 #endif

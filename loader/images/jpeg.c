@@ -267,7 +267,8 @@ static size_t pixel_bytes(const struct jpeg *jpeg)
 
 static void reserve_memory(struct jpeg *jpeg)
 {
-    const size_t bytes = coefficient_bytes(&jpeg->library) + pixel_bytes(jpeg);
+    const size_t copies = jpeg->request->is_copied ? 2 : 1;
+    const size_t bytes = coefficient_bytes(&jpeg->library) + copies * pixel_bytes(jpeg);
     char words[sizeof(jpeg->reason)];
     struct text text;
     text_init(&text, words, sizeof(words));

@@ -34,6 +34,7 @@ struct picture_request {
     const struct augment_view *view;    /* in pixels of the stored image */
     const struct image_shape *shape;    /* shape of the sample */
     bool to_end;                        /* check also the data after the last pixel for flaws */
+    bool is_copied;                     /* the caller copies the pixels: reserve memory for two of them */
 };
 
 /* A format of encoded images. Each thread opens its own decoder. Functions that fail write the reason to `problem`, as

@@ -43,6 +43,14 @@ try told --check --set augment.policy=trivial_augment_wide
 expect_out_joined ', TrivialAugmentWide v'
 try told --check --set augment.erase=0.25 --set augment.mixup=0.2 --set augment.vertical_flip=yes --set augment.rotation=15
 expect_out_joined ', random vertical flip, rotated by up to 15 degrees, random erasing of 25 %, mixed by mixup 0.2 v'
+try told --check --set augment.crop=resized --set 'augment.crop_area=0.25, 1' --set 'augment.crop_aspect=0.5 2'
+expect_out_joined 'random resized crop \(area 0.25 to 1, aspect 0.5 to 2\)'
+for range in 0.5 '1 0.5' '0 1' '0.1 2' '0.1 0.2 0.3'; do
+    try refused --check --set "augment.crop_area=$range"
+    expect_code 2 "an area of $range"
+done
+try refused --check --set 'augment.crop_aspect=0.5'
+expect_err 'augment.crop_aspect: has to be two numbers'
 try refused --set augment.erase=1.5
 expect_code 2 'a probability above 1'
 try refused --set augment.policy=rand-augment

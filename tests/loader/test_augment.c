@@ -119,6 +119,42 @@ TEST(resized_keeps_area_and_aspect)
     try_views(&augment, PHASE_TRAIN, check_resized);
 }
 
+static void check_ranges(const struct augment_view *view, const struct image_request *request, struct size size)
+{
+    (void)request;
+    assert_inside(view, size);
+    assert_true(is_whole_pixels(view));
+    const double whole = (double)size.width * size.height;
+    if (size.height < 28 || size.height != size.width)  /* in which every such part fits */
+        return;
+    assert_true((view->width - 0.5) / (view->height + 0.5) <= 2 && (view->width + 0.5) / (view->height - 0.5) >= 0.5);
+    assert_true((view->width + 0.5) * (view->height + 0.5) >= 0.3 * whole);
+    assert_true((view->width - 0.5) * (view->height - 0.5) <= 0.5 * whole);
+}
+
+TEST(resized_takes_other_areas_and_aspects)
+{
+    struct augment augment = make_augment(CROP_RESIZED);
+    augment.area = (struct augment_range){ 0.3, 0.5 };
+    augment.aspect = (struct augment_range){ 0.5, 2 };
+    try_views(&augment, PHASE_TRAIN, check_ranges);
+}
+
+/* The usual ranges are those that are used if none is set. */
+TEST(the_usual_ranges_of_resized_are_torchvision_s)
+{
+    const struct augment unset = make_augment(CROP_RESIZED);
+    struct augment set = unset;
+    set.area = (struct augment_range){ 0.08, 1 };
+    set.aspect = (struct augment_range){ 3.0 / 4, 4.0 / 3 };
+    for (uint64_t position = 0; position < 500; position++) {
+        const struct image_request request = request_at(PHASE_TRAIN, position, &shapes[2]);
+        const struct augment_view first = view_of(&unset, &request, sizes[9]);
+        const struct augment_view second = view_of(&set, &request, sizes[9]);
+        assert_memory_equal(&first, &second, sizeof(first));
+    }
+}
+
 static void check_box(const struct augment_view *view, const struct image_request *request, struct size size)
 {
     (void)request;
@@ -496,6 +532,12 @@ TEST(every_rule_is_described)
     assert_string_equal(text, "unchanged if it has the input's size, else shorter side resized to 256 pixels, central crop, "
                               "area");
     augment.resize = 0;
+    augment.area = (struct augment_range){ 0.25, 1 };
+    augment.aspect = (struct augment_range){ 0.5, 2 };
+    augment.crop[PHASE_TRAIN] = CROP_RESIZED;
+    augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));
+    assert_string_equal(text, "random resized crop (area 0.25 to 1, aspect 0.5 to 2), area, random horizontal flip, colour "
+                              "jitter");
     augment.crop[PHASE_TRAIN] = CROP_PAD;
     augment.pad = 1;
     augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));

@@ -1,5 +1,5 @@
-/* Automatic augmentation: operations give the bytes of torchvision's on Pillow images, magnitudes are torchvision's, and
- * every method draws its operations as often as it should. */
+/* Automatic augmentation: operations give the bytes of torchvision's on Pillow images, magnitudes are torchvision's,
+ * and every method draws its operations as often as it should. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,8 @@ TEST(operations_give_the_bytes_of_pillow)
 {
     static uint8_t pixels[BYTES_MAX], room[BYTES_MAX];
     for (size_t i = 0; i < COUNT(results); i++) {
-        const struct image_shape shape = { result_shapes[results[i].shape].height, result_shapes[results[i].shape].width,
-                                           result_shapes[results[i].shape].channels };
+        const size_t of = results[i].shape;
+        const struct image_shape shape = { result_shapes[of].height, result_shapes[of].width, result_shapes[of].channels };
         const size_t bytes = (size_t)shape.height * shape.width * shape.channels;
         const struct operation operation = { (enum operation_kind)results[i].kind, results[i].magnitude };
         assert_true(bytes <= BYTES_MAX);

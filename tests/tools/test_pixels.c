@@ -50,7 +50,9 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
                                         "augment.flip=yes", "augment.colour=yes", "augment.filter=bicubic",
                                         "augment.policy=rand_augment", "augment.operations=3",
                                         "augment.magnitude=11", "augment.erase=0.25",
-                                        "augment.vertical_flip=yes", "augment.rotation=12.5" };
+                                        "augment.vertical_flip=yes", "augment.rotation=12.5",
+                                        "augment.orientation=exif", "augment.crop_area=0.25, 0.9",
+                                        "augment.crop_aspect=0.5 2" };
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         set(settings, keys[i]);
     const struct augment augment = pixels_augment(settings, NULL);
@@ -64,6 +66,9 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
     assert_int_equal(augment.policy, POLICY_RAND_AUGMENT);
     assert_true(augment.policy_operations == 3 && augment.policy_magnitude == 11 && augment.erase == 0.25);
     assert_true(augment.flips_vertically && augment.rotation == 12.5);
+    assert_int_equal(augment.orientation, ORIENTATION_EXIF);
+    assert_true(augment.area.low == 0.25 && augment.area.high == 0.9);
+    assert_true(augment.aspect.low == 0.5 && augment.aspect.high == 2);
 }
 
 static struct pixels_text describe(struct settings *settings, const char *model)

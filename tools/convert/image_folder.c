@@ -358,7 +358,8 @@ static void report_turned(const struct image_choice *choice, const char *input)
 {
     const bool is_one = choice->turned_count == 1;
 
-    log_message(LOG_RUN, "%s: %" PRIu64 " image%s an EXIF orientation (%s%s), which training and prediction ignore",
+    log_message(LOG_RUN, "%s: %" PRIu64 " image%s an EXIF orientation (%s%s), which training and prediction ignore unless "
+                "augment.orientation = exif",
                 input, choice->turned_count, is_one ? " has" : "s have", is_one ? "" : "the first ", choice->turned);
 }
 

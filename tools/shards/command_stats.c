@@ -266,7 +266,8 @@ static int print(const struct gathering *gathering, const struct shards_request 
     print_payloads(gathering, statistics);
     print_images(&statistics->images);
     if (statistics->turned > 0)
-        printf("%12" PRIu64 "  are rotated by their EXIF orientation, which training ignores\n",
+        printf("%12" PRIu64 "  are rotated by their EXIF orientation, which training ignores unless "
+               "augment.orientation = exif\n",
                statistics->turned);
     print_labels(gathering, statistics, request->classes);
     return 0;

@@ -123,7 +123,10 @@ input.keep_shards   | 0                         | same      | $block
 input.ram_budget    | 1GiB                      | same
 input.ram_budget    | 200MiB                    | inert data.shuffle_window | data.shuffle=block
 input.ram_budget    | 1GiB                      | same      | $block
+augment.crop_area   | 0.25,1                    | refused   | augment.crop=resized
+augment.crop_aspect | 0.5,2                     | refused   | augment.crop=resized
 augment.mixed       | 0.5                       | refused   | augment.mixup=0.2
+augment.orientation | exif                      | inert
 augment.evaluation_scale | 2                    | inert     | augment.evaluation=central
 augment.evaluation_resize | 32                  | inert     | augment.evaluation=central
 model.name          | mnist_cnn2                | inert     | model.name=mnist_cnn model.file=

@@ -41,6 +41,24 @@ expect_equal "$(cmp -s out by_file; echo $?)" 1 'resized images against others'
 expect_end 2 'resized to less than the network takes' predict --set augment.evaluation_resize=20 others
 expect_err 'smaller than the network'
 
+# Held upside down, as EXIF data say: turned in both, other classes than of the stored pixels.
+exif='\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000\003\000\000\000\000\000\000'
+for photo in others/*/*.jpg; do
+    mkdir -p "held/$(basename "$(dirname "$photo")")"
+    { head -c 2 "$photo"; printf "$exif"; tail -c +3 "$photo"; } >"held/${photo#others/}"
+done
+expect_end 0 'stored upside down' predict --top 1 --tsv held
+expect_equal "$(sed 's/^held/others/' out | cmp -s - by_file; echo $?)" 0 'EXIF data that are not used'
+expect_end 0 'turned upright' predict --top 1 --tsv --set augment.orientation=exif held
+cp out turned
+expect_equal "$(sed 's/^held/others/' turned | cmp -s - by_file; echo $?)" 1 'turned images against stored ones'
+"$convert" folder held -o held-shards >/dev/null 2>&1 || fail 'no shards of images with EXIF data'
+run "$pipetrain" evaluate -c tiny.conf --set augment.orientation=exif --set 'data.validation=held-shards/train-*' --json
+expect_code 0 'evaluate, turned'
+cp out turned.json
+expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' turned)" \
+    "$("$json_value" turned.json top1.correct)" 'right of turned images, by predict and by evaluate'
+
 # Of the shards the same, in their order and but for rounding, which depends on the place in a batch; and for any batch.
 ordered() {
     tail -n +2 "$1" | cut -f 3,5 | sort -k 1,1 -k 2,2g

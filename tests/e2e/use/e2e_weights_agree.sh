@@ -181,7 +181,8 @@ done
 
 # Each of these is not what is found by itself, but for the name of the images.
 train read --set model.name=mnist_cnn --set data.classes=29 --set data.label_key=height --set train.steps=3 \
-    --set data.image_key=image_raw --set data.image_layout=chw --set data.image_range=0..65535
+    --set data.image_key=image_raw --set data.image_layout=chw --set data.image_range=0..65535 \
+    --set augment.orientation=exif
 read=runs/read/weights.safetensors
 wanted=$(accuracy -c runs/read/run.conf)
 expect_equal "$(accuracy -w $read "$validation")" "$wanted" 'records are read as for training'
@@ -197,6 +198,10 @@ expect_end 0 'another label that is accepted' evaluate -w $read "$validation" --
 train read-2 --set model.name=mnist_cnn --set data.classes=29 --set model.weights=$read --set train.steps=1
 expect_err "^$read: trained with data.image_range = 0..65535; here it is auto$"
 expect_err "^$read: trained with data.label_key = height; here it is not set$"
+expect_end 0 'an orientation as it was trained' evaluate -w $read "$validation"
+expect_err "^$read: augment.orientation = exif, as it was trained$"
+expect_end 0 'another orientation' evaluate -w $read "$validation" --set augment.orientation=none
+expect_err "^$read: trained with augment.orientation = exif; here it is none$"
 grep -q 'setting.data.label_key' $base && fail 'a key that is not set is saved'
 
 # ---- records that were not trained on ----

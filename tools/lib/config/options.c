@@ -57,6 +57,9 @@ static const struct option_choice filter_choices[] = {
     { "bilinear", FILTER_BILINEAR }, { "area", FILTER_AREA }, { "bicubic", FILTER_BICUBIC },
     { "nearest", FILTER_NEAREST }, { NULL, 0 }
 };
+static const struct option_choice orientation_choices[] = {
+    { "none", ORIENTATION_NONE }, { "exif", ORIENTATION_EXIF }, { NULL, 0 }
+};
 static const struct option_choice decay_choices[] = {
     { "no_norms", DECAY_NO_NORMS }, { "all", DECAY_ALL }, { "weights", DECAY_WEIGHTS }, { NULL, 0 }
 };
@@ -237,6 +240,12 @@ const struct option_row option_table[] = {
     { SECTION_AUGMENT, "crop", OPTION_CHOICE, EFFECT_RUN, .initial = "auto", .choices = crop_choices,
       FIELD(augment.crop), .help = "crop of training images; auto: none if the size fits, else resized",
       .in_overfit = "evaluated" },
+    { SECTION_AUGMENT, "crop_area", OPTION_NUMBERS, EFFECT_RUN, .initial = "", .initial_note = "0.08 1", .high = 1,
+      FIELD(augment.crop_area), .help = "crop = resized: smallest and largest area, as a share of the image",
+      .other_names = "scale", .uses = { IF(SECTION_AUGMENT, "crop", "auto resized") } },
+    { SECTION_AUGMENT, "crop_aspect", OPTION_NUMBERS, EFFECT_RUN, .initial = "", .initial_note = "3/4 4/3", .high = 100,
+      FIELD(augment.crop_aspect), .help = "crop = resized: smallest and largest width / height of the crop",
+      .other_names = "ratio", .uses = { IF(SECTION_AUGMENT, "crop", "auto resized") } },
     { SECTION_AUGMENT, "flip", OPTION_YES_NO, EFFECT_RUN, .initial = "no",
       FIELD(augment.flip), .help = "flip half of the training images horizontally",
       .in_overfit = "no" },
@@ -286,6 +295,9 @@ const struct option_row option_table[] = {
       .initial_note = "evaluation_scale decides", RANGE(0, 8192), FIELD(augment.evaluation_resize),
       .help = "central crop: resize the shorter side to this, as torchvision does (256)",
       .uses = { IF(SECTION_AUGMENT, "evaluation", "auto central") }, .used_by = USED_ALWAYS },
+    { SECTION_AUGMENT, "orientation", OPTION_CHOICE, EFFECT_RUN, .initial = "none", .choices = orientation_choices,
+      FIELD(augment.orientation), .help = "exif: turn JPEG images upright as their EXIF data say, in all commands",
+      .other_names = "exif exif_orientation exif_transpose", .used_by = USED_ALWAYS },
     { SECTION_AUGMENT, "filter", OPTION_CHOICE, EFFECT_RUN, .initial = "bilinear", .choices = filter_choices,
       FIELD(augment.filter), .help = "filter that scales images to the network's size",
       .used_by = USED_ALWAYS },

@@ -18,12 +18,13 @@ const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "au
                                                        "augment.evaluation_resize", "augment.filter",
                                                        "data.label_offset", "data.label_key", "data.image_key",
                                                        "data.image_layout", "data.image_range",
+                                                       "augment.orientation",
                                                        "data.validation_split" };
 
 const struct option_row *pixels_option(size_t setting)
 {
-    return option_find(setting < PIXELS_SCALING ? SECTION_AUGMENT : SECTION_DATA,
-                       strchr(pixels_settings[setting], '.') + 1);
+    const bool is_augment = strncmp(pixels_settings[setting], "augment.", strlen("augment.")) == 0;
+    return option_find(is_augment ? SECTION_AUGMENT : SECTION_DATA, strchr(pixels_settings[setting], '.') + 1);
 }
 
 void pixels_choose_scaling(struct settings *settings)
@@ -51,8 +52,19 @@ void pixels_check_resize(struct settings *settings, const struct net *net, struc
                         "needs filter = bilinear or bicubic; with other filters use evaluation_scale");
 }
 
-void pixels_check_policy(struct settings *settings, const struct net *net, struct problems *problems)
+static void check_range(struct settings *settings, const char *key, const struct numbers *range,
+                        struct problems *problems)
 {
+    const double *const value = range->value;
+    if (range->count != 0 && (range->count != 2 || value[0] <= 0 || value[1] < value[0]))
+        settings_report(settings, problems, SECTION_AUGMENT, key,
+                        "has to be two numbers, the smaller one first and above 0, as in 0.25, 1");
+}
+
+void pixels_check_augment(struct settings *settings, const struct net *net, struct problems *problems)
+{
+    check_range(settings, "crop_area", &settings->augment.crop_area, problems);
+    check_range(settings, "crop_aspect", &settings->augment.crop_aspect, problems);
     const uint32_t channels = net->input.channels;
     char message[160];
     if (settings->augment.policy == POLICY_NONE || channels == 1 || channels == 3)
@@ -60,6 +72,12 @@ void pixels_check_policy(struct settings *settings, const struct net *net, struc
     snprintf(message, sizeof(message), "changes images of 1 or 3 channels, and the network's have %u: none is possible",
              channels);
     settings_report(settings, problems, SECTION_AUGMENT, "policy", message);
+}
+
+static struct augment_range range_of(const struct numbers *numbers)
+{
+    return numbers->count == 2 ? (struct augment_range){ numbers->value[0], numbers->value[1] }
+                               : (struct augment_range){ 0, 0 };
 }
 
 /* The pixel that becomes 0 in the input of the network, rounded. */
@@ -78,9 +96,12 @@ struct augment pixels_augment(const struct settings *settings, const struct net 
     struct augment made = {
         .seed = (uint64_t)settings->run.seed,
         .crop = { [PHASE_TRAIN] = augment->crop, [PHASE_EVALUATE] = augment->evaluation },
+        .orientation = augment->orientation,
         .filter = augment->filter,
         .scale = augment->evaluation_scale,
         .resize = (uint32_t)augment->evaluation_resize,
+        .area = range_of(&augment->crop_area),
+        .aspect = range_of(&augment->crop_aspect),
         .pad = (uint32_t)augment->pad,
         .shift = augment->shift,
         .flips = augment->flip,

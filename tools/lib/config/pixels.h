@@ -16,7 +16,7 @@
 #define PIXELS_SCALING 4u
 #define PIXELS_LABEL_OFFSET PIXELS_SCALING
 #define PIXELS_LABEL_KEY (PIXELS_LABEL_OFFSET + 1)  /* the first of the settings about records */
-#define PIXELS_VALIDATION_SPLIT (PIXELS_LABEL_KEY + 4)
+#define PIXELS_VALIDATION_SPLIT (PIXELS_LABEL_KEY + 5)
 #define PIXELS_SETTINGS (PIXELS_VALIDATION_SPLIT + 1)
 extern const char *const pixels_settings[PIXELS_SETTINGS];
 const struct option_row *pixels_option(size_t setting);
@@ -34,8 +34,8 @@ struct pixels_text {
 void pixels_choose_scaling(struct settings *settings);
 /* Check that evaluation_resize fits the input of the network. */
 void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
-/* Check that automatic augmentation, if any, supports the number of channels. */
-void pixels_check_policy(struct settings *settings, const struct net *net, struct problems *problems);
+/* Check the ranges of the crop, and that automatic augmentation supports the number of channels. */
+void pixels_check_augment(struct settings *settings, const struct net *net, struct problems *problems);
 /* `net` has the mean pixel, which fills erased boxes; without it (NULL) they are 0. */
 struct augment pixels_augment(const struct settings *settings, const struct net *net);
 /* Returns whether the settings replace the transform of the model, with the new one in *transform_out. */

@@ -86,6 +86,7 @@ struct augment_settings {
     enum crop crop, evaluation; /* of training and of validation images */
     double evaluation_scale;
     int64_t evaluation_resize;  /* pixels; 0 = use evaluation_scale */
+    struct numbers crop_area, crop_aspect;      /* smallest and largest; none: as in torchvision */
     int64_t pad;                /* pixels */
     double shift;               /* as a share of the side */
     bool flip, vertical_flip, colour;
@@ -96,6 +97,7 @@ struct augment_settings {
     double mixup, cutmix;       /* parameter of the Beta distribution; 0 = none */
     double mixed;               /* share of the mixed images */
     enum filter filter;
+    enum orientation_rule orientation;
 };
 
 struct model_settings {

@@ -246,7 +246,7 @@ static int check_net(struct settings *settings, struct problems *problems)
     check_transform(settings, problems, net);
     pixels_choose_scaling(settings);
     pixels_check_resize(settings, net, problems);
-    pixels_check_policy(settings, net, problems);
+    pixels_check_augment(settings, net, problems);
     check_auxiliary(settings, problems, net);
     check_patterns(settings, problems, "freeze", settings->model.freeze);
     check_patterns(settings, problems, "skip", settings->model.skip);

@@ -192,7 +192,8 @@ static bool has_scaling(const struct agreement *agreement)
 
 static void describe_scaling(const struct settings *settings, char *text, size_t text_size)
 {
-    const struct augment augment = pixels_augment(settings, NULL);
+    struct augment augment = pixels_augment(settings, NULL);
+    augment.orientation = ORIENTATION_NONE;     /* compared like other options on how images are read */
     augment_describe(&augment, PHASE_EVALUATE, text, text_size);
 }
 

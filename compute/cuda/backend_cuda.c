@@ -140,9 +140,9 @@ static int refuse_groups(const struct layer *layer, struct unsupported_reason *r
     while (fitting * channels % 8 != 0 || fitting * filters % 8 != 0)
         fitting++;
     return unsupported_reason_set(reason, -EINVAL, "groups",
-                                  "layer '%.47s': on CUDA devices channels and filters are padded to multiples of 8, "
-                                  "which makes no whole groups of %u groups of %u channels and %u filters (of %u "
-                                  "groups it does)", layer->name, layer->groups, channels, filters, fitting);
+                                  "layer '%.47s': CUDA devices pad channels and filters to multiples of 8, which does not "
+                                  "fit %u groups of %u channels and %u filters each (%u groups would fit, or use "
+                                  "devices.kind = cpu)", layer->name, layer->groups, channels, filters, fitting);
 }
 
 static int cuda_backend_supports(const struct backend_spec *spec, struct unsupported_reason *reason)

@@ -246,6 +246,12 @@ nn_md nn_md_loose(nn_md md)
     return md != NULL ? md_any_of(md, md_type(md)) : NULL;
 }
 
+nn_md nn_md_nhwc(nn_md md)
+{
+    dnnl_dims_t dims;
+    return nn_md_dims(md, dims) == 4 ? nn_md_tag(4, dims, dnnl_acdb, md_type(md)) : NULL;
+}
+
 static nn_md md_plain(const struct nn_layout *layout, dnnl_data_type_t type)
 {
     const size_t size = (size_t)layout->rank * sizeof(dnnl_dim_t);

@@ -63,6 +63,8 @@ nn_md nn_md_any(int rank, const dnnl_dim_t *dims, dnnl_data_type_t type);
 nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag, dnnl_data_type_t type);
 /* The same dimensions and type in any layout; NULL for NULL. */
 nn_md nn_md_loose(nn_md md);
+/* The same dimensions and type with channels last; NULL for other ranks than 4. */
+nn_md nn_md_nhwc(nn_md md);
 /* The same dimensions with data type `type`: in the same layout when it is plain or has that type already, else in
  * any. */
 nn_md nn_md_typed(nn_md md, dnnl_data_type_t type);

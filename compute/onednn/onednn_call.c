@@ -163,38 +163,50 @@ enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, con
     return class;
 }
 
-/* pd_find with the weights, or all operands, in any layout. */
+/* Operands that may have other layouts than the given ones: the weights; all of them; or all of them, with channels of
+ * values last. oneDNN never chooses the last for groups of a few channels, but has kernels for it only. */
+enum freedom { FREE_WEIGHTS, FREE_VALUES, NHWC_VALUES };
+
+/* pd_find with other layouts. */
 static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
-                                  bool weights_only, dnnl_primitive_desc_t *pd_out)
+                                  enum freedom freedom, dnnl_primitive_desc_t *pd_out)
 {
     struct nn_op free_op = *op;
     free_op.weights = nn_md_loose(op->weights);
-    if (!weights_only) {
-        free_op.src = nn_md_loose(op->src);
-        free_op.dst = nn_md_loose(op->dst);
+    if (freedom != FREE_WEIGHTS) {
+        free_op.src = freedom == NHWC_VALUES ? nn_md_nhwc(op->src) : nn_md_loose(op->src);
+        free_op.dst = freedom == NHWC_VALUES ? nn_md_nhwc(op->dst) : nn_md_loose(op->dst);
     }
     enum pd_class class = PD_NONE;
     if (free_op.weights != NULL && free_op.src != NULL && free_op.dst != NULL)
         class = pd_find(engine, &free_op, forward, pd_out);
     nn_md_release(free_op.weights);
-    if (!weights_only) {
+    if (freedom != FREE_WEIGHTS) {
         nn_md_release(free_op.src);
         nn_md_release(free_op.dst);
     }
     return class;
 }
 
-/* With op->sums, dst holds an addend, so it must keep its layout. Winograd's algorithm is worth reorders of weights,
- * not of values. */
+/* With op->sums, dst holds an addend, which is only worth a reorder for groups of a few channels: oneDNN has no kernels
+ * for them in blocked layouts. */
+static enum freedom most_freedom(const struct nn_op *op)
+{
+    if (groups_of(op) > 1)
+        return NHWC_VALUES;
+    return op->sums ? FREE_WEIGHTS : FREE_VALUES;
+}
+
+/* Winograd's algorithm is worth reorders of weights, not of values. */
 static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
                                dnnl_primitive_desc_t *pd_out)
 {
     enum pd_class best = pd_find(engine, op, forward, pd_out);
-    for (int weights_only = 1; weights_only >= op->sums; weights_only--) {
+    for (int freedom = FREE_WEIGHTS; freedom <= (int)most_freedom(op); freedom++) {
         dnnl_primitive_desc_t pd;
-        if (best <= (op->winograd != 0 && weights_only ? PD_WINOGRAD : PD_FAST))
+        if (best <= (op->winograd != 0 && freedom == FREE_WEIGHTS ? PD_WINOGRAD : PD_FAST))
             break;
-        const enum pd_class class = pd_find_free(engine, op, forward, weights_only, &pd);
+        const enum pd_class class = pd_find_free(engine, op, forward, (enum freedom)freedom, &pd);
         if (class == PD_NONE)
             continue;
         if (class >= best) {
@@ -207,6 +219,15 @@ static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, con
         *pd_out = pd;
     }
     return best;
+}
+
+enum pd_class pd_class_of_call(dnnl_engine_t engine, const struct nn_op *op)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    const enum pd_class class = pd_choose(engine, op, NULL, &pd);
+    if (pd != NULL)
+        dnnl_primitive_desc_destroy(pd);
+    return class;
 }
 
 static int primitive_refuse(const struct plan *plan, uint32_t layer, const struct nn_op *op, const char *what)
@@ -297,6 +318,12 @@ static bool is_output(int arg, enum nn_direction direction)
     return arg == DNNL_ARG_DIFF_WEIGHTS || arg == DNNL_ARG_DIFF_BIAS;
 }
 
+/* Does the primitive read the operand? With op->sums, forward reads dst. */
+static bool is_input(int arg, const struct nn_op *op)
+{
+    return !is_output(arg, op->direction) || (arg == DNNL_ARG_DST && op->sums);
+}
+
 /* The memory of an operand, and the memory passed to the primitive: the same one, or a copy in the layout that the
  * primitive requires. */
 struct bound_operand {
@@ -337,12 +364,12 @@ static int operand_bind(struct plan *plan, const struct nn_call *call, const str
     return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, *copy, 0 }, &bound->given);
 }
 
-static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction direction,
-                     const struct operand *operands, const struct bound_operand *bound, uint32_t operand_count)
+static int runs_open(struct plan *plan, struct nn_call *call, const struct nn_op *op, const struct operand *operands,
+                     const struct bound_operand *bound, uint32_t operand_count)
 {
     int rc = 0;
     for (uint32_t i = 0; i < operand_count && rc == 0; i++)
-        if (bound[i].given != bound[i].own && !is_output(operands[i].arg, direction))
+        if (bound[i].given != bound[i].own && is_input(operands[i].arg, op))
             rc = reorder_open(plan, call, operands[i].md, bound[i].own, bound[i].wanted, bound[i].given);
     struct nn_run *run;
     if (rc == 0)
@@ -353,7 +380,7 @@ static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction 
         run_operand(run, operands[i].arg, bound[i].given);
     rc = run_scratch(plan, run, call->pd);
     for (uint32_t i = 0; i < operand_count && rc == 0; i++)
-        if (bound[i].given != bound[i].own && is_output(operands[i].arg, direction))
+        if (bound[i].given != bound[i].own && is_output(operands[i].arg, op->direction))
             rc = reorder_open(plan, call, bound[i].wanted, bound[i].given, operands[i].md, bound[i].own);
     return rc;
 }
@@ -371,7 +398,7 @@ int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const str
         rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, pass }, &bound[i],
                           &call->copies[i]);
     if (rc == 0)
-        rc = runs_open(plan, call, op->direction, operands, bound, operand_count);
+        rc = runs_open(plan, call, op, operands, bound, operand_count);
     for (uint32_t i = 0; i < operand_count; i++)
         nn_md_release(bound[i].wanted);
     return rc;

@@ -19,7 +19,7 @@
 #include "compute/vector.h"
 
 #define BLOCK 16u               /* channels computed together: a cache line of fp32 */
-#define STRIP_FLOATS ((size_t)24 << 10) /* most floats of a strip of several rows: a part of a second-level cache */
+#define STRIP_FLOATS ((size_t)32 << 10) /* most floats of a strip of several rows: a part of a second-level cache */
 #define ITEMS 64u               /* blocks are divided into parts of the batch until there are so many items of work */
 
 struct depthwise {
@@ -34,10 +34,12 @@ struct depthwise {
 
 /* ---- products ---- */
 
-/* A strip of one sample and block in scratch. A pixel is BLOCK floats. */
+/* A strip of one sample and block: the padded input in scratch, where a pixel is BLOCK floats, and the gradient of the
+ * result in scratch or, in fp32, where it is. */
 struct strip {
-    const float *image, *gradient;      /* of the padded input; of the result */
+    const float *image, *gradient;
     size_t image_row, gradient_row;     /* floats from row to row */
+    size_t gradient_pixel, gradient_half;       /* floats from pixel to pixel, to the second LANES channels */
     size_t row_step, column_step;       /* floats in the image from result to result */
     uint32_t rows, columns;             /* of the result */
 };
@@ -84,7 +86,7 @@ struct tile {
                 memcpy(&factor, gradient, sizeof(factor)); \
                 SUMS(SUM_ADD) \
                 image += strip->column_step; \
-                gradient += BLOCK; \
+                gradient += strip->gradient_pixel; \
             } \
         } \
         SUMS(SUM_STORE) \
@@ -147,7 +149,7 @@ static void add_products(const struct depthwise *depthwise, const struct strip *
             tile_add(strip, &tile);
             struct strip right = *strip;
             right.image += LANES;
-            right.gradient += LANES;
+            right.gradient += strip->gradient_half;
             tile.sums += LANES;
             tile_add(&right, &tile);
         }
@@ -159,89 +161,128 @@ static void add_bias(const struct strip *strip, float *sums)
     for (uint32_t y = 0; y < strip->rows; y++)
         for (uint32_t x = 0; x < strip->columns; x++)
             for (uint32_t c = 0; c < BLOCK; c++)
-                sums[c] += strip->gradient[y * strip->gradient_row + x * BLOCK + c];
+                sums[c] += strip->gradient[y * strip->gradient_row + x * strip->gradient_pixel +
+                                           c / LANES * strip->gradient_half + c % LANES];
 }
 
 /* ---- strips ---- */
 
-/* A row of a value: the offset of its first pixel, and the distance between pixels. */
-struct row { size_t at, step; uint32_t pixels; };
+/* Rows of some channels of a value. */
+struct rows {
+    size_t at, step;            /* offset of the first pixel, distance between pixels */
+    uint32_t rows, columns;
+    size_t to_row;              /* floats in scratch from row to row */
+};
 
-ALWAYS_INLINE void copy_lanes(enum value_type type, const void *values, const struct row *row, float *to)
+ALWAYS_INLINE void copy_lanes(enum value_type type, const void *values, const struct rows *rows, float *to)
 {
+    size_t at = rows->at;
     lanes numbers;
-    for (uint32_t x = 0; x < row->pixels; x++) {
-        lanes_read(type, values, row->at + x * row->step, LANES, &numbers);
-        LANES_STORE(to + x * BLOCK, numbers, LANES);
-    }
+    for (uint32_t y = 0; y < rows->rows; y++)
+        for (uint32_t x = 0; x < rows->columns; x++, at += rows->step) {
+            lanes_read(type, values, at, LANES, &numbers);
+            LANES_STORE(to + y * rows->to_row + x * BLOCK, numbers, LANES);
+        }
 }
 
 VECTOR_LOOPS
-static void copy_adjacent(enum value_type type, const void *values, const struct row *row, float *to)
+static void copy_adjacent(enum value_type type, const void *values, const struct rows *rows, float *to)
 {
-    FOR_TYPE(type, copy_lanes, values, row, to);
+    FOR_TYPE(type, copy_lanes, values, rows, to);
 }
 
-static void copy_channel(enum value_type type, const void *values, const struct row *row, float *to)
+static void copy_channel(enum value_type type, const void *values, const struct rows *rows, float *to)
 {
-    for (uint32_t x = 0; x < row->pixels; x++)
-        to[x * BLOCK] = value_read(type, values, row->at + x * row->step);
+    size_t at = rows->at;
+    for (uint32_t y = 0; y < rows->rows; y++)
+        for (uint32_t x = 0; x < rows->columns; x++, at += rows->step)
+            to[y * rows->to_row + x * BLOCK] = value_read(type, values, at);
 }
 
-/* Copies a row of a block of channels of a sample. Channel c is channel c / copies of the value. Missing channels are
- * not written. */
-static void copy_block(const struct tensor_layout *tensor, const void *values, size_t copies, size_t block, uint32_t y,
-                       float *to)
+/* Copies the rows from `first` on of a block of channels of a sample. Channel c is channel c / copies of the value.
+ * Missing channels are not written. */
+static void copy_block(const struct tensor_layout *tensor, const void *values, size_t copies, size_t block,
+                       uint32_t first, struct rows *rows, float *to)
 {
-    const size_t end = tensor->shape.channels * copies, first = (size_t)y * tensor->shape.width;
+    const size_t end = tensor->shape.channels * copies, pixel = (size_t)first * tensor->shape.width;
     const bool are_adjacent = copies == 1 && tensor->block >= LANES;
-    struct row row = { .step = tensor_step(tensor), .pixels = tensor->shape.width };
     size_t c = block * BLOCK;
+    rows->step = tensor_step(tensor);
+    rows->columns = tensor->shape.width;
     for (; are_adjacent && c + LANES <= end && c < (block + 1) * BLOCK; c += LANES) {
-        row.at = tensor_at(tensor, c, first);
-        copy_adjacent(tensor->type, values, &row, to + c % BLOCK);
+        rows->at = tensor_at(tensor, c, pixel);
+        copy_adjacent(tensor->type, values, rows, to + c % BLOCK);
     }
     for (; c < end && c < (block + 1) * BLOCK; c++) {
-        row.at = tensor_at(tensor, c / copies, first);
-        copy_channel(tensor->type, values, &row, to + c % BLOCK);
+        rows->at = tensor_at(tensor, c / copies, pixel);
+        copy_channel(tensor->type, values, rows, to + c % BLOCK);
     }
 }
 
-/* Copies the rows of the image that are read by the result's rows from `first` on. Columns of padding keep their
- * zeros. */
-static void copy_image(const struct depthwise *depthwise, const void *values, size_t block, uint32_t first,
-                       uint32_t rows, float *image)
+/* Copies the rows of the image that `rows` rows of the result read, the first of them from row `top` on. Columns of
+ * padding keep their zeros, and so do rows when every strip is a whole sample. */
+static void copy_image(const struct depthwise *depthwise, const void *values, size_t block, int64_t top, uint32_t rows,
+                       float *image)
 {
     const struct layer *const layer = depthwise->layer;
-    const size_t row_floats = (size_t)depthwise->padded_w * BLOCK;
-    const int64_t top = (int64_t)first * layer->stride_h - layer->pad_top;
-    const uint32_t count = (rows - 1) * layer->stride_h + layer->kernel_h;
-    for (uint32_t r = 0; r < count; r++) {
-        float *const to = image + r * row_floats;
-        if (top + r < 0 || top + r >= layer->in.height)
-            memset(to, 0, row_floats * sizeof(float));
-        else
-            copy_block(&depthwise->in, values, layer->out.channels / layer->in.channels, block, (uint32_t)(top + r),
-                       to + (size_t)layer->pad_left * BLOCK);
+    const size_t row_floats = (size_t)depthwise->padded_w * BLOCK, copies = layer->out.channels / layer->in.channels;
+    const int64_t height = layer->in.height, count = (int64_t)(rows - 1) * layer->stride_h + layer->kernel_h;
+    const int64_t before = top < 0 ? -top : 0, after = top + count > height ? top + count - height : 0;
+    if (depthwise->strip_rows < layer->out.height) {
+        memset(image, 0, (size_t)(before < count ? before : count) * row_floats * sizeof(float));
+        memset(image + (size_t)(count - (after < count ? after : count)) * row_floats, 0,
+               (size_t)(after < count ? after : count) * row_floats * sizeof(float));
     }
+    if (before + after >= count)
+        return;
+    struct rows inside = { .rows = (uint32_t)(count - before - after), .to_row = row_floats };
+    copy_block(&depthwise->in, values, copies, block, (uint32_t)(top + before), &inside,
+               image + (size_t)before * row_floats + (size_t)layer->pad_left * BLOCK);
 }
 
+/* Finds the gradient of the strip where it is, if vectors can be read there. */
+static bool find_gradient(const struct depthwise *depthwise, const void *gradients, size_t block, uint32_t first,
+                          struct strip *strip)
+{
+    const struct tensor_layout *const out = &depthwise->out;
+    const size_t channel = block * BLOCK, pixel = (size_t)first * out->shape.width;
+    if (out->type != VALUE_FP32 || out->block < LANES || channel + BLOCK > out->shape.channels ||
+        (depthwise->is_wide && out->block < BLOCK))
+        return false;
+    const size_t at = tensor_at(out, channel, pixel);
+    strip->gradient = (const float *)gradients + at;
+    strip->gradient_pixel = tensor_step(out);
+    strip->gradient_row = out->shape.width * tensor_step(out);
+    strip->gradient_half = tensor_at(out, channel + LANES, pixel) - at;
+    return true;
+}
+
+static void copy_gradient(const struct depthwise *depthwise, const void *gradients, size_t block, uint32_t first,
+                          struct strip *strip, float *to)
+{
+    struct rows rows = { .rows = strip->rows, .to_row = (size_t)strip->columns * BLOCK };
+    copy_block(&depthwise->out, gradients, 1, block, first, &rows, to);
+    strip->gradient = to;
+    strip->gradient_pixel = BLOCK;
+    strip->gradient_row = rows.to_row;
+    strip->gradient_half = LANES;
+}
+
+/* The strip of the result's rows from `first` on. */
 static void add_strip(const struct depthwise *depthwise, const void *values, const void *gradients, size_t block,
                       uint32_t first, float *scratch, float *sums)
 {
     const struct layer *const layer = depthwise->layer;
     const uint32_t left = layer->out.height - first;
-    float *const gradient = scratch + depthwise->image_floats;
-    const struct strip strip = {
-        .image = scratch, .gradient = gradient,
-        .image_row = (size_t)depthwise->padded_w * BLOCK, .gradient_row = (size_t)layer->out.width * BLOCK,
+    struct strip strip = {
+        .image = scratch, .image_row = (size_t)depthwise->padded_w * BLOCK,
         .row_step = (size_t)layer->stride_h * depthwise->padded_w * BLOCK,
         .column_step = (size_t)layer->stride_w * BLOCK,
         .rows = left < depthwise->strip_rows ? left : depthwise->strip_rows, .columns = layer->out.width,
     };
-    copy_image(depthwise, values, block, first, strip.rows, scratch);
-    for (uint32_t r = 0; r < strip.rows; r++)
-        copy_block(&depthwise->out, gradients, 1, block, first + r, gradient + r * strip.gradient_row);
+    copy_image(depthwise, values, block, (int64_t)first * layer->stride_h - layer->pad_top, strip.rows, scratch);
+    if (!find_gradient(depthwise, gradients, block, first, &strip))
+        copy_gradient(depthwise, gradients, block, first, &strip, scratch + depthwise->image_floats);
     add_products(depthwise, &strip, sums);
     if (layer_has(layer, PARAMETER_BIAS))
         add_bias(&strip, sums + (size_t)layer->kernel_h * layer->kernel_w * BLOCK);

@@ -328,8 +328,13 @@ static nn_md preferred_weights(const struct choice *choice, const struct weighte
     struct nn_op op;
     nn_md preferred = NULL;
     weighted_op(&op, choice->layer, mds, options_of(choice, NN_FORWARD));
-    if (pd_find(engine, &op, NULL, &forward) == PD_NONE)
+    const enum pd_class class = pd_find(engine, &op, NULL, &forward);
+    if (class == PD_NONE)
         return NULL;
+    if (class == PD_REF && choice->layer->groups > 1) {
+        dnnl_primitive_desc_destroy(forward);
+        return NULL;
+    }
     if (direction == NN_FORWARD) {
         preferred = nn_md_of(forward, DNNL_ARG_WEIGHTS);
     } else {

@@ -162,6 +162,8 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
 size_t pd_winograd_bytes(dnnl_engine_t engine, const struct nn_op *op);
 /* Only the class of pd_find. */
 enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward);
+/* The class that call_open finds for forward: with reorders of operands, too. */
+enum pd_class pd_class_of_call(dnnl_engine_t engine, const struct nn_op *op);
 /* Creates the best primitive for `op` and `operands`, to run in a pass of the head: with exactly these layouts, or,
  * when that gives a better class, with layouts of oneDNN's choice and reorders around it. -ENOTSUP (logged) when there
  * are only reference implementations and the settings exclude them. first_call (NULL: none): another call with the same

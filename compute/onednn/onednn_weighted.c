@@ -346,12 +346,24 @@ static int channel_dim(const struct nn_layout *layout)
     return layout->rank == 5 && layout->dims[1] > 1 ? 1 : 0;
 }
 
+/* Are the output channels of all groups adjacent, for each input channel and window position? */
+static bool has_channels_last(const struct nn_layout *layout)
+{
+    return layout->rank == 5 && layout->block_count == 0 && layout->strides[1] == 1 &&
+           layout->strides[0] == layout->dims[1];
+}
+
 /* Finds the runs of output channels in a weight layout. False when the weights of a block of output channels are not
  * contiguous. */
 static bool find_runs(const struct nn_layout *layout, size_t weights, struct channel_runs *runs_out)
 {
     const int dim = channel_dim(layout);
     size_t inner = 1;
+    if (has_channels_last(layout)) {
+        *runs_out = (struct channel_runs){ .block = (size_t)(layout->dims[0] * layout->dims[1]), .channel_stride = 1,
+                                           .run = weights, .count = 1, .group_runs = 1 };
+        return true;
+    }
     *runs_out = (struct channel_runs){ .block = 1, .run = (size_t)layout->strides[dim],
                                        .group_channels = (size_t)layout->dims[dim] };
     for (int i = layout->block_count - 1; i >= 0; i--) {
@@ -555,19 +567,25 @@ static void forward_op(const struct plan *plan, uint32_t layer, const struct wei
     op->bias = folded_norm_is_in_weights(norm) ? norm->bias : mds->bias;
 }
 
+/* Kernels for groups may need reorders of the values, which the others are not worth. */
+static enum pd_class forward_class(const struct plan *plan, uint32_t layer, const struct nn_op *op)
+{
+    const dnnl_engine_t engine = plan_backend(plan)->engine;
+    return plan_layer(plan, layer)->groups > 1 ? pd_class_of_call(engine, op) : pd_class_of_best(engine, op, NULL);
+}
+
 /* Multiplies the weights by the factors when oneDNN has a better primitive without post-operations. */
 static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct folded_norm *norm)
 {
-    const dnnl_engine_t engine = plan_backend(plan)->engine;
     struct folded_norm without = *norm;
     struct nn_op op;
     without.line = NULL;
     if (norm->line == NULL)
         return 0;
     forward_op(plan, layer, mds, norm, &op);
-    const enum pd_class with_line = pd_class_of_best(engine, &op, NULL);
+    const enum pd_class with_line = forward_class(plan, layer, &op);
     forward_op(plan, layer, mds, &without, &op);
-    if (pd_class_of_best(engine, &op, NULL) >= with_line)
+    if (forward_class(plan, layer, &op) >= with_line)
         return 0;
     const int rc = folded_norm_into_weights(plan, mds->weights, norm);
     return rc == -ENOTSUP ? 0 : rc;

@@ -219,18 +219,19 @@ TEST(any_number_of_threads_gives_the_same_bits)
 enum { COUNT = 5, CLASSES = 4 };
 
 /* An expanding convolution, one with groups, a projecting one, each with its normalisation, and the sum with the
- * input. */
-struct block { uint32_t channels, height, width, groups; struct window window; bool with_bias; };
+ * input. The one with groups has `copies` filters for each channel. */
+struct block { uint32_t channels, height, width, groups; struct window window; bool with_bias; uint32_t copies; };
 
 #define SQUARE(kernel, stride, side) \
     { kernel, kernel, stride, stride, PADDING_EXPLICIT, side, side, side, side }
 
 static const struct block blocks[] = {
-    { 32, 8, 7, 32, SQUARE(3, 1, 1), false },   { 24, 7, 6, 24, SQUARE(5, 1, 2), true },
-    { 17, 9, 9, 17, SQUARE(7, 1, 3), true },    { 48, 7, 7, 48, SQUARE(5, 2, 2), false },
-    { 40, 9, 8, 5, SQUARE(3, 1, 1), false },    { 32, 6, 7, 8, SQUARE(3, 1, 1), true },
-    { 48, 6, 6, 2, SQUARE(3, 2, 1), false },    { 64, 5, 6, 4, SQUARE(3, 1, 1), false },
-    { 18, 6, 5, 3, SQUARE(3, 1, 1), true },     { 32, 6, 6, 4, SQUARE(1, 2, 0), false },
+    { 32, 8, 7, 32, SQUARE(3, 1, 1), false, 1 },   { 24, 7, 6, 24, SQUARE(5, 1, 2), true, 1 },
+    { 17, 9, 9, 17, SQUARE(7, 1, 3), true, 1 },    { 48, 7, 7, 48, SQUARE(5, 2, 2), false, 1 },
+    { 40, 9, 8, 5, SQUARE(3, 1, 1), false, 1 },    { 32, 6, 7, 8, SQUARE(3, 1, 1), true, 1 },
+    { 48, 6, 6, 2, SQUARE(3, 2, 1), false, 1 },    { 64, 5, 6, 4, SQUARE(3, 1, 1), false, 1 },
+    { 18, 6, 5, 3, SQUARE(3, 1, 1), true, 1 },     { 32, 6, 6, 4, SQUARE(1, 2, 0), false, 1 },
+    { 16, 6, 5, 16, SQUARE(3, 1, 1), true, 2 },     { 12, 7, 6, 3, SQUARE(5, 2, 2), false, 3 },
 };
 enum { BLOCKS = sizeof(blocks) / sizeof(blocks[0]) };
 
@@ -252,7 +253,7 @@ static struct net *block_net(const struct block *block)
     struct net *const net = network_net_begin(name, (struct shape){ 3, block->height, block->width }, CLASSES);
     const uint32_t stem = append_norm(net, "stem", net_conv2d(net, "stem", NET_INPUT, 16, point, false), true);
     uint32_t at = append_norm(net, "expand", net_conv2d(net, "expand", stem, block->channels, point, false), true);
-    const struct conv2d how = { block->channels, block->groups, block->window, block->with_bias };
+    const struct conv2d how = { block->channels * block->copies, block->groups, block->window, block->with_bias };
     at = append_norm(net, "grouped", net_grouped_conv2d(net, "grouped", at, how), true);
     at = append_norm(net, "project", net_conv2d(net, "project", at, 16, point, false), false);
     if (block->window.stride_h == 1)
@@ -279,6 +280,58 @@ static void check_block(struct net *net, struct backend_spec settings, uint32_t 
 TEST(blocks_match_the_reference_in_every_layout)
 {
     for_each_block(check_block);
+}
+
+/* A convolution with groups, whose result is added to its input, which evaluation computes at once; after it a wide one
+ * that decides the layout of all values. */
+static struct net *wide_net(const struct block *block, bool with_norm)
+{
+    struct net *const net = network_net_begin("wide", (struct shape){ 3, block->height, block->width }, CLASSES);
+    const uint32_t stem = (uint32_t)net_conv2d(net, "stem", NET_INPUT, block->channels,
+                                               window_square(1, 1, PADDING_VALID), true);
+    const struct conv2d how = { block->channels * block->copies, block->groups, block->window, block->with_bias };
+    int64_t at = net_grouped_conv2d(net, "grouped", stem, how);
+    if (with_norm)
+        at = append_norm(net, "grouped", at, false);
+    if (block->window.stride_h == 1 && block->copies == 1)
+        at = net_add(net, "sum", (uint32_t)at, stem);
+    at = net_conv2d(net, "wide", (uint32_t)at, 128, window_square(3, 1, PADDING_SAME), true);
+    return network_net_end(net, net_relu(net, "relu", (uint32_t)at));
+}
+
+TEST(sums_after_groups_match_the_reference_in_every_layout)
+{
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++)
+            for (int with_norm = 0; with_norm <= 1; with_norm++)
+                network_check_net("onednn", wide_net(&blocks[i], with_norm != 0),
+                                  (struct backend_spec){ .local_max = COUNT, .layout = (enum layout)layout }, i);
+}
+
+/* Opens plans without oneDNN's reference implementations. */
+static void check_kernels(struct net *net, enum layout layout)
+{
+    struct network network;
+    network_open_device(&network, "onednn", net);
+    const struct backend_spec spec = { .net = net, .threads = 1, .local_max = COUNT, .layout = layout };
+    assert_int_equal(network_open_backend(&network, &spec), 0);
+    for (int training = 0; training <= 1; training++) {
+        struct plan *plan;
+        assert_int_equal(network.ops->plan(network.backend, COUNT, training != 0, &plan), 0);
+        network.ops->plan_close(plan);
+    }
+    network_close(&network);
+    net_close(net);
+}
+
+TEST(groups_need_no_reference_implementation)
+{
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++) {
+            check_kernels(block_net(&blocks[i]), (enum layout)layout);
+            check_kernels(wide_net(&blocks[i], true), (enum layout)layout);
+            check_kernels(wide_net(&blocks[i], false), (enum layout)layout);
+        }
 }
 
 static void check_in_sub_batches(struct net *net, struct backend_spec settings, uint32_t seed)

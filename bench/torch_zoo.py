@@ -107,15 +107,16 @@ class Network(torch.nn.Module):
 
     # ---- layers with numbers ----
 
-    def conv(self, x, name, filters, kernel, stride=1, pad=same, bias=True):
+    def conv(self, x, name, filters, kernel, stride=1, pad=same, bias=True, groups=1):
         """`kernel`: a number, or (height, width)."""
         height, width = kernel if isinstance(kernel, tuple) else (kernel, kernel)
-        layer = self.layer(name, lambda: torch.nn.Conv2d(x.shape[1], filters, (height, width), stride, bias=bias))
+        layer = self.layer(name, lambda: torch.nn.Conv2d(x.shape[1], filters, (height, width), stride, bias=bias,
+                                                         groups=groups))
         top, bottom = pad(x.shape[2], height, stride)
         left, right = pad(x.shape[3], width, stride)
         if (top, left) != (bottom, right):
             x, top, left = F.pad(x, (left, right, top, bottom)), 0, 0
-        return F.conv2d(x, layer.weight, layer.bias, stride, (top, left))
+        return F.conv2d(x, layer.weight, layer.bias, stride, (top, left), groups=groups)
 
     def dense(self, x, name, units):
         x = x.flatten(1)
@@ -425,16 +426,56 @@ def cifar_vgg19(with_norm):
     return logits
 
 
+# ---- CIFAR-10: Xie et al. 2017 ----
+
+def resnext29(groups, width):
+    def conv_norm(n, x, conv, norm, filters, kernel, stride=1, **options):
+        return n.norm(n.conv(x, conv, filters, kernel, stride, centred, bias=False, **options), norm)
+
+    def block(n, x, name, filters, stride):
+        y = relu(conv_norm(n, x, name + "conv1", name + "bn1", filters, 1))
+        y = relu(conv_norm(n, y, name + "conv2", name + "bn2", filters, 3, stride, groups=groups))
+        y = conv_norm(n, y, name + "conv3", name + "bn3", filters * 256 // (groups * width), 1)
+        if x.shape[1] != y.shape[1]:
+            x = conv_norm(n, x, name + "downsample.0", name + "downsample.1", y.shape[1], 1, stride)
+        return relu(x + y)
+
+    def logits(n, x):
+        x = relu(conv_norm(n, x, "conv1", "bn1", 64, 3))
+        for stage in range(3):
+            for i in range(3):
+                x = block(n, x, f"layer{stage + 1}.{i}.", groups * width << stage, 2 if stage > 0 and i == 0 else 1)
+        return n.class_layer(spatial_mean(x), "fc")
+    return logits
+
+
 # ---- torchvision's own ----
+
+def without_drops(n, whole):
+    from torchvision.ops import StochasticDepth
+    for layer in whole.modules():
+        if isinstance(layer, (torch.nn.Dropout, StochasticDepth)) and not n.with_dropout:
+            layer.p = 0
+    return whole
+
+
+def mobilenet_v2_cifar(n, x):
+    """torchvision's with stride 1 in the first convolution and in the second row of its table."""
+    def make():
+        from torchvision.models import MobileNetV2
+        rows = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                (6, 320, 1, 1))
+        whole = MobileNetV2(num_classes=n.classes, inverted_residual_setting=[list(row) for row in rows])
+        whole.features[0][0].stride = (1, 1)
+        return whole
+    return without_drops(n, n.layer("", make))(x)
+
 
 def torchvision(name):
     def logits(n, x):
         import torchvision
         whole = n.layer("", lambda: getattr(torchvision.models, name)(num_classes=n.classes))
-        for layer in whole.modules():
-            if isinstance(layer, (torch.nn.Dropout, torchvision.ops.StochasticDepth)) and not n.with_dropout:
-                layer.p = 0
-        return whole(x)
+        return without_drops(n, whole)(x)
     return logits
 
 
@@ -455,6 +496,7 @@ def normalised(mean, deviation):
 
 
 CIFAR = normalised((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+CIFAR_IMAGES = normalised((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 IMAGENET = normalised((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 MNIST, SMALL, LARGE = (1, 28, 28), (3, 32, 32), (3, 224, 224)
@@ -491,7 +533,12 @@ MODELS = {
     **{f"torchvision_{name}": (torchvision(name), LARGE, 1000, IMAGENET)
        for name in ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg13", "vgg16", "vgg19",
                     "vgg16_bn", "alexnet")},
-    **{name: (torchvision(name), LARGE, 1000, IMAGENET) for name in ("wide_resnet50_2", "densenet121", "squeezenet1_1")},
+    **{name: (torchvision(name), LARGE, 1000, IMAGENET)
+       for name in ("wide_resnet50_2", "densenet121", "squeezenet1_1", "resnext50_32x4d", "regnet_y_1_6gf",
+                    "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny")},
+    "efficientnet_v2_s": (torchvision("efficientnet_v2_s"), (3, 384, 384), 1000, IMAGENET),
+    "resnext29_8x64d": (resnext29(8, 64), SMALL, 10, CIFAR_IMAGES),
+    "mobilenet_v2_cifar": (mobilenet_v2_cifar, SMALL, 10, IMAGENET),
 }
 
 

@@ -312,6 +312,27 @@ uint32_t build_dense_relu(struct builder *builder, const char *number, uint32_t 
     return (uint32_t)net_relu(builder->net, numbered(builder, "fc", relu), at);
 }
 
+uint32_t build_divisible(uint32_t channels, uint32_t divisor)
+{
+    uint32_t nearest = (channels + divisor / 2) / divisor * divisor;
+    if (nearest < divisor)
+        nearest = divisor;
+    return 10 * nearest < 9 * channels ? nearest + divisor : nearest;
+}
+
+uint32_t build_excitation(struct builder *builder, uint32_t from, uint32_t hidden, enum activation after,
+                          enum activation gate)
+{
+    const uint32_t channels = builder_channels(builder, from);
+    uint32_t at = build_global_average(builder, "pool", from);
+    at = build_conv_bias(builder, "fc1", at, hidden, window_centred(1, 1));
+    at = after == ACTIVATION_COUNT ? build_relu(builder, "act", at)
+                                   : build_activation(builder, "act", at, after);
+    at = build_conv_bias(builder, "fc2", at, channels, window_centred(1, 1));
+    at = build_activation(builder, "gate", at, gate);
+    return build_multiply(builder, "multiply", from, at);
+}
+
 uint32_t build_classifier(struct builder *builder, const char *name, uint32_t from)
 {
     const int64_t logits = net_dense(builder->net, named(builder, name), from, builder->net->classes, true);

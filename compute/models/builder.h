@@ -26,8 +26,8 @@ extern const struct batch_norm norm_without_gamma;
 /* Mean and standard deviation of ImageNet's pixels in [0, 1], as in torchvision. */
 extern const float torchvision_mean[3], torchvision_std[3];
 /* Initialisers of torchvision's models and of models that follow them: normals as He et al. 2015 have them, by fan-out
- * and by fan-in; a std of 0.01; uniform in (-l, l) with l = sqrt(6 / fan_in) (He et al., too), and l = sqrt(1 / fan_in),
- * which is PyTorch's default for weights and biases. */
+ * and by fan-in; a std of 0.01; uniform in (-l, l) with l = sqrt(6 / fan_in) (He et al., too), and with
+ * l = sqrt(1 / fan_in), which is PyTorch's default for weights and biases. */
 struct initializer he_normal_fan_out(uint64_t fan_in, uint64_t fan_out);
 struct initializer he_normal_fan_in(uint64_t fan_in, uint64_t fan_out);
 struct initializer normal_001(uint64_t fan_in, uint64_t fan_out);
@@ -130,6 +130,14 @@ uint32_t build_conv_norm_relu(struct builder *builder, const char *number, uint3
 uint32_t build_conv_relu(struct builder *builder, const char *number, uint32_t from, uint32_t filters,
                          struct window window);
 uint32_t build_dense_relu(struct builder *builder, const char *number, uint32_t from, uint32_t units);
+/* The multiple of `divisor` that is nearest to the number of channels, at least one, and at least nine tenths of the
+ * number: torchvision's _make_divisible. */
+uint32_t build_divisible(uint32_t channels, uint32_t divisor);
+/* Squeeze and excitation (Hu et al. 2018): multiplies each channel by a number that two dense layers compute from the
+ * means of all channels; they are 1x1 convolutions, fc1 and fc2. hidden: the units of the first; after: its activation
+ * (ACTIVATION_COUNT: ReLU); gate: that of the second. */
+uint32_t build_excitation(struct builder *builder, uint32_t from, uint32_t hidden, enum activation after,
+                          enum activation gate);
 /* The end of most models: appends a dense layer of that name with a unit per class, and the loss. Returns the index of
  * the dense layer. */
 uint32_t build_classifier(struct builder *builder, const char *name, uint32_t from);

@@ -7,8 +7,8 @@
 enum { STAGES = 4, STEM_FILTERS = 64, BOTTLENECK = 4 };
 
 /* A block of a residual network: the layer that it reads, the filters of its convolutions and of its sum, and its
- * stride. */
-struct block { uint32_t from, filters, sum, stride; };
+ * stride, and the groups of its 3x3 convolution. */
+struct block { uint32_t from, filters, sum, stride, groups; };
 
 /* The number of blocks of each stage. */
 static const uint32_t *depth_of(uint32_t layers)
@@ -48,10 +48,19 @@ static uint32_t basic(struct builder *builder, const struct block *block)
     return build_relu(builder, "relu", at);
 }
 
+/* The 3x3 convolution of a bottleneck. */
+static uint32_t conv_norm_relu_2(struct builder *builder, const struct block *block, uint32_t from, uint32_t stride)
+{
+    const struct conv2d how = { .filters = block->filters, .groups = block->groups,
+                                .window = window_centred(3, stride) };
+    const uint32_t at = build_grouped_conv(builder, "conv2", from, how);
+    return build_relu(builder, "relu2", build_norm(builder, "bn2", at));
+}
+
 static uint32_t bottleneck(struct builder *builder, const struct block *block, uint32_t first, uint32_t second)
 {
     uint32_t at = build_conv_norm_relu(builder, "1", block->from, block->filters, window_centred(1, first));
-    at = build_conv_norm_relu(builder, "2", at, block->filters, window_centred(3, second));
+    at = conv_norm_relu_2(builder, block, at, second);
     const uint32_t around = shortcut(builder, block);
     at = build_conv_norm(builder, "3", at, block->sum, window_centred(1, 1));
     at = build_add(builder, "add", at, around);
@@ -105,7 +114,7 @@ static uint32_t stages(struct builder *builder, uint32_t from, uint32_t layers, 
     const uint32_t *const blocks = depth_of(layers);
     for (uint32_t stage = 0; stage < STAGES; stage++)
         for (uint32_t i = 0; i < blocks[stage]; i++) {
-            struct block block = { .from = from, .filters = STEM_FILTERS << stage };
+            struct block block = { .from = from, .filters = STEM_FILTERS << stage, .groups = 1 };
             block.sum = widening * block.filters;
             block.stride = stage > 0 && i == 0 ? 2 : 1;
             struct builder inside = builder_within(builder, "layer%u.%u.", stage + 1, i);
@@ -165,6 +174,20 @@ static uint32_t block_wide(struct builder *builder, const struct block *block)
     struct block wide = *block;
     wide.filters *= 2;
     return block_v1_5(builder, &wide);
+}
+
+static uint32_t block_resnext(struct builder *builder, const struct block *block)
+{
+    struct block grouped = *block;
+    grouped.filters *= 2;
+    grouped.groups = 32;
+    return block_v1_5(builder, &grouped);
+}
+
+/* Xie et al. 2017: 32 groups of 4 channels, and twice as many in each following stage. */
+void model_build_resnext(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    build_torchvision(net, options, layers, BOTTLENECK, block_resnext);
 }
 
 void model_build_resnet_wide(struct net *net, const struct model_options *options, uint32_t layers)

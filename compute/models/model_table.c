@@ -57,6 +57,9 @@ const struct model model_table[] = {
     { "densenet100_k24", NULL, "densely connected network of 100 layers that each add 24 channels",
       CIFAR, 10, model_build_densenet_cifar, DENSENET100_K24, false },
 
+    { "resnext29_8x64d", NULL, "residual network of 29 layers, bottlenecks of 8 groups",
+      CIFAR, 10, model_build_resnext_cifar, 0, false },
+
     /* ImageNet, as in tf_cnn_benchmarks */
     { "imagenet_alexnet", NULL, "AlexNet of one column",
       { 3, 227, 227 }, 1000, model_build_alexnet_imagenet, 0, false },
@@ -121,6 +124,8 @@ const struct model model_table[] = {
       IMAGENET, 1000, model_build_densenet_imagenet, 0, true },
     { "squeezenet1_1", NULL, "SqueezeNet 1.1: convolutions that reduce and expand the channels",
       IMAGENET, 1000, model_build_squeezenet, 0, true },
+    { "resnext50_32x4d", NULL, "as wide_resnet50_2 with 3x3 convolutions of 32 groups",
+      IMAGENET, 1000, model_build_resnext, 50, true },
     { .name = NULL },
 };
 

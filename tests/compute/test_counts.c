@@ -172,6 +172,8 @@ TEST(models_of_keras_and_pytorch_have_the_published_counts)
         { "wide_resnet50_2", 1000, 68883240, 68951464, 11398.02 },
         { "densenet121", 1000, 7978856, 8062504, 2834.16 },
         { "squeezenet1_1", 1000, 1235496, 1235496, 349.15 },
+        { "resnext50_32x4d", 1000, 25028904, 25028904 + 68224, 4230.48 },
+        { "resnext29_8x64d", 10, 34426698, 34426698 + 57472, 5387.27 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);

@@ -636,6 +636,7 @@ TEST(networks_of_torchvision_have_the_parameters_of_its_state_dict)
         { "torchvision_resnet101", 314, 626 }, { "torchvision_resnet152", 467, 932 },
         { "torchvision_vgg16_bn", 58, 97 }, { "torchvision_alexnet", 16, 16 }, { "wide_resnet50_2", 161, 320 },
         { "densenet121", 364, 727 }, { "squeezenet1_1", 52, 52 },
+        { "resnext50_32x4d", 161, 320 },
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = net_of(rows[i].model);

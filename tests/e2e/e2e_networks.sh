@@ -5,7 +5,8 @@
 
 # The networks that are tried in every test, and those of the long one.
 networks='squeezenet1_1'
-[ "$long" = no ] || networks="$networks torchvision_alexnet torchvision_vgg16_bn wide_resnet50_2 densenet121"
+[ "$long" = no ] || networks="$networks torchvision_alexnet torchvision_vgg16_bn wide_resnet50_2 densenet121 resnext50_32x4d
+    resnext29_8x64d"
 count=32 towers='1 2'
 if [ "$long:$simulated" = yes:no ]; then
     count=64 towers='1 2 4'

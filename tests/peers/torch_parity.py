@@ -66,6 +66,8 @@ MODELS = {
     "wide_resnet50_2": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
     "densenet121": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
     "squeezenet1_1": Case(2, 0.001, 1, 0, FAST, steps=3),
+    "resnext50_32x4d": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
+    "resnext29_8x64d": Case(2, 0.001, 1, 3, FAST, steps=3),
 }
 MOMENTUM, AUXILIARY_WEIGHT = 0.9, 0.4
 TOLERANCES = {"logits of evaluation": 1e-4, "logits": 1e-4, "gradients": 1e-3, "statistics": 1e-5,
@@ -103,10 +105,10 @@ class Problem:
 
     def names_agree(self):
         """Are the parameters of model_steps, as far as it came, those of PyTorch? If not, print what differs."""
-        theirs = {(name, *tensor.shape) for name, tensor in self.before.items()}
+        theirs = {(name, *without_window(tensor.shape)) for name, tensor in self.before.items()}
         try:
             with open(os.path.join(self.directory, "parameters"), encoding="ascii") as lines:
-                ours = {(name, *map(int, dims)) for name, *dims in (line.split() for line in lines)}
+                ours = {(name, *without_window(map(int, dims))) for name, *dims in (line.split() for line in lines)}
         except FileNotFoundError:
             return True
         for only in sorted(ours ^ theirs):
@@ -136,6 +138,12 @@ class Problem:
             "parameters after the steps": self.tensors("after", self.before),
             "losses": {"": self.read("losses", "<f8") / count},
         }
+
+
+def without_window(dims):
+    """The dense layers of every pixel in ConvNeXt are convolutions of 1x1 here."""
+    dims = tuple(dims)
+    return dims[:2] if dims[2:] == (1, 1) else dims
 
 
 def without_mean(logits):

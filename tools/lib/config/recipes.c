@@ -87,6 +87,48 @@ static const struct recipe_value squeezenet[] = {
     { NULL, NULL }
 };
 
+/* The references of torchvision, whose batches are those of all GPUs, as far as there are settings for them. */
+static const struct recipe_value mobilenet_v2[] = {
+    { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.045" }, { "rate_batch", "256" },
+    { "momentum", "0.9" }, { "weight_decay", "4e-05" }, { "decay_scope", "all" },
+    { "schedule", "exponential" }, { "decay_factor", "0.98" }, { "decay_epochs", "1" }, TORCHVISION_IMAGES,
+    { NULL, NULL }
+};
+static const struct recipe_value regnet[] = {
+    { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.8" }, { "rate_batch", "1024" },
+    { "momentum", "0.9" }, { "weight_decay", "5e-05" }, { "decay_scope", "all" }, { "warmup_epochs", "5" },
+    { "schedule", "cosine" }, TORCHVISION_IMAGES, { NULL, NULL }
+};
+/* Xie et al. 2017, for CIFAR-10. */
+static const struct recipe_value cifar_resnext[] = {
+    { "batch", "128" }, { "optimizer", "nesterov" }, { "learning_rate", "0.1" }, { "momentum", "0.9" },
+    { "weight_decay", "0.0005" }, { "decay_scope", "all" },
+    { "schedule", "piecewise" }, { "boundaries", "150 225" }, { "factors", "0.1 0.01" }, CIFAR_IMAGES,
+    { NULL, NULL }
+};
+/* chenyaofo/pytorch-cifar-models, whose accuracies are of 200 epochs. */
+static const struct recipe_value cifar_mobilenet[] = {
+    { "batch", "256" }, { "optimizer", "nesterov" }, { "learning_rate", "0.1" }, { "momentum", "0.9" },
+    { "weight_decay", "0.0005" }, { "schedule", "cosine" }, CIFAR_IMAGES, { NULL, NULL }
+};
+static const struct recipe_value mobilenet_v3[] = {
+    { "batch", "64" }, { "optimizer", "rmsprop_keras" }, { "learning_rate", "0.064" }, { "rate_batch", "1024" },
+    { "weight_decay", "1e-05" }, { "schedule", "exponential" }, { "decay_factor", "0.973" }, { "decay_epochs", "2" },
+    TORCHVISION_IMAGES, { NULL, NULL }
+};
+static const struct recipe_value efficientnet_v2[] = {
+    { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.5" }, { "rate_batch", "1024" },
+    { "momentum", "0.9" }, { "weight_decay", "2e-05" }, { "label_smoothing", "0.1" },
+    { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "schedule", "cosine" }, TORCHVISION_IMAGES,
+    { "mixup", "0.2" }, { "cutmix", "1" }, { NULL, NULL }
+};
+static const struct recipe_value convnext[] = {
+    { "batch", "64" }, { "optimizer", "adamw" }, { "learning_rate", "0.001" }, { "rate_batch", "1024" },
+    { "weight_decay", "0.05" }, { "label_smoothing", "0.1" },
+    { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "schedule", "cosine" }, TORCHVISION_IMAGES,
+    { "mixup", "0.2" }, { "cutmix", "1" }, { NULL, NULL }
+};
+
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {
     { "mnist_cnn", keras_mnist }, { "mnist_cnn2", keras_mnist }, { "multigpu_mnist", keras_mnist },
     { "cifar10_cnn", keras_cifar }, { "small_cifar", keras_cifar },
@@ -113,6 +155,10 @@ static const struct { const char *model; const struct recipe_value *values; } re
     { "torchvision_vgg16", torchvision_vgg }, { "torchvision_vgg19", torchvision_vgg },
     { "torchvision_vgg16_bn", torchvision_vgg }, { "torchvision_alexnet", torchvision_vgg },
     { "wide_resnet50_2", torchvision_resnet }, { "densenet121", imagenet_densenet }, { "squeezenet1_1", squeezenet },
+    { "resnext50_32x4d", torchvision_resnet }, { "resnext29_8x64d", cifar_resnext },
+    { "mobilenet_v2", mobilenet_v2 }, { "mobilenet_v2_cifar", cifar_mobilenet }, { "regnet_y_1_6gf", regnet },
+    { "mobilenet_v3_large", mobilenet_v3 }, { "efficientnet_b0", mobilenet_v3 },
+    { "efficientnet_v2_s", efficientnet_v2 }, { "convnext_tiny", convnext },
 };
 
 const struct recipe_value *recipe_find(const char *model)

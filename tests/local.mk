@@ -116,6 +116,7 @@ tools_tests = \
 	%D%/tools/test_account \
 	%D%/tools/test_archive_walk \
 	%D%/tools/test_cgroup \
+	%D%/tools/test_class_weights \
 	%D%/tools/test_checkpoint \
 	%D%/tools/test_columns \
 	%D%/tools/test_config \
@@ -217,6 +218,7 @@ script_tests = \
 	%D%/e2e/e2e_bad_input.sh \
 	%D%/e2e/e2e_batches.sh \
 	%D%/e2e/e2e_cli.sh \
+	%D%/e2e/e2e_class_weights.sh \
 	%D%/e2e/e2e_doubts.sh \
 	%D%/e2e/e2e_ema.sh \
 	%D%/e2e/e2e_environment.sh \

@@ -105,6 +105,7 @@ data.label_offset   | 1                         | refused   | data.classes=11 mo
 data.image_key      | image_raw                 | inert
 data.label_key      | label                     | inert
 data.class_names    | names.txt                 | bits
+train.class_weights | auto                      | refused
 data.image_range    | 0..255                    | inert
 data.shuffle        | none                      | refused
 data.shuffle_window | 16KiB                     | refused   | $block

@@ -132,6 +132,7 @@ struct train_settings {
     enum decay_scope decay_scope;
     double clip_value, clip_norm;       /* 0 = none */
     double label_smoothing;     /* 0 = none */
+    char *class_weights;        /* "auto", or a file; "" = all 1 */
     double ema;                 /* decay of the average of weights; 0 = none */
     int64_t rate_batch;         /* batch size for which learning_rate is given; 0 = that of a step */
     double warmup_epochs;       /* 0 = none */

@@ -21,6 +21,7 @@
 #include "tools/lib/results/weights_agree.h"
 #include "tools/lib/run/about.h"
 #include "tools/lib/run/account.h"
+#include "tools/lib/run/class_weights.h"
 #include "tools/lib/run/pipeline.h"
 #include "tools/lib/run/plan_doubts.h"
 #include "tools/lib/run/ranks/device_share.h"
@@ -145,7 +146,8 @@ static int check_ranks(const struct run *run, int code)
 static int check_facts(const struct run *run, int code)
 {
     const struct startup_facts facts = { .kind = run->kind, .settings = run->settings, .net = run->net,
-                                         .datasets = datasets_of(run), .plan = &run->plan.devices };
+                                         .datasets = datasets_of(run), .plan = &run->plan.devices,
+                                         .class_weights = run->plan.class_weights_hash };
     return startup_check_facts(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
 }
 
@@ -155,6 +157,14 @@ static int share_indexing(const struct run *run, int code)
     if (run->ranks != NULL && code == 0 && run->settings->input.source != INPUT_SYNTHETIC)
         run_data_share_indexing(run->settings);
     return check_ranks(run, code);
+}
+
+static int find_class_weights(struct run *run, struct problems *problems)
+{
+    const int rc = class_weights_find(&run->plan, run->settings, run->net, run->datasets[PHASE_TRAIN], problems);
+    if (rc == -ECANCELED)
+        return signals_exit_code();
+    return rc == 0 ? 0 : problems_end(problems, rc == -EINVAL || rc == -ENODATA ? EXIT_CODE_USAGE : EXIT_CODE_MEMORY);
 }
 
 /* From the settings make the net, the data sets, the devices and the plan of this process. */
@@ -183,6 +193,8 @@ static int prepare_here(struct run *run)
                       plan_doubts_check(&run->plan, run->settings, run->net, &problems) != 0))
         code = problems_end(&problems,
                             run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+    if (code == 0)
+        code = find_class_weights(run, &problems);
     problems_release(&problems);
     return code;
 }
@@ -652,6 +664,7 @@ static void release(struct run *run)
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         dataset_close(run->datasets[phase]);
     initial_weights_close(run->initial_weights);
+    free(run->plan.class_weights);
     net_close(run->net);
     stop_close(run->stop);
 }

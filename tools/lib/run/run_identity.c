@@ -129,6 +129,8 @@ int run_identity_make(struct run_identity *identity_out, const struct settings *
     if (settings->model_text != NULL)
         fprintf(out, "model.file = %016" PRIx64 "\n",
                 (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
+    if (plan->class_weights != NULL)
+        fprintf(out, CONTENT_OF "train.class_weights = %016" PRIx64 "\n", plan->class_weights_hash);
     write_data(plan, datasets, out);
     const long decisive = ftell(out);
     write_weights(settings->model.weights, out);

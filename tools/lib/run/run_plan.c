@@ -1,4 +1,5 @@
 /* Computes the plan from the settings, and prints it. */
+#include "tools/lib/run/class_weights.h"
 #include "tools/lib/run/run_plan.h"
 
 #include <errno.h>
@@ -557,6 +558,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     environment_warn(plan);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
+    class_weights_print(plan, settings, net, out);
     if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(
                 out, "feed      %u reader%s, %u decoder%s%s; queues for each tower: %lld batches on the host, "
@@ -696,6 +698,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
                          .label_smoothing = (float)settings->train.label_smoothing,
+                         .class_weights = plan->class_weights,
                          .skips_nonfinite = settings->train.on_nan == ON_NAN_SKIP,
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,

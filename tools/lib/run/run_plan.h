@@ -34,6 +34,8 @@ struct run_plan {
     uint64_t corrupt_max;
     struct optimizer optimizer;
     struct learning_rate learning_rate;
+    float *class_weights;               /* [classes] (class_weights.h); NULL: all 1 */
+    uint64_t class_weights_hash;        /* 0 without class_weights */
     struct augment augment;
     struct memory_needs memory;          /* without the needs of towers until these are planned */
 };

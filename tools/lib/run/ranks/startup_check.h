@@ -36,6 +36,7 @@ struct startup_facts {
     const struct net *net;
     const struct dataset *const *datasets;      /* [PHASE_COUNT], each may be NULL */
     const struct run_devices *plan;
+    uint64_t class_weights;     /* run_plan.class_weights_hash */
 };
 /* Write the facts as text, to which lines may be appended. 0 and a text that the caller frees, or -ENOMEM. */
 int startup_facts_write(const struct startup_facts *facts, char **text_out);

@@ -204,6 +204,8 @@ int startup_facts_write(const struct startup_facts *facts, char **text_out)
         write_model(facts->net, out);
     if (facts->datasets != NULL)
         write_data(facts->datasets, out);
+    if (facts->class_weights != 0)
+        fprintf(out, "hash of train.class_weights\t%016" PRIx64 "\n", facts->class_weights);
     if (facts->plan != NULL)
         write_devices(facts->plan, out);
     const int rc = text_stream_end(out, &text);

@@ -1,0 +1,68 @@
+/* Tests of class weights from labels and from files. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/label_table.h"
+#include "tests/helpers/test.h"
+#include "tools/lib/run/class_weights.h"
+
+enum { CLASSES = 4 };
+
+/* sklearn.utils.class_weight.compute_class_weight('balanced') of these labels; class 3 has no record. */
+TEST(auto_gives_all_classes_equal_sums)
+{
+    static const int32_t labels[] = { 0, 0, 0, 1, 0, 2, LABEL_UNKNOWN, 0, 1, 0 };
+    float weights[CLASSES];
+    assert_int_equal(class_weights_balance(labels, sizeof(labels) / sizeof(labels[0]), CLASSES, weights), 0);
+    assert_true(weights[0] == 0.5f && weights[1] == 1.5f && weights[2] == 3 && weights[3] == 1);
+    assert_int_equal(class_weights_balance(labels, 0, CLASSES, weights), 0);
+    assert_true(weights[0] == 1 && weights[3] == 1);
+}
+
+/* Read a text; 0, or the first problem. */
+static const char *problem_of(const char *text, float *weights)
+{
+    static char problem[512];
+    struct class_names names;
+    struct problems problems;
+    char why[256];
+    static const char list[] = "healthy\nvery rare\n7\nodd\n";
+    assert_int_equal(class_names_read(&names, list, strlen(list), why, sizeof(why)), 0);
+    problems_init(&problems);
+    const int rc = class_weights_read(weights, CLASSES, &names, text, "w.txt", &problems);
+    assert_int_equal(rc, problems.count > 0 ? -EINVAL : 0);
+    snprintf(problem, sizeof(problem), "%s", problems.count > 0 ? problems.lines[0] : "");
+    problems_release(&problems);
+    class_names_release(&names);
+    return problem;
+}
+
+TEST(files_name_classes_by_name_or_number)
+{
+    float weights[CLASSES];
+    assert_string_equal(problem_of("# rare classes\nvery rare\t 2.5\r\n\n  0 0.25\n7 3", weights), "");
+    assert_true(weights[0] == 0.25f && weights[1] == 2.5f && weights[2] == 3 && weights[3] == 1);
+    assert_string_equal(problem_of("", weights), "");
+    assert_true(weights[0] == 1 && weights[3] == 1);
+}
+
+TEST(wrong_lines_are_refused_with_what_would_fit)
+{
+    static const struct { const char *text, *problem; } wrong[] = {
+        { "0 1\nhealty 2", "w.txt:2: there is no class 'healty': is it 'healthy'?" },
+        { "9 2", "w.txt:1: there is no class '9': the classes are 0 to 3 and their names" },
+        { "0 -1", "w.txt:1: '-1' is no weight" },
+        { "0 nan", "w.txt:1: 'nan' is no weight" },
+        { "0 inf", "w.txt:1: 'inf' is no weight" },
+        { "0 1x", "w.txt:1: '1x' is no weight" },
+        { "healthy", "w.txt:1: 'healthy' is no weight" },
+        { "healthy 1\n0 2", "w.txt:2: class '0' has a weight in line 1 already" },
+        { "0 0\n1 0\n2 0\n3 0", "w.txt: all weights are 0" },
+    };
+    float weights[CLASSES];
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_memory_equal(problem_of(wrong[i].text, weights), wrong[i].problem, strlen(wrong[i].problem));
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -1,0 +1,232 @@
+/* Weights of classes in the loss. */
+#include "tools/lib/run/class_weights.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "loader/label_table.h"
+#include "stage/text/decimal.h"
+#include "stage/text/names.h"
+#include "tools/lib/config/config.h"
+#include "tools/lib/text/wrapped.h"
+
+#define AUTO "auto"
+#define WHERE "[train] class_weights"
+#define FILE_BYTES_MAX ((size_t)16 << 20)
+#define LISTED_MAX 10u          /* with more classes, only the smallest and the largest weight are printed */
+
+/* ---- auto ---- */
+
+int class_weights_balance(const int32_t *labels, uint64_t count, uint32_t classes, float *weights_out)
+{
+    uint64_t known = 0, *const records = calloc(classes, sizeof(*records));
+    uint32_t present = 0;
+    if (records == NULL)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < count; i++)
+        if (labels[i] != LABEL_UNKNOWN) {
+            known++;
+            present += records[labels[i]]++ == 0;
+        }
+    for (uint32_t c = 0; c < classes; c++)
+        weights_out[c] = records[c] == 0 ? 1 : (float)((double)known / ((double)present * (double)records[c]));
+    free(records);
+    return 0;
+}
+
+static int find_balanced(struct run_plan *plan, const struct dataset *dataset, uint32_t classes,
+                         struct problems *problems)
+{
+    int32_t *labels;
+    if (dataset == NULL) {
+        problems_add(problems, WHERE, "auto counts the records of each class in data.train, and there is no training set: "
+                     "name a file of weights");
+        return -EINVAL;
+    }
+    int rc = label_table_make(&labels, dataset, plan->decode_threads > 0 ? plan->decode_threads : 1);
+    if (rc != 0)
+        return rc;
+    rc = class_weights_balance(labels, dataset->record_count, classes, plan->class_weights);
+    free(labels);
+    return rc;
+}
+
+/* ---- a file ---- */
+
+/* A list that is being read. */
+struct list {
+    float *weights;
+    uint32_t classes;
+    const struct class_names *names;
+    uint32_t *lines;            /* by class: its line, from 1; 0: none yet */
+    struct problems *problems;
+    uint64_t bad;               /* wrong lines */
+};
+
+/* The class of a name, or of a number that is no name; UINT32_MAX: none. */
+static uint32_t find_class(const struct list *list, const char *name)
+{
+    uint32_t class;
+    uint64_t number;
+    if (class_names_find(list->names, (const uint8_t *)name, strlen(name), &class) == 0 && class < list->classes)
+        return class;
+    return decimal_u64(name, &number) && number < list->classes ? (uint32_t)number : UINT32_MAX;
+}
+
+static void refuse_class(struct list *list, const char *where, const char *name)
+{
+    struct nearest nearest = { .name = name };
+    for (uint32_t i = 0; i < list->names->count && i < list->classes; i++)
+        nearest_offer(&nearest, list->names->names[i], list->names->names[i]);
+    if (nearest.best != NULL)
+        problems_add(list->problems, where, "there is no class '%s': is it '%s'?", name, (const char *)nearest.best);
+    else
+        problems_add(list->problems, where, "there is no class '%s': the classes are 0 to %" PRIu32 "%s", name,
+                     list->classes - 1, list->names->count > 0 ? " and their names" : ", without names");
+    list->bad++;
+}
+
+/* Set a weight from the words of a line; `number` is NULL if the line has one word. */
+static void read_words(struct list *list, const char *where, uint32_t line, const char *name, const char *number)
+{
+    const uint32_t class = find_class(list, name);
+    char *end;
+    const double weight = number != NULL ? strtod(number, &end) : -1;
+    if (number == NULL || end == number || *end != '\0' || !(weight >= 0) || weight > 1e30) {
+        problems_add(list->problems, where, "'%s' is no weight: write the name or the number of a class, a blank, and a "
+                     "number from 0 to 1e30", number != NULL ? number : name);
+        list->bad++;
+    } else if (class == UINT32_MAX) {
+        refuse_class(list, where, name);
+    } else if (list->lines[class] != 0) {
+        problems_add(list->problems, where, "class '%s' has a weight in line %" PRIu32 " already", name,
+                     list->lines[class]);
+        list->bad++;
+    } else {
+        list->weights[class] = (float)weight;
+        list->lines[class] = line;
+    }
+}
+
+static char *trimmed(char *text)
+{
+    text += strspn(text, " \t\r");
+    for (size_t bytes = strlen(text); bytes > 0 && strchr(" \t\r", text[bytes - 1]) != NULL;)
+        text[--bytes] = '\0';
+    return text;
+}
+
+/* Split a line at its last blank, because names may contain blanks. */
+static void read_line(struct list *list, const char *path, uint32_t line, char *text)
+{
+    char where[PATH_MAX + 32];
+    char *const name = trimmed(text);
+    size_t at = strlen(name);
+    if (at == 0 || *name == '#')
+        return;
+    while (at > 0 && name[at - 1] != ' ' && name[at - 1] != '\t')
+        at--;
+    const char *const number = at > 0 ? name + at : NULL;
+    if (at > 0)
+        name[at - 1] = '\0';
+    snprintf(where, sizeof(where), "%s:%" PRIu32, path, line);
+    read_words(list, where, line, trimmed(name), number);
+}
+
+static bool is_all_zero(const float *weights, uint32_t classes)
+{
+    for (uint32_t c = 0; c < classes; c++)
+        if (weights[c] > 0)
+            return false;
+    return true;
+}
+
+int class_weights_read(float *weights_out, uint32_t classes, const struct class_names *names, const char *text,
+                       const char *path, struct problems *problems)
+{
+    struct list list = { .weights = weights_out, .classes = classes, .names = names, .problems = problems,
+                         .lines = calloc(classes, sizeof(*list.lines)) };
+    char *const copy = strdup(text), *rest = copy;
+    uint32_t line = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        weights_out[c] = 1;
+    for (char *at; list.lines != NULL && rest != NULL && (at = strsep(&rest, "\n")) != NULL;)
+        read_line(&list, path, ++line, at);
+    const int rc = list.lines == NULL || copy == NULL ? -ENOMEM : list.bad > 0 ? -EINVAL : 0;
+    free(list.lines);
+    free(copy);
+    if (rc != 0 || !is_all_zero(weights_out, classes))
+        return rc;
+    problems_add(problems, path, "all weights are 0, so nothing would be trained");
+    return -EINVAL;
+}
+
+static int find_in_file(struct run_plan *plan, const char *path, const struct dataset *dataset, uint32_t classes,
+                        struct problems *problems)
+{
+    const struct class_names nameless = { .count = 0 };
+    char *text;
+    size_t bytes;
+    int rc = config_text_read(path, FILE_BYTES_MAX, "list of class weights", &text, &bytes, problems);
+    if (rc != 0)
+        return rc;
+    rc = class_weights_read(plan->class_weights, classes, dataset != NULL ? &dataset->class_names : &nameless, text, path,
+                            problems);
+    free(text);
+    return rc;
+}
+
+/* ---- the weights of a run ---- */
+
+/* A parameter server updates with sums that towers do not see. */
+static int check_mode(const struct run_plan *plan, struct problems *problems)
+{
+    const struct sync_ops *const mode = plan->devices.mode;
+    if (!mode->has_owners && mode->serves == SERVES_NOBODY)
+        return 0;
+    problems_add(problems, WHERE, "mode %s does not divide by the sum of class weights: set sync.mode = replicated, "
+                 "independent or averaging", mode->name);
+    return -EINVAL;
+}
+
+int class_weights_find(struct run_plan *plan, const struct settings *settings, const struct net *net,
+                       const struct dataset *dataset, struct problems *problems)
+{
+    const char *const how = settings->train.class_weights;
+    const uint32_t classes = net->classes;
+    if (*how == '\0')
+        return 0;
+    int rc = check_mode(plan, problems);
+    if (rc != 0)
+        return rc;
+    plan->class_weights = calloc(classes, sizeof(*plan->class_weights));
+    if (plan->class_weights == NULL)
+        return -ENOMEM;
+    rc = strcmp(how, AUTO) == 0 ? find_balanced(plan, dataset, classes, problems)
+                                : find_in_file(plan, how, dataset, classes, problems);
+    plan->class_weights_hash = XXH3_64bits(plan->class_weights, classes * sizeof(*plan->class_weights));
+    return rc;
+}
+
+void class_weights_print(const struct run_plan *plan, const struct settings *settings, const struct net *net, FILE *out)
+{
+    const float *const weights = plan->class_weights;
+    char list[LISTED_MAX * 32] = "";
+    float least = INFINITY, most = 0;
+    if (weights == NULL)
+        return;
+    for (uint32_t c = 0; c < net->classes; c++) {
+        least = weights[c] < least ? weights[c] : least;
+        most = weights[c] > most ? weights[c] : most;
+        if (net->classes <= LISTED_MAX)
+            snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%" PRIu32 "=%.4g", c == 0 ? ": " : ", ", c,
+                     (double)weights[c]);
+    }
+    wrapped_print(out, "classes   weights in the loss from %.4g to %.4g (%s)%s", (double)least, (double)most,
+                  settings->train.class_weights, list);
+}

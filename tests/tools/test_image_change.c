@@ -92,6 +92,24 @@ static struct changed change_record(const struct image_change *change, size_t by
     return changed;
 }
 
+/* Insert EXIF data of this orientation into the JPEG of a record. Returns the new number of bytes. */
+static size_t set_orientation(size_t bytes, uint8_t orientation)
+{
+    const uint8_t exif[] = { 0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0,
+                             3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0 };
+    static uint8_t jpeg[PAYLOAD_MAX], whole[PAYLOAD_MAX];
+    const struct feature image = example_fixture_find("image/encoded", payload, bytes);
+    memcpy(jpeg, image.bytes, 2);
+    memcpy(jpeg + 2, exif, sizeof(exif));
+    memcpy(jpeg + 2 + sizeof(exif), image.bytes + 2, image.byte_count - 2);
+    const struct example_value value = { .name = "image/encoded", .kind = FEATURE_BYTES, .bytes = jpeg,
+                                         .byte_count = image.byte_count + sizeof(exif) };
+    assert_true(example_replaced_size(payload, bytes, &value, 1) <= PAYLOAD_MAX);
+    const size_t made = example_replace(payload, bytes, &value, 1, whole);
+    memcpy(payload, whole, made);
+    return made;
+}
+
 static void expect_refused(const struct image_change *change, size_t bytes, int rc, const char *words)
 {
     struct image_changer *changer;
@@ -157,6 +175,44 @@ TEST(an_image_that_is_small_enough_stays_byte_for_byte)
         assert_int_equal(changed.bytes, bytes);
         image_changer_close(changed.changer);
     }
+}
+
+/* Orientation 6: the first stored row is the last column of the upright image. */
+TEST(images_with_an_orientation_are_turned_and_no_others)
+{
+    const struct image_change upright = { .is_upright = true, .quality = 95 };
+    struct changed changed = change_record(&upright, set_orientation(make_record(3), 1));
+    assert_ptr_equal(changed.payload, payload);
+    image_changer_close(changed.changer);
+    changed = change_record(&upright, set_orientation(make_record(3), 6));
+    const struct feature image = find(&changed, "image/encoded");
+    struct image_header header;
+    const char *problem;
+    assert_int_equal(image_header_read(image.bytes, image.byte_count, &header, &problem), 0);
+    assert_true(header.height == WIDTH && header.width == HEIGHT && header.orientation == 1);
+    assert_int_equal(find(&changed, "image/height").int64, WIDTH);
+    assert_int_equal(find(&changed, "image/width").int64, HEIGHT);
+    image_changer_close(changed.changer);
+    const struct image_change raw = { .is_upright = true, .is_raw = true };
+    changed = change_record(&raw, set_orientation(make_record(3), 6));
+    const struct feature pixels = find(&changed, "image_raw");
+    assert_int_equal(find(&changed, "height").int64, WIDTH);
+    assert_int_equal(pixels.byte_count, HEIGHT * WIDTH * 3);
+    for (uint32_t y = 0; y < WIDTH; y++)
+        for (uint32_t x = 0; x < HEIGHT; x++)
+            assert_true(abs(pixels.bytes[(y * HEIGHT + x) * 3] - pixel_at(HEIGHT - 1 - x, y, 0)) < 20);
+    image_changer_close(changed.changer);
+    changed = change_record(&(struct image_change){ .is_raw = true }, set_orientation(make_record(3), 6));
+    assert_int_equal(find(&changed, "height").int64, HEIGHT);
+    image_changer_close(changed.changer);
+}
+
+TEST(records_of_pixels_are_not_turned)
+{
+    const size_t bytes = make_raw_record();
+    const struct changed changed = change_record(&(struct image_change){ .is_upright = true, .quality = 90 }, bytes);
+    assert_ptr_equal(changed.payload, payload);
+    image_changer_close(changed.changer);
 }
 
 /* Every pixel near what was drawn, between the pixels it stands for. */

@@ -78,7 +78,10 @@ static const struct program_option option_rows[] = {
       .help = "folder, tar, csv, tfrecord: shrink images whose shorter side exceeds N pixels to N; these become JPEG "
               "(chroma 4:2:0), all others keep every byte" },
     { .name = "quality", .value = "Q", .store = STORE_NUMBER, .least = 1, .most = 100, FIELD(options.change.quality),
-      .group = CONVERT_QUALITY, .help = "JPEG quality of shrunk images, 1 to 100 (default 90)" },
+      .group = CONVERT_QUALITY, .help = "JPEG quality of shrunk and turned images, 1 to 100 (default 90)" },
+    { .name = "upright", .store = STORE_FLAG, FIELD(options.change.is_upright), .group = CONVERT_UPRIGHT,
+      .help = "folder, tar, csv, tfrecord: turn JPEG images whose EXIF orientation is not upright; these become JPEG "
+              "again" },
     { .name = "raw", .store = STORE_FLAG, FIELD(options.change.is_raw), .group = CONVERT_RAW,
       .help = "folder, tar, csv, tfrecord: store decoded pixels (uint8, grey or RGB)" },
     { .name = "no-decode", .store = STORE_FLAG, FIELD(stores_unseen), .group = CONVERT_NO_DECODE,
@@ -266,8 +269,9 @@ static int check_options(const struct convert_command *command)
         if ((option->group & command->given & ~converter->takes) != 0)
             return usage_error("%s: --%s does not apply", converter->name, option->name);
     }
-    if ((command->given & CONVERT_QUALITY) != 0 && (options->change.short_side == 0 || options->change.is_raw))
-        return usage_error("--quality is for images that become JPEG: give --resize-short, and not --raw");
+    const bool makes_jpegs = (options->change.short_side > 0 || options->change.is_upright) && !options->change.is_raw;
+    if ((command->given & CONVERT_QUALITY) != 0 && !makes_jpegs)
+        return usage_error("--quality is for images that become JPEG: give --resize-short or --upright, and not --raw");
     if (command->stores_unseen && options->change.is_raw)
         return usage_error("--no-decode has no effect with --raw, which decodes all images");
     if ((converter->takes & CONVERT_TRAIN) != 0 && options->validation_share > 0)

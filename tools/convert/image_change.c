@@ -67,7 +67,7 @@ struct new_image {
 
 bool image_change_is_any(const struct image_change *change)
 {
-    return change != NULL && (change->short_side > 0 || change->is_raw);
+    return change != NULL && (change->short_side > 0 || change->is_raw || change->is_upright);
 }
 
 int image_changer_open(struct image_changer **changer_out, const struct image_change *change)
@@ -77,6 +77,7 @@ int image_changer_open(struct image_changer **changer_out, const struct image_ch
     if (changer == NULL)
         return -ENOMEM;
     changer->change = *change;
+    changer->decoder.turns_upright = change->is_upright;
     const int rc = change->is_raw ? 0 : jpeg_writer_open(&changer->writer, (int)change->quality);
     if (rc == 0)
         *changer_out = changer;
@@ -112,13 +113,15 @@ static uint32_t scaled(uint32_t side, uint32_t short_side, uint64_t wanted)
 /* The shape of the changed image, which has 1 or 3 channels. */
 static struct image_shape wanted_shape(const struct image_change *change, const struct found_sample *sample)
 {
-    struct image_shape shape = { sample->height, sample->width, sample->channels <= 2 ? 1 : 3 };
+    const bool is_transposed = change->is_upright && sample->is_transposed;
+    struct image_shape shape = { is_transposed ? sample->width : sample->height,
+                                 is_transposed ? sample->height : sample->width, sample->channels <= 2 ? 1 : 3 };
     const uint32_t short_side = shape.height < shape.width ? shape.height : shape.width;
 
     if (change->short_side == 0 || short_side <= change->short_side)
         return shape;
-    shape.height = scaled(sample->height, short_side, change->short_side);
-    shape.width = scaled(sample->width, short_side, change->short_side);
+    shape.height = scaled(shape.height, short_side, change->short_side);
+    shape.width = scaled(shape.width, short_side, change->short_side);
     return shape;
 }
 
@@ -247,7 +250,7 @@ static bool is_unchanged(const struct image_change *change, const struct found_s
 {
     const bool is_stored_so = !change->is_raw || (sample->image == FOUND_ROWS &&
                                                   strcmp(sample->key, IMAGE_CHANGE_RAW_KEY) == 0);
-    return is_stored_so && has_size(shape, sample);
+    return is_stored_so && has_size(shape, sample) && !(change->is_upright && sample->is_turned);
 }
 
 /* ---- checks ---- */
@@ -303,7 +306,9 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
     *payload_out = payload;
     *bytes_out = bytes;
     changer->look = (struct pixel_look){ .is_known = false };
-    if (!image_change_is_any(&changer->change))
+    const bool is_changed = changer->change.short_side > 0 || changer->change.is_raw ||
+                            (changer->change.is_upright && is_example && sample.is_turned);
+    if (!is_changed)
         return is_example ? check_image_of(changer, &sample, problem_out, problem_size) : 0;
     if (!is_example)
         return problem_set(problem_out, problem_size, -EBADMSG, "is not a tf.train.Example");

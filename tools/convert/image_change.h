@@ -13,8 +13,9 @@
 
 struct image_change {
     uint64_t short_side;        /* images with a longer short side are resized to this short side; 0: no resizing */
-    uint64_t quality;           /* JPEG quality of resized images, 1 to 100 */
+    uint64_t quality;           /* JPEG quality of images that become JPEG, 1 to 100 */
     bool is_raw;                /* store all images as pixels */
+    bool is_upright;            /* turn JPEGs whose EXIF orientation is not upright; these become JPEGs of this quality */
     bool is_checked;            /* decode JPEG and PNG images that are not changed, to find damaged ones */
     const char *image_key;      /* name of the feature with the image; NULL: one of the usual names */
 };
@@ -32,7 +33,7 @@ void image_changer_close(struct image_changer *changer);
 
 /* Make the payload of a record with its image changed. Resizing scales the whole image as training does (bilinear,
  * averaging over all pixels that a smaller one covers), rounds the longer side to the nearest pixel, and keeps grey
- * or colour. A resized image is stored as a JPEG (chroma 4:2:0) or, with is_raw, as the feature `image_raw`, rows of
+ * or colour. A resized or turned image is stored as a JPEG (chroma 4:2:0) or, with is_raw, as the feature `image_raw`, rows of
  * pixels, with `height`, `width` and `depth`. Features with the size or format of the image are updated or removed,
  * all others are copied. If no change is needed, *payload_out is the original payload. The result is valid until the
  * next call, and does not depend on the thread. Returns 0, with a text if the decoder tolerated flaws of the image;

@@ -359,7 +359,7 @@ static void report_turned(const struct image_choice *choice, const char *input)
     const bool is_one = choice->turned_count == 1;
 
     log_message(LOG_RUN, "%s: %" PRIu64 " image%s an EXIF orientation (%s%s), which training and prediction ignore unless "
-                "augment.orientation = exif",
+                "augment.orientation = exif (pipetrain-convert --upright turns their pixels)",
                 input, choice->turned_count, is_one ? " has" : "s have", is_one ? "" : "the first ", choice->turned);
 }
 
@@ -378,7 +378,7 @@ void image_choice_report(struct image_choice *choice, const char *input)
     progress_end(&choice->progress);
     if (choice->system_count > 0)
         report_system(choice, input);
-    if (choice->turned_count > 0)
+    if (choice->turned_count > 0 && !choice->are_turned)
         report_turned(choice, input);
     if (choice->left_out_count == 0)
         return;

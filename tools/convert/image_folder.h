@@ -40,6 +40,7 @@ struct image_choice {
     uint64_t label_file_count;
     uint64_t note_file_count;
     char archive[200];          /* path of the first archive among the files left out; "": none */
+    bool are_turned;            /* images are turned upright: do not report them */
     uint64_t turned_count;      /* number of images with an EXIF orientation other than upright */
     char turned[200];           /* path of the first such image, in bytewise order */
     uint64_t system_count;      /* number of folders of operating systems that were skipped */

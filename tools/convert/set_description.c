@@ -145,10 +145,11 @@ static struct image_summary summarize_images(const struct shard_set *set, const 
 /* Write how the images were changed. */
 static void describe_change(struct json *json, const struct image_change *change)
 {
-    if (change->short_side == 0)
-        return;
-    json_u64(json, "resize_short", change->short_side);
-    if (!change->is_raw)
+    if (change->is_upright)
+        json_bool(json, "upright", true);
+    if (change->short_side > 0)
+        json_u64(json, "resize_short", change->short_side);
+    if ((change->short_side > 0 || change->is_upright) && !change->is_raw)
         json_u64(json, "quality", change->quality);
 }
 

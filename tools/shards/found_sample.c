@@ -43,6 +43,7 @@ static bool read_header(struct found_sample *sample)
     sample->width = header.width;
     sample->channels = header.channels;
     sample->is_turned = header.orientation > 1;
+    sample->is_transposed = header.orientation > 4;
     return true;
 }
 
@@ -243,8 +244,11 @@ static const struct image_ops *find_decoder(const struct found_sample *sample, s
 int found_decoder_decode(struct found_decoder *decoder, const struct found_sample *sample,
                          const struct image_shape *shape, uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
+    static const struct augment upright = { .crop = { CROP_NONE, CROP_NONE }, .filter = FILTER_BILINEAR,
+                                            .orientation = ORIENTATION_EXIF };
     struct stored_image image;
-    const struct image_request request = { .shape = *shape, .to_end = true };
+    const struct image_request request = { .augment = decoder->turns_upright ? &upright : NULL, .shape = *shape,
+                                           .to_end = true };
     const struct image_ops *const ops = find_decoder(sample, &image);
     size_t i = 0;
     while (decoder->codecs[i].ops != NULL && decoder->codecs[i].ops != ops)

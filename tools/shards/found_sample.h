@@ -31,6 +31,7 @@ struct found_sample {
     struct feature list;
     uint32_t height, width, channels;   /* 0: unknown */
     bool is_turned;             /* the image is a JPEG with another EXIF orientation than upright */
+    bool is_transposed;         /* turned upright, that image has its height and width exchanged */
     bool is_unsized;            /* image is FOUND_UNKNOWN but may be pixels: no feature has the height or the width */
     struct pixel_reading reading;       /* for pixels: how to read them, derived from this image alone */
     char flaw[224];             /* for numbers: why they are not pixels; else "" */
@@ -48,6 +49,7 @@ bool found_image_is_raw(enum found_image image);
 /* Decoders of one thread, each opened for the first image that needs it. Initialised with zeros. */
 #define FOUND_CODECS 5u         /* for encoded images, and for raw bytes and other numbers in two layouts each */
 struct found_decoder {
+    bool turns_upright;         /* set before the first image: JPEGs are turned as their EXIF orientation says */
     /* ops is NULL until the decoder is open */
     struct { const struct image_ops *ops; void *codec; } codecs[FOUND_CODECS];
 };

@@ -59,6 +59,14 @@ cp out turned.json
 expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' turned)" \
     "$("$json_value" turned.json top1.correct)" 'right of turned images, by predict and by evaluate'
 
+# Turned by the converter instead: nearly the same pixels without the setting.
+"$convert" folder held -o upright-shards --upright --quality=100 >/dev/null 2>convert-err || fail 'no upright shards'
+grep -q 'EXIF orientation' convert-err && fail 'images that are turned are said to be ignored'
+run "$pipetrain" evaluate -c tiny.conf --set 'data.validation=upright-shards/train-*' --json
+cp out upright.json
+awk "BEGIN { d = $("$json_value" upright.json top1.correct) - $("$json_value" turned.json top1.correct); exit d * d > 16 }" ||
+    fail 'turned by the converter, other images than turned by evaluate'
+
 # Of the shards the same, in their order and but for rounding, which depends on the place in a batch; and for any batch.
 ordered() {
     tail -n +2 "$1" | cut -f 3,5 | sort -k 1,1 -k 2,2g

@@ -91,6 +91,13 @@ struct backend_result {
     uint32_t is_skipped;        /* not 0: the update of this training step was skipped */
 };
 
+/* The label and the predicted class of a sample of an evaluation: the first largest logit, as for
+ * backend_result.correct. */
+struct answer {
+    int32_t label;              /* BATCH_NO_LABEL (-1) = no sample */
+    uint32_t predicted;
+};
+
 /* The operations that a training step queues on a device, from the batch in device memory to the copy of the result,
  * without the update. */
 struct step_counts {
@@ -185,6 +192,9 @@ struct backend_ops {
     int (*backward)(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
     /* Queue a copy of the result of the last forward to *result_out (pinned host memory). */
     int (*result)(struct plan *plan, struct backend_result *result_out);
+    /* Queue a copy of the answers of the last forward of an evaluation plan to answers_out (pinned host memory): one for
+     * each sample of the plan. */
+    int (*answers)(struct plan *plan, struct answer *answers_out);
     /* Copy the logits of the last forward of an evaluation plan to host memory: count x classes floats, sample by
      * sample. Waits for the compute stream, so that all results queued before are complete; allocates nothing. */
     int (*logits)(struct plan *plan, float *logits_out);

@@ -137,6 +137,14 @@ static int null_result(struct plan *plan, struct backend_result *result_out)
     return 0;
 }
 
+/* Nothing is predicted, so no sample has an answer. */
+static int null_answers(struct plan *plan, struct answer *answers_out)
+{
+    for (uint32_t i = 0; i < ((const struct null_plan *)plan)->base.count; i++)
+        answers_out[i] = (struct answer){ .label = -1 };
+    return 0;
+}
+
 static int null_logits(struct plan *plan, float *logits_out)
 {
     const struct plan_base *const base = &((const struct null_plan *)plan)->base;
@@ -211,6 +219,7 @@ const struct backend_ops backend_null_ops = {
     .forward = null_forward,
     .backward = null_backward,
     .result = null_result,
+    .answers = null_answers,
     .logits = null_logits,
     .squares = null_squares,
     .update = null_update,

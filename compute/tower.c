@@ -818,6 +818,11 @@ int tower_result(struct tower *tower, struct backend_result *result_out)
     return rc;
 }
 
+int tower_answers(struct tower *tower, struct answer *answers_out)
+{
+    return tower->last != NULL ? tower->spec.backend->answers(tower->last, answers_out) : 0;
+}
+
 int tower_logits(struct tower *tower, float *logits_out)
 {
     return tower->last != NULL ? tower->spec.backend->logits(tower->last, logits_out) : 0;

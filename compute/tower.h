@@ -121,6 +121,9 @@ int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
  * stream has executed the copy. If the last microbatch has no samples, they are those of the last microbatch of the
  * batch that has samples, if any, because they include the counters of all steps. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
+/* Queue a copy of the answers of the last forward, which was not training, to answers_out (pinned host memory): one for
+ * each sample of the microbatch. */
+int tower_answers(struct tower *tower, struct answer *answers_out);
 /* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
  * sample. Blocks until the compute stream has executed the copy; results queued before are complete then, too. */
 int tower_logits(struct tower *tower, float *logits_out);

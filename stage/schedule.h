@@ -31,6 +31,8 @@ struct schedule {
     bool drop_last;                 /* training: skip the last batch of an epoch if it is incomplete */
     bool pairs;                 /* samples 2k and 2k + 1 of a batch are in one local batch (struct mix) */
     uint64_t first;                 /* this process's first batch, from schedule_seek; 0: the run's first */
+    bool repeats_evaluation;        /* `first` is the first batch of an evaluation that an earlier process began: towers
+                                     * have the means over towers that an evaluation begins with */
 };
 
 /* A position between two batches of a run, as stored in a checkpoint: `step` steps are complete, and the next batch

@@ -224,11 +224,14 @@ static int mean_before(struct sync *sync, uint64_t number, uint64_t every)
     return take_mean(sync, number, number - 1, every);
 }
 
-/* mean_before, if `local` is the first batch of an evaluation. */
+/* mean_before, if `local` is the first batch of an evaluation. The mean of equal numbers may differ from them by
+ * rounding, so it is not taken again when an interrupted evaluation is repeated. */
 static int mean_before_evaluation(struct sync *sync, const struct local_batch *local, uint64_t every)
 {
     const bool is_first = local->phase == PHASE_EVALUATE && local->first_of_phase;
-    return is_first ? mean_before(sync, local->number, every) : 0;
+    const struct schedule *const schedule = sync->spec.schedule;
+    const bool has_mean = schedule->repeats_evaluation && local->number == schedule->first;
+    return is_first && !has_mean ? mean_before(sync, local->number, every) : 0;
 }
 
 /* ---- what several modes do ---- */

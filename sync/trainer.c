@@ -60,7 +60,7 @@ struct trainer {
     /* The array of all reports, with memory for their ids; allocated before the first step. */
     struct step_report *reports;
     uint64_t *ids;
-    void *outputs;                  /* pinned: labels and logits of all reports; NULL without reports_outputs */
+    void *outputs;                  /* pinned: answers, or labels and logits, of all reports; NULL: none */
     struct queue *empty_reports;    /* to the thread */
     struct queue *full_reports;     /* to main */
     pthread_mutex_t lock;           /* guards the members below */
@@ -246,25 +246,42 @@ static size_t logits_bytes(const struct trainer_spec *spec)
     return (size_t)spec->local_max * spec->tower.net->classes * sizeof(float);
 }
 
-/* Bytes of the outputs in all reports. */
+static bool evaluates(const struct tower_spec *tower)
+{
+    uint32_t samples = 0;
+    for (uint32_t i = 0; i < TOWER_COUNTS; i++)
+        samples |= tower->evaluate_counts[i];
+    return samples > 0;
+}
+
+/* Bytes of the outputs in a report: answers, or labels and logits. */
 static size_t output_bytes(const struct trainer_spec *spec)
 {
-    return spec->reports_outputs ? spec->report_depth * (label_bytes(spec) + logits_bytes(spec)) : 0;
+    if (spec->reports_outputs)
+        return label_bytes(spec) + logits_bytes(spec);
+    return evaluates(&spec->tower) ? spec->local_max * sizeof(struct answer) : 0;
+}
+
+static void set_outputs(const struct trainer_spec *spec, struct step_report *report, void *outputs)
+{
+    if (spec->reports_outputs) {
+        report->labels = outputs;
+        report->logits = (float *)(void *)((char *)outputs + label_bytes(spec));
+    } else {
+        report->answers = outputs;
+    }
 }
 
 static int open_outputs(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
     struct device *const device = spec->tower.device;
-    if (!spec->reports_outputs)
+    const size_t bytes = output_bytes(spec);
+    if (bytes == 0)
         return 0;
-    const int rc = device->ops->alloc_pinned(device, output_bytes(spec), &trainer->outputs);
-    char *at = trainer->outputs;
-    for (uint32_t i = 0; i < spec->report_depth && rc == 0; i++) {
-        trainer->reports[i].labels = (int32_t *)(void *)at;
-        trainer->reports[i].logits = (float *)(void *)(at + label_bytes(spec));
-        at += label_bytes(spec) + logits_bytes(spec);
-    }
+    const int rc = device->ops->alloc_pinned(device, spec->report_depth * bytes, &trainer->outputs);
+    for (uint32_t i = 0; i < spec->report_depth && rc == 0; i++)
+        set_outputs(spec, &trainer->reports[i], (char *)trainer->outputs + i * bytes);
     return rc;
 }
 
@@ -279,7 +296,7 @@ static void close_outputs(struct trainer *trainer)
 static int queue_labels(struct trainer *trainer, const struct slot *slot, struct step_report *report)
 {
     struct stream *const compute = trainer->spec.tower.compute;
-    if (trainer->outputs == NULL)
+    if (report->labels == NULL)
         return 0;
     return compute->device->ops->copy(compute, report->labels, slot->labels, slot->local.count * sizeof(*slot->labels),
                                       COPY_FROM_DEVICE);
@@ -288,7 +305,18 @@ static int queue_labels(struct trainer *trainer, const struct slot *slot, struct
 /* Read the logits after the batch's forward; the next one overwrites them. */
 static int read_logits(struct trainer *trainer, struct step_report *report)
 {
-    return trainer->outputs == NULL ? 0 : tower_logits(trainer->tower, report->logits);
+    return report->logits == NULL ? 0 : tower_logits(trainer->tower, report->logits);
+}
+
+/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. */
+static int queue_result(struct trainer *trainer, struct step_report *report, uint32_t microbatch,
+                        struct backend_result *result_out)
+{
+    const int rc = tower_result(trainer->tower, result_out);
+    if (rc != 0 || report->local.phase == PHASE_TRAIN || report->answers == NULL)
+        return rc;
+    const uint32_t first = tower_microbatch(trainer->tower, &report->local, microbatch).first;
+    return tower_answers(trainer->tower, report->answers + first);
 }
 
 /* ---- snapshots ---- */
@@ -472,9 +500,10 @@ static int queue_update(struct trainer *trainer, const struct local_batch *local
 /* Queue forward, backward, reduction and update of the slot's batch on the device. With train.accumulate a batch has
  * several microbatches; the gradients of all are complete after backward of the last one. An evaluation is forward
  * only. The feeder may fill the slot again as soon as everything that reads it is queued. */
-static int queue_compute(struct trainer *trainer, struct slot *slot, const struct local_batch *local,
+static int queue_compute(struct trainer *trainer, struct slot *slot, struct step_report *report,
                          struct backend_result *results)
 {
+    const struct local_batch *const local = &report->local;
     const uint32_t last = tower_microbatches(trainer->tower, local->count) - 1;
     const bool is_training = local->phase == PHASE_TRAIN;
     int rc = queue_before_forward(trainer, local);
@@ -483,7 +512,7 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, const struc
         if (rc == 0 && is_training)
             rc = queue_accumulate(trainer, local->number);
         if (rc == 0)
-            rc = tower_result(trainer->tower, &results[i]);
+            rc = queue_result(trainer, report, i, &results[i]);
     }
     if (rc == 0)
         rc = queue_forward(trainer, slot, last, is_training);
@@ -492,7 +521,7 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, const struc
         rc = queue_backward(trainer, local);
     if (rc == 0 && is_training)
         rc = queue_update(trainer, local);
-    return rc == 0 ? tower_result(trainer->tower, &results[last]) : rc;
+    return rc == 0 ? queue_result(trainer, report, last, &results[last]) : rc;
 }
 
 static void begin_report(struct step_report *report, const struct slot *slot)
@@ -514,7 +543,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     range_begin(local->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, local->number);
     int rc = queue_labels(trainer, slot, report);
     if (rc == 0)
-        rc = queue_compute(trainer, slot, local, result->microbatches);
+        rc = queue_compute(trainer, slot, report, result->microbatches);
     if (rc == 0)
         rc = read_logits(trainer, report);
     range_end();
@@ -785,7 +814,7 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
         .snapshots = trainer->snapshots.rule.count * snapshot_bytes(trainer->tower, trainer->spec.snapshots.kind) +
                      trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN),
         .reduction = sync_pinned_bytes(&sync),
-        .outputs = output_bytes(&trainer->spec),
+        .outputs = trainer->spec.report_depth * output_bytes(&trainer->spec),
         .samples = samples_of(&trainer->spec.tower),
     };
     return 0;

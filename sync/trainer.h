@@ -29,6 +29,9 @@ struct step_report {
     const char *broken;
     uint64_t *ids;              /* [local.count], copied from the slot; NULL: the tower is in another process, */
     uint64_t order;             /* which sends this sum instead (account_order) */
+    /* Of an evaluation: [local.count], where the tower computes; NULL with reports_outputs, and where the run has no
+     * evaluation. */
+    struct answer *answers;
     /* With reports_outputs, of an evaluation: [local.count], BATCH_NO_LABEL for no sample or an unknown label;
      * otherwise NULL. */
     int32_t *labels;
@@ -75,7 +78,7 @@ struct trainer_spec {
 /* The bytes that trainer_allocate allocates. */
 struct trainer_needs {
     struct tower_needs tower;   /* on the device */
-    size_t snapshots, reduction, outputs;       /* in pinned memory of the host */
+    size_t snapshots, reduction, outputs;       /* in pinned memory of the host; outputs: also answers */
     uint32_t samples;           /* samples of a full batch, to which the bytes belong */
 };
 

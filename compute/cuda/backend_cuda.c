@@ -265,6 +265,13 @@ static int cuda_backend_result(struct plan *plan, struct backend_result *result_
                      COPY_FROM_DEVICE);
 }
 
+static int cuda_backend_answers(struct plan *plan, struct answer *answers_out)
+{
+    const struct backend_spec *const spec = &plan->base.backend->spec;
+    return spec->device->ops->copy(spec->compute, answers_out, plan_data(plan, plan->base.answers),
+                                   plan->base.count * sizeof(*answers_out), COPY_FROM_DEVICE);
+}
+
 static int cuda_backend_check(struct backend *backend, const float *gradients, size_t count)
 {
     if (backend->scale == NULL)
@@ -425,6 +432,7 @@ const struct backend_ops backend_cuda_ops = {
     .forward = cuda_plan_forward,
     .backward = cuda_plan_backward,
     .result = cuda_backend_result,
+    .answers = cuda_backend_answers,
     .logits = cuda_logits,
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,

@@ -119,6 +119,7 @@ struct loss_shape {
     float smoothing;            /* label smoothing */
     const float *class_weights; /* [classes]; NULL: all 1 */
     float *weight_sum;          /* set to the sum of the samples' class weights; NULL: not wanted */
+    struct answer *answers;     /* set for each row; NULL: not needed */
 };
 
 /* out = transformed pixels (count x pixels x channels uint8 -> stored channels), mixed first when mixes is not NULL;

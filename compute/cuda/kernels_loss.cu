@@ -123,6 +123,8 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
         samples[sample] = is_counted ? sample_loss{ loss, IS_COUNTED | (is_correct ? IS_CORRECT : 0),
                                                     sample_weight(shape, target) }
                                      : sample_loss{ 0, 0, 0 };
+    if (writes && shape.answers != NULL)
+        shape.answers[sample] = answer{ target.label, best.index };
     if (gradient == NULL)
         return;
     const float factor = !is_counted ? 0.0f : shape.weight * (scale != NULL ? scale->factor : 1.0f);

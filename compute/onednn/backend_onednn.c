@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/floats.h"
 #include "compute/mixing.h"
@@ -438,6 +439,12 @@ static int onednn_result(struct plan *plan, struct backend_result *result_out)
     return 0;
 }
 
+static int onednn_answers(struct plan *plan, struct answer *answers_out)
+{
+    memcpy(answers_out, plan_data(plan, plan->base.answers), plan->base.count * sizeof(*answers_out));
+    return 0;
+}
+
 /* ---- describing ---- */
 
 static const char *layout_name(const struct tensor_layout *tensor)
@@ -513,6 +520,7 @@ const struct backend_ops backend_onednn_ops = {
     .forward = onednn_forward,
     .backward = onednn_backward,
     .result = onednn_result,
+    .answers = onednn_answers,
     .logits = onednn_logits,
     .squares = onednn_squares,
     .update = onednn_update,

@@ -144,6 +144,7 @@ struct loss_work {
     const struct tensor_layout *tensor;
     const void *logits;
     struct loss_rule rule;
+    struct answer *answers;     /* per sample, or NULL */
     void *gradients;            /* or NULL */
     float *rows;
     const struct mixed_label *labels;
@@ -174,6 +175,8 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
     for (size_t i = first; i < end; i++) {
         read_row(work, i, logits);
         work->samples[i] = sample_result_of(&work->rule, logits, classes, &work->labels[i], gradient);
+        if (work->answers != NULL)
+            work->answers[i] = (struct answer){ work->labels[i].label, largest(logits, classes) };
         if (gradient != NULL)
             write_row(work, i, gradient);
     }
@@ -207,6 +210,7 @@ static int loss_forward(struct plan *plan, uint32_t layer)
         .tensor = &plan->tensors[value],
         .logits = plan_value(plan, value),
         .rule = rule_of(plan, layer),
+        .answers = plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS ? plan_data(plan, plan->base.answers) : NULL,
         .gradients = to != BUFFER_NONE ? plan_data(plan, to) : NULL,
         .labels = plan_data(plan, plan->labels),
         .samples = plan_data(plan, state->samples),

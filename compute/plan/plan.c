@@ -56,6 +56,18 @@ static int open_values(struct plan_base *base)
     return rc;
 }
 
+/* The buffer of the answers of an evaluation. */
+static int open_answers(struct plan_base *base)
+{
+    base->answers = BUFFER_NONE;
+    if (base->training)
+        return 0;
+    const int rc = value_memory_buffer(&base->values, base->count * sizeof(struct answer), &base->answers);
+    if (rc == 0)
+        value_memory_use_always(&base->values, base->answers);
+    return rc;
+}
+
 static int plan_one(struct plan_base *base, uint32_t head)
 {
     const struct layer_ops *const row = row_of(base, head);
@@ -96,6 +108,8 @@ int plan_base_open(struct plan_base *base)
         rc = fusion_open(&base->fusion, base->net, base->ops->rules, base->ops->rule_count, base->training);
     if (rc == 0)
         rc = open_values(base);
+    if (rc == 0)
+        rc = open_answers(base);
     if (rc == 0 && base->ops->begin != NULL)
         rc = base->ops->begin(plan_of(base));
     if (rc == 0)

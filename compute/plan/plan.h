@@ -62,6 +62,7 @@ struct plan_base {
     struct fusion fusion;
     struct value_memory values;
     void **states;              /* [head]: the state of the group, used by its row from plan to release; NULL: none */
+    uint32_t answers;           /* buffer: a struct answer per sample, written by the loss; BUFFER_NONE in training */
     bool has_run;               /* forward, or in training backward, has ended once */
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };

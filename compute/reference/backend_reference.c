@@ -330,6 +330,13 @@ static int reference_result(struct plan *base, struct backend_result *result_out
     return 0;
 }
 
+static int reference_answers(struct plan *base, struct answer *answers_out)
+{
+    const struct reference_plan *const plan = reference_plan_of(base);
+    memcpy(answers_out, plan_data(base, plan->base.answers), plan->base.count * sizeof(*answers_out));
+    return 0;
+}
+
 static int reference_logits(struct plan *base, float *logits_out)
 {
     const struct reference_plan *const plan = reference_plan_of(base);
@@ -404,6 +411,7 @@ const struct backend_ops backend_reference_ops = {
     .forward = reference_forward,
     .backward = reference_backward,
     .result = reference_result,
+    .answers = reference_answers,
     .logits = reference_logits,
     .squares = reference_squares,
     .update = reference_update,

@@ -761,12 +761,15 @@ static int loss_forward(struct plan *base, uint32_t index)
     const uint32_t classes = v.layer->in.channels;
     const bool answers = v.layer->kind == LAYER_SOFTMAX_LOSS;
     const struct loss_rule rule = loss_rule_of(base);
+    struct answer *const predicted = answers ? plan_data(base, plan->base.answers) : NULL;
     for (size_t n = 0; n < v.samples; n++) {
         const float *const logits = v.in + n * classes;
         const uint32_t best = first_largest(logits, classes);
         const double log_sum = log_sum_exp(logits, classes, logits[best]);
         if (v.targets[0].gradient != NULL)
             loss_gradient(v.layer, &rule, logits, log_sum, &labels[n], v.targets[0].gradient + n * classes);
+        if (predicted != NULL)
+            predicted[n] = (struct answer){ labels[n].label, best };
         if (labels[n].label < 0)
             continue;
         plan->result.counted += answers;

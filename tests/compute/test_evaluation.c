@@ -79,6 +79,22 @@ static double loss_of(const float *logits, uint32_t classes, int32_t label)
     return log(sum) + shift - (double)logits[label];
 }
 
+/* An answer for each sample: its label, and the largest logit. A sample without a label has one, too. */
+static void check_answers(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input,
+                          const float *logits, uint32_t count)
+{
+    void *memory;
+    assert_int_equal(fixture->device->ops->alloc_pinned(fixture->device, count * sizeof(struct answer), &memory), 0);
+    struct answer *const answers = memory;
+    assert_int_equal(tower_answers(fixture->tower, answers), 0);
+    (void)tower_fixture_result(fixture);        /* waits */
+    for (uint32_t n = 0; n < count; n++) {
+        assert_int_equal(answers[n].label, input->labels[n]);
+        assert_int_equal(answers[n].predicted, first_largest(logits + (size_t)n * net->classes, net->classes));
+    }
+    fixture->device->ops->free_pinned(fixture->device, answers);
+}
+
 static void check_sums(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input,
                        uint32_t count)
 {
@@ -94,6 +110,7 @@ static void check_sums(struct tower_fixture *fixture, const struct net *net, con
     }
     assert_int_equal(correct, result.correct);
     assert_true(fabs(loss - result.loss_sum) <= 1e-5 * result.loss_sum);
+    check_answers(fixture, net, input, logits, count);
     free(logits);
 }
 

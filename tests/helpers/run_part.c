@@ -235,7 +235,7 @@ static void open_pipeline(struct part *part)
         .datasets = { part->datasets[PHASE_TRAIN], part->datasets[PHASE_EVALUATE] },
         .snapshots = { .count = 1, .every = part->save, .last = part->save == 0 }, .stop = part->stop,
     };
-    must(account_open(&part->account, &part->plan.schedule) == 0, "account");
+    must(account_open(&part->account, &part->plan.schedule, part->net->classes) == 0, "account");
     must(pipeline_open(&part->pipeline, &parts) == 0, "plan of the pipeline");
     must(pipeline_allocate(part->pipeline) == 0, "pipeline");
 }

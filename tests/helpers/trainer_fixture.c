@@ -266,6 +266,21 @@ void fixture_go_all(struct trainer_fixture *fixture)
         trainer_go(fixture->towers[d].trainer);
 }
 
+/* The answers of an evaluation; towers that do not compute have none. */
+static void check_answers(const struct fixture_tower *own)
+{
+    const struct step_report *report = own->report;
+    const bool computes = tower_spec(trainer_tower(own->trainer))->backend->computes;
+    uint32_t correct = 0;
+    for (uint32_t i = 0; i < report->local.count; i++) {
+        const struct answer answer = report->answers[i];
+        assert_int_equal(answer.label, computes ? (int32_t)((report->local.first_position + i) % CLASSES) : -1);
+        assert_in_range(answer.predicted, 0, CLASSES - 1);
+        correct += answer.predicted == (uint32_t)answer.label;
+    }
+    assert_int_equal(report->result.correct, correct);
+}
+
 static void check_report(struct trainer_fixture *fixture, const struct fixture_tower *own)
 {
     const struct step_report *report = own->report;
@@ -283,6 +298,8 @@ static void check_report(struct trainer_fixture *fixture, const struct fixture_t
     assert_true(t->other <= t->total);
     assert_int_equal(t->input_wait + t->exposed_copy + t->forward + t->backward + t->exposed_reduction + t->update +
                      t->other, t->total);
+    if (local.phase == PHASE_EVALUATE)
+        check_answers(own);
 }
 
 static void give_back_all(struct trainer_fixture *fixture)

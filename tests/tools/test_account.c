@@ -11,14 +11,21 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/run/run_state.h"
 
-enum { TOWERS_MAX = 7, SLICE_MAX = 64 };
+enum { TOWERS_MAX = 7, SLICE_MAX = 64, CLASSES = 5 };
 
 /* The towers' reports of one global batch. */
 struct round {
     struct step_report reports[TOWERS_MAX];
     struct step_report *pointers[TOWERS_MAX];
     uint64_t ids[TOWERS_MAX][SLICE_MAX];
+    struct answer answers[TOWERS_MAX][SLICE_MAX];
 };
+
+/* Class 4 has no sample; every 11th position has no label. */
+static struct answer answer_of(uint64_t position)
+{
+    return (struct answer){ position % 11 == 10 ? -1 : (int32_t)(position % 4), (uint32_t)(position * position % 5) };
+}
 
 static uint64_t id_of(const struct local_batch *local, uint32_t i)
 {
@@ -54,6 +61,9 @@ static void round_fill(struct round *round, const struct schedule *schedule, uin
         report->ids = round->ids[d];
         for (uint32_t i = 0; i < local.count; i++)
             report->ids[i] = id_of(&local, i);
+        report->answers = local.phase == PHASE_EVALUATE ? round->answers[d] : NULL;
+        for (uint32_t i = 0; i < local.count; i++)
+            round->answers[d][i] = answer_of(local.first_position + i);
         round->pointers[d] = report;
     }
 }
@@ -65,7 +75,7 @@ static struct account *account_run_part(const struct schedule *schedule, uint64_
     static struct round round;
     struct account *account;
     uint64_t now_ns = 5000000;
-    assert_int_equal(account_open(&account, schedule), 0);
+    assert_int_equal(account_open(&account, schedule, CLASSES), 0);
     if (state != NULL)
         account_resume(account, state);
     account_begin(account, now_ns);
@@ -99,7 +109,7 @@ TEST(the_loss_is_the_mean_of_the_steps_that_have_one)
     const struct schedule schedule = schedule_of(2);
     struct account *account;
     uint64_t now_ns = 5000000;
-    assert_int_equal(account_open(&account, &schedule), 0);
+    assert_int_equal(account_open(&account, &schedule, CLASSES), 0);
     account_begin(account, now_ns);
     for (uint64_t number = 0; number < 6; number++) {
         round_fill(&round, &schedule, number, &now_ns);
@@ -159,7 +169,7 @@ TEST(an_account_without_steps_says_nothing)
 {
     const struct schedule schedule = schedule_of(2);
     struct account *account;
-    assert_int_equal(account_open(&account, &schedule), 0);
+    assert_int_equal(account_open(&account, &schedule, CLASSES), 0);
     account_begin(account, 1);
     const struct fractions share = account_fractions(account);
     assert_true(sum_of(&share) == 0);
@@ -201,6 +211,53 @@ TEST(the_order_hash_does_not_depend_on_evaluation)
     account_close(second);
 }
 
+/* The batch from which a run goes on that was ended before batch `cut`: an evaluation begins again. */
+static uint64_t resumed_from(const struct schedule *schedule, uint64_t cut)
+{
+    struct position position = schedule_position(schedule, cut);
+    if (position.evaluated < schedule_batches_per_evaluation(schedule))
+        position.evaluated = 0;
+    assert_int_equal(schedule_seek(schedule, position, &cut), 0);
+    return cut;
+}
+
+TEST(the_measures_by_class_are_those_of_all_samples_for_any_number_of_towers)
+{
+    struct class_counts counts[CLASSES] = { { 0 } };
+    for (uint64_t position = 0; position < schedule_of(1).records[PHASE_EVALUATE]; position++) {
+        const struct answer answer = answer_of(position);
+        if (answer.label < 0)
+            continue;
+        counts[answer.label].samples++;
+        counts[answer.predicted].predicted++;
+        counts[answer.label].correct += answer.predicted == (uint32_t)answer.label;
+    }
+    const struct mean_measures expected = mean_measures_of(counts, CLASSES);
+    assert_true(expected.balanced_accuracy > 0 && expected.balanced_accuracy != expected.macro.recall);
+    for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
+        const struct schedule schedule = schedule_of(towers);
+        struct account *account = account_run(&schedule);
+        assert_true(account_has_measures(account));
+        assert_memory_equal(&account->state.measures, &expected, sizeof(expected));
+        account_close(account);
+    }
+}
+
+TEST(an_incomplete_evaluation_has_no_measures_by_class)
+{
+    const struct schedule schedule = schedule_of(2);
+    const uint64_t evaluated = schedule_steps_per_epoch(&schedule) + schedule_batches_per_evaluation(&schedule);
+    const struct { uint64_t end; bool has; } cases[] = {
+        { evaluated - 1, false }, { evaluated, true }, { evaluated + 1, true },
+        { 2 * evaluated - 1, false }, { 2 * evaluated, true },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct account *account = account_run_part(&schedule, cases[i].end, NULL);
+        assert_int_equal(account_has_measures(account), cases[i].has);
+        account_close(account);
+    }
+}
+
 TEST(two_parts_of_a_run_add_up_to_the_whole)
 {
     const struct schedule schedule = schedule_of(3);
@@ -209,7 +266,7 @@ TEST(two_parts_of_a_run_add_up_to_the_whole)
     expected = whole->state;
     for (uint64_t cut = 0; cut <= schedule_batch_count(&schedule); cut++) {
         struct schedule late = schedule;
-        late.first = cut;
+        late.first = resumed_from(&schedule, cut);
         struct account *begun = account_run_part(&schedule, cut, NULL);
         between = begun->state;
         struct account *resumed = account_run_part(&late, schedule_batch_count(&late), &between);
@@ -248,8 +305,8 @@ TEST(the_order_hashes_of_towers_in_two_processes_add_up)
     const struct schedule schedule = schedule_of(5);
     struct account *whole = account_run(&schedule), *first, *second;
     uint64_t now_ns = 0;
-    assert_int_equal(account_open(&first, &schedule), 0);
-    assert_int_equal(account_open(&second, &schedule), 0);
+    assert_int_equal(account_open(&first, &schedule, CLASSES), 0);
+    assert_int_equal(account_open(&second, &schedule, CLASSES), 0);
     for (uint64_t number = 0; number < schedule_batch_count(&schedule); number++) {
         round_fill(&round, &schedule, number, &now_ns);
         account_add(first, round.pointers, 2);
@@ -267,7 +324,7 @@ TEST(the_interval_begins_again_at_every_reset)
     const struct schedule schedule = schedule_of(1);
     struct account *account;
     uint64_t now_ns = 0;
-    assert_int_equal(account_open(&account, &schedule), 0);
+    assert_int_equal(account_open(&account, &schedule, CLASSES), 0);
     account_begin(account, now_ns);
     for (uint64_t number = 0; number < 9; number++) {
         round_fill(&round, &schedule, number, &now_ns);
@@ -309,7 +366,7 @@ TEST(steps_explain_the_time_that_passed)
     const struct schedule schedule = schedule_of(2);
     struct account *account;
     uint64_t now_ns = 1000;
-    assert_int_equal(account_open(&account, &schedule), 0);
+    assert_int_equal(account_open(&account, &schedule, CLASSES), 0);
     account_begin(account, now_ns);
     assert_true(isnan(account_explained(account)));
     round_fill(&round, &schedule, 0, &now_ns);
@@ -333,7 +390,7 @@ static struct account *account_run_timed(const struct schedule *schedule, uint64
     static struct round round;
     struct account *account;
     uint64_t end_ns = 1000;
-    assert_int_equal(account_open(&account, schedule), 0);
+    assert_int_equal(account_open(&account, schedule, CLASSES), 0);
     account_begin(account, end_ns);
     for (uint64_t number = 0; number < steps; number++) {
         uint64_t ignored = 0;
@@ -497,6 +554,7 @@ TEST(sums_that_no_run_has_are_refused)
     account_text_write(&sums, text);
     assert_int_equal(account_text_read(&again, text), 0);
     assert_int_equal(again.training.correct, 7);
+    assert_true(again.measures.largest_share == 0);
     sums.interval.correct = UINT64_MAX;
     account_text_write(&sums, text);
     assert_int_equal(account_text_read(&again, text), -EINVAL);
@@ -508,6 +566,29 @@ TEST(sums_that_no_run_has_are_refused)
     sums.training.loss_sum = INFINITY;
     account_text_write(&sums, text);
     assert_int_equal(account_text_read(&again, text), -EINVAL);
+}
+
+TEST(measures_by_class_are_kept_to_the_last_bit)
+{
+    struct account_state sums = { .order_hash = 1 }, again;
+    char text[ACCOUNT_TEXT_BYTES];
+    sums.measures = (struct mean_measures){ .macro = { 1.0 / 3, 2.0 / 3, 0.1 }, .weighted = { 0.7, 1.0 / 7, 1 },
+                                            .balanced_accuracy = 2.0 / 3, .largest = 3, .largest_share = 1.0 / 9 };
+    account_text_write(&sums, text);
+    assert_int_equal(account_text_read(&again, text), 0);
+    assert_memory_equal(&again, &sums, sizeof(sums));
+    sums.measures.weighted.recall = 1.5;
+    account_text_write(&sums, text);
+    assert_int_equal(account_text_read(&again, text), -EINVAL);
+    sums.measures = (struct mean_measures){ .largest = 0 };
+    account_text_write(&sums, text);
+    char *end = text + strlen(text);
+    for (int numbers = 0; numbers < 9; numbers++)
+        while (*--end != ' ')
+            continue;
+    *end = '\0';               /* as a version without measures wrote it */
+    assert_int_equal(account_text_read(&again, text), 0);
+    assert_memory_equal(&again, &sums, sizeof(sums));
 }
 
 int main(void)

@@ -187,7 +187,7 @@ static const char *said(enum progress_form kind, int64_t pace, uint64_t steps, u
     struct account *account;
     uint64_t ids[10] = { 0 };
     struct capture capture;
-    assert_int_equal(account_open(&account, &plan.schedule), 0);
+    assert_int_equal(account_open(&account, &plan.schedule, 10), 0);
     assert_int_equal(progress_display_init(&progress, &settings, &plan, account), 0);
     account_begin(account, 1);
     capture_begin(&capture);

@@ -52,11 +52,17 @@ static void check_open(uint64_t number)
 /* Main of both ranks gets a batch's reports. */
 static void report(uint64_t number)
 {
-    struct step_report own = { .ids = NULL }, *reports[RANKS] = { &own };
+    struct answer answers[EPOCH];
+    struct step_report own = { .answers = answers }, *reports[RANKS] = { &own };
     assert_int_equal(schedule_find(&schedules[1], number, 1, &own.local), 0);
+    assert_in_range(own.local.count, 1, EPOCH);
+    for (uint32_t i = 0; i < own.local.count; i++)
+        answers[i] = (struct answer){ (int32_t)(number + i), (uint32_t)(2 * number + i) };
     assert_int_equal(remote_towers_send(remote[1], reports), 0);
     assert_int_equal(remote_towers_receive(remote[0], number, reports), 0);
     assert_int_equal(reports[1]->local.number, number);
+    if (own.local.phase == PHASE_EVALUATE)
+        assert_memory_equal(reports[1]->answers, answers, own.local.count * sizeof(*answers));
 }
 
 TEST(the_first_batches_are_allowed_wherever_a_run_is_resumed)

@@ -14,7 +14,7 @@
 /* The most step times that are kept for percentiles; in longer runs only every second, third, ... step is kept. */
 #define DURATIONS_MAX (1u << 20)
 
-int account_open(struct account **account_out, const struct schedule *schedule)
+int account_open(struct account **account_out, const struct schedule *schedule, uint32_t classes)
 {
     struct account *const account = calloc(1, sizeof(*account));
     if (account == NULL)
@@ -23,9 +23,11 @@ int account_open(struct account **account_out, const struct schedule *schedule)
     account->schedule = schedule;
     account->step = schedule_position(schedule, schedule->first).step;
     account->warmup = steps / 10 < WARMUP_STEPS ? steps / 10 : WARMUP_STEPS;
+    account->class_count = classes;
+    account->classes = calloc((size_t)classes + 1, sizeof(*account->classes));
     account->duration_every = steps / DURATIONS_MAX + 1;
     account->durations_ms = calloc(steps / account->duration_every + 1, sizeof(*account->durations_ms));
-    if (account->durations_ms == NULL) {
+    if (account->durations_ms == NULL || account->classes == NULL) {
         account_close(account);
         return -ENOMEM;
     }
@@ -38,6 +40,7 @@ void account_close(struct account *account)
     if (account == NULL)
         return;
     free(account->durations_ms);
+    free(account->classes);
     free(account);
 }
 
@@ -172,6 +175,33 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_duration(account, &reports[0]->local, totals);
 }
 
+static void add_answers(struct account *account, const struct step_report *report)
+{
+    for (uint32_t i = 0; report->answers != NULL && i < report->local.count; i++) {
+        const struct answer *const answer = &report->answers[i];
+        if (answer->label < 0)
+            continue;
+        assert((uint32_t)answer->label < account->class_count && answer->predicted < account->class_count);
+        account->classes[answer->label].samples++;
+        account->classes[answer->predicted].predicted++;
+        account->classes[answer->label].correct += answer->predicted == (uint32_t)answer->label;
+    }
+}
+
+static void add_evaluation(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    const struct local_batch *const local = &reports[0]->local;
+    account->state.evaluated_step = account->step;
+    if (local->first_of_phase) {
+        memset(account->classes, 0, account->class_count * sizeof(*account->classes));
+        account->state.measures = (struct mean_measures){ .largest = 0 };
+    }
+    for (uint32_t d = 0; d < towers; d++)
+        add_answers(account, reports[d]);
+    if (local->last_of_phase)
+        account->state.measures = mean_measures_of(account->classes, account->class_count);
+}
+
 /* Add the time of a training or evaluation batch. */
 static void add_seen(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
@@ -195,7 +225,7 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     add_totals(&account->state.phases[local->phase], &totals);
     add_seen(account, reports, towers);
     if (local->phase != PHASE_TRAIN) {
-        account->state.evaluated_step = account->step;
+        add_evaluation(account, reports, towers);
         return;
     }
     if (account->first_step_ns == 0)

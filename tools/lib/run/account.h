@@ -9,6 +9,7 @@
 
 #include "stage/schedule.h"
 #include "sync/trainer.h"
+#include "tools/lib/results/class_measures.h"
 #include "tools/lib/run/step_stats.h"
 
 /* Sums over the steps of a part of the run: samples and time. */
@@ -35,6 +36,9 @@ struct account_state {
      * epoch, id; each 64-bit, little-endian). The hash of a run is the sum of the hashes of its parts. */
     uint64_t order_hash;
     uint64_t evaluated_step;            /* training steps done at the latest evaluation */
+    /* Measures by class of the latest evaluation; all 0: there was none, it is incomplete, or no sample has an
+     * answer. */
+    struct mean_measures measures;
 };
 
 /* async: how many training batches of this process' towers had each staleness; `most` is the largest staleness. */
@@ -55,14 +59,17 @@ struct account {
     uint64_t begun_ns;          /* when the first step began */
     uint64_t towers_ns;         /* the times of all steps, training and evaluation, summed over towers */
     uint64_t seen_ns;           /* the host's time from begun_ns to the end of the latest step, summed over towers */
+    struct class_counts *classes;       /* [class_count], of the current or latest evaluation */
+    uint32_t class_count;
     double *durations_ms;       /* of full training batches after warm-up */
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;     /* fp16: training steps that were skipped, in the tower that skipped the most */
     struct staleness staleness;
 };
 
-/* Open the account of the run of `schedule` (lent), which begins with its first batch. 0 or -ENOMEM. */
-int account_open(struct account **account_out, const struct schedule *schedule);
+/* Open the account of the run of `schedule` (lent), which begins with its first batch, of a network with `classes`
+ * classes. 0 or -ENOMEM. */
+int account_open(struct account **account_out, const struct schedule *schedule, uint32_t classes);
 void account_close(struct account *account);
 /* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);
@@ -90,6 +97,11 @@ struct speeds account_speeds(const struct account *account);
 /* The mean staleness; NAN without a batch. */
 double staleness_mean(const struct staleness *staleness);
 
+/* Were measures by class found in the latest evaluation? */
+static inline bool account_has_measures(const struct account *account)
+{
+    return account->state.measures.largest_share > 0;
+}
 static inline bool account_is_warm(const struct account *account)
 {
     return account->process.steps >= account->warmup;

@@ -293,7 +293,7 @@ static int open_outputs(struct run *run)
     const int code = leads(run) ? open_files(run) : 0;
     if (code != 0)
         return code;
-    int rc = account_open(&run->account, &run->plan.schedule);
+    int rc = account_open(&run->account, &run->plan.schedule, run->net->classes);
     if (rc == 0 && leads(run))
         rc = open_reports(run);
     if (rc == 0)

@@ -285,6 +285,14 @@ static void match_best(struct run_state *state)
     progress->best_step = saved.best_step;
 }
 
+/* An evaluation that was interrupted is repeated as a whole: checkpoints do not contain its counts of classes. */
+static struct position whole_evaluation(const struct schedule *schedule, struct position position)
+{
+    if (position.evaluated < schedule_batches_per_evaluation(schedule))
+        position.evaluated = 0;
+    return position;
+}
+
 /* Find the batch from which the run is resumed. */
 static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
@@ -312,7 +320,9 @@ static int seek(struct run_state *state, const struct settings *settings, struct
     report_changes(state);
     report_rate(state, &plan->learning_rate, position.step);
     match_best(state);
-    plan->schedule.first = number;
+    const struct position start = whole_evaluation(&plan->schedule, position);
+    (void)schedule_seek(&plan->schedule, start, &plan->schedule.first);
+    plan->schedule.repeats_evaluation = start.evaluated != position.evaluated;
     state->past = (struct run_past){ .path = state->folder };
     memcpy(state->past.lines_bytes, state->reader->metadata.lines_bytes, sizeof(state->past.lines_bytes));
     return 0;
@@ -518,6 +528,7 @@ struct run_start {
     int code;                   /* an exit code; 0: the other members are valid */
     bool is_over, keeps_best, saves, only_on_stop;
     uint64_t first;             /* the first batch */
+    bool repeats_evaluation;    /* as in struct schedule */
     struct run_progress progress;
     char path[PATH_MAX];        /* path of the checkpoint; "": the run is new */
     char hash[TENSOR_HASH_DIGITS + 1];      /* hash of the checkpoint's header */
@@ -553,6 +564,7 @@ static int send_start(const struct run_state *state, const struct run_plan *plan
     start.saves = state->saves;
     start.only_on_stop = state->only_on_stop;
     start.first = plan->schedule.first;
+    start.repeats_evaluation = plan->schedule.repeats_evaluation;
     start.progress = state->progress;
     if (code == 0 && state->reader != NULL)
         describe_checkpoint(state->reader, &start);
@@ -600,6 +612,7 @@ static int follow_start(struct run_state *state, struct run_plan *plan)
     state->only_on_stop = start.only_on_stop;
     state->progress = start.progress;
     plan->schedule.first = start.first;
+    plan->schedule.repeats_evaluation = start.repeats_evaluation;
     return start.path[0] != '\0' ? open_same(state, &start) : 0;
 }
 

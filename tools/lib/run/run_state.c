@@ -66,6 +66,31 @@ static struct account_places places_of(struct account_state *state)
     return places;
 }
 
+#define MEASURES 8u
+
+/* Pointers to the measures by class in the order of the text, in which the class with most samples follows them. */
+static void measures_of(struct mean_measures *measures, double *places[MEASURES])
+{
+    double *const all[MEASURES] = {
+        &measures->macro.precision,    &measures->macro.recall,       &measures->macro.f1,
+        &measures->weighted.precision, &measures->weighted.recall,    &measures->weighted.f1,
+        &measures->balanced_accuracy,  &measures->largest_share,
+    };
+    memcpy(places, all, sizeof(all));
+}
+
+static void write_measures(struct mean_measures *measures, char text_out[ACCOUNT_TEXT_BYTES], size_t used)
+{
+    double *places[MEASURES];
+    measures_of(measures, places);
+    for (uint32_t i = 0; i < MEASURES; i++) {
+        char number[DECIMAL_SIZE];
+        decimal_write(*places[i], number, sizeof(number));
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %s", number);
+    }
+    snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %" PRIu32, measures->largest);
+}
+
 void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES])
 {
     struct account_state copy = *state;
@@ -81,6 +106,7 @@ void account_text_write(const struct account_state *state, char text_out[ACCOUNT
     for (uint32_t i = 0; i < places.sum_count; i++)
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 "%s", *places.lossless[i],
                                  i + 1 < places.sum_count ? " " : "");
+    write_measures(&copy.measures, text_out, used);
 }
 
 static const char *read_count(const char *text, uint64_t *count_out)
@@ -98,6 +124,24 @@ static const char *read_loss(const char *text, double *loss_out)
         return NULL;
     *loss_out = decimal_read(text);
     return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
+}
+
+/* Earlier versions wrote no measures, which stay 0. Returns NULL if a number is missing or not in [0, 1]. */
+static const char *read_measures(const char *text, struct mean_measures *measures)
+{
+    double *places[MEASURES];
+    uint64_t largest = 0;
+    if (text == NULL || *text == '\0')
+        return text;
+    measures_of(measures, places);
+    for (uint32_t i = 0; i < MEASURES && text != NULL; i++) {
+        text = read_loss(text, places[i]);
+        if (text != NULL && !(*places[i] >= 0 && *places[i] <= 1))
+            return NULL;
+    }
+    text = text != NULL ? read_count(text, &largest) : NULL;
+    measures->largest = (uint32_t)largest;
+    return text;
 }
 
 static bool is_possible(const struct step_totals *totals)
@@ -123,6 +167,7 @@ int account_text_read(struct account_state *state_out, const char *text)
         text = read_loss(text, places.losses[i]);
     for (uint32_t i = 0; i < places.sum_count && text != NULL; i++)
         text = read_count(text, places.lossless[i]);
+    text = read_measures(text, &state.measures);
     if (text == NULL || *text != '\0' || !are_possible(&state))
         return -EINVAL;
     *state_out = state;

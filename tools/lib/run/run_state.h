@@ -140,7 +140,7 @@ void run_state_release(struct run_state *state);
 
 /* ---- the account as text, in the metadata of checkpoints ---- */
 
-#define ACCOUNT_TEXT_BYTES 1536u        /* enough for any account */
+#define ACCOUNT_TEXT_BYTES 2048u        /* enough for any account */
 
 /* Write the numbers, separated by blanks; doubles as the shortest decimals that are read as the same number. Both
  * functions are pure. */

@@ -27,11 +27,14 @@ struct remote_report {
     int32_t broken;                     /* index of a parameter of the net that is not finite; -1: none */
 };
 
+/* A message is a struct remote_report for each tower; in an evaluation the answers of all towers follow. */
+
 struct remote_towers {
     struct remote_towers_spec spec;
     uint64_t begun_ns;                  /* time of remote_towers_go */
     struct step_report *reports;        /* [tower of another rank], of the latest batch */
-    struct remote_report *packed;          /* [tower of this process] */
+    struct answer *answers;             /* of all reports of other ranks */
+    struct remote_report *packed;       /* a message of this process: [tower], and answers */
     uint64_t reported_ns;               /* when the latest batch was reported */
     double step_ns;                     /* a moving average; 0: not known yet */
     pthread_mutex_t lock;               /* guards the members below */
@@ -192,13 +195,30 @@ static void note_step(const struct remote_towers *remote, const struct local_bat
         ranks_set_step(remote->spec.ranks, local->step + 1);
 }
 
+/* Does the message of a batch contain a tower's answers? */
+static bool has_answers(const struct local_batch *local)
+{
+    return local->phase == PHASE_EVALUATE && local->count > 0;
+}
+
+static size_t message_bytes(uint32_t towers, uint32_t answers)
+{
+    return towers * sizeof(struct remote_report) + answers * sizeof(struct answer);
+}
+
 int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports)
 {
     const uint32_t towers = here_of(remote).count;
-    for (uint32_t d = 0; d < towers; d++)
+    struct answer *const answers = (struct answer *)(void *)(remote->packed + towers);
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < towers; d++) {
         remote->packed[d] = pack(remote, reports[d]);
+        if (has_answers(&reports[d]->local))
+            memcpy(answers + count, reports[d]->answers, reports[d]->local.count * sizeof(*answers));
+        count += has_answers(&reports[d]->local) ? reports[d]->local.count : 0;
+    }
     note_step(remote, &reports[0]->local);
-    return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, towers * sizeof(*remote->packed));
+    return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, message_bytes(towers, count));
 }
 
 /* Receive the reports of one rank. They are of batch `number`, because each rank reports all batches in order. */
@@ -209,13 +229,18 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
     const int rc = ranks_receive(remote->spec.ranks, rank, MESSAGE_REPORT, &message);
     if (rc != 0)
         return rc;
-    assert(message->bytes == towers * sizeof(struct remote_report));
     const struct remote_report *const packed = (const struct remote_report *)(const void *)message->data;
+    const struct answer *const answers = (const struct answer *)(const void *)(packed + towers);
+    uint32_t count = 0;
     for (uint32_t d = 0; d < towers; d++) {
         struct step_report *const report = &remote->reports[(rank - 1) * towers + d];
         (void)schedule_find(remote->spec.schedule, number, rank * towers + d, &report->local);
         unpack(remote, &packed[d], report);
+        if (has_answers(&report->local))
+            memcpy(report->answers, answers + count, report->local.count * sizeof(*answers));
+        count += has_answers(&report->local) ? report->local.count : 0;
     }
+    assert(message->bytes == message_bytes(towers, count));
     free(message);
     return 0;
 }
@@ -330,12 +355,16 @@ int remote_towers_open(struct remote_towers **remote_out, const struct remote_to
     /* This batch may follow an evaluation: main has already decided. */
     remote->limit = remote->allowed = spec->schedule->first;
     pthread_mutex_init(&remote->lock, NULL);
-    remote->packed = calloc(here_of(remote).count, sizeof(*remote->packed));
-    remote->reports = calloc(spec->schedule->towers, sizeof(*remote->reports));
-    if (remote->packed == NULL || remote->reports == NULL) {
+    const uint32_t towers = spec->schedule->towers, samples = schedule_local_max(spec->schedule);
+    remote->packed = calloc(1, message_bytes(here_of(remote).count, here_of(remote).count * samples));
+    remote->reports = calloc(towers, sizeof(*remote->reports));
+    remote->answers = calloc((size_t)towers * samples + 1, sizeof(*remote->answers));
+    if (remote->packed == NULL || remote->reports == NULL || remote->answers == NULL) {
         remote_towers_close(remote);
         return -ENOMEM;
     }
+    for (uint32_t d = 0; d < towers; d++)
+        remote->reports[d].answers = remote->answers + (size_t)d * samples;
     ranks_set_handler(spec->ranks, obey, remote);
     *remote_out = remote;
     return 0;
@@ -348,6 +377,7 @@ void remote_towers_close(struct remote_towers *remote)
     ranks_set_handler(remote->spec.ranks, NULL, NULL);
     pthread_mutex_destroy(&remote->lock);
     free(remote->reports);
+    free(remote->answers);
     free(remote->packed);
     free(remote);
 }

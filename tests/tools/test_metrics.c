@@ -129,7 +129,9 @@ TEST(what_is_unknown_is_null)
     json_open_object(&json, NULL);
     metrics_write(&values, IN_VALIDATION, &json);
     json_close_object(&json);
-    assert_string_equal(json_text(&json), "{\"images\":0,\"loss\":null,\"accuracy\":null,\"seconds\":0,"
+    assert_string_equal(json_text(&json), "{\"images\":0,\"loss\":null,\"accuracy\":null,\"balanced_accuracy\":0,"
+                                          "\"macro\":{\"precision\":0,\"recall\":0,\"f1\":0},"
+                                          "\"weighted\":{\"precision\":0,\"recall\":0,\"f1\":0},\"seconds\":0,"
                                           "\"images_per_second\":0,\"correct\":null}");
     json_release(&json);
 }

@@ -7,11 +7,16 @@
 #include "tools/lib/config/intervals.h"
 #include "tools/lib/run/stop_rule.h"
 
+static void add(struct run_progress *progress, uint64_t correct, uint64_t images, uint64_t step)
+{
+    run_progress_add_evaluation(progress, &(struct run_progress_evaluation){ correct, images, step, 0 });
+}
+
 static struct run_progress progress_of(const uint64_t *correct, size_t count)
 {
     struct run_progress progress = { .stale = 0 };
     for (size_t i = 0; i < count; i++)
-        run_progress_add_evaluation(&progress, correct[i], 100, (i + 1) * 10);
+        add(&progress, correct[i], 100, (i + 1) * 10);
     return progress;
 }
 
@@ -31,13 +36,13 @@ TEST(the_first_of_the_best_evaluations_is_the_best)
 TEST(shares_are_compared_without_rounding)
 {
     struct run_progress progress = { .stale = 0 };
-    run_progress_add_evaluation(&progress, (UINT64_C(1) << 60) - 1, UINT64_C(1) << 60, 1);
-    run_progress_add_evaluation(&progress, (UINT64_C(1) << 60) - 1, (UINT64_C(1) << 60) - 1, 2);
+    add(&progress, (UINT64_C(1) << 60) - 1, UINT64_C(1) << 60, 1);
+    add(&progress, (UINT64_C(1) << 60) - 1, (UINT64_C(1) << 60) - 1, 2);
     assert_int_equal(progress.best_step, 2);
-    run_progress_add_evaluation(&progress, 0, 0, 3);        /* no record could be read */
+    add(&progress, 0, 0, 3);        /* no record could be read */
     assert_int_equal(progress.stale, 0);
     struct run_progress none = { .stale = 0 };
-    run_progress_add_evaluation(&none, 0, 10, 1);
+    add(&none, 0, 10, 1);
     assert_true(run_progress_is_best(&none));
 }
 
@@ -62,6 +67,70 @@ TEST(ends_are_found_where_they_are_asked_for)
         stop_reason_describe(cases[i].reason, &cases[i].train, &progress, words, sizeof(words));
         assert_string_equal(words, cases[i].words);
     }
+}
+
+/* Evaluations of values, in order; all are equally accurate. */
+static struct run_progress progress_by(enum best_by by, const double *values, size_t count)
+{
+    struct run_progress progress = { .best_by = by };
+    for (size_t i = 0; i < count; i++)
+        run_progress_add_evaluation(&progress, &(struct run_progress_evaluation){ 5, 10, i + 1, values[i] });
+    return progress;
+}
+
+TEST(other_measures_than_accuracy_decide_where_they_are_asked_for)
+{
+    static const double values[] = { 0.5, 0.3, 0.9, 0.3, 0.9 }, lost[] = { NAN, 0.5, NAN };
+    const struct run_progress loss = progress_by(BEST_BY_LOSS, values, 5);
+    assert_int_equal(loss.best_step, 2);
+    assert_int_equal(loss.stale, 3);
+    for (enum best_by by = BEST_BY_BALANCED_ACCURACY; by < BEST_BY_COUNT; by++) {
+        const struct run_progress score = progress_by(by, values, 5);
+        assert_int_equal(score.best_step, 3);
+        assert_int_equal(score.stale, 2);
+        assert_true(run_progress_best_value(&score) == 0.9);
+    }
+    const struct run_progress accuracy = progress_by(BEST_BY_ACCURACY, values, 5);
+    assert_int_equal(accuracy.best_step, 1);
+    assert_true(run_progress_best_value(&accuracy) == 0.5);
+    const struct run_progress found = progress_by(BEST_BY_LOSS, lost, 3);
+    assert_int_equal(found.best_step, 2);
+    assert_int_equal(found.stale, 1);
+}
+
+TEST(a_loss_reaches_its_goal_from_above)
+{
+    static const double values[] = { 0.5, 0.3, 0.4 };
+    const struct run_progress loss = progress_by(BEST_BY_LOSS, values, 3), f1 = progress_by(BEST_BY_MACRO_F1, values, 3);
+    static const struct { struct train_settings train; enum stop_reason reason; const char *words; } cases[] = {
+        { { .best_by = BEST_BY_LOSS, .stop_at = 0.29 }, STOP_REASON_NONE, "" },
+        { { .best_by = BEST_BY_LOSS, .stop_at = 2.5 }, STOP_REASON_STOP_AT,
+          "validation loss 0.3 reaches train.stop_at (2.5)" },
+        { { .best_by = BEST_BY_MACRO_F1, .stop_at = 0.51 }, STOP_REASON_NONE, "" },
+        { { .best_by = BEST_BY_MACRO_F1, .stop_at = 0.5 }, STOP_REASON_STOP_AT,
+          "validation macro F1 0.5 reaches train.stop_at (0.5)" },
+        { { .best_by = BEST_BY_MACRO_F1, .patience = 2 }, STOP_REASON_PATIENCE,
+          "2 evaluations without a better validation macro F1 than 0.5 at step 1 (train.patience)" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct run_progress *const progress = cases[i].train.best_by == BEST_BY_LOSS ? &loss : &f1;
+        char words[192];
+        assert_int_equal(stop_reason_of_progress(&cases[i].train, progress), cases[i].reason);
+        stop_reason_describe(cases[i].reason, &cases[i].train, progress, words, sizeof(words));
+        assert_string_equal(words, cases[i].words);
+    }
+}
+
+TEST(another_measure_begins_with_no_best_evaluation)
+{
+    static const double values[] = { 0.5, 0.3 };
+    struct run_progress progress = progress_by(BEST_BY_LOSS, values, 2);
+    assert_false(run_progress_set_best_by(&progress, BEST_BY_LOSS));
+    assert_int_equal(progress.best_step, 2);
+    assert_true(run_progress_set_best_by(&progress, BEST_BY_MACRO_F1));
+    assert_int_equal(progress.best_images, 0);
+    assert_int_equal(progress.best_by, BEST_BY_MACRO_F1);
+    assert_false(run_progress_set_best_by(&progress, BEST_BY_ACCURACY));
 }
 
 TEST(time_is_over_when_it_has_passed)
@@ -192,7 +261,8 @@ TEST(progress_reads_back_as_itself)
     progress = (struct run_progress){ .best_correct = UINT64_MAX, .best_images = UINT64_MAX, .best_step = UINT64_MAX,
                               .stale = UINT64_MAX, .skipped = UINT64_MAX, .skipped_in_row = UINT64_MAX,
                               .first_loss = UINT64_MAX, .lost_steps = UINT64_MAX, .has_warned = 1,
-                              .rollbacks = RUN_PROGRESS_ROLLBACKS_MAX, .rate_last = UINT64_MAX };
+                              .rollbacks = RUN_PROGRESS_ROLLBACKS_MAX, .rate_last = UINT64_MAX,
+                              .best_by = BEST_BY_MACRO_F1, .best_value = 1.0 / 3 };
     run_progress_write(&progress, text);
     assert_int_equal(run_progress_read(&again, text), 0);
     assert_int_equal(again.best_step, progress.best_step);
@@ -202,6 +272,12 @@ TEST(progress_reads_back_as_itself)
     assert_int_equal(again.rate_last, progress.rate_last);
     assert_int_equal(again.best_correct, progress.best_correct);
     assert_int_equal(again.best_images, progress.best_images);
+    assert_int_equal(again.best_by, progress.best_by);
+    assert_true(again.best_value == progress.best_value);
+    progress.best_value = NAN;
+    run_progress_write(&progress, text);
+    assert_int_equal(run_progress_read(&again, text), 0);
+    assert_true(isnan(again.best_value));
 }
 
 TEST(an_older_text_is_read_and_what_is_none_is_refused)
@@ -217,7 +293,8 @@ TEST(an_older_text_is_read_and_what_is_none_is_refused)
                                        /* Numbers that no run has: the loops over them would not end. */
                                        "0 0 0 0 0 0 0 0 0 6", "0 0 0 0 0 0 0 0 0 40", "0 0 0 0 0 0 0 0 0 1000",
                                        "0 0 0 0 0 0 0 0 0 18446744073709551615", "2 1", "0 0 0 0 1 2",
-                                       "0 0 0 0 0 0 0 0 2" };
+                                       "0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 0 0 99",
+                                       "0 0 0 0 0 0 0 0 0 0 0 1 x", "0 0 0 0 0 0 0 0 0 0 0 1 0.5 1" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(run_progress_read(&progress, bad[i]), -EINVAL);
 }

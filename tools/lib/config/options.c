@@ -68,6 +68,12 @@ static const struct option_choice schedule_choices[] = {
     { "inverse_time", RATE_INVERSE_TIME }, { "cosine", RATE_COSINE }, { "polynomial", RATE_POLYNOMIAL },
     { "one_cycle", RATE_ONE_CYCLE }, { NULL, 0 }
 };
+static const struct option_choice best_by_choices[] = {
+    { "accuracy", BEST_BY_ACCURACY }, { "loss", BEST_BY_LOSS }, { "balanced_accuracy", BEST_BY_BALANCED_ACCURACY },
+    { "macro_precision", BEST_BY_MACRO_PRECISION }, { "macro_recall", BEST_BY_MACRO_RECALL },
+    { "macro_f1", BEST_BY_MACRO_F1 }, { "weighted_precision", BEST_BY_WEIGHTED_PRECISION },
+    { "weighted_f1", BEST_BY_WEIGHTED_F1 }, { NULL, 0 }
+};
 static const struct option_choice on_nan_choices[] = {
     { "stop", ON_NAN_STOP }, { "skip", ON_NAN_SKIP }, { "rollback", ON_NAN_ROLLBACK }, { NULL, 0 }
 };
@@ -350,8 +356,12 @@ const struct option_row option_table[] = {
     { SECTION_TRAIN, "max_time", OPTION_STRING, EFFECT_REPORTED, .initial = "", .initial_note = "no limit",
       FIELD(train.max_time), .help = "stop after this time since the start of the program: 90 minutes, 1h30m",
       .in_trials = "" },
-    { SECTION_TRAIN, "stop_at", OPTION_NUMBER, EFFECT_REPORTED, .initial = "0", .initial_note = "no limit", .high = 1,
-      FIELD(train.stop_at), .help = "stop after the evaluation that reaches this accuracy, e.g. 0.99",
+    { SECTION_TRAIN, "best_by", OPTION_CHOICE, EFFECT_REPORTED, .initial = "accuracy", .choices = best_by_choices,
+      FIELD(train.best_by), .help = "measure of evaluations for stop_at, patience and the best checkpoint",
+      .in_trials = "accuracy", .in_overfit = "accuracy" },
+    { SECTION_TRAIN, "stop_at", OPTION_NUMBER, EFFECT_REPORTED, .initial = "0", .initial_note = "no limit",
+      .high = 1e6, FIELD(train.stop_at),
+      .help = "stop after the evaluation that reaches this accuracy (or best_by), e.g. 0.99",
       .in_trials = "0", .in_overfit = "1" },
     { SECTION_TRAIN, "patience", OPTION_INTEGER, EFFECT_REPORTED, .unit = "epochs", .initial = "0",
       .initial_note = "no limit",

@@ -122,6 +122,11 @@ static void check_ends(struct settings *settings, struct problems *problems)
     struct train_settings *const train = &settings->train;
     const bool evaluates = *settings->data.validation != '\0' || settings->data.validation_split > 0;
     check_max_time(settings, problems);
+    if (train->best_by != BEST_BY_ACCURACY && !evaluates)
+        report_train(settings, problems, "best_by", needs);
+    if (train->stop_at > 1 && train->best_by != BEST_BY_LOSS)
+        report_train(settings, problems, "stop_at", "is above 1: it is a share, such as 0.99, unless train.best_by is "
+                                                    "loss");
     if (train->stop_at > 0 && !evaluates)
         report_train(settings, problems, "stop_at", needs);
     if (settings->checkpoint.keep_best && !evaluates)

@@ -21,6 +21,12 @@
 
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
 enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
+/* The measure of an evaluation by which train.stop_at, train.patience and the best weights judge it. The numbers are part
+ * of checkpoints. */
+enum best_by {
+    BEST_BY_ACCURACY, BEST_BY_LOSS, BEST_BY_BALANCED_ACCURACY, BEST_BY_MACRO_PRECISION, BEST_BY_MACRO_RECALL,
+    BEST_BY_MACRO_F1, BEST_BY_WEIGHTED_PRECISION, BEST_BY_WEIGHTED_F1, BEST_BY_COUNT
+};
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
@@ -120,8 +126,9 @@ struct train_settings {
     char *max_time;             /* a duration as text; "" = no limit */
     uint64_t max_seconds;       /* of max_time, set by settings_finish; 0 = no limit */
     enum on_nan on_nan;
-    double stop_at;             /* validation accuracy, 0 ... 1; 0 = none */
-    int64_t patience;           /* evaluations without a better accuracy; 0 = no limit */
+    enum best_by best_by;
+    double stop_at;             /* validation accuracy or another measure, 0 ... 1, or loss (best_by); 0 = none */
+    int64_t patience;           /* evaluations without a better one; 0 = no limit */
     int64_t batch;              /* of all towers together; 0 = batch_per_tower is set */
     int64_t batch_per_tower;    /* 0 = batch is set */
     int64_t accumulate;         /* batches per step, >= 1 */

@@ -43,8 +43,13 @@ struct run_values {
     struct speeds speed;
     struct step_percentiles step;
     double reading_computed, decoding_computed;
-    struct { uint64_t images, correct; double accuracy, loss; bool is_complete; } validation;
-    struct { double accuracy; uint64_t correct, step; } best;
+    struct {
+        uint64_t images, correct;
+        double accuracy, loss;
+        bool is_complete;
+        struct mean_measures measures;      /* NAN where they are unknown, as in struct metric_values */
+    } validation;
+    struct { double accuracy, value; uint64_t correct, step; } best;
     struct cores_use cores;
     struct { double seconds, hidden; } copy;
     uint64_t rollbacks, decoder_warnings, corrupt_records, planned_bytes, peak_rss_bytes;
@@ -56,6 +61,7 @@ struct metric_values {
     uint32_t epoch;             /* from 1 */
     uint64_t images, correct, skipped_steps;
     double loss, accuracy, seconds, images_per_second;
+    struct mean_measures measures;      /* of an evaluation; without one, or where they are unknown, NAN */
     double learning_rate;       /* of the latest training step */
     double gradient_norm;       /* of the mean gradients of the latest training step */
     double step_seconds, step_ms, input_wait_ms;        /* means over training steps; input_wait_ms: also over towers */
@@ -99,7 +105,7 @@ struct metric_chart {
 
 enum metric_type { METRIC_U32, METRIC_U64, METRIC_DOUBLE, METRIC_BOOL };
 
-#define METRICS_MAX 96          /* rows of the table */
+#define METRICS_MAX 128         /* rows of the table */
 
 struct metric {
     const char *path;           /* in JSON, such as "fractions.forward"; NULL: not written there */

@@ -410,7 +410,8 @@ static bool is_label_smoothed_away(const struct doubts *doubts, char *words)
 static bool is_goal_of_guessing(const struct doubts *doubts, char *words)
 {
     const double goal = doubts->settings->train.stop_at, chance = 1 / (double)doubts->net->classes;
-    if (goal <= 0 || goal > chance || !is_train_set(doubts, "stop_at"))
+    if (goal <= 0 || goal > chance || doubts->settings->train.best_by == BEST_BY_LOSS ||
+        !is_train_set(doubts, "stop_at"))
         return false;
     snprintf(words, LINE_BYTES, "train.stop_at = %g is reached by guessing one of %" PRIu32 " classes (%.3g)", goal,
              doubts->net->classes, chance);

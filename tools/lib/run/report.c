@@ -43,6 +43,15 @@ uint64_t report_correct(const struct report *report, const struct step_totals *t
     return report_has_accuracy(report) ? totals->correct : METRIC_UNKNOWN;
 }
 
+struct mean_measures report_measures(const struct report *report)
+{
+    const struct class_measures unknown = { NAN, NAN, NAN };
+    if (report_has_accuracy(report) && account_has_measures(report->account))
+        return report->account->state.measures;
+    return (struct mean_measures){ .macro = unknown, .weighted = unknown, .balanced_accuracy = NAN,
+                                   .largest_share = NAN };
+}
+
 /* ---- damaged records ---- */
 
 #define PRINTED_MAX 10u
@@ -302,6 +311,7 @@ static void measure_row(const struct report *report, const struct local_batch *l
         .skipped_steps = report->progress->skipped,
         .loss = report_loss(report, totals),
         .accuracy = report_accuracy(report, totals),
+        .measures = report_measures(report),
         .seconds = (double)totals->wall_ns / 1e9,
         .images_per_second = totals_images_per_second(totals),
         .learning_rate = learning_rate_at(&report->plan->learning_rate, report->account->step - 1),
@@ -489,13 +499,20 @@ static void print_best(const struct report *report)
 {
     const struct run_progress *const progress = report->progress;
     const struct step_totals *const evaluation = &report->account->state.phases[PHASE_EVALUATE];
+    const enum best_by by = (enum best_by)progress->best_by;
     if (progress->best_images == 0 || progress->best_step >= report->account->state.evaluated_step)
         return;
-    wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
-                  100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
-                  number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
+    if (by == BEST_BY_ACCURACY)
+        wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
+                      100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
+                      number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
+    else
+        wrapped_print(result_out(report), "best      %s %s, at step %s", best_by_words(by),
+                      best_by_text(by, run_progress_best_value(progress)).text,
+                      number_grouped(progress->best_step).text);
+    const bool is_better = by != BEST_BY_ACCURACY || totals_accuracy(evaluation) < run_progress_best(progress);
     if (!report->settings->checkpoint.keep_best && report->directory != NULL &&
-        report_evaluation_is_complete(report) && totals_accuracy(evaluation) < run_progress_best(progress))
+        report_evaluation_is_complete(report) && is_better)
         wrapped_print(stdout, "%*sthe saved weights are those of the last step; checkpoint.keep_best = yes keeps the "
                       "best ones, too", (int)WRAPPED_INDENT, "");
 }

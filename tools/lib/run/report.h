@@ -80,6 +80,8 @@ double report_loss(const struct report *report, const struct step_totals *totals
 double report_accuracy(const struct report *report, const struct step_totals *totals);
 /* The number of correct predictions; METRIC_UNKNOWN if there is no accuracy. */
 uint64_t report_correct(const struct report *report, const struct step_totals *totals);
+/* Measures by class of the latest evaluation; NAN if they are unknown. */
+struct mean_measures report_measures(const struct report *report);
 /* Peak memory of the process. */
 uint64_t report_peak_bytes(void);
 /* The time from the start of the process to the end of its first step; 0 without a step. */

@@ -5,29 +5,115 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "stage/text/decimal.h"
+
+/* ---- measures ---- */
+
+double best_by_value(enum best_by by, const struct account *account)
+{
+    const struct step_totals *const evaluation = &account->state.phases[PHASE_EVALUATE];
+    const struct mean_measures *const measures = &account->state.measures;
+    const double values[BEST_BY_COUNT] = {
+        [BEST_BY_ACCURACY] = totals_accuracy(evaluation),
+        [BEST_BY_LOSS] = totals_loss(evaluation),
+        [BEST_BY_BALANCED_ACCURACY] = measures->balanced_accuracy,
+        [BEST_BY_MACRO_PRECISION] = measures->macro.precision,
+        [BEST_BY_MACRO_RECALL] = measures->macro.recall,
+        [BEST_BY_MACRO_F1] = measures->macro.f1,
+        [BEST_BY_WEIGHTED_PRECISION] = measures->weighted.precision,
+        [BEST_BY_WEIGHTED_F1] = measures->weighted.f1,
+    };
+    const bool is_known = by <= BEST_BY_LOSS || account_has_measures(account);
+    return is_known ? values[by] : NAN;
+}
+
+bool best_by_reaches(enum best_by by, double value, double goal)
+{
+    return by == BEST_BY_LOSS ? value <= goal : value >= goal;
+}
+
+const char *best_by_words(enum best_by by)
+{
+    static const char *const words[BEST_BY_COUNT] = {
+        [BEST_BY_ACCURACY] = "validation accuracy",
+        [BEST_BY_LOSS] = "validation loss",
+        [BEST_BY_BALANCED_ACCURACY] = "validation balanced accuracy",
+        [BEST_BY_MACRO_PRECISION] = "validation macro precision",
+        [BEST_BY_MACRO_RECALL] = "validation macro recall",
+        [BEST_BY_MACRO_F1] = "validation macro F1",
+        [BEST_BY_WEIGHTED_PRECISION] = "validation weighted precision",
+        [BEST_BY_WEIGHTED_F1] = "validation weighted F1",
+    };
+    return words[by];
+}
+
+struct best_by_text best_by_text(enum best_by by, double value)
+{
+    struct best_by_text out;
+    if (by == BEST_BY_ACCURACY || by == BEST_BY_BALANCED_ACCURACY)
+        snprintf(out.text, sizeof(out.text), "%.2f %%", 100 * value);
+    else
+        snprintf(out.text, sizeof(out.text), "%.4g", value);
+    return out;
+}
+
+/* ---- the best evaluation ---- */
 
 __extension__ typedef unsigned __int128 wide;
 
 /* Compares two fractions without rounding. */
-static bool is_better(const struct run_progress *progress, uint64_t correct, uint64_t images)
+static bool is_more_accurate(const struct run_progress *progress, const struct run_progress_evaluation *evaluation)
 {
-    return progress->best_images == 0 || (wide)correct * progress->best_images > (wide)progress->best_correct * images;
+    return (wide)evaluation->correct * progress->best_images > (wide)progress->best_correct * evaluation->images;
 }
 
-void run_progress_add_evaluation(struct run_progress *progress, uint64_t correct, uint64_t images, uint64_t step)
+/* A measure that is not a number is worse than any other. */
+static bool is_better(const struct run_progress *progress, const struct run_progress_evaluation *evaluation)
 {
-    if (images == 0)
+    const double value = evaluation->value, best = progress->best_value;
+    if (progress->best_images == 0)
+        return true;
+    if (progress->best_by == BEST_BY_ACCURACY)
+        return is_more_accurate(progress, evaluation);
+    if (isnan(value) || isnan(best))
+        return !isnan(value);
+    return progress->best_by == BEST_BY_LOSS ? value < best : value > best;
+}
+
+bool run_progress_set_best_by(struct run_progress *progress, enum best_by by)
+{
+    const bool loses = progress->best_by != by && progress->best_images > 0;
+    if (progress->best_by != by) {
+        run_progress_copy_best(progress, &(struct run_progress){ .best_by = by });
+        progress->stale = 0;
+    }
+    return loses;
+}
+
+void run_progress_add_evaluation(struct run_progress *progress, const struct run_progress_evaluation *evaluation)
+{
+    if (evaluation->images == 0)
         return;
-    if (!is_better(progress, correct, images)) {
+    if (!is_better(progress, evaluation)) {
         progress->stale++;
         return;
     }
-    progress->best_correct = correct;
-    progress->best_images = images;
-    progress->best_step = step;
+    progress->best_correct = evaluation->correct;
+    progress->best_images = evaluation->images;
+    progress->best_step = evaluation->step;
+    progress->best_value = evaluation->value;
     progress->stale = 0;
+}
+
+void run_progress_copy_best(struct run_progress *progress, const struct run_progress *from)
+{
+    progress->best_by = from->best_by;
+    progress->best_correct = from->best_correct;
+    progress->best_images = from->best_images;
+    progress->best_step = from->best_step;
+    progress->best_value = from->best_value;
 }
 
 void run_progress_add_step(struct run_progress *progress, bool is_skipped)
@@ -69,14 +155,14 @@ bool run_progress_add_epoch(struct run_progress *progress, const struct run_prog
 
 /* ---- as a text ---- */
 
-#define FIELDS 11u
+#define FIELDS 12u
 
 static void fields_of(struct run_progress *progress, uint64_t *fields[FIELDS])
 {
     uint64_t *const all[FIELDS] = { &progress->best_correct, &progress->best_images, &progress->best_step,
                                     &progress->stale, &progress->skipped, &progress->skipped_in_row,
                                     &progress->first_loss, &progress->lost_steps, &progress->has_warned,
-                                    &progress->rollbacks, &progress->rate_last };
+                                    &progress->rollbacks, &progress->rate_last, &progress->best_by };
     for (size_t i = 0; i < FIELDS; i++)
         fields[i] = all[i];
 }
@@ -85,17 +171,29 @@ void run_progress_write(const struct run_progress *progress, char text_out[RUN_P
 {
     struct run_progress copy = *progress;
     uint64_t *fields[FIELDS];
+    char number[DECIMAL_SIZE];
     size_t used = 0;
     fields_of(&copy, fields);
     for (size_t i = 0; i < FIELDS; i++)
         used += (size_t)snprintf(text_out + used, RUN_PROGRESS_TEXT_BYTES - used, "%s%" PRIu64, i > 0 ? " " : "",
                                  *fields[i]);
+    decimal_write(isnan(copy.best_value) ? -1 : copy.best_value, number, sizeof(number));
+    snprintf(text_out + used, RUN_PROGRESS_TEXT_BYTES - used, " %s", number);
 }
 
 static bool is_possible(const struct run_progress *progress)
 {
     return progress->best_correct <= progress->best_images && progress->skipped_in_row <= progress->skipped &&
-           progress->has_warned <= 1 && progress->rollbacks <= RUN_PROGRESS_ROLLBACKS_MAX;
+           progress->has_warned <= 1 && progress->best_by < BEST_BY_COUNT && isfinite(progress->best_value) && progress->rollbacks <= RUN_PROGRESS_ROLLBACKS_MAX;
+}
+
+/* NULL: it is not a number. No measure is negative; a negative one stands for NAN. */
+static const char *read_value(const char *text, double *value_out)
+{
+    const char *const end = decimal_end(text);
+    if (end != NULL)
+        *value_out = decimal_read(text);
+    return end;
 }
 
 int run_progress_read(struct run_progress *course_out, const char *text)
@@ -109,8 +207,11 @@ int run_progress_read(struct run_progress *course_out, const char *text)
             return -EINVAL;
         text = *end == ' ' ? end + 1 : end;
     }
-    if (*text != '\0' || !is_possible(&progress))
+    if (*text != '\0')
+        text = read_value(text, &progress.best_value);
+    if (text == NULL || *text != '\0' || !is_possible(&progress))
         return -EINVAL;
+    progress.best_value = progress.best_value < 0 ? NAN : progress.best_value;
     *course_out = progress;
     return 0;
 }

@@ -7,7 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RUN_PROGRESS_TEXT_BYTES 256u    /* enough for run_progress_write */
+#include "tools/lib/config/settings.h"
+#include "tools/lib/run/account.h"
+
+#define RUN_PROGRESS_TEXT_BYTES 320u    /* enough for run_progress_write */
 #define RUN_PROGRESS_ROLLBACKS_MAX 5u   /* in a run; each halves its learning rate */
 
 struct run_progress {                   /* begins as all 0 */
@@ -21,20 +24,49 @@ struct run_progress {                   /* begins as all 0 */
     /* The step at which the learning-rate schedule ends; 0: unknown, or it has no end. */
     uint64_t rate_last;
     uint64_t rollbacks;                 /* number of rollbacks to a checkpoint */
+    uint64_t best_by;                   /* the measure by which evaluations were compared: enum best_by */
+    double best_value;                  /* that measure, of the best evaluation; may be NAN; 0: there was none */
 };
 
-/* Add a complete evaluation after `step` steps, with `correct` of `images` right. Of equal evaluations the first one
- * stays the best. */
-void run_progress_add_evaluation(struct run_progress *progress, uint64_t correct, uint64_t images, uint64_t step);
+/* ---- the measure by which evaluations are compared (train.best_by) ---- */
+
+/* The measure of the latest complete evaluation; NAN if it is unknown. */
+double best_by_value(enum best_by by, const struct account *account);
+/* Does `value` reach `goal`? A loss reaches it from above. */
+bool best_by_reaches(enum best_by by, double value, double goal);
+/* The measure in words: "validation accuracy", "validation macro F1". */
+const char *best_by_words(enum best_by by);
+/* A value of the measure: "97.20 %", "0.9134". */
+struct best_by_text { char text[32]; };
+struct best_by_text best_by_text(enum best_by by, double value);
+
+/* An evaluation, after `step` steps, with `correct` of `images` right. `value` is the measure by which it is compared;
+ * accuracies are compared by `correct` and `images`. */
+struct run_progress_evaluation { uint64_t correct, images, step; double value; };
+
+/* Compare evaluations by this measure from now on. If it is another one than before, no evaluation is the best any
+ * more; returns true if there was one. */
+bool run_progress_set_best_by(struct run_progress *progress, enum best_by by);
+/* Add a complete evaluation. Of equal evaluations the first one stays the best. */
+void run_progress_add_evaluation(struct run_progress *progress, const struct run_progress_evaluation *evaluation);
+/* Take the best evaluation of `from`, without the number of evaluations since. */
+void run_progress_copy_best(struct run_progress *progress, const struct run_progress *from);
 /* Was the latest evaluation the best one? */
 static inline bool run_progress_is_best(const struct run_progress *progress)
 {
     return progress->best_images > 0 && progress->stale == 0;
 }
-/* The best accuracy; NAN without an evaluation. */
+/* The accuracy of the best evaluation; NAN without one. */
 static inline double run_progress_best(const struct run_progress *progress)
 {
     return progress->best_images > 0 ? (double)progress->best_correct / (double)progress->best_images : NAN;
+}
+
+/* The measure of the best evaluation; NAN without one. */
+static inline double run_progress_best_value(const struct run_progress *progress)
+{
+    return progress->best_images == 0 ? NAN
+           : progress->best_by == BEST_BY_ACCURACY ? run_progress_best(progress) : progress->best_value;
 }
 
 /* Add a training step. */

@@ -209,7 +209,7 @@ static void end_here(struct run_state *state, enum stop_reason reason)
     log_message(LOG_PROBLEM, "%s is from a run that has ended: nothing is left to do (%s; to train again, set "
                              "run.resume=never)", state->reader->path, more[reason]);
     state->is_over = true;
-    state->progress = (struct run_progress){ .stale = 0 };
+    state->progress = (struct run_progress){ .best_by = state->progress.best_by };
     close_reader(state);
 }
 
@@ -250,18 +250,20 @@ static void report_rate(const struct run_state *state, const struct learning_rat
                     number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
 }
 
-/* The progress at the best evaluation, from best.safetensors; all 0 if there is no such file. */
+/* The progress at the best evaluation, from best.safetensors; without one if there is no such file, or if it is the best
+ * by another measure. */
 static struct run_progress read_best(const struct run_state *state)
 {
+    const struct run_progress none = { .best_by = state->progress.best_by };
     char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    struct run_progress progress = { .stale = 0 };
+    struct run_progress progress = none;
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
     if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
         return progress;
-    if (run_progress_read(&progress, reader->metadata.progress) != 0)
-        progress = (struct run_progress){ .stale = 0 };
+    if (run_progress_read(&progress, reader->metadata.progress) != 0 || progress.best_by != state->progress.best_by)
+        progress = none;
     checkpoint_reader_close(reader);
     return progress;
 }
@@ -280,9 +282,7 @@ static void match_best(struct run_state *state)
     log_message(LOG_RUN, "the checkpoint of the best evaluation so far, at step %" PRIu64 ", is not in the run's "
                 "directory: " CHECKPOINT_BEST_FILE " will be the best of %s", progress->best_step,
                 saved.best_images > 0 ? "the one there and later ones" : "later ones");
-    progress->best_correct = saved.best_correct;
-    progress->best_images = saved.best_images;
-    progress->best_step = saved.best_step;
+    run_progress_copy_best(progress, &saved);
 }
 
 /* An evaluation that was interrupted is repeated as a whole: checkpoints do not contain its counts of classes. */
@@ -312,6 +312,9 @@ static int seek(struct run_state *state, const struct settings *settings, struct
     const int code = read_progress(state);
     if (code != 0)
         return code;
+    if (run_progress_set_best_by(&state->progress, settings->train.best_by))
+        log_message(LOG_RUN, "evaluations are compared by their %s from now on (train.best_by): earlier ones are not the best "
+                    "any more", best_by_words(settings->train.best_by));
     const enum stop_reason reason = stop_reason_of_progress(&settings->train, &state->progress);
     if (number == schedule_batch_count(&plan->schedule) || reason != STOP_REASON_NONE) {
         end_here(state, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
@@ -356,9 +359,7 @@ static int find_rollback_target(struct run_state *state, const struct settings *
     state->progress.rollbacks = failed->rollbacks;
     /* The file of the best evaluation was written after this checkpoint: it stays, and so does its evaluation. */
     if (failed->best_step > state->progress.best_step) {
-        state->progress.best_correct = failed->best_correct;
-        state->progress.best_images = failed->best_images;
-        state->progress.best_step = failed->best_step;
+        run_progress_copy_best(&state->progress, failed);
     }
     return code;
 }
@@ -389,6 +390,15 @@ static bool is_still(const struct run_state *state, const struct earlier_run *ru
     return ours != NULL && theirs != NULL && strncmp(ours, theirs, strcspn(ours, "\n") + 1) == 0;
 }
 
+/* Runs of earlier versions have no train.best_by: they compared accuracies. */
+static bool is_best_by_still(const struct run_state *state, const struct earlier_run *run)
+{
+    static const char key[] = "train.best_by", usual[] = "accuracy\n";
+    const char *const ours = run_identity_value(state->identity.text, key);
+    const bool is_usual = ours != NULL && strncmp(ours, usual, sizeof(usual) - 1) == 0;
+    return run_identity_value(run->identity, key) != NULL ? is_still(state, run, key) : is_usual;
+}
+
 /* Would this run, of at most `steps` steps, end at the step at which the earlier run ended? */
 static bool ends_there(const struct run_state *state, const struct earlier_run *run, uint64_t steps)
 {
@@ -397,7 +407,7 @@ static bool ends_there(const struct run_state *state, const struct earlier_run *
     const bool was_over = strcmp(run->ended, stop_reason_key(STOP_REASON_STOP_AT)) == 0 ||
                           strcmp(run->ended, stop_reason_key(STOP_REASON_PATIENCE)) == 0;
     return was_over && run->steps <= steps && is_still(state, run, "train.stop_at") &&
-           is_still(state, run, "train.patience");
+           is_still(state, run, "train.patience") && is_best_by_still(state, run);
 }
 
 struct ended_run {
@@ -629,6 +639,7 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
 {
     if (ranks_rank(state->ranks) > 0)
         return follow_start(state, plan);
+    run_progress_set_best_by(&state->progress, settings->train.best_by);
     const int code = find_start(state, settings, plan, datasets);
     return ranks_size(state->ranks) > 1 ? send_start(state, plan, code) : code;
 }

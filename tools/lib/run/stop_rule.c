@@ -21,7 +21,7 @@ enum stop_reason stop_reason_of_progress(const struct train_settings *train, con
 {
     if (progress->best_images == 0)
         return STOP_REASON_NONE;
-    if (train->stop_at > 0 && run_progress_best(progress) >= train->stop_at)
+    if (train->stop_at > 0 && best_by_reaches(train->best_by, run_progress_best_value(progress), train->stop_at))
         return STOP_REASON_STOP_AT;
     const bool is_stale = train->patience > 0 && progress->stale >= (uint64_t)train->patience;
     return is_stale ? STOP_REASON_PATIENCE : STOP_REASON_NONE;
@@ -44,14 +44,16 @@ const char *stop_reason_key(enum stop_reason reason)
 void stop_reason_describe(enum stop_reason reason, const struct train_settings *train,
                           const struct run_progress *progress, char *words, size_t words_size)
 {
-    const double best = 100 * run_progress_best(progress);
+    const bool is_accuracy = train->best_by == BEST_BY_ACCURACY || train->best_by == BEST_BY_BALANCED_ACCURACY;
+    const struct best_by_text best = best_by_text(train->best_by, run_progress_best_value(progress));
+    const char *const measure = best_by_words(train->best_by);
     if (reason == STOP_REASON_STOP_AT)
-        snprintf(words, words_size, "validation accuracy %.2f %% reaches train.stop_at (%g %%)", best,
-                 100 * train->stop_at);
+        snprintf(words, words_size, "%s %s reaches train.stop_at (%g%s)", measure, best.text,
+                 is_accuracy ? 100 * train->stop_at : train->stop_at, is_accuracy ? " %" : "");
     else if (reason == STOP_REASON_PATIENCE)
-        snprintf(words, words_size, "%" PRIu64 " evaluation%s without a better validation accuracy than %.2f %% at "
-                                    "step %" PRIu64 " (train.patience)",
-                 progress->stale, progress->stale == 1 ? "" : "s", best, progress->best_step);
+        snprintf(words, words_size, "%" PRIu64 " evaluation%s without a better %s than %s at step %" PRIu64
+                                    " (train.patience)",
+                 progress->stale, progress->stale == 1 ? "" : "s", measure, best.text, progress->best_step);
     else if (reason == STOP_REASON_MAX_TIME)
         snprintf(words, words_size, "out of time (train.max_time %s)", train->max_time);
     else
@@ -206,8 +208,9 @@ bool stop_rule_check(struct stop_rule *rule, const struct local_batch *local)
     const bool is_evaluated = local->phase == PHASE_EVALUATE && local->last_of_phase && rule->uses_evaluations;
     if (is_evaluated) {
         warn_of_infinite_losses(evaluation);
-        run_progress_add_evaluation(rule->progress, evaluation->correct, evaluation->images,
-                                    rule->account->step);
+        const struct run_progress_evaluation result = { evaluation->correct, evaluation->images, rule->account->step,
+                                                        best_by_value(rule->train->best_by, rule->account) };
+        run_progress_add_evaluation(rule->progress, &result);
     }
     if (local->phase == PHASE_TRAIN && rule->uses_evaluations)
         add_training(rule, local);

@@ -106,11 +106,13 @@ static void measure_evaluations(const struct report *report, struct metric_value
     run->validation.correct = report_correct(report, evaluation);
     run->validation.accuracy = report_accuracy(report, evaluation);
     run->validation.loss = report_loss(report, evaluation);
+    run->validation.measures = report_measures(report);
     run->validation.is_complete = report_evaluation_is_complete(report);
     if (progress->best_images == 0)
         return;
     values->has |= NEEDS_EVALUATION;
     run->best.accuracy = run_progress_best(progress);
+    run->best.value = run_progress_best_value(progress);
     run->best.correct = progress->best_correct;
     run->best.step = progress->best_step;
 }

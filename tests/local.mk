@@ -246,6 +246,7 @@ script_tests = \
 	%D%/e2e/limits/e2e_images.sh \
 	%D%/e2e/limits/e2e_limits.sh \
 	%D%/e2e/ends/e2e_best.sh \
+	%D%/e2e/ends/e2e_best_by.sh \
 	%D%/e2e/ends/e2e_ends.sh \
 	%D%/e2e/ends/e2e_lengths.sh \
 	%D%/e2e/ends/e2e_moved.sh \

@@ -470,6 +470,16 @@ static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_s
            evaluated_step < report->account->step;
 }
 
+/* Accuracy means little where it is no better than that of always giving the same answer. Left out with --quiet. */
+static void print_guessing(const struct report *report, const struct step_totals *evaluation)
+{
+    const struct mean_measures *const measures = &report->account->state.measures;
+    if (account_has_measures(report->account) && totals_accuracy(evaluation) <= measures->largest_share)
+        wrapped_print(stdout, "warning   always answering class %" PRIu32 ", the class with most samples, is right for "
+                      "%.2f %%: accuracy does not show that anything was learned", measures->largest,
+                      100 * measures->largest_share);
+}
+
 /* Print the validation result, except after a dry run. */
 static void print_evaluation(const struct report *report)
 {
@@ -481,12 +491,16 @@ static void print_evaluation(const struct report *report)
         return;
     if (then < steps)
         snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
-    if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_has_accuracy(report))
+    const bool is_evaluated = report_evaluation_is_complete(report) && evaluation->images > 0 &&
+                              report_has_accuracy(report);
+    if (is_evaluated)
         wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
                       100 * totals_accuracy(evaluation), number_grouped(evaluation->correct).text,
                       number_grouped(evaluation->images).text, totals_loss(evaluation), place);
     else
         fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
+    if (is_evaluated)
+        print_guessing(report, evaluation);
     if (!leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
         return;
     shell_word(run_directory_path(report->directory), quoted, sizeof(quoted));

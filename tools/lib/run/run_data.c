@@ -771,6 +771,25 @@ static void print_doubt(const struct label_survey *survey, const struct dataset 
                   offset - 1);
 }
 
+#define LARGEST_SHARE 0.5       /* of a class, from which on accuracy alone says little */
+#define LARGEST_TIMES 1.2       /* and so many times the share that the class has where all have the same */
+
+/* Print the share of the largest class if accuracy alone says little because of it. */
+static void print_largest(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    struct stretch largest = { .count = 0 };
+    for (size_t i = 0; i < survey->count;) {
+        const struct stretch stretch = stretch_at(survey, i);
+        largest = stretch.count > largest.count ? stretch : largest;
+        i += stretch.count;
+    }
+    const double share = (double)largest.count / (double)survey->count;
+    if (share > LARGEST_SHARE && share > LARGEST_TIMES / dataset->options.classes)
+        wrapped_print(out, "%10slabel %" PRId64 " is that of %.1f %% of the records: always answering it is so accurate; "
+                      "watch the balanced accuracy and the macro F1, too (train.best_by)", "", largest.label,
+                      100 * share);
+}
+
 static int check_labels(const struct dataset *dataset, FILE *out, struct problems *problems)
 {
     struct label_survey survey;
@@ -789,6 +808,8 @@ static int check_labels(const struct dataset *dataset, FILE *out, struct problem
         add_label_problem(&survey, dataset, problems);
     else if (survey.count > 0)
         print_doubt(&survey, dataset, out);
+    if (fits && survey.count > 0)
+        print_largest(&survey, dataset, out);
     label_survey_release(&survey);
     return fits && !is_broken ? 0 : -EINVAL;
 }

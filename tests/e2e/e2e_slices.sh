@@ -1,7 +1,7 @@
 #!/bin/sh
 # With train.slices the weights do not depend on the number of towers: 1, 2, 4, ... towers leave the same bytes, metrics
-# and checkpoints, with batch normalization, groups, dropout, augmentation and batches that do not divide. On the CPU and
-# on the simulated CUDA, or on the device that check_gpu.sh names.
+# and checkpoints, with batch normalization, groups, dropout, stochastic depth, augmentation and batches that do not divide.
+# On the CPU and on the simulated CUDA, or on the device that check_gpu.sh names.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 cat >"$work/slices.net" <<'END'
@@ -14,6 +14,10 @@ relu relu1
 conv2d conv2 filters 6 kernel 3 groups 6 padding 1
 conv2d conv3 filters 12 kernel 3 stride 2 groups 3 padding 1
 max_pool pool1 kernel 2 stride 2
+layer_norm norm1
+scale scale1 init gamma constant 0.5
+stochastic_depth depth1 rate 0.25
+add sum1 from before,pool1
 dropout dropout1 rate 0.25
 dense fc1 units classes
 softmax_loss loss

@@ -14,7 +14,7 @@
 #include "compute/vector.h"
 
 #define STRIP_PIXELS 32u        /* most pixels of a strip */
-#define STRIP_NUMBERS 8192u     /* most numbers, where a strip has several pixels */
+#define STRIP_NUMBERS 4096u     /* most numbers, where a strip has several pixels: values and gradients fit together */
 #define PARTS_MAX 64u
 #define PART_PIXELS 64u         /* fewest pixels of a part, where there are several */
 
@@ -169,6 +169,8 @@ static int layer_norm_plan(struct plan *plan, uint32_t layer)
     return rc != 0 ? rc : open_sums(plan, layer, &strips, 2, &state->sums);
 }
 
+#define CHAINS 4u               /* sums that do not wait for each other */
+
 ALWAYS_INLINE float sum_lanes(const lanes *numbers)
 {
     const lanes n = *numbers;
@@ -179,18 +181,22 @@ ALWAYS_INLINE float sum_lanes(const lanes *numbers)
 ALWAYS_INLINE void add_numbers(enum value_type type, const void *values, size_t at, size_t count, bool squares,
                                float mean, lanes *sum)
 {
-    lanes total = *sum, x;
+    lanes total[CHAINS] = { *sum }, x;
     size_t c = 0;
+    for (; c + CHAINS * LANES <= count; c += CHAINS * LANES)
+        for (size_t k = 0; k < CHAINS; k++) {
+            lanes_read(type, values, at + c + k * LANES, LANES, &x);
+            total[k] += squares ? (x - mean) * (x - mean) : x;
+        }
     for (; c + LANES <= count; c += LANES) {
         lanes_read(type, values, at + c, LANES, &x);
-        const lanes distance = x - mean;
-        total += squares ? distance * distance : x;
+        total[0] += squares ? (x - mean) * (x - mean) : x;
     }
     for (; c < count; c++) {
         const float number = value_read(type, values, at + c), distance = number - mean;
-        total[c % LANES] += squares ? distance * distance : number;
+        total[0][c % LANES] += squares ? distance * distance : number;
     }
-    *sum = total;
+    *sum = (total[0] + total[1]) + (total[2] + total[3]);
 }
 
 ALWAYS_INLINE void measure_strip(enum value_type type, const struct layer_norm_work *work, const struct strip *strip,
@@ -285,23 +291,23 @@ ALWAYS_INLINE void add_products(enum value_type type, const struct layer_norm_wo
                                 size_t channel, struct pixel_line line, lanes *gradients, lanes *products)
 {
     const float *const gamma = work->gamma + channel;
-    lanes g = *gradients, p = *products, x, gradient, factor;
+    lanes g[2] = { *gradients }, p[2] = { *products }, x, gradient, factor;
     size_t c = 0;
     for (; c + LANES <= count; c += LANES) {
         lanes_read(type, work->values, at + c, LANES, &x);
         lanes_read(type, work->gradient, at + c, LANES, &gradient);
         LANES_LOAD(factor, gamma + c, LANES);
         const lanes scaled = gradient * factor;
-        g += scaled;
-        p += scaled * (x - line.mean);
+        g[c / LANES % 2] += scaled;
+        p[c / LANES % 2] += scaled * (x - line.mean);
     }
     for (; c < count; c++) {
         const float scaled = value_read(type, work->gradient, at + c) * gamma[c];
-        g[c % LANES] += scaled;
-        p[c % LANES] += scaled * (value_read(type, work->values, at + c) - line.mean);
+        g[0][c % LANES] += scaled;
+        p[0][c % LANES] += scaled * (value_read(type, work->values, at + c) - line.mean);
     }
-    *gradients = g;
-    *products = p;
+    *gradients = g[0] + g[1];
+    *products = p[0] + p[1];
 }
 
 ALWAYS_INLINE void find_means(enum value_type type, const struct layer_norm_work *work, const struct strip *strip,
@@ -319,34 +325,45 @@ ALWAYS_INLINE void find_means(enum value_type type, const struct layer_norm_work
                                              sum_lanes(&products[p]) * lines[p].scale * share };
 }
 
-/* Passes `count` <= LANES channels back, of all pixels of a strip: adds the sums of their gradients, and of these times
- * the normalised values, and writes the gradient of the values. */
-ALWAYS_INLINE void pass_channels(enum value_type type, const struct layer_norm_work *work, const struct strip *strip,
-                                 size_t at, uint32_t count, size_t channel, const struct pixel_line *lines,
-                                 const struct pixel_means *means, float *gamma_sums, float *beta_sums)
+/* Adds the gradients of gamma and beta of a pixel to their sums, and writes the gradient of its values. */
+ALWAYS_INLINE void pass_pixel(enum value_type type, const struct layer_norm_work *work, size_t at, size_t count,
+                              size_t channel, struct pixel_line line, struct pixel_means means, float *gamma_sums,
+                              float *beta_sums)
 {
-    lanes factor, x, gradient, sum = { 0 }, products = { 0 };
-    LANES_LOAD(factor, work->gamma + channel, count);
-    for (size_t p = 0; p < strip->count; p++, at += work->strips.step) {
-        lanes_read(type, work->values, at, count, &x);
-        lanes_read(type, work->gradient, at, count, &gradient);
-        const lanes normalised = (x - lines[p].mean) * lines[p].scale;
+    const float *const gamma = work->gamma + channel;
+    lanes x, gradient, factor, sum, products, before;
+    size_t c = 0;
+    for (; c + LANES <= count; c += LANES) {
+        lanes_read(type, work->values, at + c, LANES, &x);
+        lanes_read(type, work->gradient, at + c, LANES, &gradient);
+        LANES_LOAD(factor, gamma + c, LANES);
+        LANES_LOAD(sum, beta_sums + channel + c, LANES);
+        LANES_LOAD(products, gamma_sums + channel + c, LANES);
+        const lanes normalised = (x - line.mean) * line.scale;
         sum += gradient;
         products += gradient * normalised;
+        LANES_STORE(beta_sums + channel + c, sum, LANES);
+        LANES_STORE(gamma_sums + channel + c, products, LANES);
         if (work->to == NULL)
             continue;
-        lanes passed = (gradient * factor - means[p].gradient - normalised * means[p].product) * lines[p].scale;
+        lanes passed = (gradient * factor - means.gradient - normalised * means.product) * line.scale;
         if (work->adds) {
-            lanes before;
-            lanes_read(type, work->to, at, count, &before);
+            lanes_read(type, work->to, at + c, LANES, &before);
             passed += before;
         }
-        lanes_write(type, work->to, at, count, &passed);
+        lanes_write(type, work->to, at + c, LANES, &passed);
     }
-    for (uint32_t c = 0; c < count; c++) {
-        beta_sums[channel + c] += sum[c];
-        gamma_sums[channel + c] += products[c];
+    for (; c < count; c++) {
+        const float own = value_read(type, work->gradient, at + c);
+        const float normalised = (value_read(type, work->values, at + c) - line.mean) * line.scale;
+        const float passed = (own * gamma[c] - means.gradient - normalised * means.product) * line.scale;
+        beta_sums[channel + c] += own;
+        gamma_sums[channel + c] += own * normalised;
+        if (work->to != NULL)
+            value_write(type, work->to, at + c, work->adds ? value_read(type, work->to, at + c) + passed : passed);
     }
+    if (work->to != NULL)
+        clear_numbers(type, work->to, at + count, at + work->strips.block);
 }
 
 ALWAYS_INLINE void pass_strip(enum value_type type, const struct layer_norm_work *work, const struct strip *strip,
@@ -356,17 +373,10 @@ ALWAYS_INLINE void pass_strip(enum value_type type, const struct layer_norm_work
     const struct pixel_line *const lines = work->lines + strip->sample * tensor_pixels(strips->tensor) + strip->pixel;
     struct pixel_means means[STRIP_PIXELS];
     find_means(type, work, strip, lines, means);
-    for (size_t b = 0; b < strips->blocks; b++) {
-        const size_t at = block_at(strips, strip, b), count = block_channels(strips, b), first = b * strips->block;
-        size_t c = 0;
-        for (; c + LANES <= count; c += LANES)
-            pass_channels(type, work, strip, at + c, LANES, first + c, lines, means, gamma_sums, beta_sums);
-        if (c < count)
-            pass_channels(type, work, strip, at + c, (uint32_t)(count - c), first + c, lines, means, gamma_sums,
-                          beta_sums);
-        for (size_t p = 0; p < strip->count && work->to != NULL; p++)
-            clear_numbers(type, work->to, at + p * strips->step + count, at + p * strips->step + strips->block);
-    }
+    for (size_t b = 0; b < strips->blocks; b++)
+        for (size_t p = 0, at = block_at(strips, strip, b); p < strip->count; p++, at += strips->step)
+            pass_pixel(type, work, at, block_channels(strips, b), b * strips->block, lines[p], means[p], gamma_sums,
+                       beta_sums);
 }
 
 VECTOR_LOOPS
@@ -579,35 +589,36 @@ static void set_branch_gradients(const struct plan *plan, uint32_t head, struct 
     work->addend = plan_flow(&plan->base, head, 0)->adds ? work->to : NULL;
 }
 
-/* Adds the products of `count` <= LANES channels of gradient and values, over the pixels of a strip, to the sums. */
-ALWAYS_INLINE void add_gamma_channels(enum value_type type, const struct branch_work *work, const struct strip *strip,
-                                      size_t at, uint32_t count, float factor, float *sums)
+/* Adds the products of gradient and values of a pixel, times the factor, to the sums. */
+ALWAYS_INLINE void add_gamma_pixel(enum value_type type, const struct branch_work *work, size_t at, size_t count,
+                                   float factor, float *sums)
 {
-    lanes x, gradient, sum = { 0 };
-    for (size_t p = 0; p < strip->count; p++, at += work->strips.step) {
-        lanes_read(type, work->values, at, count, &x);
-        lanes_read(type, work->from, at, count, &gradient);
-        sum += x * gradient;
+    lanes x, gradient, sum;
+    size_t c = 0;
+    for (; c + LANES <= count; c += LANES) {
+        lanes_read(type, work->values, at + c, LANES, &x);
+        lanes_read(type, work->from, at + c, LANES, &gradient);
+        LANES_LOAD(sum, sums + c, LANES);
+        sum += x * (gradient * factor);
+        LANES_STORE(sums + c, sum, LANES);
     }
-    for (uint32_t c = 0; c < count; c++)
-        sums[c] += sum[c] * factor;
+    for (; c < count; c++)
+        sums[c] += value_read(type, work->values, at + c) * (value_read(type, work->from, at + c) * factor);
 }
 
-/* The sums of a strip, then the gradient of its values, which may overwrite that of the result. */
+/* The sums of a strip and the gradient of its values, which may overwrite that of the result. */
 ALWAYS_INLINE void scale_back_strip(enum value_type type, const struct branch_work *work, const struct strip *strip,
                                     float factor, float *sums)
 {
     const struct strips *const strips = &work->strips;
-    for (size_t b = 0; b < strips->blocks && factor != 0.0f; b++) {
-        const size_t at = block_at(strips, strip, b), count = block_channels(strips, b);
-        float *const block_sums = sums + b * strips->block;
-        size_t c = 0;
-        for (; c + LANES <= count; c += LANES)
-            add_gamma_channels(type, work, strip, at + c, LANES, factor, block_sums + c);
-        if (c < count)
-            add_gamma_channels(type, work, strip, at + c, (uint32_t)(count - c), factor, block_sums + c);
-    }
-    if (work->to != NULL)
+    for (size_t b = 0; b < strips->blocks && factor != 0.0f; b++)
+        for (size_t p = 0, at = block_at(strips, strip, b); p < strip->count; p++, at += strips->step) {
+            const size_t count = block_channels(strips, b), channel = b * strips->block;
+            add_gamma_pixel(type, work, at, count, factor, sums + channel);
+            if (work->to != NULL)
+                scale_pixel(type, work, at, count, work->gamma + channel, factor);
+        }
+    if (work->to != NULL && factor == 0.0f)
         branch_strip(type, work, strip, factor);
 }
 

@@ -141,6 +141,10 @@ static void count_inputs(const struct counter *counter, uint32_t head)
         for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
             count_pass(counter, head, k);
         return;
+    case LAYER_MULTIPLY:
+        for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
+            counts->kernels += plan_flow(base, head, k)->buffer != BUFFER_NONE;
+        return;
     case LAYER_BATCH_NORM: case LAYER_SCALE: case LAYER_STOCHASTIC_DEPTH:
         counts->kernels += plan_flow(base, head, 0)->buffer != BUFFER_NONE;
         if (has(counter, head, LAYER_ADD))

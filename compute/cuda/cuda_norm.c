@@ -1,7 +1,8 @@
-/* Batch normalisation by our own kernels: alone, with a ReLU, or with an addition and a ReLU. Its statistics are kept
+/* Batch normalisation by our own kernels: alone, with an activation, or with an addition and a ReLU. Its statistics are kept
  * from forward until backward. Statistics that an earlier normalisation of the same values has computed are reused: in
  * a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in backward, but
- * after an addition forward stores it as bits. */
+ * after an addition forward stores it as bits. The derivative of another activation is recomputed once, in the pass of
+ * the sums, which multiplies the gradient of the result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 
@@ -84,6 +85,8 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
         .beta = parameter_weights(plan, head, PARAMETER_BETA),
         .statistics = plan_data(plan, state->statistics),
     };
+    if (fusion_has(&plan->base.fusion, head, LAYER_ACTIVATION))
+        norm.curve = cuda_curve_of(plan, plan_output(&plan->base, head) - 1);
     if (state->before != NET_INPUT) {
         const struct norm *const before = plan->base.states[state->before];
         norm.known.columns = state->known;

@@ -187,6 +187,9 @@ size_t cuda_conv2d_scratch(const struct plan *plan);
 void cuda_convs_close(struct backend *backend);
 /* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
 extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
+/* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */
+extern const struct layer_ops cuda_activation_ops, cuda_multiply_ops;
+struct curve cuda_curve_of(const struct plan *plan, uint32_t index);
 /* Residual branches (cuda_residual.c). */
 extern const struct layer_ops cuda_layer_norm_ops, cuda_scale_ops, cuda_stochastic_depth_ops;
 

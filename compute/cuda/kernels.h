@@ -167,6 +167,29 @@ cudaError_t kernel_response_norm_backward(cudaStream_t stream, enum value_type t
                                           const struct response_shape *shape, const void *in,
                                           const void *out_gradient, float *terms, void *in_gradient, bool adds);
 
+/* An activation of values of `channels` real channels; the padding stays 0. is_on false: none. */
+struct curve {
+    bool is_on;
+    enum activation function;
+    float limit;                /* of ACTIVATION_CLIPPED_RELU */
+    uint32_t channels;
+};
+
+/* out = the function of `in`; out may be in. */
+cudaError_t kernel_activation(cudaStream_t stream, enum value_type type, size_t pixels, uint32_t stored,
+                              const struct curve *curve, const void *in, void *out);
+/* in_gradient = [in_gradient +] out_gradient times the derivative at `in`; in_gradient may be out_gradient. */
+cudaError_t kernel_activation_backward(cudaStream_t stream, enum value_type type, size_t pixels, uint32_t stored,
+                                       const struct curve *curve, const void *in, const void *out_gradient,
+                                       void *in_gradient, bool adds);
+/* to = [to +] values times the factor of their channel and sample, of which there are count * stored; `to` may be
+ * `values` without adds. Values of the same shape are multiplied as samples of one pixel. */
+cudaError_t kernel_multiply(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
+                            const void *values, const void *factors, void *to, bool adds);
+/* factor_gradient = [factor_gradient +] the sum over a sample's pixels of values * out_gradient. */
+cudaError_t kernel_factor_gradient(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
+                                   const void *values, const void *out_gradient, void *factor_gradient, bool adds);
+
 /* out[i] = in[i] > 0 ? in[i] : 0; out may be in. */
 cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out);
 /* in_gradient[i] = [in_gradient[i] +] (out[i] > 0 ? out_gradient[i] : 0); in_gradient may be out_gradient. */
@@ -252,6 +275,7 @@ struct normalisation {
         const float *means, *squares;
     } known;                   /* statistics of a batch, of the first columns (a multiple of 8) that another
                                 * normalisation has computed */
+    struct curve curve;        /* applied to the result, without a shortcut and a ReLU */
 };
 
 /* Floats of scratch for kernel_norm_sums; and for kernel_norm_statistics of `columns` columns that are not known. */
@@ -272,7 +296,8 @@ cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const s
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
 /* The gradients of gamma (NULL: not wanted) and beta from the gradient of the result. With relu the gradient is masked
  * where the result is not above 0: by `mask` (with a shortcut), which changes `gradient`; or (NULL) by the recomputed
- * result, which does not. means: 2 * columns floats for kernel_norm_gradient. */
+ * result, which does not. With a curve the gradient is multiplied by its derivative at the recomputed line, which
+ * changes `gradient`. means: 2 * columns floats for kernel_norm_gradient. */
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient);

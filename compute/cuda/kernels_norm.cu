@@ -1,6 +1,7 @@
 /* Kernels of batch normalisation. Queued by the CUDA backend from the tower's thread. A thread owns eight adjacent
  * columns of many rows, so that adjacent threads read adjacent 16 bytes and per-column data is read once; every sum
  * has a fixed order. */
+#include "compute/cuda/kernel_activation.cuh"
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -242,6 +243,8 @@ static __global__ void normalise(tiling tiling, normalisation norm, const void *
             values = plus(values, read<GROUP>((const T *)shortcut + mine.offset(row)));
         if (relu)
             values = positive(values);
+        if (norm.curve.is_on)
+            values = curved(norm.curve, values, mine.group * GROUP);
         write((T *)out + mine.offset(row), values);
         if (mask != NULL)
             mask[mine.offset(row) / GROUP] = signs_of<T>(values);
@@ -267,6 +270,7 @@ enum passing {
     PASSING_ALL,                /* everywhere: there is no ReLU */
     PASSING_MASK,               /* where a bit of the stored mask is set; the masked gradient is written back */
     PASSING_RECOMPUTED,         /* where the recomputed normalised value is above 0 */
+    PASSING_CURVE,              /* times the derivative of the curve there, which is written back */
     PASSING_COUNT
 };
 
@@ -292,6 +296,10 @@ static __global__ void __launch_bounds__(THREADS, 4)
             if (PASSING == PASSING_MASK) {
                 passed = where_set(mask[mine.offset(row) / GROUP], passed);
                 write(at, passed);
+            }
+            if (PASSING == PASSING_CURVE) {
+                write(at, times_slope(norm.curve, normalised(line, values), passed));
+                passed = read<GROUP>(at);
             }
             for (uint32_t k = 0; k < GROUP; k++) {
                 sum.value[k] += passed.value[k];
@@ -344,7 +352,8 @@ static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, 
 }
 
 #define FOR_PASSING(kernel, type) \
-    { kernel<type, PASSING_ALL>, kernel<type, PASSING_MASK>, kernel<type, PASSING_RECOMPUTED> }
+    { kernel<type, PASSING_ALL>, kernel<type, PASSING_MASK>, kernel<type, PASSING_RECOMPUTED>, \
+      kernel<type, PASSING_CURVE> }
 
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
@@ -355,7 +364,10 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
         FOR_PASSING(sum_gradients, float), FOR_PASSING(sum_gradients, __half),
         FOR_PASSING(sum_gradients, __nv_bfloat16),
     };
-    const enum passing passing = !relu ? PASSING_ALL : mask != NULL ? PASSING_MASK : PASSING_RECOMPUTED;
+    const enum passing passing = norm->curve.is_on ? PASSING_CURVE
+                                 : !relu           ? PASSING_ALL
+                                 : mask != NULL    ? PASSING_MASK
+                                                   : PASSING_RECOMPUTED;
     const struct tiling tiling = tiling_of(norm->rows, norm->columns);
     cudaError_t status = check_norm(norm, { in, gradient, partials });
     if (status != cudaSuccess)

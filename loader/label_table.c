@@ -22,13 +22,13 @@ static int32_t label_of(struct decode_context *context, uint64_t id)
     struct record_problem problem;
     struct sample_label label;
     uint64_t bytes;
-    int64_t class;
+    int64_t moved;
     const uint8_t *const payload = record_payload(context, id, &bytes, &problem);
     if (payload == NULL || sample_read_label(&context->dataset->format, payload, bytes, &label, problem.text,
                                              sizeof(problem.text)) < 0)
         return LABEL_UNKNOWN;
-    const bool overflows = __builtin_add_overflow(label.stored, options->label_offset, &class);
-    return !overflows && class >= 0 && class < (int64_t)options->classes ? (int32_t)class : LABEL_UNKNOWN;
+    const bool overflows = __builtin_add_overflow(label.stored, options->label_offset, &moved);
+    return !overflows && moved >= 0 && moved < (int64_t)options->classes ? (int32_t)moved : LABEL_UNKNOWN;
 }
 
 static void read_part(void *arg)

@@ -429,7 +429,7 @@ const struct option_row option_table[] = {
       .other_names = "smoothing", .in_overfit = "0" },
     { SECTION_TRAIN, "class_weights", OPTION_STRING, EFFECT_RUN, .initial = "", .initial_note = "all 1",
       FIELD(train.class_weights), .help = "weights of classes in the loss: auto (rare ones weigh more), or a file",
-      .other_names = "class_weight", .in_overfit = "" },
+      .in_overfit = "" },
     { SECTION_TRAIN, "ema", OPTION_NUMBER, EFFECT_RUN, .initial = "0", .initial_note = "no average", .high = 1,
       .high_is_open = true, FIELD(train.ema),
       .help = "decay of the moving average of weights, which is evaluated and saved",

@@ -1,5 +1,4 @@
 /* Computes the plan from the settings, and prints it. */
-#include "tools/lib/run/class_weights.h"
 #include "tools/lib/run/run_plan.h"
 
 #include <errno.h>
@@ -18,6 +17,7 @@
 #include "tools/lib/config/recipes.h"
 #include "tools/lib/config/training.h"
 #include "tools/lib/limits.h"
+#include "tools/lib/run/class_weights.h"
 #include "tools/lib/run/environment.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_trace.h"

@@ -23,7 +23,7 @@ struct wish {
     uint64_t steps;             /* 0: the epochs decide */
     size_t keep_bytes;
     enum shuffle shuffle;
-    bool flips, changes_colour;
+    bool flips, changes_colour, is_trivial;
 };
 
 /* Waits of the one who takes the batches. */
@@ -42,8 +42,9 @@ struct feed {
 static void usage(void)
 {
     (void)fputs("usage: feed [-b BATCH] [-s SIDE] [-c CHANNELS] [-e EPOCHS] [-n BATCHES] [-r READERS] [-d DECODERS]\n"
-                "            [-p MILLISECONDS] [-w EPOCHS] [-k all|none] [-o full|block|none] [-m] [-x] SHARDS\n"
-                "-p: pause behind each batch, -w: not counted, -m: mirror half of the images, -x: change colours\n"
+                "            [-p MILLISECONDS] [-w EPOCHS] [-k all|none] [-o full|block|none] [-m] [-x] [-t] SHARDS\n"
+                "-p: pause behind each batch, -w: not counted, -m: mirror half of the images, -x: change colours, "
+                "-t: TrivialAugmentWide\n"
                 "Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none -o full, a decoder for each core\n",
                 stderr);
     exit(2);
@@ -90,13 +91,15 @@ static struct wish read_wish(int argc, char **argv)
                                   ['e'] = &wish.epochs, ['r'] = &wish.readers, ['d'] = &wish.decoders,
                                   ['p'] = &wish.pause_ms, ['w'] = &wish.warming };
     int option;
-    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:w:k:o:mx")) != -1) {
+    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:w:k:o:mxt")) != -1) {
         if (option == '?')
             usage();
         else if (option == 'm')
             wish.flips = true;
         else if (option == 'x')
             wish.changes_colour = true;
+        else if (option == 't')
+            wish.is_trivial = true;
         else if (option == 'k')
             wish.keep_bytes = keep_of(optarg);
         else if (option == 'o')
@@ -209,7 +212,8 @@ static double *make_waits(uint64_t count)
 static void run(struct feed *feed, const struct wish *wish, const struct dataset *dataset)
 {
     const struct augment augment = { .seed = 1, .crop = { [PHASE_TRAIN] = CROP_AUTO }, .filter = FILTER_BILINEAR,
-                                     .flips = wish->flips, .changes_colour = wish->changes_colour };
+                                     .flips = wish->flips, .changes_colour = wish->changes_colour,
+                                     .policy = wish->is_trivial ? POLICY_TRIVIAL_AUGMENT_WIDE : POLICY_NONE };
     const struct schedule schedule = { .records = { [PHASE_TRAIN] = dataset->record_count }, .batch = wish->batch,
                                        .towers = 1, .epochs = wish->epochs, .steps = wish->steps };
     struct batch_layout layout;

@@ -24,7 +24,7 @@ torch=${PEER_TORCH:-python3}
 dali=${PEER_DALI:-python3}
 cores=$(nproc)
 
-comparisons='tfdata_jpeg torch_jpeg torch_jpeg_memory dali_jpeg tfdata_cifar tfdata_cifar_stored two_decoders decode checksum
+comparisons='tfdata_jpeg torch_jpeg torch_trivial torch_jpeg_memory dali_jpeg tfdata_cifar tfdata_cifar_stored two_decoders decode checksum
 first_batch epoch_boundary small_records raw_copies check check_small'
 
 usage()
@@ -74,6 +74,11 @@ run_torch_jpeg()
 {
     need photos -i && compare --name "$jpeg: ours / PyTorch DataLoader" --target '>= 1.8' \
         --a "$(feed -m -e 2 "$(photos_shards)")" --b "$(torch)"
+}
+run_torch_trivial()
+{
+    need photos -i && compare --name "$jpeg, TrivialAugmentWide: ours / PyTorch DataLoader" --target '>= 1.3' \
+        --a "$(feed -m -t -e 2 "$(photos_shards)")" --b "$(torch --trivial)"
 }
 run_torch_jpeg_memory()
 {

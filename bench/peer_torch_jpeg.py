@@ -8,6 +8,8 @@ picks the faster:
     simplejpeg    libjpeg-turbo; the part is chosen first, and the image decoded at the smallest size that has enough
                   pixels of it
     torchvision   torchvision.io.decode_jpeg and transforms.v2, as its reference scripts do
+
+--trivial changes every image by transforms.v2.TrivialAugmentWide.
 """
 
 import argparse
@@ -55,7 +57,8 @@ DECODERS = {"simplejpeg": with_simplejpeg, "torchvision": with_torchvision}
 
 
 class Photographs(torch.utils.data.Dataset):
-    def __init__(self, folder, decoder, side):
+    def __init__(self, folder, decoder, side, trivial):
+        self.augment = v2.TrivialAugmentWide() if trivial else None
         self.paths = sorted(glob.glob(os.path.join(folder, "*", "*")))
         self.classes = {name: number for number, name in enumerate(sorted(os.listdir(folder)))}
         self.decode, self.side = DECODERS[decoder], side
@@ -66,7 +69,10 @@ class Photographs(torch.utils.data.Dataset):
     def __getitem__(self, index):
         with open(self.paths[index], "rb") as file:
             encoded = file.read()
-        return self.decode(encoded, self.side), self.classes[os.path.basename(os.path.dirname(self.paths[index]))]
+        pixels = self.decode(encoded, self.side)
+        if self.augment is not None:
+            pixels = self.augment(pixels)
+        return pixels, self.classes[os.path.basename(os.path.dirname(self.paths[index]))]
 
 
 def batches_of(loader):
@@ -76,7 +82,7 @@ def batches_of(loader):
 
 def images_per_second(decoder, arguments, images):
     loader = torch.utils.data.DataLoader(
-        Photographs(arguments.folder, decoder, arguments.side), arguments.batch, shuffle=True, drop_last=True,
+        Photographs(arguments.folder, decoder, arguments.side, arguments.trivial), arguments.batch, shuffle=True, drop_last=True,
         num_workers=arguments.threads, prefetch_factor=4, persistent_workers=True)
     batches = batches_of(loader)
     for _ in range(2 * arguments.threads):
@@ -96,6 +102,7 @@ def main():
     parser.add_argument("--images", type=int, default=3840, help="images measured (default %(default)s)")
     parser.add_argument("--trial", type=int, default=768, help="images of a trial (default %(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="worker processes")
+    parser.add_argument("--trivial", action="store_true", help="TrivialAugmentWide after the crop")
     parser.add_argument("--decoder", choices=DECODERS, help="measure only this one")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -12,7 +12,7 @@
 #define PLANES_MAX 3u
 #define FRACTION_BITS 16
 
-/* A sample that an operation changes. */
+/* A sample that an operation changes. Loops use copies of the fields: a byte that they write could alias a field. */
 struct job {
     const struct image_shape *shape;
     double magnitude;
@@ -57,17 +57,19 @@ static inline __attribute__((always_inline)) void transform_rows(const struct jo
                                                                  uint32_t channels)
 {
     const uint64_t height = job->shape->height, width = job->shape->width;
+    const struct affine step = *affine;
+    const uint8_t *const copy = job->copy;
     uint8_t *to = job->pixels;
     for (uint64_t row = 0; row < height; row++) {
-        int64_t x = affine->x_0 + affine->x_y * (int64_t)row, y = affine->y_0 + affine->y_y * (int64_t)row;
+        int64_t x = step.x_0 + step.x_y * (int64_t)row, y = step.y_0 + step.y_y * (int64_t)row;
         for (uint64_t column = 0; column < width; column++, to += channels) {
             const uint64_t from_x = (uint64_t)(x >> FRACTION_BITS), from_y = (uint64_t)(y >> FRACTION_BITS);
             const bool is_inside = from_x < width && from_y < height;   /* negative numbers are large ones here */
-            const uint8_t *const from = job->copy + (is_inside ? (from_y * width + from_x) * channels : 0);
+            const uint8_t *const from = copy + (is_inside ? (from_y * width + from_x) * channels : 0);
             for (uint32_t c = 0; c < channels; c++)
                 to[c] = is_inside ? from[c] : 0;
-            x += affine->x_x;
-            y += affine->y_x;
+            x += step.x_x;
+            y += step.y_x;
         }
     }
 }
@@ -134,15 +136,19 @@ struct tables { uint8_t value[PLANES_MAX][VALUES]; };
 static void tables_apply(const struct tables *tables, const struct job *job)
 {
     const uint32_t channels = job->shape->channels;
+    const size_t count = job->count;
+    uint8_t *const pixels = job->pixels;
     for (uint32_t c = 0; c < channels; c++)
-        for (size_t i = c; i < job->count; i += channels)
-            job->pixels[i] = tables->value[c][job->pixels[i]];
+        for (size_t i = c; i < count; i += channels)
+            pixels[i] = tables->value[c][pixels[i]];
 }
 
 static void apply_to_all(const struct job *job, const uint8_t table[VALUES])
 {
-    for (size_t i = 0; i < job->count; i++)
-        job->pixels[i] = table[job->pixels[i]];
+    const size_t count = job->count;
+    uint8_t *const pixels = job->pixels;
+    for (size_t i = 0; i < count; i++)
+        pixels[i] = table[pixels[i]];
 }
 
 static uint8_t clip(float value)
@@ -193,8 +199,10 @@ static void posterize(const struct job *job)
 {
     const int bits = (int)job->magnitude;
     const uint8_t mask = (uint8_t)(0xFF << (8 - bits));
-    for (size_t i = 0; i < job->count; i++)
-        job->pixels[i] &= mask;
+    const size_t count = job->count;
+    uint8_t *const pixels = job->pixels;
+    for (size_t i = 0; i < count; i++)
+        pixels[i] &= mask;
 }
 
 static void solarize(const struct job *job)
@@ -207,8 +215,10 @@ static void solarize(const struct job *job)
 
 static void invert(const struct job *job)
 {
-    for (size_t i = 0; i < job->count; i++)
-        job->pixels[i] = (uint8_t)(VALUES - 1 - job->pixels[i]);
+    const size_t count = job->count;
+    uint8_t *const pixels = job->pixels;
+    for (size_t i = 0; i < count; i++)
+        pixels[i] = (uint8_t)(VALUES - 1 - pixels[i]);
 }
 
 struct histogram { uint32_t counts[PLANES_MAX][VALUES]; };
@@ -216,10 +226,12 @@ struct histogram { uint32_t counts[PLANES_MAX][VALUES]; };
 static void histogram_fill(struct histogram *histogram, const struct job *job)
 {
     const uint32_t channels = job->shape->channels;
+    const size_t count = job->count;
+    const uint8_t *const pixels = job->pixels;
     memset(histogram, 0, sizeof(*histogram));
     for (uint32_t c = 0; c < channels; c++)
-        for (size_t i = c; i < job->count; i += channels)
-            histogram->counts[c][job->pixels[i]]++;
+        for (size_t i = c; i < count; i += channels)
+            histogram->counts[c][pixels[i]]++;
 }
 
 /* The first and the last value that a channel has. */
@@ -305,9 +317,10 @@ static void change_saturation(const struct job *job)
     if (job->shape->channels != 3)
         return;
     const uint8_t *const luma = find_luma(job, count);
+    uint8_t *const pixels = job->pixels;
     for (size_t i = 0; i < count; i++)
         for (size_t c = 0; c < 3; c++)
-            job->pixels[3 * i + c] = blend(luma[i], job->pixels[3 * i + c], share);
+            pixels[3 * i + c] = blend(luma[i], pixels[3 * i + c], share);
 }
 
 /* Blend a row with the result of Pillow's SMOOTH filter for it: the rounded mean of 3x3 pixels, in which the middle one

@@ -18,6 +18,7 @@ began
 best.accuracy
 best.correct
 best.step
+best.value
 copy.hidden
 copy.seconds
 cores.others
@@ -126,10 +127,17 @@ steps
 synthetic
 towers
 validation.accuracy
+validation.balanced_accuracy
 validation.complete
 validation.correct
 validation.images
 validation.loss
+validation.macro.f1
+validation.macro.precision
+validation.macro.recall
+validation.weighted.f1
+validation.weighted.precision
+validation.weighted.recall
 verdict
 version
 warmup_steps

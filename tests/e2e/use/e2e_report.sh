@@ -62,15 +62,17 @@ expect_page 'an evaluated run' $((curves + 2))
 [ -z "$node" ] || expect_equal "$(awk -v RS='<td' -F'>' '/rgba/ { split($2, cell, "<"); sum += cell[1] } END { print sum }' "$drawn")" \
     "$(summary one validation.images)" 'samples in the matrix'
 cat >"$work/runs/one/evaluation.json" <<'END'
-{"weights":"w<1>","samples":1234,"classes":[{"class":0,"name":"a<b","samples":4}],
+{"weights":"w<1>","samples":1234,"balanced_accuracy":0.5,"macro":{"precision":0.25,"recall":"x"},
+"classes":[{"class":0,"name":"a<b","samples":4,"precision":1,"recall":0.75,"f1":null}],
 "confusion":[{"class":0,"predicted":0,"samples":3},{"class":0,"predicted":2,"samples":1},
 {"class":-1,"predicted":2,"samples":9},{"class":2,"predicted":1,"samples":"9"},7]}
 END
 run "$report" "$work/runs/one" -o "$page"
 expect_page 'an odd evaluation' $((curves + 2))
 expect_has ': 1,234 samples, w&lt;1&gt;</h3>'
-expect_has '<th>class</th><th>0</th><th>1</th><th>2</th></tr>'
-expect_has '<tr><th scope="row">0 a&lt;b</th><td class="right" style="background:rgba(57, 106, 177, 0.45)">3</td><td></td><td style="background:rgba(57, 106, 177, 0.15)">1</td></tr>'
+expect_has '<th>class</th><th>0</th><th>1</th><th>2</th><th>precision</th><th>recall</th><th>F1</th></tr>'
+expect_has '<p>balanced accuracy 0.5000; macro precision 0.2500, recall -, F1 -; weighted precision -, recall -, F1 -</p>'
+expect_has '<tr><th scope="row">0 a&lt;b</th><td class="right" style="background:rgba(57, 106, 177, 0.45)">3</td><td></td><td style="background:rgba(57, 106, 177, 0.15)">1</td><td>1.0000</td><td>0.7500</td><td>-</td></tr>'
 echo '{"confusion":[{"class":0,"predicted":100,"samples":3}]}' >"$work/runs/one/evaluation.json"
 run "$report" "$work/runs/one" -o "$page"
 expect_page 'many classes' $((curves + 2))

@@ -1,7 +1,8 @@
 #!/bin/sh
 # With train.slices the weights do not depend on the number of towers: 1, 2, 4, ... towers leave the same bytes, metrics
-# and checkpoints, with batch normalization, groups, dropout, stochastic depth, augmentation and batches that do not divide.
-# On the CPU and on the simulated CUDA, or on the device that check_gpu.sh names.
+# and checkpoints, with batch normalization, groups, activations, squeeze and excitation, dropout, stochastic depth,
+# augmentation and batches that do not divide. On the CPU and on the simulated CUDA, or on the device that check_gpu.sh
+# names.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 cat >"$work/slices.net" <<'END'
@@ -12,7 +13,16 @@ conv2d conv1 filters 6 kernel 5 stride 2
 batch_norm bn1
 relu relu1
 conv2d conv2 filters 6 kernel 3 groups 6 padding 1
+batch_norm bn2
+silu act2
+global_average se.pool
+conv2d se.fc1 filters 4 kernel 1
+relu se.act limit 1.5
+conv2d se.fc2 filters 6 kernel 1
+sigmoid se.gate
+multiply se from act2,before
 conv2d conv3 filters 12 kernel 3 stride 2 groups 3 padding 1
+gelu act3
 max_pool pool1 kernel 2 stride 2
 layer_norm norm1
 scale scale1 init gamma constant 0.5

@@ -106,11 +106,20 @@ static uint32_t add(struct draft *draft, uint32_t left, uint32_t right)
     return (uint32_t)net_add(draft->net, name_next(draft), left, right);
 }
 
+/* A limit that about a quarter of the numbers above 0 exceed. */
+static uint32_t activation(struct draft *draft, uint32_t from)
+{
+    const enum activation function = (enum activation)draw(draft, ACTIVATION_COUNT);
+    return (uint32_t)(function == ACTIVATION_CLIPPED_RELU
+                          ? net_clipped_relu(draft->net, name_next(draft), from, 1.2f)
+                          : net_activation(draft->net, name_next(draft), from, function));
+}
+
 static uint32_t same_layer(struct draft *draft, uint32_t from)
 {
     static uint32_t (*const layers[])(struct draft *, uint32_t) = {
         conv_same, conv_same, norm, norm, relu, relu, dropout, average_same, response, layer_norm, scale,
-        stochastic_depth,
+        stochastic_depth, activation, activation,
     };
     return layers[draw(draft, sizeof(layers) / sizeof(layers[0]))](draft, from);
 }
@@ -210,6 +219,24 @@ static uint32_t twice(struct draft *draft, uint32_t from)
     return add(draft, from, from);
 }
 
+/* A value times itself, or times another one of the same shape. */
+static uint32_t product(struct draft *draft, uint32_t from)
+{
+    const uint32_t other = same_branch(draft, from, draw(draft, 3));
+    return (uint32_t)net_multiply(draft->net, name_next(draft), from, activation(draft, other));
+}
+
+/* Squeeze and excitation of an activation behind a normalisation. */
+static uint32_t excitation(struct draft *draft, uint32_t from)
+{
+    const uint32_t value = activation(draft, norm(draft, conv_same(draft, from)));
+    uint32_t at = (uint32_t)net_global_average(draft->net, name_next(draft), value);
+    at = activation(draft, conv_same(draft, at));
+    at = (uint32_t)net_activation(draft->net, name_next(draft), conv_same(draft, at), ACTIVATION_SIGMOID);
+    return draw(draft, 2) == 0 ? (uint32_t)net_multiply(draft->net, name_next(draft), value, at)
+                               : (uint32_t)net_multiply(draft->net, name_next(draft), at, value);
+}
+
 /* Up to four ways of different width. */
 static uint32_t inception(struct draft *draft, uint32_t from)
 {
@@ -267,7 +294,7 @@ static uint32_t piece(struct draft *draft, uint32_t from)
     static uint32_t (*const pieces[])(struct draft *, uint32_t) = {
         same_layer,   conv,     conv,    max_pool,      average_pool, pad_channels,
         residual,     residual, diamond, three_readers, twice,        shortcut,
-        inception,    dense_block,  residual_block, convnext_block,
+        inception,    dense_block,  residual_block, convnext_block, product,     excitation,
     };
     return pieces[draw(draft, sizeof(pieces) / sizeof(pieces[0]))](draft, from);
 }

@@ -119,6 +119,8 @@ static const struct fusion_rule rules[] = {
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_ACTIVATION } },
     { .head = LAYER_CONV2D, .tail_count = 3, .tail = { LAYER_BATCH_NORM, LAYER_ADD, LAYER_RELU },
       .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 3, .tail = { LAYER_BATCH_NORM, LAYER_STOCHASTIC_DEPTH, LAYER_ADD },
+      .use = RULE_EVALUATION },
     { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_ADD }, .use = RULE_EVALUATION },
     { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_RELU }, .use = RULE_EVALUATION },
     { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_BATCH_NORM }, .use = RULE_EVALUATION },

@@ -7,6 +7,7 @@
 #include "compute/model.h"
 #include "sync/bucket.h"
 #include "tests/helpers/network/model_look.h"
+#include "tests/helpers/network/network.h"
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/sim/sim.h"
@@ -76,12 +77,11 @@ static void cut(struct bench *bench)
     assert_int_equal(tower_set_segments(bench->fixture.tower, ends, bench->buckets.count), 0);
 }
 
-static void bench_open(struct bench *bench, const char *model, uint32_t batch, enum precision precision,
-                       enum graph_use graph)
+/* Takes over the net. */
+static void bench_open_net(struct bench *bench, struct net *net, uint32_t batch, enum precision precision,
+                           enum graph_use graph)
 {
-    const struct model_options options = { .dropout = true, .auxiliary = true };
-    *bench = (struct bench){ .updated = 0 };
-    assert_int_equal(model_open(&bench->net, model, &options), 0);
+    *bench = (struct bench){ .net = net };
     tower_fixture_open_device(&bench->fixture, "cuda");
     struct tower_spec spec = tower_fixture_spec(&bench->fixture, "cuda", bench->net);
     spec.backend_spec.precision = precision;
@@ -92,6 +92,15 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     tower_fixture_open_tower(&bench->fixture, &spec);
     open_slot(bench, batch);
     cut(bench);
+}
+
+static void bench_open(struct bench *bench, const char *model, uint32_t batch, enum precision precision,
+                       enum graph_use graph)
+{
+    const struct model_options options = { .dropout = true, .auxiliary = true };
+    struct net *net;
+    assert_int_equal(model_open(&net, model, &options), 0);
+    bench_open_net(bench, net, batch, precision, graph);
 }
 
 static void bench_close(struct bench *bench)
@@ -209,30 +218,56 @@ TEST(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs)
     bench_close(&bench);
 }
 
-/* as printed by --describe */
-static void assert_counted(const char *model, uint32_t batch, enum precision precision)
+/* Counts are those that --describe prints. Closes the bench. */
+static void assert_counted(struct bench *bench, uint32_t batch, enum precision precision)
 {
-    struct bench bench;
     struct step_counts counts;
-    bench_open(&bench, model, batch, precision, GRAPH_OFF);
-    const struct backend_spec spec = { .net = bench.net, .precision = precision };
-    const struct step_calls calls = count_calls(&bench, queue_without_update);
+    const struct backend_spec spec = { .net = bench->net, .precision = precision };
+    const struct step_calls calls = count_calls(bench, queue_without_update);
     assert_int_equal(backend_find("cuda")->count_step(&spec, batch, &counts), 0);
     assert_int_equal(counts.kernels, calls.of[OWN_KERNELS]);
     assert_int_equal(counts.convolutions, calls.of[CONVOLUTIONS]);
     assert_int_equal(counts.products, calls.of[PRODUCTS]);
     assert_int_equal(counts.copies, calls.of[COPIES]);
-    assert_int_equal(counts.value_bytes, tower_needs(bench.fixture.tower).backend.values);
-    bench_close(&bench);
+    assert_int_equal(counts.value_bytes, tower_needs(bench->fixture.tower).backend.values);
+    bench_close(bench);
 }
 
 TEST(steps_are_counted_without_a_device_as_they_are_queued)
 {
     static const char *const some[] = { "mnist_cnn", "cifar_alexnet", "resnet20_v1", "resnet20_v2", "densenet40_k12",
                                         "googlenet", NULL };
-    for (const struct model *model = model_table; model->name != NULL; model++)
-        if (is_tested(model->name, some))
-            assert_counted(model->name, 64, (model - model_table) % 2 != 0 ? PRECISION_BF16 : PRECISION_FP32);
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        const enum precision precision = (model - model_table) % 2 != 0 ? PRECISION_BF16 : PRECISION_FP32;
+        struct bench bench;
+        if (!is_tested(model->name, some))
+            continue;
+        bench_open(&bench, model->name, 64, precision, GRAPH_OFF);
+        assert_counted(&bench, 64, precision);
+    }
+}
+
+/* Layers of residual branches, alone and with the additions after them. */
+static struct net *branches_net(void)
+{
+    struct net *const net = network_net_begin("branches", (struct shape){ 3, 8, 8 }, 10);
+    const uint32_t start = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), true);
+    const uint32_t norm = (uint32_t)net_layer_norm(net, "norm", start, 1e-6f);
+    const uint32_t scale = (uint32_t)net_scale(net, "scale1", norm);
+    const uint32_t sum = (uint32_t)net_add(net, "sum1", (uint32_t)net_stochastic_depth(net, "drop1", scale, 0.1f), start);
+    const uint32_t next = (uint32_t)net_layer_norm(net, "norm2", sum, 1e-6f);
+    const uint32_t drop = (uint32_t)net_stochastic_depth(net, "drop2", next, 0.2f);
+    const uint32_t both = (uint32_t)net_add(net, "sum2", sum, drop);
+    const uint32_t alone = (uint32_t)net_stochastic_depth(net, "drop3", (uint32_t)net_scale(net, "scale2", both), 0.2f);
+    return network_net_end(net, net_stochastic_depth(net, "drop4", (uint32_t)net_max_pool(
+        net, "pool", alone, window_square(2, 2, PADDING_VALID)), 0.2f));
+}
+
+TEST(steps_of_residual_branches_are_counted_as_they_are_queued)
+{
+    struct bench bench;
+    bench_open_net(&bench, branches_net(), 64, PRECISION_BF16, GRAPH_OFF);
+    assert_counted(&bench, 64, PRECISION_BF16);
 }
 
 /* A stream's queue holds about a thousand calls, and up to three steps are queued. */

@@ -274,7 +274,9 @@ static uint32_t shortcut(struct draft *draft, uint32_t from)
 /* Evaluation fuses it into convolutions, and the sum is stored in place of `from` if that is not read later. */
 static uint32_t residual_block(struct draft *draft, uint32_t from)
 {
-    const uint32_t at = norm(draft, conv_same(draft, relu(draft, norm(draft, conv_same(draft, from)))));
+    uint32_t at = norm(draft, conv_same(draft, relu(draft, norm(draft, conv_same(draft, from)))));
+    if (draw(draft, 3) == 0)
+        at = stochastic_depth(draft, at);
     return relu(draft, draw(draft, 2) == 0 ? add(draft, at, from) : add(draft, from, at));
 }
 

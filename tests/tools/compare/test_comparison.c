@@ -209,9 +209,10 @@ TEST_WITH(csv_has_a_row_for_each_variant, set_up, tear_down)
     assert_int_equal(axes_add(&axes, "list=0\\,1,\"a\",b", &settings, &problems), 0);
     char *const text = printed(compare_report_csv);
     assert_line(text, "devices.list,towers,threads_per_tower,batch,rounds,steps,images,efficiency,images_per_second,",
-                ",validation_loss");
-    assert_line(text, "\"0,1\",1,2,8,3,10,80,,120,100,200,1,1,1,99,2,3,1.5,2,2.5,0.25,", ",0.5,0.75,");
-    assert_line(text, "\"\"\"a\"\"\",2,2,8,3,10,80,1,240,200,400,2,2,2,", ",1.5,0.75,");
+                ",validation_loss,validation_balanced_accuracy,validation_macro_precision,validation_macro_recall,"
+                "validation_macro_f1,validation_weighted_precision,validation_weighted_recall,validation_weighted_f1");
+    assert_line(text, "\"0,1\",1,2,8,3,10,80,,120,100,200,1,1,1,99,2,3,1.5,2,2.5,0.25,", ",0.5,0.75,,0,0,0,0,0,0,0");
+    assert_line(text, "\"\"\"a\"\"\",2,2,8,3,10,80,1,240,200,400,2,2,2,", ",1.5,0.75,,0,0,0,0,0,0,0");
     free(text);
 }
 

@@ -235,6 +235,39 @@ TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
                                       10 * way + i);
 }
 
+/* ---- memory ---- */
+
+/* The bytes of values in training, of convolutions with normalisation and ReLU, or with another activation instead. */
+static size_t value_bytes_of(const char *backend, bool is_relu)
+{
+    struct draft draft = { .net = network_net_begin("memory", (struct shape){ 3, 32, 32 }, CLASSES),
+                           .last = NET_INPUT, .activation = ACTIVATION_SILU };
+    struct backend_needs needs;
+    struct network network;
+    for (int i = 0; i < 6; i++) {
+        conv(&draft, 32, 3, false);
+        norm(&draft);
+        if (is_relu)
+            draft.last = (uint32_t)net_relu(draft.net, name_next(&draft), draft.last);
+        else
+            activate(&draft);
+    }
+    struct net *const net = network_net_end(draft.net, draft.last);
+    network_open(&network, backend, net, COUNT, 1);
+    network_plan(&network, COUNT, true);
+    network.ops->needs(network.backend, &needs);
+    network_close(&network);
+    net_close(net);
+    return needs.values;
+}
+
+/* The reference fuses nothing. */
+TEST_ON_EACH_BACKEND(an_activation_behind_a_normalisation_takes_the_memory_of_a_relu)
+{
+    if (strcmp(backend, "reference") != 0)
+        assert_int_equal(value_bytes_of(backend, false), value_bytes_of(backend, true));
+}
+
 /* ---- values ---- */
 
 static double expected_value(enum activation activation, double x)

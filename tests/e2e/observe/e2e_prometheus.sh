@@ -18,7 +18,7 @@ expect_text() {
         /^# TYPE / { if (!($3 in helped) || $3 in type) bad("TYPE"); type[$3] = $4; name = $3
             if ($4 != "gauge" && $4 != "counter") bad("no such type")
             if (($4 == "counter") != ($3 ~ /_total$/)) bad("counters end in _total"); next }
-        !/^[a-z_]+({[a-z]+="([^"\\]|\\["\\n])*"(,[a-z]+="([^"\\]|\\["\\n])*")*})? [^ ]+$/ { bad("no sample"); next }
+        !/^[a-z_][a-z_0-9]*({[a-z]+="([^"\\]|\\["\\n])*"(,[a-z]+="([^"\\]|\\["\\n])*")*})? [^ ]+$/ { bad("no sample"); next }
         { sample = $0; sub(/ [^ ]*$/, "", sample); bare = sample; sub(/{.*/, "", bare)
             if (sample !~ /{run="/) bad("no run")
             if (bare != name || bare !~ /^pipetrain_/) bad("not with its metric")

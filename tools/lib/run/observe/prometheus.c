@@ -131,16 +131,23 @@ static bool has_name(const struct metric *metric, const char *name)
     return metric->prometheus != NULL && strcmp(metric->prometheus, name) == 0;
 }
 
-/* Is it a metric of training and of validation, which differ in the label "split"? */
+/* Is it a metric of validation, or of training and validation, which have the label "split"? */
 static bool is_split(const struct metric *metric)
 {
-    return (metric->places & IN_TRAIN) != 0 && (metric->places & IN_VALIDATION) != 0;
+    return (metric->places & IN_VALIDATION) != 0;
+}
+
+/* Is there a row of the phase that has the metric? */
+static bool has_value(const struct prometheus *prometheus, const struct metric *metric, enum phase phase)
+{
+    const unsigned place = phase == PHASE_TRAIN ? IN_TRAIN : IN_VALIDATION;
+    return (metric->places & place) != 0 && prometheus->has_row[phase];
 }
 
 static bool is_written(const struct prometheus *prometheus, const struct metric *metric)
 {
-    const bool is_of_training = metric->places != 0 && !is_split(metric);
-    return metric_is_given(metric, &prometheus->now) && (!is_of_training || prometheus->has_row[PHASE_TRAIN]);
+    const bool has_any = has_value(prometheus, metric, PHASE_TRAIN) || has_value(prometheus, metric, PHASE_EVALUATE);
+    return metric_is_given(metric, &prometheus->now) && (metric->places == 0 || has_any);
 }
 
 /* The value of a metric of the process; of a counter, including earlier processes of the run. */
@@ -158,7 +165,7 @@ static void put_metric(struct prometheus *prometheus, const struct metric *metri
         put_number(prometheus, metric, NULL, metric_get(metric, &prometheus->rows[PHASE_TRAIN]));
     else
         for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
-            if (prometheus->has_row[phase])
+            if (has_value(prometheus, metric, phase))
                 put_number(prometheus, metric, splits[phase], metric_get(metric, &prometheus->rows[phase]));
 }
 

@@ -275,7 +275,7 @@ static uint32_t shortcut(struct draft *draft, uint32_t from)
 static uint32_t residual_block(struct draft *draft, uint32_t from)
 {
     uint32_t at = norm(draft, conv_same(draft, relu(draft, norm(draft, conv_same(draft, from)))));
-    if (draw(draft, 3) == 0)
+    if (draw(draft, 2) == 0)
         at = stochastic_depth(draft, at);
     return relu(draft, draw(draft, 2) == 0 ? add(draft, at, from) : add(draft, from, at));
 }

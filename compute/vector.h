@@ -26,26 +26,25 @@
 #define VECTOR_LOOPS VECTOR_OPTIMIZE
 #endif
 
-/* The same for sums of products, with fused multiply-adds, for the vectors of LANES floats below; and for vectors of
- * LANES_WIDE floats, only to be called where vector_is_wide. */
+/* The same for sums of products, with fused multiply-adds, for vectors of LANES floats; and for vectors of LANES_WIDE
+ * floats, only to be called where vector_is_wide. */
 #if !defined(__clang__) && defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define VECTOR_PRODUCTS \
     __attribute__((optimize("O3", "fp-contract=fast"), target_clones("fma", "default")))
 #define VECTOR_PRODUCTS_WIDE __attribute__((optimize("O3", "fp-contract=fast"), target("avx512f")))
+static inline bool vector_is_wide(void)
+{
+    return __builtin_cpu_supports("avx512f");
+}
 #else
 #define VECTOR_PRODUCTS VECTOR_OPTIMIZE
 #define VECTOR_PRODUCTS_WIDE VECTOR_OPTIMIZE
-#endif
-
 static inline bool vector_is_wide(void)
 {
-#if defined(__GNUC__) && defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f");
-#else
     return false;
-#endif
 }
+#endif
 
 /* In front of a loop: no iteration reads what another one writes, although the pointers may be equal. */
 #ifdef __clang__

@@ -134,7 +134,7 @@ static struct tile_size find_tile(bool is_wide, uint32_t rows, uint32_t columns)
 static void add_products(const struct depthwise *depthwise, const struct strip *strip, float *sums)
 {
     const uint32_t kernel_h = depthwise->layer->kernel_h, kernel_w = depthwise->layer->kernel_w;
-    struct tile_size size;
+    struct tile_size size = { 1, 1 };
     for (uint32_t column = 0; column < kernel_w; column += size.columns)
         for (uint32_t row = 0; row < kernel_h; row += size.rows) {
             size = find_tile(depthwise->is_wide, kernel_h - row, kernel_w - column);

@@ -26,6 +26,12 @@ static bool strides_with_channels_left_over(const struct nn_op *op, const dnnl_d
     return (op->strides[0] > 1 || op->strides[1] > 1) && src[1] / groups_of(op) % 16 != 0;
 }
 
+static bool has_channels_left_over(const struct nn_op *op, const dnnl_dim_t *src)
+{
+    (void)op;
+    return src[1] % 8 != 0;
+}
+
 static bool strides_wider_than_the_image(const struct nn_op *op, const dnnl_dim_t *src)
 {
     return op->strides[1] > src[3];
@@ -60,6 +66,8 @@ static const struct broken_kernel {
     { "1x1", { NULL }, 0, 3, EVERY_DIRECTION, strides_with_channels_left_over },
     /* 3.7 to 3.12, AVX2 and AVX-512, fp32, channels last: out of bounds again (uxlfoundation/oneDNN, issue 6035). */
     { "1x1", { NULL }, 3, INT_MAX, 1u << NN_BACKWARD_WEIGHTS, strides_with_channels_left_over },
+    /* 2.6, CPUs without AVX2, depthwise, channels last: a forward with a sum jumps to a wrong address. */
+    { "jit_dw:sse41", { NULL }, 0, 3, EVERY_DIRECTION, has_channels_left_over },
     /* 2.6.3 to 3.7.2, AVX-512 and AMX, bf16: reads uninitialised memory. */
     { "", { "gemm", "ref" }, 0, INT_MAX, 1u << NN_BACKWARD_WEIGHTS, strides_wider_than_the_image },
     /* 3.7.2, AVX-512, fp32: the matrix product gets the strides of channels last. */

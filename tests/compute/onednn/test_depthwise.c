@@ -286,7 +286,10 @@ TEST(blocks_match_the_reference_in_every_layout)
  * that decides the layout of all values. */
 static struct net *wide_net(const struct block *block, bool with_norm)
 {
-    struct net *const net = network_net_begin("wide", (struct shape){ 3, block->height, block->width }, CLASSES);
+    char name[80];
+    snprintf(name, sizeof(name), "sum, %ux%ux%u in %u groups, window %u", block->channels, block->height, block->width,
+             block->groups, block->window.kernel_h);
+    struct net *const net = network_net_begin(name, (struct shape){ 3, block->height, block->width }, CLASSES);
     const uint32_t stem = (uint32_t)net_conv2d(net, "stem", NET_INPUT, block->channels,
                                                window_square(1, 1, PADDING_VALID), true);
     const struct conv2d how = { block->channels * block->copies, block->groups, block->window, block->with_bias };

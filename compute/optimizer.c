@@ -84,6 +84,19 @@ static void update_rmsprop_keras(const struct optimizer_numbers *numbers, float 
     }
 }
 
+VECTOR_LOOPS
+static void update_rmsprop_pytorch(const struct optimizer_numbers *numbers, float *restrict w,
+                                   const float *restrict gradients, float *restrict a, float *restrict m, size_t count)
+{
+    const struct optimizer_numbers s = *numbers;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.rho * a[i] + s.rho_rest * g * g;
+        m[i] = s.momentum * m[i] + g / (sqrtf(a[i]) + s.epsilon);
+        w[i] -= s.rate * m[i];
+    }
+}
+
 /* Adam and AdamW: either decay or shrink is 0. */
 VECTOR_LOOPS
 static void update_adam(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
@@ -135,6 +148,11 @@ static void run_adadelta(const struct optimizer_numbers *numbers, const struct o
 static void run_rmsprop(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_rmsprop(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
+}
+
+static void run_rmsprop_pytorch(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
+{
+    update_rmsprop_pytorch(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
 }
 
 static void run_rmsprop_keras(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
@@ -211,6 +229,9 @@ static const struct rule {
     [OPTIMIZER_ADAMW] = { "adamw", "betas epsilon", .usual = { .learning_rate = 0.001, .weight_decay = 0.01 },
                           .state_count = 2, .correct = correct_adamw, .run = run_adam },
     [OPTIMIZER_LARS] = { "lars", "momentum trust", .adapts = true, .state_count = 1, .run = run_lars },
+    [OPTIMIZER_RMSPROP_PYTORCH] = { "rmsprop_pytorch", "momentum rho epsilon",
+                                    .usual = { .learning_rate = 0.001, .rho = 0.9 },
+                                    .state_count = 2, .run = run_rmsprop_pytorch },
 };
 
 const char *optimizer_name(int kind)

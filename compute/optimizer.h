@@ -20,6 +20,7 @@ enum optimizer_kind {
     OPTIMIZER_ADAMW,            /* PyTorch's (Loshchilov, Hutter 2019): Adam with decoupled weight decay */
     OPTIMIZER_LARS,             /* You, Gitman, Ginsburg 2017: momentum, with a rate per parameter:
                                  * rate * trust * |w| / (|g| + weight_decay * |w|), and rate when a norm is 0 */
+    OPTIMIZER_RMSPROP_PYTORCH,  /* PyTorch's with momentum: epsilon outside the root; the momentum excludes the rate */
     OPTIMIZER_KIND_COUNT
 };
 

@@ -157,6 +157,16 @@ struct rmsprop_keras : rule {
     }
 };
 
+struct rmsprop_pytorch : rule {
+    enum { STATES = 2 };
+    static __device__ inline void run(const numbers &s, float g, number *n)
+    {
+        n->a = s.rho * n->a + s.rho_rest * g * g;
+        n->d = s.momentum * n->d + g / (sqrtf(n->a) + s.epsilon);
+        n->w -= s.rate * n->d;
+    }
+};
+
 /* Also for adamw. */
 struct adam : rule {
     enum { STATES = 2 };
@@ -292,6 +302,7 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const s
     static void (*const kernels[])(updated_ranges, const struct loss_scale *) = {
         update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
         update<rmsprop>, update<rmsprop_keras>, update<adam>, update<adam>, update<lars>,
+        update<rmsprop_pytorch>,
     };
     static_assert(sizeof(kernels) / sizeof(*kernels) == OPTIMIZER_KIND_COUNT, "every rule has a kernel");
     static_assert(sizeof(updated_ranges) + sizeof(scale) <= 4096, "parameters of a kernel");

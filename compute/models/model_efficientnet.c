@@ -15,11 +15,16 @@ static struct initializer classes_uniform(uint64_t fan_in, uint64_t fan_out)
     return (struct initializer){ INITIALIZER_UNIFORM, 1.0f / sqrtf((float)fan_out) };
 }
 
-#define STYLE(epsilon_)                                                                                              \
-    { .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,                                              \
-      .conv = he_normal_fan_out, .classes = classes_uniform,                                                         \
-      .norm = { .decay = 0.9, .epsilon = epsilon_, .with_gamma = true } }
-static const struct style style_b0 = STYLE(1e-5f), style_v2 = STYLE(1e-3f);
+static const struct style style_b0 = {
+    .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
+    .conv = he_normal_fan_out, .classes = classes_uniform,
+    .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
+};
+static const struct style style_v2 = {
+    .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
+    .conv = he_normal_fan_out, .classes = classes_uniform,
+    .norm = { .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true },
+};
 
 static const struct variant { const struct style *style; uint32_t stem; struct stage stages[8]; } variants[] = {
     [EFFICIENTNET_B0] = { &style_b0, 32, {

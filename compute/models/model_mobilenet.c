@@ -1,6 +1,6 @@
 /* MobileNetV2 (Sandler et al. 2018), also for 32x32 images, and MobileNetV3-Large (Howard et al. 2019) as torchvision
- * has them: blocks that expand the channels, filter each channel alone, and reduce the channels (doc/models.md). Names are
- * torchvision's. */
+ * has them: blocks that expand the channels, filter each channel alone, and reduce the channels (doc/models.md). Names
+ * are torchvision's. */
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 

@@ -1,5 +1,5 @@
-/* RegNetY of 1.6 GFLOPs as torchvision has it (Radosavovic et al. 2020; doc/models.md): a residual network of bottlenecks
- * with groups of 24 channels and squeeze and excitation. Names are torchvision's. */
+/* RegNetY of 1.6 GFLOPs as torchvision has it (Radosavovic et al. 2020; doc/models.md): a residual network of
+ * bottlenecks with groups of 24 channels and squeeze and excitation. Names are torchvision's. */
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 

@@ -57,6 +57,8 @@ const struct model model_table[] = {
     { "densenet100_k24", NULL, "densely connected network of 100 layers that each add 24 channels",
       CIFAR, 10, model_build_densenet_cifar, DENSENET100_K24, false },
 
+    { "mobilenet_v2_cifar", NULL, "mobilenet_v2 with fewer strides for small images",
+      CIFAR, 10, model_build_mobilenet_v2, 1, false },
     { "resnext29_8x64d", NULL, "residual network of 29 layers, bottlenecks of 8 groups",
       CIFAR, 10, model_build_resnext_cifar, 0, false },
 
@@ -126,6 +128,18 @@ const struct model model_table[] = {
       IMAGENET, 1000, model_build_squeezenet, 0, true },
     { "resnext50_32x4d", NULL, "as wide_resnet50_2 with 3x3 convolutions of 32 groups",
       IMAGENET, 1000, model_build_resnext, 50, true },
+    { "regnet_y_1_6gf", NULL, "RegNetY of 1.6 GFLOPs: groups of 24 channels, squeeze and excitation",
+      IMAGENET, 1000, model_build_regnet, 0, true },
+    { "mobilenet_v2", NULL, "MobileNetV2: depthwise convolutions between narrow sums",
+      IMAGENET, 1000, model_build_mobilenet_v2, 2, true },
+    { "mobilenet_v3_large", NULL, "MobileNetV3-Large: as mobilenet_v2 with squeeze and excitation, hard swish",
+      IMAGENET, 1000, model_build_mobilenet_v3, 0, true },
+    { "efficientnet_b0", NULL, "EfficientNet-B0: depthwise convolutions, squeeze and excitation, SiLU",
+      IMAGENET, 1000, model_build_efficientnet, EFFICIENTNET_B0, true },
+    { "efficientnet_v2_s", NULL, "EfficientNetV2-S: as efficientnet_b0, fused in the first stages",
+      { 3, 384, 384 }, 1000, model_build_efficientnet, EFFICIENTNET_V2_S, true },
+    { "convnext_tiny", NULL, "ConvNeXt-T: depthwise convolutions of 7x7, layer normalisation, GELU",
+      IMAGENET, 1000, model_build_convnext, 0, true },
     { .name = NULL },
 };
 

@@ -173,7 +173,14 @@ TEST(models_of_keras_and_pytorch_have_the_published_counts)
         { "densenet121", 1000, 7978856, 8062504, 2834.16 },
         { "squeezenet1_1", 1000, 1235496, 1235496, 349.15 },
         { "resnext50_32x4d", 1000, 25028904, 25028904 + 68224, 4230.48 },
+        { "regnet_y_1_6gf", 1000, 11202430, 11202430 + 52672, 1612.08 },
+        { "mobilenet_v2", 1000, 3504872, 3504872 + 34112, 300.77 },
+        { "mobilenet_v3_large", 1000, 5483032, 5483032 + 24400, 216.59 },
+        { "efficientnet_b0", 1000, 5288548, 5288548 + 42016, 385.81 },
+        { "efficientnet_v2_s", 1000, 21458488, 21458488 + 153872, 8365.62 },
+        { "convnext_tiny", 1000, 28589128, 28589128, 4455.53 },
         { "resnext29_8x64d", 10, 34426698, 34426698 + 57472, 5387.27 },
+        { "mobilenet_v2_cifar", 10, 2236682, 2236682 + 34112, 87.98 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);

@@ -635,8 +635,9 @@ TEST(networks_of_torchvision_have_the_parameters_of_its_state_dict)
         { "torchvision_resnet18", 62, 122 }, { "torchvision_resnet34", 110, 218 }, { "torchvision_resnet50", 161, 320 },
         { "torchvision_resnet101", 314, 626 }, { "torchvision_resnet152", 467, 932 },
         { "torchvision_vgg16_bn", 58, 97 }, { "torchvision_alexnet", 16, 16 }, { "wide_resnet50_2", 161, 320 },
-        { "densenet121", 364, 727 }, { "squeezenet1_1", 52, 52 },
-        { "resnext50_32x4d", 161, 320 },
+        { "densenet121", 364, 727 }, { "squeezenet1_1", 52, 52 }, { "mobilenet_v2", 158, 314 },
+        { "mobilenet_v3_large", 174, 312 }, { "efficientnet_b0", 213, 360 }, { "efficientnet_v2_s", 452, 782 },
+        { "resnext50_32x4d", 161, 320 }, { "regnet_y_1_6gf", 368, 626 }, { "convnext_tiny", 182, 182 },
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = net_of(rows[i].model);
@@ -762,8 +763,8 @@ TEST(dropout_can_be_left_out)
 {
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *with = model_make(model->name, 0, true), *without = model_make(model->name, 0, false);
-        const uint32_t dropouts = count_kind(with, LAYER_DROPOUT);
-        assert_int_equal(count_kind(without, LAYER_DROPOUT), 0);
+        const uint32_t dropouts = count_kind(with, LAYER_DROPOUT) + count_kind(with, LAYER_STOCHASTIC_DEPTH);
+        assert_int_equal(count_kind(without, LAYER_DROPOUT) + count_kind(without, LAYER_STOCHASTIC_DEPTH), 0);
         assert_int_equal(with->layer_count, without->layer_count + dropouts);
         assert_int_equal(with->trainable_count, without->trainable_count);
         net_close(with);

@@ -31,6 +31,8 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-3f, .weight_decay = 0.1f },
     { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.5 },
     { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.001, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_RMSPROP_PYTORCH, .rho = 0.9, .momentum = 0.9f, .epsilon = 1e-3f },
+    { .kind = OPTIMIZER_RMSPROP_PYTORCH, .rho = 0.95, .momentum = 0.5f, .epsilon = 1e-3f, .weight_decay = 0.01f },
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
@@ -68,6 +70,11 @@ static void rule_in_double(const struct optimizer *o, uint32_t step, double rate
     case OPTIMIZER_RMSPROP_KERAS:
         *a = o->rho * *a + (1 - o->rho) * g * g;
         v->w -= rate * g / (sqrt(*a) + o->epsilon);
+        break;
+    case OPTIMIZER_RMSPROP_PYTORCH:
+        *a = o->rho * *a + (1 - o->rho) * g * g;
+        *d = o->momentum * *d + g / (sqrt(*a) + o->epsilon);
+        v->w -= rate * *d;
         break;
     case OPTIMIZER_ADAM:
         adam_in_double(o, rate, g, step + 1.0, v);
@@ -295,6 +302,7 @@ TEST(every_kind_has_its_number_of_states)
     assert_int_equal(optimizer_state_count(OPTIMIZER_ADAM), 2);
     assert_int_equal(optimizer_state_count(OPTIMIZER_ADAMW), 2);
     assert_int_equal(optimizer_state_count(OPTIMIZER_LARS), 1);
+    assert_int_equal(optimizer_state_count(OPTIMIZER_RMSPROP_PYTORCH), 2);
 }
 
 TESTS_MAIN(NULL, NULL)

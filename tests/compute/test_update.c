@@ -20,11 +20,12 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-2f, .weight_decay = 0.001f },
     { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.1, .weight_decay = 0.001f },
     { .kind = OPTIMIZER_LARS, .momentum = 0.5f, .trust = 0.1 },
+    { .kind = OPTIMIZER_RMSPROP_PYTORCH, .rho = 0.9, .momentum = 0.5f, .epsilon = 1e-2f },
 };
 static const float rates[OPTIMIZER_KIND_COUNT] = {
     [OPTIMIZER_SGD] = 0.05f, [OPTIMIZER_MOMENTUM] = 0.05f, [OPTIMIZER_NESTEROV] = 0.05f, [OPTIMIZER_ADADELTA] = 1.0f,
     [OPTIMIZER_RMSPROP] = 0.02f, [OPTIMIZER_RMSPROP_KERAS] = 0.01f, [OPTIMIZER_ADAM] = 0.02f,
-    [OPTIMIZER_ADAMW] = 0.02f, [OPTIMIZER_LARS] = 0.05f,
+    [OPTIMIZER_ADAMW] = 0.02f, [OPTIMIZER_LARS] = 0.05f, [OPTIMIZER_RMSPROP_PYTORCH] = 0.005f,
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 

@@ -27,6 +27,7 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f, .weight_decay = 0.01f },
     { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f, .weight_decay = 0.01f },
     { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.01, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_RMSPROP_PYTORCH, .rho = 0.9, .momentum = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.01f },
 };
 
 enum { RANGE_WEIGHTS, RANGE_GRADIENTS, RANGE_STATES, RANGE_ARRAYS = RANGE_STATES + OPTIMIZER_STATES_MAX };
@@ -38,7 +39,8 @@ struct ranges { float *host[RANGE_ARRAYS]; float *device[RANGE_ARRAYS]; uint32_t
 static bool has_squares(enum optimizer_kind kind, uint32_t state)
 {
     const bool is_second = kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
-    const bool is_first = kind == OPTIMIZER_RMSPROP || kind == OPTIMIZER_RMSPROP_KERAS;
+    const bool is_first =
+        kind == OPTIMIZER_RMSPROP || kind == OPTIMIZER_RMSPROP_KERAS || kind == OPTIMIZER_RMSPROP_PYTORCH;
     return kind == OPTIMIZER_ADADELTA || (state == 0 ? is_first : is_second);
 }
 

@@ -4,9 +4,9 @@
 . "$(dirname "$0")/e2e.sh"
 
 # The networks that are tried in every test, and those of the long one.
-networks='squeezenet1_1'
+networks='squeezenet1_1 mobilenet_v3_large'
 [ "$long" = no ] || networks="$networks torchvision_alexnet torchvision_vgg16_bn wide_resnet50_2 densenet121 resnext50_32x4d
-    resnext29_8x64d"
+    resnext29_8x64d mobilenet_v2 mobilenet_v2_cifar regnet_y_1_6gf efficientnet_b0 efficientnet_v2_s convnext_tiny"
 count=32 towers='1 2'
 if [ "$long:$simulated" = yes:no ]; then
     count=64 towers='1 2 4'

@@ -86,6 +86,9 @@ PATHS = [
      torch_path(lambda p: optim.Adam(p, lr=0.02, betas=(0.8, 0.99), eps=0.001, weight_decay=0.05))),
     ("PyTorch's AdamW", ".kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f, .weight_decay = 0.1f",
      0.01, torch_path(lambda p: optim.AdamW(p, lr=0.01, weight_decay=0.1))),
+    ("PyTorch's RMSprop with momentum",
+     ".kind = OPTIMIZER_RMSPROP_PYTORCH, .rho = 0.9, .momentum = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.01f", 0.002,
+     torch_path(lambda p: optim.RMSprop(p, lr=0.002, alpha=0.9, eps=0.001, momentum=0.9, weight_decay=0.01))),
     ("LARS", ".kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.02, .weight_decay = 0.001f", 1.0,
      lars_path(1.0, 0.9, 0.001, 0.02)),
 ]

@@ -68,6 +68,13 @@ MODELS = {
     "squeezenet1_1": Case(2, 0.001, 1, 0, FAST, steps=3),
     "resnext50_32x4d": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
     "resnext29_8x64d": Case(2, 0.001, 1, 3, FAST, steps=3),
+    "regnet_y_1_6gf": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
+    "mobilenet_v2": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
+    "mobilenet_v2_cifar": Case(4, 0.001, 1, 0, FAST, steps=3),
+    "mobilenet_v3_large": Case(4, 0.001, 1, 1, FAST, steps=3, size=64),
+    "efficientnet_b0": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
+    "efficientnet_v2_s": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
+    "convnext_tiny": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
 }
 MOMENTUM, AUXILIARY_WEIGHT = 0.9, 0.4
 TOLERANCES = {"logits of evaluation": 1e-4, "logits": 1e-4, "gradients": 1e-3, "statistics": 1e-5,

@@ -140,13 +140,13 @@ TEST(bad_values_are_named_with_what_is_allowed)
     expect_only("[model]\ndropout = maybe\n", "run.conf:2: dropout: 'maybe' is neither yes nor no");
     expect_only("[train]\noptimizer = adamax\n",
                 "run.conf:2: optimizer: 'adamax' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
-                "rmsprop_keras, adam, adamw, lars (did you mean 'adam'?)");
+                "rmsprop_keras, adam, adamw, lars, rmsprop_pytorch (did you mean 'adam'?)");
     expect_only("[train]\noptimizer = Adam\n",
                 "run.conf:2: optimizer: 'Adam' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
-                "rmsprop_keras, adam, adamw, lars (did you mean 'adam'?)");
+                "rmsprop_keras, adam, adamw, lars, rmsprop_pytorch (did you mean 'adam'?)");
     expect_only("[train]\noptimizer = lion\n",
                 "run.conf:2: optimizer: 'lion' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
-                "rmsprop_keras, adam, adamw, lars");
+                "rmsprop_keras, adam, adamw, lars, rmsprop_pytorch");
     expect_only("[sync]\nbucket = 1 Mbit\n",
                 "run.conf:2: bucket: '1 Mbit' is not a size (auto, bytes, or a number with a unit such as 64 KiB, 1.5 GiB or "
                 "64M; 500 MB is decimal)");

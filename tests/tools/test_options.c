@@ -681,6 +681,7 @@ TEST_WITH(options_that_change_nothing_are_reported, setup, teardown)
         { { "train.optimizer=adam", "train.momentum=0.9" }, 0 },       /* the default */
         { { "train.optimizer=rmsprop", "train.momentum=0.8" }, 0 },
         { { "train.optimizer=rmsprop_keras", "train.momentum=0.8" }, 1 },
+        { { "train.optimizer=rmsprop_pytorch", "train.momentum=0.8" }, 0 },
         { { "train.decay_scope=all" }, 1 },
         { { "train.decay_scope=all", "train.weight_decay=0.1" }, 0 },
         { { "sync.max_staleness=3", "sync.every=4" }, 2 },

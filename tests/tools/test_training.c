@@ -60,6 +60,8 @@ TEST(an_optimizer_has_what_it_is_usually_used_with)
     assert_true(settings.train.learning_rate == 0.01);
     SETTINGS("train.optimizer=rmsprop_keras");
     assert_string_equal(described(), "rmsprop_keras, rho 0.9, epsilon 1e-08");
+    SETTINGS("train.optimizer=rmsprop_pytorch");
+    assert_string_equal(described(), "rmsprop_pytorch, momentum 0.9, rho 0.9, epsilon 1e-08");
     assert_true(settings.train.learning_rate == 0.001);
     SETTINGS("train.optimizer=adam");
     assert_string_equal(described(), "adam, betas 0.9 0.999, epsilon 1e-08");

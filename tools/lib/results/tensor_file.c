@@ -176,8 +176,10 @@ const struct safetensors_tensor *tensor_find(const struct safetensors_index *ind
 
 bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
 {
-    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && tensor->rank == parameter->rank;
-    for (uint32_t i = 0; is_same && i < parameter->rank; i++)
+    const bool is_dense_of_pixels = tensor->rank == 2 && parameter->rank == 4 && parameter->dims[2] == 1 &&
+                                    parameter->dims[3] == 1;
+    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && (tensor->rank == parameter->rank || is_dense_of_pixels);
+    for (uint32_t i = 0; is_same && i < tensor->rank; i++)
         is_same = tensor->dims[i] == parameter->dims[i];
     return is_same;
 }

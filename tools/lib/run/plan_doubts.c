@@ -262,6 +262,7 @@ static double largest_step(const struct train_settings *train, double most)
     case OPTIMIZER_RMSPROP_KERAS:
     case OPTIMIZER_ADAM:
     case OPTIMIZER_ADAMW: return fmin(1, most / train->epsilon);
+    case OPTIMIZER_RMSPROP_PYTORCH: return fmin(1, most / train->epsilon) / (1 - train->momentum);
     case OPTIMIZER_LARS: return train->trust / (1 - train->momentum);
     default: return most;
     }

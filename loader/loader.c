@@ -60,12 +60,12 @@ static size_t frame_bytes_max(const struct loader_spec *spec)
 
 static size_t contexts_bytes(const struct loader_spec *spec)
 {
-    size_t bytes = 0;
+    const struct dataset *const train = spec->datasets[PHASE_TRAIN];
+    size_t bytes = train != NULL ? augment_room_bytes(spec->augment, &train->options.shape) : 0;
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         if (spec->datasets[phase] != NULL)
             bytes = add(bytes, decode_context_bytes(spec->datasets[phase]));
-    const struct image_shape shape = { spec->layout->height, spec->layout->width, spec->layout->channels };
-    return add(bytes, augment_room_bytes(spec->augment, &shape));
+    return bytes;
 }
 
 static size_t least(size_t a, size_t b)

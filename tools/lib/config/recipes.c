@@ -18,6 +18,7 @@
 #define KERAS_CIFAR_IMAGES { "crop", "shift" }, { "flip", "yes" }
 #define IMAGENET_IMAGES { "crop", "box" }, { "flip", "yes" }
 #define TORCHVISION_IMAGES { "crop", "resized" }, { "flip", "yes" }, { "evaluation_resize", "256" }
+#define NEWER_IMAGES { "policy", "trivial_augment_wide" }, { "erase", "0.1" }, { "mixup", "0.2" }, { "cutmix", "1" }
 
 static const struct recipe_value keras_mnist[] = {
     { "batch", "128" }, { "optimizer", "adadelta" }, { "learning_rate", "1" }, { NULL, NULL }
@@ -115,26 +116,26 @@ static const struct recipe_value mobilenet_v3[] = {
     { "batch", "64" }, { "optimizer", "rmsprop_pytorch" }, { "learning_rate", "0.064" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "rho", "0.9" }, { "epsilon", "0.0316" }, { "weight_decay", "1e-05" },
     { "decay_scope", "all" }, { "schedule", "exponential" }, { "decay_factor", "0.973" }, { "decay_epochs", "2" },
-    TORCHVISION_IMAGES, { NULL, NULL }
+    TORCHVISION_IMAGES, { "policy", "auto_augment" }, { "erase", "0.2" }, { NULL, NULL }
 };
 /* Tan, Le 2019, whose epsilon of 0.001 is inside the root; the rate is that of 4,096 images divided by 4. */
 static const struct recipe_value efficientnet_b0[] = {
     { "batch", "64" }, { "optimizer", "rmsprop_pytorch" }, { "learning_rate", "0.064" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "rho", "0.9" }, { "epsilon", "0.0316" }, { "weight_decay", "1e-05" }, { "ema", "0.9999" },
     { "warmup_epochs", "5" }, { "schedule", "exponential" }, { "decay_factor", "0.97" }, { "decay_epochs", "2.4" },
-    TORCHVISION_IMAGES, { NULL, NULL }
+    TORCHVISION_IMAGES, { "policy", "auto_augment" }, { NULL, NULL }
 };
 static const struct recipe_value efficientnet_v2[] = {
     { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.5" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "weight_decay", "2e-05" }, { "label_smoothing", "0.1" },
     { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "schedule", "cosine" }, TORCHVISION_IMAGES,
-    { "mixup", "0.2" }, { "cutmix", "1" }, { NULL, NULL }
+    NEWER_IMAGES, { NULL, NULL }
 };
 static const struct recipe_value convnext[] = {
     { "batch", "64" }, { "optimizer", "adamw" }, { "learning_rate", "0.001" }, { "rate_batch", "1024" },
     { "weight_decay", "0.05" }, { "label_smoothing", "0.1" },
     { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "schedule", "cosine" }, TORCHVISION_IMAGES,
-    { "mixup", "0.2" }, { "cutmix", "1" }, { NULL, NULL }
+    NEWER_IMAGES, { NULL, NULL }
 };
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {

@@ -22,7 +22,7 @@ int recipe_apply(struct settings *settings);
 /* Apply only the recipe's scaling of validation images. 0 or -ENOMEM. */
 int recipe_apply_evaluation(struct settings *settings);
 
-#define RECIPE_TEXT_SIZE 320
+#define RECIPE_TEXT_SIZE 480
 /* List the keys that recipe_apply has set. False: there are none. */
 bool recipe_describe_used(const struct settings *settings, char text[RECIPE_TEXT_SIZE]);
 /* The recipe as "key = value, ...". */

@@ -106,7 +106,7 @@ static struct order_shape choose_order(const struct loader_spec *spec)
 {
     const uint64_t records = spec->schedule->records[PHASE_TRAIN];
     if (spec->shuffle != SHUFFLE_BLOCK)
-        return (struct order_shape){ .shuffle = spec->shuffle, .count = records };
+        return (struct order_shape){ .shuffle = spec->shuffle, .count = records, .classes = spec->classes };
     return window_shape(spec->datasets[PHASE_TRAIN], records, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
                         spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
 }

@@ -30,6 +30,8 @@ struct loader_spec {
     struct stop *stop;
     struct trace *trace;                /* has a track for each thread; may be NULL */
     enum shuffle shuffle;               /* order of training; evaluation is in file order */
+    const struct order_classes *classes;        /* SHUFFLE_FULL: training uses all classes equally often; NULL: every
+                                                 * record once in an epoch */
     size_t block_bytes, window_bytes;   /* SHUFFLE_BLOCK: size of a read, and of a window that is shuffled; 0:
                                          * automatic */
     uint64_t seed;

@@ -3,10 +3,14 @@
 #include "loader/order.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
 
 #define RECORDS_MAX (UINT64_C(1) << 62)
 /* The number of the permutation of blocks; windows have their own numbers. */
 #define BLOCKS_NUMBER (UINT64_C(1) << 59)
+/* The number of the permutation of the first class's records. */
+#define CLASSES_NUMBER (UINT64_C(1) << 58)
 /* With fewer bits there are too few different round functions to shuffle tiny data sets well. */
 #define BITS_MIN 4u
 #define MIXING_SAMPLES 4096u
@@ -83,6 +87,80 @@ uint64_t permutation_position(const struct permutation *permutation, uint64_t va
     return position;
 }
 
+/* ---- classes ---- */
+
+/* The number of labels from 0 to the highest one. */
+static uint32_t label_count(const int32_t *labels, uint64_t count)
+{
+    int32_t highest = -1;
+    for (uint64_t i = 0; i < count; i++)
+        highest = labels[i] > highest ? labels[i] : highest;
+    return (uint32_t)(highest + 1);
+}
+
+/* Turn the counts of all labels into the firsts of those that have records; places[label] becomes where its next record
+ * goes. */
+static uint32_t find_firsts(uint64_t *firsts, uint64_t *places, uint32_t labels)
+{
+    uint32_t count = 0;
+    uint64_t first = 0;
+    for (uint32_t label = 0; label < labels; label++) {
+        const uint64_t records = places[label];
+        places[label] = first;
+        if (records == 0)
+            continue;
+        firsts[count++] = first;
+        first += records;
+    }
+    firsts[count] = first;
+    return count;
+}
+
+int order_classes_make(struct order_classes *classes_out, const int32_t *labels, uint64_t count)
+{
+    const uint32_t label_max = label_count(labels, count);
+    uint64_t *const places = calloc((size_t)label_max + 1, sizeof(*places));
+    struct order_classes classes = { .firsts = calloc((size_t)label_max + 1, sizeof(*classes.firsts)),
+                                     .records = calloc(count + 1, sizeof(*classes.records)) };
+    const bool has_room = places != NULL && classes.firsts != NULL && classes.records != NULL;
+    for (uint64_t i = 0; i < count && has_room; i++)
+        if (labels[i] >= 0)
+            places[labels[i]]++;
+    classes.count = has_room ? find_firsts(classes.firsts, places, label_max) : 0;
+    for (uint64_t i = 0; i < count && has_room; i++)
+        if (labels[i] >= 0)
+            classes.records[places[labels[i]]++] = i;
+    free(places);
+    if (classes.count == 0)
+        order_classes_release(&classes);
+    *classes_out = classes;
+    return !has_room ? -ENOMEM : classes.count == 0 ? -ENODATA : 0;
+}
+
+void order_classes_release(struct order_classes *classes)
+{
+    free(classes->firsts);
+    free(classes->records);
+    *classes = (struct order_classes){ .count = 0 };
+}
+
+/* The first offset of class `k` in a balanced order. */
+static uint64_t class_start(const struct order_shape *shape, uint64_t k)
+{
+    const __uint128_t product = (__uint128_t)k * shape->count;
+    return (uint64_t)((product + shape->classes->count - 1) / shape->classes->count);
+}
+
+static uint64_t balanced_record(const struct order *order, uint64_t offset)
+{
+    const struct order_classes *const classes = order->shape.classes;
+    const uint64_t k = (uint64_t)((__uint128_t)offset * classes->count / order->shape.count);
+    const uint64_t first = classes->firsts[k], records = classes->firsts[k + 1] - first;
+    struct permutation permutation;
+    permutation_init(&permutation, records, order->key, CLASSES_NUMBER + k);
+    return classes->records[first + permutation_value(&permutation, (offset - class_start(&order->shape, k)) % records)];
+}
+
 /* ---- blocks and windows ---- */
 
 uint64_t order_shape_blocks(const struct order_shape *shape)
@@ -122,7 +200,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 void order_init(struct order *order, const struct order_shape *shape, uint64_t seed, uint32_t epoch)
 {
-    assert(shape->count < RECORDS_MAX);
+    assert(shape->count < RECORDS_MAX && (shape->classes == NULL || shape->shuffle == SHUFFLE_FULL));
     *order = (struct order){ .shape = *shape, .key = random_key(seed, RANDOM_ORDER, epoch) };
     if (shape->shuffle != SHUFFLE_BLOCK || shape->count == 0)
         return;
@@ -162,6 +240,8 @@ uint64_t order_offset(const struct order *order, uint64_t position)
 
 uint64_t order_record_at(const struct order *order, uint64_t offset)
 {
+    if (order->shape.classes != NULL)
+        return balanced_record(order, offset);
     if (order->shape.shuffle != SHUFFLE_BLOCK)
         return offset;
     const uint64_t position = order->window.first + offset;

@@ -7,7 +7,12 @@
  *        successive blocks in this order are a window, whose records have a permutation of their own. Windows are used
  *        one after another, so only the blocks of one window need to be in memory.
  *
- * full and none are one window as large as the data set. */
+ * full and none are one window as large as the data set.
+ *
+ * A balanced order is a full one in which offsets are shared out to the K classes that have records: class k has those from
+ * ceil(k * count / K) to ceil((k + 1) * count / K). The j-th offset of a class is record j mod n of a keyed permutation, of
+ * this epoch, of its n records. So every class occurs count / K times, rounded down or up; how often two records of a class
+ * occur in an epoch differs by at most 1; and of a class with more records than that, every epoch uses other ones. */
 #ifndef PIPETRAIN_ORDER_H
 #define PIPETRAIN_ORDER_H
 
@@ -36,11 +41,23 @@ uint64_t permutation_position(const struct permutation *permutation, uint64_t va
 
 enum shuffle { SHUFFLE_NONE, SHUFFLE_FULL, SHUFFLE_BLOCK };
 
+/* The records by class, for an order in which all classes occur equally often. */
+struct order_classes {
+    uint32_t count;             /* classes that have records */
+    uint64_t *firsts;           /* [count + 1]: the index in `records` at which the records of each class begin */
+    uint64_t *records;          /* ids, ascending within a class */
+};
+/* Sort the records by their labels: labels[id] of `count` records; a record with a negative label is in no class. 0,
+ * -ENOMEM, or -ENODATA if all labels are negative. order_classes_release accepts a struct of zeros. */
+int order_classes_make(struct order_classes *classes_out, const int32_t *labels, uint64_t count);
+void order_classes_release(struct order_classes *classes);
+
 /* The part of an order that does not depend on the epoch. */
 struct order_shape {
     enum shuffle shuffle;
     uint64_t count;             /* number of records, < 2^62 */
     uint64_t block_records, window_blocks;      /* each in [1, 2^62); only used with SHUFFLE_BLOCK */
+    const struct order_classes *classes;        /* SHUFFLE_FULL: the order is balanced; lent; NULL: it is not */
 };
 
 /* An order may be copied. */
@@ -75,7 +92,7 @@ static inline bool order_holds(const struct order *order, uint64_t position)
 uint64_t order_offset(const struct order *order, uint64_t position);
 /* The record at this offset. */
 uint64_t order_record_at(const struct order *order, uint64_t offset);
-/* The record at `position` of the window. A bijection over the windows of an epoch. */
+/* The record at `position` of the window. A bijection over the windows of an epoch, unless the order is balanced. */
 static inline uint64_t order_record(const struct order *order, uint64_t position)
 {
     return order_record_at(order, order_offset(order, position));

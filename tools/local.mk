@@ -86,6 +86,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/results/weights_agree.c \
 	%D%/lib/run/about.c \
 	%D%/lib/run/account.c \
+	%D%/lib/run/balanced_order.c \
 	%D%/lib/run/class_weights.c \
 	%D%/lib/run/environment.c \
 	%D%/lib/run/feed.c \

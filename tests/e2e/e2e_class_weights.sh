@@ -52,6 +52,21 @@ cp kept.txt weights.txt
 expect_end 0 'a resume with the file as it was' run "$pipetrain" -c tiny.conf --set run.dir=runs/resumed \
     --set train.class_weights=weights.txt --set train.steps=9 --set checkpoint.every=4
 
+# All classes equally often: the same for any threads and towers, and with an exact resume.
+weigh even --set data.balance=yes --set train.slices=2
+expect_out '^order +balanced: each of 10 classes about 60 times an epoch'
+"$tensors_near" runs/plain/weights.safetensors runs/even/weights.safetensors 1e-6 && fail 'data.balance changes nothing'
+weigh even-2 --set data.balance=yes --set train.slices=2 --set devices.towers=2 --set input.decode_threads=3
+"$tensors_near" runs/even/weights.safetensors runs/even-2/weights.safetensors 0 || fail 'on two towers other records'
+weigh even-3 --set data.balance=yes --set train.slices=2 --set train.steps=5 --set checkpoint.every=5
+weigh even-3 --set data.balance=yes --set train.slices=2 --set checkpoint.every=5
+"$tensors_near" runs/even/weights.safetensors runs/even-3/weights.safetensors 0 || fail 'a resumed run uses other records'
+for more in data.shuffle=block train.class_weights=auto; do
+    run "$pipetrain" -c tiny.conf --set run.dir=none --set data.balance=yes --set $more --check
+    expect_code 2 "data.balance with $more"
+    expect_err '^\[data\] balance: '
+done
+
 # refused TEXT MESSAGE
 refused() {
     printf "$1" >wrong.txt

@@ -1,4 +1,5 @@
 /* The order of records: a bijection that depends on seed and epoch. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ static struct order_shape full(uint64_t count)
 
 static struct order_shape blocks(uint64_t count, uint64_t block_records, uint64_t window_blocks)
 {
-    return (struct order_shape){ SHUFFLE_BLOCK, count, block_records, window_blocks };
+    return (struct order_shape){ .shuffle = SHUFFLE_BLOCK, .count = count, .block_records = block_records,
+                                 .window_blocks = window_blocks };
 }
 
 /* At the window of its first record. */
@@ -233,6 +235,95 @@ TEST(mixing_is_measured)
     const struct order_shape one = full(1), two = full(2);
     assert_about(order_mixing(&one, 1), 1, 0);
     assert_about(order_mixing(&two, 1), 1, 0);
+}
+
+/* ---- balanced orders ---- */
+
+enum { LABELS = 1000 };
+
+/* Class 0 has most records, 1 and 3 few, 2 none, 4 a single one; some records have no class. */
+static void uneven_labels(int32_t labels[LABELS])
+{
+    for (int i = 0; i < LABELS; i++)
+        labels[i] = i == 77 ? 4 : i % 50 == 3 ? -1 : i % 10 == 5 ? 1 : i % 33 == 0 ? 3 : 0;
+}
+
+TEST(classes_hold_the_records_with_their_label)
+{
+    int32_t labels[LABELS];
+    struct order_classes classes;
+    uneven_labels(labels);
+    assert_int_equal(order_classes_make(&classes, labels, LABELS), 0);
+    assert_int_equal(classes.count, 4);
+    static const int32_t wanted[] = { 0, 1, 3, 4 };
+    uint64_t seen = 0;
+    for (uint32_t k = 0; k < 4; k++)
+        for (uint64_t i = classes.firsts[k]; i < classes.firsts[k + 1]; i++, seen++) {
+            assert_int_equal(labels[classes.records[i]], wanted[k]);
+            assert_true(i == classes.firsts[k] || classes.records[i] > classes.records[i - 1]);
+        }
+    uint64_t labelled = 0;
+    for (int i = 0; i < LABELS; i++)
+        labelled += labels[i] >= 0;
+    assert_int_equal(seen, labelled);
+    order_classes_release(&classes);
+    static const int32_t none[] = { -1, -1 };
+    assert_int_equal(order_classes_make(&classes, none, 2), -ENODATA);
+}
+
+/* How often each record occurs in an epoch. */
+static void count_records(const struct order_classes *classes, uint64_t count, uint32_t epoch, uint32_t times[LABELS])
+{
+    struct order order = order_of((struct order_shape){ .shuffle = SHUFFLE_FULL, .count = count, .classes = classes }, 9,
+                                  epoch);
+    memset(times, 0, LABELS * sizeof(*times));
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t record = record_at(&order, i);
+        assert_true(record < LABELS);
+        times[record]++;
+    }
+}
+
+TEST(in_a_balanced_order_classes_occur_equally_often)
+{
+    static const uint64_t counts[] = { LABELS, 999, 501, 7, 3, 1 };
+    int32_t labels[LABELS];
+    uint32_t times[LABELS];
+    struct order_classes classes;
+    uneven_labels(labels);
+    assert_int_equal(order_classes_make(&classes, labels, LABELS), 0);
+    for (size_t n = 0; n < sizeof(counts) / sizeof(counts[0]); n++) {
+        count_records(&classes, counts[n], 2, times);
+        for (uint32_t k = 0; k < classes.count; k++) {
+            uint64_t sum = 0;
+            uint32_t least = UINT32_MAX, most = 0;
+            for (uint64_t i = classes.firsts[k]; i < classes.firsts[k + 1]; i++) {
+                const uint32_t own = times[classes.records[i]];
+                sum += own;
+                least = own < least ? own : least;
+                most = own > most ? own : most;
+            }
+            assert_true(sum == counts[n] / 4 || sum == counts[n] / 4 + (counts[n] % 4 != 0));
+            assert_true(most - least <= 1);
+        }
+    }
+    order_classes_release(&classes);
+}
+
+TEST(epochs_of_a_balanced_order_use_other_records)
+{
+    int32_t labels[LABELS];
+    uint32_t times[2][LABELS];
+    struct order_classes classes;
+    uint32_t differing = 0;
+    uneven_labels(labels);
+    assert_int_equal(order_classes_make(&classes, labels, LABELS), 0);
+    for (uint32_t epoch = 0; epoch < 2; epoch++)
+        count_records(&classes, LABELS, epoch, times[epoch]);
+    for (int i = 0; i < LABELS; i++)
+        differing += times[0][i] != times[1][i];
+    assert_true(differing > LABELS / 4);
+    order_classes_release(&classes);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -109,6 +109,7 @@ train.class_weights | auto                      | refused
 data.image_range    | 0..255                    | inert
 data.shuffle        | none                      | refused
 data.shuffle_window | 16KiB                     | refused   | $block
+data.balance        | yes                       | refused
 data.last_batch     | drop                      | refused   | train.batch=18
 input.source        | cached                    | same
 input.source        | synthetic                 | refused

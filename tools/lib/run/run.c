@@ -21,6 +21,7 @@
 #include "tools/lib/results/weights_agree.h"
 #include "tools/lib/run/about.h"
 #include "tools/lib/run/account.h"
+#include "tools/lib/run/balanced_order.h"
 #include "tools/lib/run/class_weights.h"
 #include "tools/lib/run/pipeline.h"
 #include "tools/lib/run/plan_doubts.h"
@@ -159,9 +160,13 @@ static int share_indexing(const struct run *run, int code)
     return check_ranks(run, code);
 }
 
-static int find_class_weights(struct run *run, struct problems *problems)
+/* What a run does about uneven classes, which needs the labels of all records. */
+static int balance_classes(struct run *run, struct problems *problems)
 {
-    const int rc = class_weights_find(&run->plan, run->settings, run->net, run->datasets[PHASE_TRAIN], problems);
+    const struct dataset *const dataset = run->datasets[PHASE_TRAIN];
+    int rc = class_weights_find(&run->plan, run->settings, run->net, dataset, problems);
+    if (rc == 0)
+        rc = balanced_order_find(&run->plan, run->settings, dataset, problems);
     if (rc == -ECANCELED)
         return signals_exit_code();
     return rc == 0 ? 0 : problems_end(problems, rc == -EINVAL || rc == -ENODATA ? EXIT_CODE_USAGE : EXIT_CODE_MEMORY);
@@ -194,7 +199,7 @@ static int prepare_here(struct run *run)
         code = problems_end(&problems,
                             run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     if (code == 0)
-        code = find_class_weights(run, &problems);
+        code = balance_classes(run, &problems);
     problems_release(&problems);
     return code;
 }
@@ -665,6 +670,7 @@ static void release(struct run *run)
         dataset_close(run->datasets[phase]);
     initial_weights_close(run->initial_weights);
     free(run->plan.class_weights);
+    order_classes_release(&run->plan.classes);
     net_close(run->net);
     stop_close(run->stop);
 }

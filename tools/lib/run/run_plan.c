@@ -2,6 +2,7 @@
 #include "tools/lib/run/run_plan.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <sched.h>
 #include <string.h>
@@ -332,6 +333,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .schedule = &plan->schedule,
         .layout = &plan->layout,
         .shuffle = plan->only_evaluated > 0 ? SHUFFLE_NONE : settings->data.shuffle,
+        .classes = plan->only_evaluated == 0 && plan->classes.count > 0 ? &plan->classes : NULL,
         .block_bytes = (size_t)settings->input.read_block,
         .window_bytes = window_bytes(settings),
         .seed = (uint64_t)settings->run.seed,
@@ -351,6 +353,10 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 static void print_order(const struct run_plan *plan, const struct settings *settings,
                         const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
+    if (plan->classes.count > 0)
+        wrapped_print(out, "order     balanced: each of %" PRIu32 " classes about %s times an epoch",
+                      plan->classes.count,
+                      number_grouped(plan->schedule.records[PHASE_TRAIN] / plan->classes.count).text);
     if (settings->input.source == INPUT_SYNTHETIC ||
         (settings->data.shuffle == SHUFFLE_FULL && !dataset_is_plain(datasets[PHASE_TRAIN])))
         return;

@@ -36,6 +36,7 @@ struct run_plan {
     struct learning_rate learning_rate;
     float *class_weights;               /* [classes] (class_weights.h); NULL: all 1 */
     uint64_t class_weights_hash;        /* 0 without class_weights */
+    struct order_classes classes;       /* data.balance (balanced_order.h); count 0: the order is not balanced */
     struct augment augment;
     struct memory_needs memory;          /* without the needs of towers until these are planned */
 };

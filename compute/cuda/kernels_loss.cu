@@ -43,9 +43,10 @@ static __device__ inline largest find_largest(const T *logits, uint32_t classes,
     return warp_largest(mine);
 }
 
+/* 1 for padding channels. */
 static __device__ inline float class_weight(const loss_shape &shape, uint32_t c)
 {
-    return shape.class_weights != NULL ? shape.class_weights[c] : 1.0f;
+    return shape.class_weights != NULL && c < shape.classes ? shape.class_weights[c] : 1.0f;
 }
 
 /* The mean distance of the logits from the largest one, weighted by the targets; valid in the lane that owns the label

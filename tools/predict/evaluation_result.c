@@ -69,7 +69,7 @@ static void print_means(const struct evaluation_result *result, const struct mea
                   means->macro.f1);
     if (confusion->samples > 0 && confusion->correct <= confusion->counts[means->largest].samples)
         wrapped_print(out, "warning   always answering %s, the class with most samples, is right for %.2f %%: accuracy "
-                      "does not show that anything was learned", show_class(result, means->largest).text,
+                      "does not show that anything was learned", show_class(result, (uint32_t)means->largest).text,
                       100 * means->largest_share);
 }
 

@@ -19,7 +19,7 @@ struct mean_measures {
     struct class_measures macro;        /* means over the classes that have samples or are predicted */
     struct class_measures weighted;     /* means over the classes, weighted by their numbers of samples */
     double balanced_accuracy;           /* mean recall of the classes that have samples */
-    uint32_t largest;                   /* the class with most samples, the first of equal ones */
+    uint64_t largest;                   /* the class with most samples, the first of equal ones */
     double largest_share;               /* accuracy of always predicting that class */
 };
 /* `counts` has an entry for each class. Without samples all numbers are 0. */

@@ -475,7 +475,7 @@ static void print_guessing(const struct report *report, const struct step_totals
 {
     const struct mean_measures *const measures = &report->account->state.measures;
     if (account_has_measures(report->account) && totals_accuracy(evaluation) <= measures->largest_share)
-        wrapped_print(stdout, "warning   always answering class %" PRIu32 ", the class with most samples, is right for "
+        wrapped_print(stdout, "warning   always answering class %" PRIu64 ", the class with most samples, is right for "
                       "%.2f %%: accuracy does not show that anything was learned", measures->largest,
                       100 * measures->largest_share);
 }

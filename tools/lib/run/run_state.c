@@ -88,7 +88,7 @@ static void write_measures(struct mean_measures *measures, char text_out[ACCOUNT
         decimal_write(*places[i], number, sizeof(number));
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %s", number);
     }
-    snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %" PRIu32, measures->largest);
+    snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %" PRIu64, measures->largest);
 }
 
 void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES])
@@ -140,7 +140,7 @@ static const char *read_measures(const char *text, struct mean_measures *measure
             return NULL;
     }
     text = text != NULL ? read_count(text, &largest) : NULL;
-    measures->largest = (uint32_t)largest;
+    measures->largest = largest;
     return text;
 }
 

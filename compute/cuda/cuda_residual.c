@@ -90,18 +90,6 @@ struct branch_state {
     uint32_t partials;          /* buffer; training, with gamma */
 };
 
-/* The stochastic depth of the group; NET_INPUT: it has none. */
-static uint32_t find_depth(const struct plan *plan, uint32_t head)
-{
-    const struct group *const group = plan_group(&plan->base, head);
-    if (plan_layer(plan, head)->kind == LAYER_STOCHASTIC_DEPTH)
-        return head;
-    for (uint32_t t = 0; t < group->tail_count; t++)
-        if (plan_layer(plan, group->tail[t])->kind == LAYER_STOCHASTIC_DEPTH)
-            return group->tail[t];
-    return NET_INPUT;
-}
-
 static void scale_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
     (void)head;
@@ -120,7 +108,7 @@ static void depth_use(const struct plan *plan, uint32_t head, struct value_use *
 static int branch_plan(struct plan *plan, uint32_t head)
 {
     struct branch_state *const state = plan->base.states[head];
-    const uint32_t depth = find_depth(plan, head);
+    const uint32_t depth = plan_find(plan, head, LAYER_STOCHASTIC_DEPTH);
     *state = (struct branch_state){ .drops = plan->base.training && depth != NET_INPUT, .partials = BUFFER_NONE };
     if (state->drops)
         dropout_init(&state->dropout, plan->base.backend->spec.seed, depth, plan_layer(plan, depth)->rate);

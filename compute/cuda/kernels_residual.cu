@@ -234,7 +234,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     write(partials + mine.partial(1), product);
 }
 
-/* A block sums the chunks of eight columns, 32 threads each. beta_gradient NULL: it is not wanted. */
+/* Adds the partial sums of all chunks: a block takes eight columns, with 32 threads for each. beta_gradient may be
+ * NULL. */
 static __global__ void sum_row_chunks(uint32_t columns, uint32_t chunks, const float *__restrict__ partials,
                                       float *__restrict__ gamma_gradient, float *__restrict__ beta_gradient)
 {

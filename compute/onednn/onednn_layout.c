@@ -774,7 +774,8 @@ static bool same_order(const struct layer *layer, uint32_t a, uint32_t b)
     return a == b || (is_row && layer->in.channels % a == 0 && layer->in.channels % b == 0);
 }
 
-/* May input k have another layout than the first one? The factors of channels may, because they are of one pixel. */
+/* May input k have another layout than the first input? The second input of a multiply may if it has one pixel, because
+ * its numbers are then in the order of the channels in every layout. */
 static bool has_own_layout(const struct net *net, const struct layer *layer, uint32_t k)
 {
     const uint32_t input = layer->inputs[k];

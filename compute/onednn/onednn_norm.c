@@ -264,10 +264,8 @@ static int open_sub_batches(struct plan *plan, uint32_t layer, struct norm *norm
 
 static const struct layer *fused_activation(const struct plan *plan, uint32_t layer)
 {
-    const struct group *const group = plan_group(&plan->base, layer);
-    if (!fusion_has(&plan->base.fusion, layer, LAYER_ACTIVATION))
-        return NULL;
-    return plan_layer(plan, group->tail[group->tail_count - 1]);
+    const uint32_t found = plan_find(plan, layer, LAYER_ACTIVATION);
+    return found != NET_INPUT ? plan_layer(plan, found) : NULL;
 }
 
 static int norm_plan(struct plan *plan, uint32_t layer)

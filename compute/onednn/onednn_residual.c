@@ -443,18 +443,6 @@ static float sample_factor(const struct branch_work *work, size_t sample)
                                  : 1.0f;
 }
 
-/* The stochastic depth of the group; NET_INPUT: it has none. */
-static uint32_t find_depth(const struct plan *plan, uint32_t head)
-{
-    const struct group *const group = plan_group(&plan->base, head);
-    if (plan_layer(plan, head)->kind == LAYER_STOCHASTIC_DEPTH)
-        return head;
-    for (uint32_t t = 0; t < group->tail_count; t++)
-        if (plan_layer(plan, group->tail[t])->kind == LAYER_STOCHASTIC_DEPTH)
-            return group->tail[t];
-    return NET_INPUT;
-}
-
 static void scale_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
     (void)head;
@@ -474,7 +462,7 @@ static int branch_plan(struct plan *plan, uint32_t head)
 {
     struct branch *const state = plan->base.states[head];
     const struct strips strips = strips_of(plan, head);
-    const uint32_t depth = find_depth(plan, head);
+    const uint32_t depth = plan_find(plan, head, LAYER_STOCHASTIC_DEPTH);
     *state = (struct branch){ .drops = plan->base.training && depth != NET_INPUT, .sums = BUFFER_NONE };
     if (state->drops)
         dropout_init(&state->dropout, plan_backend(plan)->spec.seed, depth, plan_layer(plan, depth)->rate);

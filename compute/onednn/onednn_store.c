@@ -9,7 +9,7 @@
 /* ---- into the arenas ---- */
 
 /* The plain row-major layout, with the rank of the stored one: a dense layer's [out, in] is read as [out, C, H, W]
- * when its input has pixels, a convolution's out as [group, out of the group] when it has groups. */
+ * when its input has pixels, and the filters of a convolution with groups as [group, filter of the group]. */
 static nn_md plain_md(const struct backend *backend, uint32_t parameter)
 {
     static const dnnl_format_tag_t tags[] = { [1] = dnnl_a, [2] = dnnl_ab, [4] = dnnl_abcd, [5] = dnnl_abcde };

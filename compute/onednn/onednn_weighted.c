@@ -293,20 +293,11 @@ static int sub_batches_backward_data(const struct plan *plan, uint32_t head, con
 
 /* ---- folded batch normalisation ---- */
 
-static uint32_t folded_layer(const struct plan *plan, uint32_t head)
-{
-    const struct group *const group = plan_group(&plan->base, head);
-    for (uint32_t t = 0; t < group->tail_count; t++)
-        if (plan_layer(plan, group->tail[t])->kind == LAYER_BATCH_NORM)
-            return group->tail[t];
-    return NET_INPUT;
-}
-
 static int folded_norm_open(struct plan *plan, uint32_t head, struct folded_norm *folded)
 {
     const dnnl_dim_t channels = plan_layer(plan, head)->out.channels, dims[] = { 1, channels, 1, 1 };
     const size_t bytes = ((size_t)channels + PADDING_MAX) * sizeof(float);
-    *folded = (struct folded_norm){ .layer = folded_layer(plan, head), .head = head };
+    *folded = (struct folded_norm){ .layer = plan_find(plan, head, LAYER_BATCH_NORM), .head = head };
     if (!folded_norm_has(folded))
         return 0;
     folded->line = nn_md_tag(4, dims, dnnl_abcd, dnnl_f32);

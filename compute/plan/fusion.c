@@ -122,13 +122,13 @@ void fusion_close(struct fusion *fusion)
     *fusion = (struct fusion){ 0 };
 }
 
-bool fusion_has(const struct fusion *fusion, uint32_t head, enum layer_kind kind)
+uint32_t fusion_find(const struct fusion *fusion, uint32_t head, enum layer_kind kind)
 {
     const struct group *const group = &fusion->groups[head];
     for (uint32_t t = 0; t < group->tail_count; t++)
         if (fusion->net->layers[group->tail[t]].kind == kind)
-            return true;
-    return false;
+            return group->tail[t];
+    return NET_INPUT;
 }
 
 uint32_t fusion_only_reader(const struct fusion *fusion, uint32_t value)

@@ -50,8 +50,12 @@ static inline bool fusion_is_head(const struct fusion *fusion, uint32_t layer)
 {
     return fusion->groups[layer].head == layer;
 }
-/* Does the tail of the group contain a layer of this kind? */
-bool fusion_has(const struct fusion *fusion, uint32_t head, enum layer_kind kind);
+/* The first layer of this kind in the tail of the group; NET_INPUT: there is none. */
+uint32_t fusion_find(const struct fusion *fusion, uint32_t head, enum layer_kind kind);
+static inline bool fusion_has(const struct fusion *fusion, uint32_t head, enum layer_kind kind)
+{
+    return fusion_find(fusion, head, kind) != NET_INPUT;
+}
 /* The only head that reads the value, or NET_INPUT when none or several do. */
 uint32_t fusion_only_reader(const struct fusion *fusion, uint32_t value);
 

@@ -113,6 +113,12 @@ static inline const struct flow *plan_flow(const struct plan_base *base, uint32_
 {
     return &base->values.flows[head][k];
 }
+/* The first layer of this kind in the group, the head included; NET_INPUT: there is none. */
+static inline uint32_t plan_find(const struct plan *plan, uint32_t head, enum layer_kind kind)
+{
+    return plan_layer(plan, head)->kind == kind ? head
+                                                : fusion_find(&((const struct plan_base *)plan)->fusion, head, kind);
+}
 /* Is a batch normalisation, an addition or a ReLU fused into the group? */
 static inline bool plan_has_norm(const struct plan *plan, uint32_t head)
 {

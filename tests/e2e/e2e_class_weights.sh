@@ -67,6 +67,16 @@ for more in data.shuffle=block train.class_weights=auto; do
     expect_err '^\[data\] balance: '
 done
 
+# A damaged record is not left out without a word.
+cp -r data damaged
+for shard in damaged/train-*; do :; done
+flip "$shard" 20000
+run "$pipetrain" -c tiny.conf --set run.dir=none --set data.balance=yes --set 'data.train=damaged/train-*'
+expect_code 3 'a balanced order of a damaged set'
+expect_err '^\[data\] balance: 1 of 600 records would be left out, the first: damaged/train-.*: record [0-9]+ at byte [0-9]+: '
+weigh skipping --set data.balance=yes --set 'data.train=damaged/train-*' --set data.on_corrupt=skip --set train.steps=2
+expect_err 'data.balance leaves out 1 of 600 records, the first: damaged/train-'
+
 # refused TEXT MESSAGE
 refused() {
     printf "$1" >wrong.txt

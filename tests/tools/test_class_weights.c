@@ -20,14 +20,13 @@ TEST(auto_gives_all_classes_equal_sums)
     assert_true(weights[0] == 1 && weights[3] == 1);
 }
 
-/* Read a text; 0, or the first problem. */
-static const char *problem_of(const char *text, float *weights)
+/* Read a text with this list of names; "", or the first problem. */
+static const char *problem_with(const char *list, const char *text, float *weights)
 {
     static char problem[512];
     struct class_names names;
     struct problems problems;
     char why[256];
-    static const char list[] = "healthy\nvery rare\n7\nodd\n";
     assert_int_equal(class_names_read(&names, list, strlen(list), why, sizeof(why)), 0);
     problems_init(&problems);
     const int rc = class_weights_read(weights, CLASSES, &names, text, "w.txt", &problems);
@@ -38,10 +37,34 @@ static const char *problem_of(const char *text, float *weights)
     return problem;
 }
 
+static const char *problem_of(const char *text, float *weights)
+{
+    return problem_with("healthy\nvery rare\nlame\nodd\n", text, weights);
+}
+
+/* The number 0 could be the first class, or a mistake for a name. */
+TEST(where_names_are_numbers_numbers_are_names)
+{
+    static const char names[] = "0:7\n1:2\n2:1\n3:odd\n";
+    float weights[CLASSES];
+    assert_string_equal(problem_with(names, "1 5\n2 4\n7 3", weights), "");
+    assert_true(weights[0] == 3 && weights[1] == 4 && weights[2] == 5 && weights[3] == 1);
+    assert_non_null(strstr(problem_with(names, "0 5", weights), "there is no class '0'"));
+}
+
+TEST(a_name_of_several_classes_is_refused)
+{
+    float weights[CLASSES];
+    assert_string_equal(problem_with("cat\ncat\ndog\nowl\n", "cat 2", weights),
+                        "w.txt:1: several classes are called 'cat': write the number of one of them");
+    assert_string_equal(problem_with("cat\ncat\ndog\nowl\n", "0 2\n1 3", weights), "");
+    assert_true(weights[0] == 2 && weights[1] == 3);
+}
+
 TEST(files_name_classes_by_name_or_number)
 {
     float weights[CLASSES];
-    assert_string_equal(problem_of("# rare classes\nvery rare\t 2.5\r\n\n  0 0.25\n7 3", weights), "");
+    assert_string_equal(problem_of("# rare classes\nvery rare\t 2.5\r\n\n  0 0.25\nlame 3", weights), "");
     assert_true(weights[0] == 0.25f && weights[1] == 2.5f && weights[2] == 3 && weights[3] == 1);
     assert_string_equal(problem_of("", weights), "");
     assert_true(weights[0] == 1 && weights[3] == 1);

@@ -2,9 +2,13 @@
 #include "tools/lib/run/balanced_order.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
+#include "loader/damage.h"
 #include "loader/label_table.h"
+#include "loader/record.h"
+#include "stage/log.h"
 
 #define WHERE "[data] balance"
 
@@ -22,6 +26,32 @@ static int check(const struct settings *settings, const struct dataset *dataset,
     return problem != NULL ? -EINVAL : 0;
 }
 
+/* A balanced order has no place for records without a label, where another order would fail at them. */
+static int check_labels(const int32_t *labels, const struct settings *settings, const struct dataset *dataset,
+                        struct problems *problems)
+{
+    uint64_t lost = 0, first = 0;
+    char text[DAMAGE_TEXT_BYTES];
+    const struct record_problem what = { .text = "cannot be read, or its label is out of range" };
+    for (uint64_t id = dataset->record_count; id-- > 0;)
+        if (labels[id] == LABEL_UNKNOWN) {
+            first = id;
+            lost++;
+        }
+    if (lost == 0)
+        return 0;
+    record_describe(dataset, first, &what, text, sizeof(text));
+    if (settings->data.on_corrupt == ON_CORRUPT_SKIP) {
+        if (settings->rank == 0)
+            log_message(LOG_RUN, "data.balance leaves out %" PRIu64 " of %" PRIu64 " records, the first: %s", lost,
+                        dataset->record_count, text);
+        return 0;
+    }
+    problems_add(problems, WHERE, "%" PRIu64 " of %" PRIu64 " records would be left out, the first: %s; data.on_corrupt = "
+                 "skip leaves them out", lost, dataset->record_count, text);
+    return -EBADMSG;
+}
+
 int balanced_order_find(struct run_plan *plan, const struct settings *settings, const struct dataset *dataset,
                         struct problems *problems)
 {
@@ -33,7 +63,9 @@ int balanced_order_find(struct run_plan *plan, const struct settings *settings, 
         rc = label_table_make(&labels, dataset, plan->decode_threads > 0 ? plan->decode_threads : 1);
     if (rc != 0)
         return rc;
-    rc = order_classes_make(&plan->classes, labels, dataset->record_count);
+    rc = check_labels(labels, settings, dataset, problems);
+    if (rc == 0)
+        rc = order_classes_make(&plan->classes, labels, dataset->record_count);
     free(labels);
     if (rc != -ENODATA)
         return rc;

@@ -63,46 +63,66 @@ struct list {
     float *weights;
     uint32_t classes;
     const struct class_names *names;
+    bool names_are_numbers;     /* a name is a number: then numbers are names only, because both could be meant */
     uint32_t *lines;            /* by class: its line, from 1; 0: none yet */
     struct problems *problems;
     uint64_t bad;               /* wrong lines */
 };
 
-/* The class of a name, or of a number that is no name; UINT32_MAX: none. */
-static uint32_t find_class(const struct list *list, const char *name)
+static bool has_number(const struct class_names *names)
 {
-    uint32_t class;
     uint64_t number;
-    if (class_names_find(list->names, (const uint8_t *)name, strlen(name), &class) == 0 && class < list->classes)
-        return class;
-    return decimal_u64(name, &number) && number < list->classes ? (uint32_t)number : UINT32_MAX;
+    for (uint32_t i = 0; i < names->count; i++)
+        if (decimal_u64(names->names[i], &number))
+            return true;
+    return false;
 }
 
-static void refuse_class(struct list *list, const char *where, const char *name)
+/* Find the class of a name, or of a number. 0, -ENOENT, or -ENOTUNIQ if several classes have the name. */
+static int find_class(const struct list *list, const char *name, uint32_t *class_out)
+{
+    uint64_t number;
+    const int rc = class_names_find(list->names, (const uint8_t *)name, strlen(name), class_out);
+    if (rc != -ENOENT)
+        return rc != 0 || *class_out < list->classes ? rc : -ENOENT;
+    if (list->names_are_numbers || !decimal_u64(name, &number) || number >= list->classes)
+        return -ENOENT;
+    *class_out = (uint32_t)number;
+    return 0;
+}
+
+static void refuse_class(struct list *list, const char *where, const char *name, int rc)
 {
     struct nearest nearest = { .name = name };
+    list->bad++;
+    if (rc == -ENOTUNIQ) {
+        problems_add(list->problems, where, "several classes are called '%s': %s", name,
+                     list->names_are_numbers ? "give them different names" : "write the number of one of them");
+        return;
+    }
     for (uint32_t i = 0; i < list->names->count && i < list->classes; i++)
         nearest_offer(&nearest, list->names->names[i], list->names->names[i]);
     if (nearest.best != NULL)
         problems_add(list->problems, where, "there is no class '%s': is it '%s'?", name, (const char *)nearest.best);
     else
         problems_add(list->problems, where, "there is no class '%s': the classes are 0 to %" PRIu32 "%s", name,
-                     list->classes - 1, list->names->count > 0 ? " and their names" : ", without names");
-    list->bad++;
+                     list->classes - 1, list->names_are_numbers ? ", and their names, which are numbers, are to be written"
+                                        : list->names->count > 0 ? " and their names" : ", without names");
 }
 
 /* Set a weight from the words of a line; `number` is NULL if the line has one word. */
 static void read_words(struct list *list, const char *where, uint32_t line, const char *name, const char *number)
 {
-    const uint32_t class = find_class(list, name);
-    char *end;
-    const double weight = number != NULL ? strtod(number, &end) : -1;
-    if (number == NULL || end == number || *end != '\0' || !(weight >= 0) || weight > 1e30) {
+    uint32_t class;
+    const int rc = find_class(list, name, &class);
+    const char *const end = number != NULL ? decimal_end(number) : NULL;
+    const double weight = end != NULL && *end == '\0' ? decimal_read(number) : -1;
+    if (!(weight >= 0) || weight > 1e30) {
         problems_add(list->problems, where, "'%s' is no weight: write the name or the number of a class, a blank, and a "
                      "number from 0 to 1e30", number != NULL ? number : name);
         list->bad++;
-    } else if (class == UINT32_MAX) {
-        refuse_class(list, where, name);
+    } else if (rc != 0) {
+        refuse_class(list, where, name, rc);
     } else if (list->lines[class] != 0) {
         problems_add(list->problems, where, "class '%s' has a weight in line %" PRIu32 " already", name,
                      list->lines[class]);
@@ -149,7 +169,8 @@ static bool is_all_zero(const float *weights, uint32_t classes)
 int class_weights_read(float *weights_out, uint32_t classes, const struct class_names *names, const char *text,
                        const char *path, struct problems *problems)
 {
-    struct list list = { .weights = weights_out, .classes = classes, .names = names, .problems = problems,
+    struct list list = { .weights = weights_out, .classes = classes, .names = names,
+                         .names_are_numbers = has_number(names), .problems = problems,
                          .lines = calloc(classes, sizeof(*list.lines)) };
     char *const copy = strdup(text), *rest = copy;
     uint32_t line = 0;

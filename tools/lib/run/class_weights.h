@@ -26,7 +26,7 @@ void class_weights_print(const struct run_plan *plan, const struct settings *set
 /* The weights of auto from the labels of all records (loader/label_table.h). 0 or -ENOMEM. */
 int class_weights_balance(const int32_t *labels, uint64_t count, uint32_t classes, float *weights_out);
 /* Read a file's text, of which a line is "NAME NUMBER": the name or the number of a class, then its weight. `names` may be
- * empty. Classes that the text does not name weigh 1. 0, or -EINVAL with a problem for each wrong line. */
+ * empty; where one of them is a number, only names are read. Classes that the text does not name weigh 1. 0, or -EINVAL with a problem for each wrong line. */
 int class_weights_read(float *weights_out, uint32_t classes, const struct class_names *names, const char *text,
                        const char *path, struct problems *problems);
 

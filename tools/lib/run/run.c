@@ -169,7 +169,8 @@ static int balance_classes(struct run *run, struct problems *problems)
         rc = balanced_order_find(&run->plan, run->settings, dataset, problems);
     if (rc == -ECANCELED)
         return signals_exit_code();
-    return rc == 0 ? 0 : problems_end(problems, rc == -EINVAL || rc == -ENODATA ? EXIT_CODE_USAGE : EXIT_CODE_MEMORY);
+    const int code = rc == -EINVAL || rc == -ENODATA ? EXIT_CODE_USAGE : rc == -EBADMSG ? EXIT_CODE_DATA : EXIT_CODE_MEMORY;
+    return rc == 0 ? 0 : problems_end(problems, code);
 }
 
 /* From the settings make the net, the data sets, the devices and the plan of this process. */

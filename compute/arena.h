@@ -16,8 +16,9 @@
 
 struct arena_range { size_t offset, count; };   /* in floats; offsets are multiples of 16 floats (64 bytes) */
 
-/* With class weights the first floats of the trained arena belong to no parameter: in the gradients, float 0 is the sum of
- * the class weights of the samples. So it is reduced with the first bucket of gradients, before any update needs it. */
+/* With class weights the first floats of the trained arena belong to no parameter: in the gradients, float 0 is the sum
+ * of the class weights of the samples. So it is reduced with the first bucket of gradients, before any update needs
+ * it. */
 #define ARENA_LEAD 16u
 
 struct arena {

@@ -46,8 +46,9 @@ struct backend_spec {
     uint64_t seed;              /* seed of dropout */
     float label_smoothing;      /* in training: the share of the target that is spread evenly over all classes (Szegedy
                                  * et al. 2016) */
-    /* In training: a factor of each class, >= 0, for the loss and the gradients of its samples; [net->classes], lent; NULL:
-     * all 1. The loss is then a sum of factor * loss, as that of PyTorch's CrossEntropyLoss(weight) before its mean. */
+    /* In training: a factor of each class, >= 0, for the loss and the gradients of its samples; [net->classes], lent;
+     * NULL: all 1. The loss is then a sum of factor * loss, as that of PyTorch's CrossEntropyLoss(weight) before its
+     * mean. */
     const float *class_weights;
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
     enum precision precision;
@@ -192,8 +193,8 @@ struct backend_ops {
     int (*backward)(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
     /* Queue a copy of the result of the last forward to *result_out (pinned host memory). */
     int (*result)(struct plan *plan, struct backend_result *result_out);
-    /* Queue a copy of the answers of the last forward of an evaluation plan to answers_out (pinned host memory): one for
-     * each sample of the plan. */
+    /* Queue a copy of the answers of the last forward of an evaluation plan to answers_out (pinned host memory): one
+     * for each sample of the plan. */
     int (*answers)(struct plan *plan, struct answer *answers_out);
     /* Copy the logits of the last forward of an evaluation plan to host memory: count x classes floats, sample by
      * sample. Waits for the compute stream, so that all results queued before are complete; allocates nothing. */

@@ -1,5 +1,5 @@
-/* Dropout masks, also of whole samples: a function of (seed, layer, epoch, position, element) without state, so that threads, towers and local
- * batches do not change which values are dropped.
+/* Dropout masks, also of whole samples: a function of (seed, layer, epoch, position, element) without state, so that
+ * threads, towers and local batches do not change which values are dropped.
  *
  * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) gives 16 bits to each of eight elements of a
  * sample. Element e of the sample at `position` in `epoch` uses the block at counter {e / 8, low 32 bits of position,

@@ -206,8 +206,8 @@ int64_t net_average_pool(struct net *net, const char *name, uint32_t from, struc
 int64_t net_global_average(struct net *net, const char *name, uint32_t from);
 int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate);
 /* In training all values of a sample are 0 with probability `rate`, else divided by 1 - rate: Huang et al. 2016, "Deep
- * networks with stochastic depth", in the form of torchvision's "row" mode. Samples are drawn as dropout draws element 0
- * (compute/dropout.h). An identity in evaluation. */
+ * networks with stochastic depth", in the form of torchvision's "row" mode. Samples are drawn as dropout draws element
+ * 0 (compute/dropout.h). An identity in evaluation. */
 int64_t net_stochastic_depth(struct net *net, const char *name, uint32_t from, float rate);
 int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how);
 int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right);

@@ -93,10 +93,10 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
  * Sum it over the towers, then divide it by the samples of the batch. */
 bool tower_has_slices(const struct tower *tower);
 int tower_divide_statistics(struct tower *tower, uint32_t batch_samples);
-/* With class weights: queue the multiplication of a range of the gradients of tower_applied, which are sums over `samples`
- * samples times their class weights, by samples / the sum of these class weights (by 0 if it is 0), so that an update that
- * divides by `samples` applies the weighted mean. The sum of class weights is the first float of the gradients: the range
- * that contains it must have been reduced. Without class weights does nothing. */
+/* With class weights: queue the multiplication of a range of the gradients of tower_applied, which are sums over
+ * `samples` samples times their class weights, by samples / the sum of these class weights (by 0 if it is 0), so that
+ * an update that divides by `samples` applies the weighted mean. The sum of class weights is the first float of the
+ * gradients: the range that contains it must have been reduced. Without class weights does nothing. */
 int tower_weigh(struct tower *tower, size_t offset, size_t count, uint32_t samples);
 /* Queue the update of arena range [offset, offset + count), which consists of whole parameters, from the gradients of
  * tower_applied. */

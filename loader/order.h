@@ -9,10 +9,11 @@
  *
  * full and none are one window as large as the data set.
  *
- * A balanced order is a full one in which offsets are shared out to the K classes that have records: class k has those from
- * ceil(k * count / K) to ceil((k + 1) * count / K). The j-th offset of a class is record j mod n of a keyed permutation, of
- * this epoch, of its n records. So every class occurs count / K times, rounded down or up; how often two records of a class
- * occur in an epoch differs by at most 1; and of a class with more records than that, every epoch uses other ones. */
+ * A balanced order is a full one in which offsets are shared out to the K classes that have records: class k has
+ * those from ceil(k * count / K) to ceil((k + 1) * count / K). The j-th offset of a class is record j mod n of a
+ * keyed permutation, of this epoch, of its n records. So every class occurs count / K times, rounded down or up; how
+ * often two records of a class occur in an epoch differs by at most 1; and of a class with more records than that,
+ * every epoch uses other ones. */
 #ifndef PIPETRAIN_ORDER_H
 #define PIPETRAIN_ORDER_H
 

@@ -1,8 +1,8 @@
-/* Batch normalisation by our own kernels: alone, with an activation, or with an addition and a ReLU. Its statistics are kept
- * from forward until backward. Statistics that an earlier normalisation of the same values has computed are reused: in
- * a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in backward, but
- * after an addition forward stores it as bits. The derivative of another activation is recomputed once, in the pass of
- * the sums, which multiplies the gradient of the result by it in place. */
+/* Batch normalisation by our own kernels: alone, with an activation, or with an addition and a ReLU. Its statistics are
+ * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are
+ * reused: in a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in
+ * backward, but after an addition forward stores it as bits. The derivative of another activation is recomputed once,
+ * in the pass of the sums, which multiplies the gradient of the result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 

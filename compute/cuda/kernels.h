@@ -329,11 +329,10 @@ struct sample_loss {
 };
 
 /* Softmax cross-entropy of rows of logits. Writes the gradient (softmax - smoothed target) * weight * scale->factor
- * (scale NULL: 1), where with class weights the target of each class is multiplied by its weight, and softmax by the sum of
- * these targets, and zeros in rows without a label (-1) and in padding columns. `gradient` may be the array of the
- * logits; NULL: only the loss is computed. samples:
- * scratch, an element per row. *result: weight times the loss, summed in double in a fixed order; counts; skipped_steps
- * and loss_scale of *scale (0 and 1 without). */
+ * (scale NULL: 1), where with class weights the target of each class is multiplied by its weight, and softmax by the
+ * sum of these targets, and zeros in rows without a label (-1) and in padding columns. `gradient` may be the array of
+ * the logits; NULL: only the loss is computed. samples: scratch, an element per row. *result: weight times the loss,
+ * summed in double in a fixed order; counts; skipped_steps and loss_scale of *scale (0 and 1 without). */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
                                 const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);

@@ -1,10 +1,10 @@
-/* The layers of residual branches, by loops of ours: layer normalisation; a factor per channel and stochastic depth, with
- * the addition that is fused into them.
+/* The layers of residual branches, by loops of ours: layer normalisation; a factor per channel and stochastic depth,
+ * with the addition that is fused into them.
  *
  * Loops go over strips: pixels of one sample whose channels fit into the first-level cache, so that several passes over
- * a strip read memory once. A backward that has parameters computes the gradient of the input in the same pass as theirs.
- * It sums the gradients of parameters in parts of the batch, whose number depends on shapes only, and then adds the parts
- * in order: the result does not depend on the number of threads. */
+ * a strip read memory once. A backward that has parameters computes the gradient of the input in the same pass as
+ * theirs. It sums the gradients of parameters in parts of the batch, whose number depends on shapes only, and then adds
+ * the parts in order: the result does not depend on the number of threads. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <math.h>

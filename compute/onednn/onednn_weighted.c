@@ -21,8 +21,8 @@
 #define PADDING_MAX 64u         /* padding channels of the last weight block: their weights are 0 */
 
 /* Which output channel each weight of a layout belongs to. The weights are `count` runs of `run` weights. In a run the
- * channel changes every `channel_stride` weights, and the same `block` channels repeat. Every `group_runs` runs, a group
- * of `group_channels` channels begins. */
+ * channel changes every `channel_stride` weights, and the same `block` channels repeat. Every `group_runs` runs, a
+ * group of `group_channels` channels begins. */
 struct channel_runs { size_t block, channel_stride, run, count, group_runs, group_channels; };
 
 /* Evaluation: the batch normalisation that follows the convolution, folded into it as a factor and a shift per channel.

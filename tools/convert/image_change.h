@@ -32,13 +32,13 @@ int image_changer_open(struct image_changer **changer_out, const struct image_ch
 void image_changer_close(struct image_changer *changer);
 
 /* Make the payload of a record with its image changed. Resizing scales the whole image as training does (bilinear,
- * averaging over all pixels that a smaller one covers), rounds the longer side to the nearest pixel, and keeps grey
- * or colour. A resized or turned image is stored as a JPEG (chroma 4:2:0) or, with is_raw, as the feature `image_raw`, rows of
- * pixels, with `height`, `width` and `depth`. Features with the size or format of the image are updated or removed,
- * all others are copied. If no change is needed, *payload_out is the original payload. The result is valid until the
- * next call, and does not depend on the thread. Returns 0, with a text if the decoder tolerated flaws of the image;
- * with a text -EBADMSG (the image cannot be decoded), -ENOMSG (an image to be checked is neither JPEG nor PNG) or
- * -ENOTSUP (images of this kind cannot be changed so); or -ENOMEM. The text is to be printed after the name of the
+ * averaging over all pixels that a smaller one covers), rounds the longer side to the nearest pixel, and keeps grey or
+ * colour. A resized or turned image is stored as a JPEG (chroma 4:2:0) or, with is_raw, as the feature `image_raw`,
+ * rows of pixels, with `height`, `width` and `depth`. Features with the size or format of the image are updated or
+ * removed, all others are copied. If no change is needed, *payload_out is the original payload. The result is valid
+ * until the next call, and does not depend on the thread. Returns 0, with a text if the decoder tolerated flaws of the
+ * image; with a text -EBADMSG (the image cannot be decoded), -ENOMSG (an image to be checked is neither JPEG nor PNG)
+ * or -ENOTSUP (images of this kind cannot be changed so); or -ENOMEM. The text is to be printed after the name of the
  * record. To be called by the thread that opened the changer. */
 int image_changer_apply(struct image_changer *changer, const uint8_t *payload, size_t bytes,
                         const uint8_t **payload_out, size_t *bytes_out, char *problem_out, size_t problem_size);

@@ -21,8 +21,8 @@
 
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
 enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
-/* The measure of an evaluation by which train.stop_at, train.patience and the best weights judge it. The numbers are part
- * of checkpoints. */
+/* The measure of an evaluation by which train.stop_at, train.patience and the best weights judge it. The numbers are
+ * part of checkpoints. */
 enum best_by {
     BEST_BY_ACCURACY, BEST_BY_LOSS, BEST_BY_BALANCED_ACCURACY, BEST_BY_MACRO_PRECISION, BEST_BY_MACRO_RECALL,
     BEST_BY_MACRO_F1, BEST_BY_WEIGHTED_PRECISION, BEST_BY_WEIGHTED_F1, BEST_BY_COUNT

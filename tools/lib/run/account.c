@@ -77,8 +77,8 @@ static void add_totals(struct step_totals *sum, const struct step_totals *totals
     add_times(&sum->times, &totals->times);
 }
 
-/* The totals of one global batch. With class weights the loss of a batch is their weighted mean, which counts as the loss of
- * each of its images. *end_ns_out becomes the time at which the last tower ended it. */
+/* The totals of one global batch. With class weights the loss of a batch is their weighted mean, which counts as the
+ * loss of each of its images. *end_ns_out becomes the time at which the last tower ended it. */
 static struct step_totals batch_totals(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
     struct step_totals totals = { .steps = 1 };

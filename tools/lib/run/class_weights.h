@@ -1,5 +1,5 @@
-/* The weights of classes in the training loss (train.class_weights): read from a file, or computed from the training set so
- * that all classes have equal sums of weights. Main thread only. */
+/* The weights of classes in the training loss (train.class_weights): read from a file, or computed from the training
+ * set so that all classes have equal sums of weights. Main thread only. */
 #ifndef PIPETRAIN_CLASS_WEIGHTS_H
 #define PIPETRAIN_CLASS_WEIGHTS_H
 
@@ -11,11 +11,11 @@
 #include "tools/lib/config/settings.h"
 #include "tools/lib/run/run_plan.h"
 
-/* Set plan->class_weights, which the caller frees, and their hash: NULL without train.class_weights, else a weight for each
- * class of the network, >= 0, of which one is above 0. `dataset` is the training set (NULL: there is none). auto: n / (K * n_c) for a class
- * with n_c of the n records whose labels can be read, where K classes have records (scikit-learn's "balanced"); 1 for a
- * class without records. It reads every record, with the plan's number of decoder threads. 0; or -EINVAL with problems,
- * -ENOMEM, -EAGAIN or -ECANCELED. */
+/* Set plan->class_weights, which the caller frees, and their hash: NULL without train.class_weights, else a weight for
+ * each class of the network, >= 0, of which one is above 0. `dataset` is the training set (NULL: there is none). auto:
+ * n / (K * n_c) for a class with n_c of the n records whose labels can be read, where K classes have records
+ * (scikit-learn's "balanced"); 1 for a class without records. It reads every record, with the plan's number of decoder
+ * threads. 0; or -EINVAL with problems, -ENOMEM, -EAGAIN or -ECANCELED. */
 int class_weights_find(struct run_plan *plan, const struct settings *settings, const struct net *net,
                        const struct dataset *dataset, struct problems *problems);
 /* The lines of a run's start: the weights, or of many classes the smallest and the largest. Nothing without weights. */
@@ -25,8 +25,9 @@ void class_weights_print(const struct run_plan *plan, const struct settings *set
 
 /* The weights of auto from the labels of all records (loader/label_table.h). 0 or -ENOMEM. */
 int class_weights_balance(const int32_t *labels, uint64_t count, uint32_t classes, float *weights_out);
-/* Read a file's text, of which a line is "NAME NUMBER": the name or the number of a class, then its weight. `names` may be
- * empty; where one of them is a number, only names are read. Classes that the text does not name weigh 1. 0, or -EINVAL with a problem for each wrong line. */
+/* Read a file's text, of which a line is "NAME NUMBER": the name or the number of a class, then its weight. `names` may
+ * be empty; where one of them is a number, only names are read. Classes that the text does not name weigh 1. 0, or
+ * -EINVAL with a problem for each wrong line. */
 int class_weights_read(float *weights_out, uint32_t classes, const struct class_names *names, const char *text,
                        const char *path, struct problems *problems);
 

@@ -250,8 +250,8 @@ static void report_rate(const struct run_state *state, const struct learning_rat
                     number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
 }
 
-/* The progress at the best evaluation, from best.safetensors; without one if there is no such file, or if it is the best
- * by another measure. */
+/* The progress at the best evaluation, from best.safetensors; without one if there is no such file, or if it is the
+ * best by another measure. */
 static struct run_progress read_best(const struct run_state *state)
 {
     const struct run_progress none = { .best_by = state->progress.best_by };

@@ -69,10 +69,15 @@ static double (*const schedules[RATE_SCHEDULE_COUNT])(const struct learning_rate
     [RATE_ONE_CYCLE] = one_cycle_at,
 };
 
+static double warmup_factor(const struct learning_rate *rate, double step)
+{
+    return rate->warmup_from + (1 - rate->warmup_from) * (step / rate->warmup);
+}
+
 double learning_rate_at(const struct learning_rate *rate, uint64_t step)
 {
     const double scheduled = schedules[rate->schedule](rate, (double)step);
-    return (double)step < rate->warmup ? scheduled * ((double)step / rate->warmup) : scheduled;
+    return (double)step < rate->warmup ? scheduled * warmup_factor(rate, (double)step) : scheduled;
 }
 
 void learning_rate_halve(struct learning_rate *rate, uint64_t times)

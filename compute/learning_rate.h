@@ -25,7 +25,8 @@ enum rate_schedule {
 struct learning_rate {
     enum rate_schedule schedule;
     double base;            /* the rate at the start; one_cycle: the largest rate */
-    double warmup;          /* before this step the rate is multiplied by step / warmup; 0: no warm-up */
+    double warmup;          /* before this step the rate is multiplied by a factor; 0: no warm-up */
+    double warmup_from;     /* that factor at step 0; it rises linearly to 1 at step `warmup`, as PyTorch's LinearLR */
     double end;             /* cosine, polynomial: the rate from step `last` on */
     double last;            /* cosine, polynomial, one_cycle: the step at which they end */
     double factor, period;  /* exponential, inverse_time */

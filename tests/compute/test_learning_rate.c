@@ -62,6 +62,7 @@ static struct learning_rate scheduled(enum rate_schedule schedule)
                                    .factors = { 0.1 } };
 }
 
+/* One division and one multiplication where the warm-up begins at 0, so that such rates never change by a rounding. */
 TEST(a_warm_up_climbs_in_a_line_from_0_to_the_schedule)
 {
     for (int schedule = RATE_CONSTANT; schedule < RATE_ONE_CYCLE; schedule++) {
@@ -71,10 +72,24 @@ TEST(a_warm_up_climbs_in_a_line_from_0_to_the_schedule)
         warm.warmup = 20;
         assert_true(learning_rate_at(&warm, 0) == 0);
         for (uint64_t step = 0; step < 20; step++)
-            assert_near(learning_rate_at(&warm, step),
-                        (is_behind ? 0.8 : learning_rate_at(&cold, step)) * (double)step / 20);
+            assert_true(learning_rate_at(&warm, step) ==
+                        (is_behind ? 0.8 : learning_rate_at(&cold, step)) * ((double)step / 20));
         assert_near(learning_rate_at(&warm, 20), is_behind ? 0.8 : learning_rate_at(&cold, 20));
         assert_near(learning_rate_at(&warm, 1000), learning_rate_at(&cold, 1000));
+    }
+}
+
+TEST(a_warm_up_may_begin_at_a_share_of_the_rate)
+{
+    for (int schedule = RATE_CONSTANT; schedule < RATE_ONE_CYCLE; schedule++) {
+        struct learning_rate warm = scheduled((enum rate_schedule)schedule), full = warm;
+        warm.warmup = full.warmup = 20;
+        warm.warmup_from = 0.1;
+        full.warmup_from = 1;
+        assert_near(learning_rate_at(&warm, 0), 0.08);
+        for (uint64_t step = 0; step < 120; step++)
+            assert_near(learning_rate_at(&warm, step),
+                        learning_rate_at(&full, step) * (step < 20 ? 0.1 + 0.9 * (double)step / 20 : 1));
     }
 }
 

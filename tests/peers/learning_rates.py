@@ -31,6 +31,11 @@ CASES = [
      rates(0.4, lambda o: schedulers.CosineAnnealingLR(o, T_max=80, eta_min=0.01))),
     ("PolynomialLR", "RATE_POLYNOMIAL, .base = 0.4, .last = 60, .power = 2",
      rates(0.4, lambda o: schedulers.PolynomialLR(o, total_iters=60, power=2))),
+    ("LinearLR, CosineAnnealingLR",
+     "RATE_COSINE, .base = 0.4, .warmup = 30, .warmup_from = 0.01, .last = 80",
+     rates(0.4, lambda o: schedulers.SequentialLR(
+         o, [schedulers.LinearLR(o, start_factor=0.01, total_iters=30),
+             schedulers.CosineAnnealingLR(o, T_max=50)], milestones=[30]))),
     ("OneCycleLR", "RATE_ONE_CYCLE, .base = 0.4, .last = 80, .peak = 0.3",
      rates(0.4, lambda o: schedulers.OneCycleLR(o, max_lr=0.4, total_steps=80))),
     ("OneCycleLR with another peak", "RATE_ONE_CYCLE, .base = 3, .last = 81, .peak = 0.45",

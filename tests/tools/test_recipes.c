@@ -98,6 +98,18 @@ TEST(a_number_of_the_users_takes_the_place_of_the_recipes)
            "momentum, momentum 0.9, weight decay 0.0001", 0.05);
 }
 
+TEST(a_recipe_s_warm_up_begins_at_a_share_of_its_rate)
+{
+    SETTINGS("model.name=regnet_y_1_6gf");
+    assert_true(settings.train.warmup_epochs == 5 && settings.train.warmup_from == 0.1);
+    SETTINGS("model.name=convnext_tiny", "train.warmup_epochs=2");
+    assert_true(settings.train.warmup_epochs == 2 && settings.train.warmup_from == 0.01);
+    SETTINGS("model.name=efficientnet_v2_s", "train.schedule=cosine");
+    assert_true(settings.train.warmup_epochs == 0 && settings.train.warmup_from == 0);
+    SETTINGS("model.name=resnet50_v1");
+    assert_true(settings.train.warmup_epochs == 5 && settings.train.warmup_from == 0);
+}
+
 TEST(another_schedule_has_nothing_of_the_recipes)
 {
     SETTINGS("model.name=resnet50_v1", "train.schedule=cosine");

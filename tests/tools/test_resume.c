@@ -203,7 +203,7 @@ TEST(every_rule_mode_source_and_precision_goes_on)
         { { "devices.towers=2", "train.optimizer=sgd", "train.learning_rate=0.1" } },
         { { "devices.towers=2", "train.optimizer=nesterov", "train.learning_rate=0.05" } },
         { { "devices.towers=2", "train.optimizer=adam", "train.learning_rate=0.01", "train.schedule=cosine",
-            "train.warmup_epochs=2.5" } },
+            "train.warmup_epochs=2.5", "train.warmup_from=0.1" } },
         { { "devices.towers=2", "train.optimizer=rmsprop", "train.learning_rate=0.05", "train.schedule=one_cycle" } },
         { { "devices.towers=2", "train.optimizer=lars", "train.learning_rate=1", "train.weight_decay=0.001",
             "train.schedule=piecewise", "train.boundaries=1.5 3", "train.factors=0.5 0.1" } },

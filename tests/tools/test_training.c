@@ -179,6 +179,8 @@ TEST(the_rate_grows_with_the_batch_and_from_0)
     expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 0, 0);
     expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 5, 0.128);
     expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 10, 0.256);
+    SETTINGS("train.learning_rate=0.5", "train.warmup_epochs=1", "train.warmup_from=0.1");
+    expect_rate("0.5, warm-up from 0.05 over 1 epoch", 0, 0.05);
 }
 
 TEST(what_does_not_go_together_is_reported)

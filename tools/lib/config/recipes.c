@@ -97,8 +97,8 @@ static const struct recipe_value mobilenet_v2[] = {
 };
 static const struct recipe_value regnet[] = {
     { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.8" }, { "rate_batch", "1024" },
-    { "momentum", "0.9" }, { "weight_decay", "5e-05" }, { "decay_scope", "all" }, { "warmup_epochs", "5" },
-    { "schedule", "cosine" }, TORCHVISION_IMAGES, { NULL, NULL }
+    { "momentum", "0.9" }, { "weight_decay", "5e-05" }, { "decay_scope", "all" },
+    { "warmup_epochs", "5" }, { "warmup_from", "0.1" }, { "schedule", "cosine" }, TORCHVISION_IMAGES, { NULL, NULL }
 };
 /* Xie et al. 2017, for CIFAR-10. */
 static const struct recipe_value cifar_resnext[] = {
@@ -128,14 +128,14 @@ static const struct recipe_value efficientnet_b0[] = {
 static const struct recipe_value efficientnet_v2[] = {
     { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.5" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "weight_decay", "2e-05" }, { "label_smoothing", "0.1" },
-    { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "schedule", "cosine" }, TORCHVISION_IMAGES,
-    NEWER_IMAGES, { NULL, NULL }
+    { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "warmup_from", "0.01" }, { "schedule", "cosine" },
+    TORCHVISION_IMAGES, NEWER_IMAGES, { NULL, NULL }
 };
 static const struct recipe_value convnext[] = {
     { "batch", "64" }, { "optimizer", "adamw" }, { "learning_rate", "0.001" }, { "rate_batch", "1024" },
     { "weight_decay", "0.05" }, { "label_smoothing", "0.1" },
-    { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "schedule", "cosine" }, TORCHVISION_IMAGES,
-    NEWER_IMAGES, { NULL, NULL }
+    { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "warmup_from", "0.01" }, { "schedule", "cosine" },
+    TORCHVISION_IMAGES, NEWER_IMAGES, { NULL, NULL }
 };
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {
@@ -230,8 +230,8 @@ static bool is_scaling_given(struct settings *settings)
 static bool is_open(struct settings *settings, const struct recipe_value *recipe, const struct recipe_value *value)
 {
     const char *const key = value->key;
-    static const char *const of_schedules[] = { "schedule",     "boundaries", "factors",      "decay_factor",
-                                                "decay_epochs", "rate_decay", "warmup_epochs" };
+    static const char *const of_schedules[] = { "schedule",     "boundaries", "factors",       "decay_factor",
+                                                "decay_epochs", "rate_decay", "warmup_epochs", "warmup_from" };
     if (is_of_evaluation(value) && is_scaling_given(settings))
         return false;
     if (recipe_section(value) == SECTION_AUGMENT)

@@ -144,6 +144,7 @@ struct train_settings {
     double ema;                 /* decay of the average of weights; 0 = none */
     int64_t rate_batch;         /* batch size for which learning_rate is given; 0 = that of a step */
     double warmup_epochs;       /* 0 = none */
+    double warmup_from;         /* share of the rate at the first step of the warm-up */
     enum rate_schedule schedule;
     double schedule_epochs;     /* length of cosine, polynomial, one_cycle; 0 = to the end of the run */
     struct numbers boundaries, factors;         /* epochs, and factors of the rate */

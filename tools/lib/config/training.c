@@ -90,6 +90,7 @@ struct learning_rate training_rate(const struct train_settings *train, const str
         .schedule = train->schedule,
         .base = train->learning_rate * scale,
         .warmup = train->warmup_epochs * per_epoch,
+        .warmup_from = train->warmup_from,
         .end = train->final_rate,
         .last = train->schedule_epochs > 0 ? train->schedule_epochs * per_epoch
                                            : (double)schedule_step_count(schedule),
@@ -184,7 +185,8 @@ void training_describe_rate(const struct train_settings *train, const struct lea
     }
     say[train->schedule](&words);
     if (train->warmup_epochs > 0) {
-        add_number(text, text_size, ", warm-up from 0 over ", train->warmup_epochs);
+        add_number(text, text_size, ", warm-up from ", rate->base * train->warmup_from);
+        add_number(text, text_size, " over ", train->warmup_epochs);
         add(text, text_size, train->warmup_epochs == 1 ? " epoch" : " epochs");
     }
 }

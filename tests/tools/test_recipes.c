@@ -89,6 +89,27 @@ TEST(training_images_change_as_those_of_the_recipe_unless_they_are_drawn)
     assert_true(settings.augment.crop == CROP_AUTO && !settings.augment.flip);
 }
 
+TEST(validation_images_are_resized_as_those_of_torchvisions_weights)
+{
+    static const struct { const char *model; int64_t resize; enum filter filter; } rows[] = {
+        { "model.name=torchvision_resnet50", 256, FILTER_BILINEAR }, { "model.name=mobilenet_v2", 256, FILTER_BILINEAR },
+        { "model.name=mobilenet_v3_large", 256, FILTER_BILINEAR }, { "model.name=efficientnet_b0", 256, FILTER_BICUBIC },
+        { "model.name=efficientnet_v2_s", 384, FILTER_BILINEAR }, { "model.name=resnext50_32x4d", 256, FILTER_BILINEAR },
+        { "model.name=regnet_y_1_6gf", 256, FILTER_BILINEAR }, { "model.name=convnext_tiny", 236, FILTER_BILINEAR },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        SETTINGS(rows[i].model, "input.source=real");
+        assert_int_equal(settings.augment.evaluation_resize, rows[i].resize);
+        assert_int_equal(settings.augment.filter, rows[i].filter);
+    }
+    SETTINGS("model.name=efficientnet_b0", "input.source=real", "augment.filter=bilinear");
+    assert_true(settings.augment.filter == FILTER_BILINEAR && settings.augment.evaluation_resize == 256);
+    SETTINGS("model.name=efficientnet_b0", "input.source=real", "augment.filter=area");
+    assert_true(settings.augment.filter == FILTER_AREA && settings.augment.evaluation_resize == 0);
+    SETTINGS("model.name=efficientnet_b0", "input.source=real", "augment.evaluation_scale=1.5");
+    assert_true(settings.augment.filter == FILTER_BICUBIC && settings.augment.evaluation_resize == 0);
+}
+
 TEST(a_number_of_the_users_takes_the_place_of_the_recipes)
 {
     SETTINGS("model.name=resnet20_v2", "train.learning_rate=0.05", "train.batch=64", "train.weight_decay=0");

@@ -17,7 +17,8 @@
 #define CIFAR_IMAGES { "crop", "pad" }, { "flip", "yes" }
 #define KERAS_CIFAR_IMAGES { "crop", "shift" }, { "flip", "yes" }
 #define IMAGENET_IMAGES { "crop", "box" }, { "flip", "yes" }
-#define TORCHVISION_IMAGES { "crop", "resized" }, { "flip", "yes" }, { "evaluation_resize", "256" }
+#define RESIZED_IMAGES(resize) { "crop", "resized" }, { "flip", "yes" }, { "evaluation_resize", resize }
+#define TORCHVISION_IMAGES RESIZED_IMAGES("256")
 #define NEWER_IMAGES { "policy", "trivial_augment_wide" }, { "erase", "0.1" }, { "mixup", "0.2" }, { "cutmix", "1" }
 
 static const struct recipe_value keras_mnist[] = {
@@ -123,19 +124,19 @@ static const struct recipe_value efficientnet_b0[] = {
     { "batch", "64" }, { "optimizer", "rmsprop_pytorch" }, { "learning_rate", "0.064" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "rho", "0.9" }, { "epsilon", "0.0316" }, { "weight_decay", "1e-05" }, { "ema", "0.9999" },
     { "warmup_epochs", "5" }, { "schedule", "exponential" }, { "decay_factor", "0.97" }, { "decay_epochs", "2.4" },
-    TORCHVISION_IMAGES, { "policy", "auto_augment" }, { NULL, NULL }
+    TORCHVISION_IMAGES, { "filter", "bicubic" }, { "policy", "auto_augment" }, { NULL, NULL }
 };
 static const struct recipe_value efficientnet_v2[] = {
     { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.5" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "weight_decay", "2e-05" }, { "label_smoothing", "0.1" },
     { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "warmup_from", "0.01" }, { "schedule", "cosine" },
-    TORCHVISION_IMAGES, NEWER_IMAGES, { NULL, NULL }
+    RESIZED_IMAGES("384"), NEWER_IMAGES, { NULL, NULL }
 };
 static const struct recipe_value convnext[] = {
     { "batch", "64" }, { "optimizer", "adamw" }, { "learning_rate", "0.001" }, { "rate_batch", "1024" },
     { "weight_decay", "0.05" }, { "label_smoothing", "0.1" },
     { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "warmup_from", "0.01" }, { "schedule", "cosine" },
-    TORCHVISION_IMAGES, NEWER_IMAGES, { NULL, NULL }
+    RESIZED_IMAGES("236"), NEWER_IMAGES, { NULL, NULL }
 };
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {
@@ -211,9 +212,14 @@ static bool is_own_optimizer(const struct settings *settings, const struct recip
     return strcmp(option_choice_name(row, (int)settings->train.optimizer), recipe->value) == 0;
 }
 
-static bool is_of_evaluation(const struct recipe_value *value)
+static bool is_resize(const struct recipe_value *value)
 {
     return strcmp(value->key, "evaluation_resize") == 0;
+}
+
+static bool is_of_evaluation(const struct recipe_value *value)
+{
+    return is_resize(value) || strcmp(value->key, "filter") == 0;
 }
 
 /* The recipe resizes validation images unless the user sets how they are scaled. */
@@ -232,7 +238,7 @@ static bool is_open(struct settings *settings, const struct recipe_value *recipe
     const char *const key = value->key;
     static const char *const of_schedules[] = { "schedule",     "boundaries", "factors",       "decay_factor",
                                                 "decay_epochs", "rate_decay", "warmup_epochs", "warmup_from" };
-    if (is_of_evaluation(value) && is_scaling_given(settings))
+    if (is_resize(value) && is_scaling_given(settings))
         return false;
     if (recipe_section(value) == SECTION_AUGMENT)
         return settings->input.source != INPUT_SYNTHETIC && !is_given_in(settings, SECTION_AUGMENT, key);

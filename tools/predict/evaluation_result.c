@@ -8,6 +8,7 @@
 
 #include "formats/json.h"
 #include "stage/log.h"
+#include "tools/lib/results/named_classes.h"
 #include "tools/lib/text/columns.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
@@ -21,17 +22,9 @@
 #define PAIRS_LISTED 20u
 #define CSV_NAME_BYTES 4096u    /* longer names are shortened */
 
-struct shown { char text[128]; };
-
-/* The number of the class, and its name if it has one. */
-static struct shown show_class(const struct evaluation_result *result, uint32_t class)
+static struct class_text show_class(const struct evaluation_result *result, uint32_t class)
 {
-    const char *const name = result->names != NULL ? result->names[class] : "";
-    struct shown shown;
-    const int used = snprintf(shown.text, sizeof(shown.text), *name == '\0' ? "%" PRIu32 : "%" PRIu32 " ", class);
-    if (*name != '\0')
-        log_plain(name, shown.text + used, sizeof(shown.text) - (size_t)used);
-    return shown;
+    return class_text(result->names != NULL ? result->names[class] : "", class);
 }
 
 static double percent(uint64_t part, uint64_t all)

@@ -89,9 +89,13 @@ expect_code 0 'uneven classes'
 write_jpeg_conf uneven.conf uneven 'steps = 1'
 run "$pipetrain" -c uneven.conf --check
 expect_code 0 'a check of uneven classes'
-expect_out_joined 'label 0 is that of [0-9.]+ % of the records: always answering it is so accurate'
+name=$("$json_value" uneven/dataset.json class_names.0) || fail 'no names of classes'
+expect_out_joined "class 0 $name has [0-9.]+ % of the records: always answering it is so accurate"
 # Features that say nothing: the largest class is answered at best.
 run "$pipetrain" -c uneven.conf --set train.learning_rate=0 --set "run.dir=$work/runs/uneven"
 expect_code 0 'a run that learns nothing'
-expect_out_joined 'warning +always answering class 0, the class with most samples, is right for [0-9.]+ %'
+expect_out_joined "warning +always answering class 0 $name, the class with most samples, is right for [0-9.]+ %"
+run "$pipetrain" -c uneven.conf --set train.class_weights=auto --dry-run
+expect_code 0 'a dry run with class weights'
+expect_out_joined "classes +weights in the loss from .* \(auto\): 0 $name=[0-9.]+, 1 [a-z0-9_]+="
 finish

@@ -1,4 +1,4 @@
-/* Compares and saves the names of classes. */
+/* Compares, prints and saves the names of classes. */
 #include "tools/lib/results/named_classes.h"
 
 #include <errno.h>
@@ -9,7 +9,22 @@
 
 #include "loader/dataset_shards.h"
 #include "loader/set_names.h"
+#include "stage/log.h"
 #include "stage/text/text_stream.h"
+
+struct class_text class_text(const char *name, uint32_t class)
+{
+    struct class_text text;
+    const int used = snprintf(text.text, sizeof(text.text), *name == '\0' ? "%" PRIu32 : "%" PRIu32 " ", class);
+    if (*name != '\0')
+        log_plain(name, text.text + used, sizeof(text.text) - (size_t)used);
+    return text;
+}
+
+struct class_text class_text_of(const struct class_names *names, uint32_t class)
+{
+    return class_text(class < names->count ? names->names[class] : "", class);
+}
 
 static bool compare_sets(const struct set_names *one, const struct set_names *other, char *one_out, char *other_out,
                          size_t text_size)

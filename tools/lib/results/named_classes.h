@@ -1,12 +1,20 @@
-/* Compares the class names of a data set with those of other sets and of weights, and saves them. */
+/* Compares the class names of a data set with those of other sets and of weights, prints and saves them. */
 #ifndef PIPETRAIN_NAMED_CLASSES_H
 #define PIPETRAIN_NAMED_CLASSES_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "loader/dataset.h"
 #include "tools/lib/results/weights.h"
+
+/* A class as it is printed: "3 daisy", or "3" if it has no name. Control characters of the name are escaped, and a long
+ * name is cut. */
+struct class_text { char text[128]; };
+struct class_text class_text(const char *name, uint32_t class);
+/* The same with the name in a list, where it may have none. */
+struct class_text class_text_of(const struct class_names *names, uint32_t class);
 
 /* Do two data sets name classes differently, or has one of them no names and another number of classes? If so, a text
  * for each is written for a message: the first names, or the number of classes. */

@@ -13,6 +13,7 @@
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
 #include "tools/lib/config/config.h"
+#include "tools/lib/results/named_classes.h"
 #include "tools/lib/text/wrapped.h"
 
 #define AUTO "auto"
@@ -234,10 +235,12 @@ int class_weights_find(struct run_plan *plan, const struct settings *settings, c
     return rc;
 }
 
-void class_weights_print(const struct run_plan *plan, const struct settings *settings, const struct net *net, FILE *out)
+void class_weights_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                         const struct dataset *dataset, FILE *out)
 {
+    const struct class_names nameless = { .count = 0 }, *const names = dataset != NULL ? &dataset->class_names : &nameless;
     const float *const weights = plan->class_weights;
-    char list[LISTED_MAX * 32] = "";
+    char list[LISTED_MAX * (sizeof(struct class_text) + 32)] = "";
     float least = INFINITY, most = 0;
     if (weights == NULL)
         return;
@@ -245,8 +248,8 @@ void class_weights_print(const struct run_plan *plan, const struct settings *set
         least = weights[c] < least ? weights[c] : least;
         most = weights[c] > most ? weights[c] : most;
         if (net->classes <= LISTED_MAX)
-            snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%" PRIu32 "=%.4g", c == 0 ? ": " : ", ", c,
-                     (double)weights[c]);
+            snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s=%.4g", c == 0 ? ": " : ", ",
+                     class_text_of(names, c).text, (double)weights[c]);
     }
     wrapped_print(out, "classes   weights in the loss from %.4g to %.4g (%s)%s", (double)least, (double)most,
                   settings->train.class_weights, list);

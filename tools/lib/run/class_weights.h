@@ -18,8 +18,10 @@
  * threads. 0; or -EINVAL with problems, -ENOMEM, -EAGAIN or -ECANCELED. */
 int class_weights_find(struct run_plan *plan, const struct settings *settings, const struct net *net,
                        const struct dataset *dataset, struct problems *problems);
-/* The lines of a run's start: the weights, or of many classes the smallest and the largest. Nothing without weights. */
-void class_weights_print(const struct run_plan *plan, const struct settings *settings, const struct net *net, FILE *out);
+/* The lines of a run's start: the weights, or of many classes the smallest and the largest. Nothing without weights.
+ * `dataset` is that of class_weights_find. */
+void class_weights_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                         const struct dataset *dataset, FILE *out);
 
 /* The parts, as pure functions. */
 

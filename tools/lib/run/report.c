@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/program_folder.h"
 #include "stage/text/shell_word.h"
+#include "tools/lib/results/named_classes.h"
 #include "tools/lib/run/metrics.h"
 #include "tools/lib/run/summary.h"
 #include "tools/lib/run/verdict.h"
@@ -474,10 +475,12 @@ static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_s
 static void print_guessing(const struct report *report, const struct step_totals *evaluation)
 {
     const struct mean_measures *const measures = &report->account->state.measures;
-    if (account_has_measures(report->account) && totals_accuracy(evaluation) <= measures->largest_share)
-        wrapped_print(stdout, "warning   always answering class %" PRIu64 ", the class with most samples, is right for "
-                      "%.2f %%: accuracy does not show that anything was learned", measures->largest,
-                      100 * measures->largest_share);
+    if (!account_has_measures(report->account) || totals_accuracy(evaluation) > measures->largest_share)
+        return;
+    const struct class_names *const names = &report->datasets[PHASE_EVALUATE]->class_names;
+    wrapped_print(stdout, "warning   always answering class %s, the class with most samples, is right for %.2f %%: "
+                  "accuracy does not show that anything was learned",
+                  class_text_of(names, (uint32_t)measures->largest).text, 100 * measures->largest_share);
 }
 
 /* Print the validation result, except after a dry run. */

@@ -784,10 +784,11 @@ static void print_largest(const struct label_survey *survey, const struct datase
         i += stretch.count;
     }
     const double share = (double)largest.count / (double)survey->count;
+    const uint32_t class = (uint32_t)(largest.label + dataset->options.label_offset);
     if (share > LARGEST_SHARE && share > LARGEST_TIMES / dataset->options.classes)
-        wrapped_print(out, "%10slabel %" PRId64 " is that of %.1f %% of the records: always answering it is so accurate; "
-                      "watch the balanced accuracy and the macro F1, too (train.best_by)", "", largest.label,
-                      100 * share);
+        wrapped_print(out, "%10sclass %s has %.1f %% of the records: always answering it is so accurate; watch the "
+                      "balanced accuracy and the macro F1, too (train.best_by)", "",
+                      class_text_of(&dataset->class_names, class).text, 100 * share);
 }
 
 static int check_labels(const struct dataset *dataset, FILE *out, struct problems *problems)

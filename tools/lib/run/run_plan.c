@@ -564,7 +564,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     environment_warn(plan);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
-    class_weights_print(plan, settings, net, out);
+    class_weights_print(plan, settings, net, datasets[PHASE_TRAIN], out);
     if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(
                 out, "feed      %u reader%s, %u decoder%s%s; queues for each tower: %lld batches on the host, "

@@ -116,6 +116,8 @@ tiny   | augment.mixup=0.2 train.batch=1                              | refused 
 tiny   | augment.crop=pad augment.pad=28                              | warned | augment.pad = 28 is no less than the 28 pixels of an image
 tiny   | augment.crop=pad                                             | passed
 tiny   | augment.evaluation=central augment.evaluation_resize=20      | refused | smaller than the network's
+tiny   | data.balance=yes                                             | passed
+tiny   | data.balance=yes input.source=synthetic                      | warned | data.balance = yes has no effect with input.source = synthetic; only real and cached use it
 tiny   | train.batch=128 data.last_batch=drop data.shuffle=none       | warned | the last 88 records are never trained on
 tiny   | train.batch=128 data.last_batch=drop                         | passed
 tiny   | train.batch=700 data.last_batch=drop                         | refused | a batch of 700 is larger than the training set

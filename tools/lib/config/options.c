@@ -190,7 +190,7 @@ const struct option_row option_table[] = {
       .is_hyperparameter = true },
     { SECTION_DATA, "balance", OPTION_YES_NO, EFFECT_RUN, .initial = "no", FIELD(data.balance),
       .help = "train on all classes equally often: records of rare ones repeat",
-      .in_overfit = "no" },
+      .uses = { IF(SECTION_INPUT, "source", "real cached") }, .in_overfit = "no" },
     { SECTION_DATA, "shuffle_window", OPTION_SIZE, EFFECT_RUN, .initial = "0",
       .initial_note = "128 MiB, or a quarter of input.ram_budget", AT_LEAST(0), FIELD(data.shuffle_window),
       .help = "shuffle = block: bytes shuffled together; needs twice the memory",

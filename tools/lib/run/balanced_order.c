@@ -56,7 +56,7 @@ int balanced_order_find(struct run_plan *plan, const struct settings *settings, 
                         struct problems *problems)
 {
     int32_t *labels;
-    if (!settings->data.balance)
+    if (!settings->data.balance || settings->input.source == INPUT_SYNTHETIC)
         return 0;
     int rc = check(settings, dataset, problems);
     if (rc == 0)

@@ -138,6 +138,7 @@ static int prepare(struct trial_arguments *arguments, struct settings *settings,
     check_variants(&compare->axes, problems);
     axes_add_one_tower(&compare->axes, settings);
     compare->threads_per_tower = find_common_threads(&compare->axes, settings);
+    compare->comparison.best_by = settings->train.best_by;
     return 0;
 }
 
@@ -266,6 +267,7 @@ static int run_comparison(struct trial_arguments *arguments, const struct trial_
     compare->spec.skips_evaluation = compare->steps == 0;       /* a trial by time measures speed only */
     *comparison = (struct comparison){ .axes = &compare->axes,
                                        .config_path = spec->config.path,
+                                       .best_by = comparison->best_by,
                                        .seconds = compare->seconds,
                                        .steps = compare->steps,
                                        .variants = (uint32_t)axes_variants(&compare->axes),

@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
+#include "tools/lib/run/run_progress.h"
 #include "tools/lib/text/columns.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
@@ -148,6 +149,23 @@ static void print_table(const struct comparison *comparison, const struct column
         print_row(comparison, v, columns, out);
 }
 
+/* Print the measure that train.best_by names, under its name without "validation ". */
+static void print_judged(const struct comparison *comparison, FILE *out)
+{
+    const char *const judged = comparison_judged_by(comparison);
+    if (judged == NULL)
+        return;
+    const char *const name = strchr(best_by_words(comparison->best_by), ' ') + 1;
+    const bool is_percent = comparison->best_by == BEST_BY_BALANCED_ACCURACY;
+    const struct column columns[] = {
+        { "accuracy", 10, NULL, 2, " %", "validation_accuracy" },
+        { name, (int)strlen(name) + 2, NULL, is_percent ? 2 : 4, is_percent ? " %" : "", judged },
+        { NULL, 0, NULL, 0, NULL, NULL },
+    };
+    fputs("\nthe last evaluation, by the measure of train.best_by\n", out);
+    print_table(comparison, columns, out);
+}
+
 static void print_length(const struct comparison *comparison, FILE *out)
 {
     char steps[CELL_BYTES] = "", seconds[CELL_BYTES] = "";
@@ -203,6 +221,7 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     print_threads(comparison, out);
     fputc('\n', out);
     print_table(comparison, variant_columns, out);
+    print_judged(comparison, out);
     fputs("\nstep times of a round; uncertainty and jitter of its images/s\n", out);
     print_table(comparison, step_columns, out);
     fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);

@@ -84,3 +84,20 @@ bool comparison_has_validation(const struct comparison *comparison)
         has = has && isfinite(comparison_spread(comparison, v, "validation_loss").median);
     return has;
 }
+
+const char *comparison_judged_by(const struct comparison *comparison)
+{
+    static const char *const names[BEST_BY_COUNT] = {
+        [BEST_BY_BALANCED_ACCURACY] = "validation_balanced_accuracy",
+        [BEST_BY_MACRO_PRECISION] = "validation_macro_precision",
+        [BEST_BY_MACRO_RECALL] = "validation_macro_recall",
+        [BEST_BY_MACRO_F1] = "validation_macro_f1",
+        [BEST_BY_WEIGHTED_PRECISION] = "validation_weighted_precision",
+        [BEST_BY_WEIGHTED_F1] = "validation_weighted_f1",
+    };
+    const char *const name = names[comparison->best_by];
+    for (uint32_t v = 0; v < comparison->variants && name != NULL; v++)
+        if (!isfinite(comparison_spread(comparison, v, name).median))
+            return NULL;
+    return name;
+}

@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 #include "tools/compare/axes.h"
+#include "tools/lib/config/settings.h"
 #include "tools/lib/trial/trial_round.h"
 
 struct comparison {
     const struct axes *axes;    /* borrowed */
     const char *config_path;
+    enum best_by best_by;       /* of the configuration */
     double seconds;             /* 0: trials are limited by `steps` */
     uint64_t steps;             /* 0: trials are limited by `seconds` */
     uint32_t variants, rounds;
@@ -34,6 +36,9 @@ const struct trial_result *comparison_result(const struct comparison *comparison
 double comparison_efficiency(const struct comparison *comparison, uint32_t variant);
 /* Do all variants have a validation loss? */
 bool comparison_has_validation(const struct comparison *comparison);
+/* The name of the metric that train.best_by names, if all variants have it; NULL if it is accuracy or loss, which are
+ * printed of every comparison. */
+const char *comparison_judged_by(const struct comparison *comparison);
 /* Are the trials limited by steps, and did all train on the same number of samples? */
 bool comparison_has_equal_samples(const struct comparison *comparison);
 

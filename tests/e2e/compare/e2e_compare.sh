@@ -79,6 +79,19 @@ expect_err '^round 1 of 1, one tower: '
 expect_narrow 'modes'
 expect_nothing_left 'modes'
 
+# What train.best_by names stands beside the accuracy, as a run by itself has it.
+compare --compare learning_rate=0.01,0.1 --set train.best_by=macro_f1 --steps=12 --rounds=1
+expect_code 0 'a measure by class'
+expect_out '^the last evaluation, by the measure of train.best_by$'
+expect_out '^learning_rate +accuracy +macro F1$'
+found=$(awk '/ macro F1$/ { getline; print $NF }' "$work/out")
+run "$pipetrain" -c "$work/compared.conf" --set "run.dir=$work/runs/alone" --set train.learning_rate=0.01 --set train.steps=12
+expect_equal "$found" "$(summary alone validation.macro.f1 | awk '{ printf "%.4f\n", $1 }')" 'the measure of a run by itself'
+rm -r "$work/runs"
+compare --compare learning_rate=0.01,0.1 --set train.best_by=macro_f1 --seconds=0.05 --rounds=1
+expect_code 0 'a measure by class that nothing evaluates'
+! grep -q best_by "$work/out" || fail 'a table of what was not measured'
+
 # More towers are more cores: each has as many threads as two leave to one, unless threads are compared as well.
 compare --compare towers=1,2 --set input.source=synthetic --steps=2 --rounds=1 --format=csv
 expect_code 0 'threads of towers'

@@ -516,7 +516,7 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short() {
     for input in "folder phone" "tar phone.tar"; do
         rm -rf out
         expect 0 $input -o out --no-decode
-        says ": 2 images have an EXIF orientation (the first a/3.jpg), which training and prediction ignore"
+        says ": 2 images have an EXIF orientation (the first a/3.jpg): training and prediction apply it with augment.orientation = exif only"
         says ": b/cut.jpg: is cut short: the end of the JPEG is missing"
         says ": b/cut.png: is cut short: the end of the PNG is missing"
         says "2 damaged images are stored: training decodes them as far as possible"

@@ -311,7 +311,7 @@ static int archive_prepare(const struct convert_options *options, struct stop *s
     set->images.stop = stop;
     set->images.folders_are_classes = options->folders_are_classes;
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_STORED, 0);
-    set->images.choice.are_turned = options->change.is_upright;
+    set->images.choice.orientation = image_change_orientation(&options->change);
     image_choice_count_bytes(&set->images.choice, count_bytes(options));
     set->images.read = read_image;
     set->images.arg = set;

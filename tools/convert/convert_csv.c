@@ -312,7 +312,7 @@ static int describe_files(struct csv_set *set, struct conversion *conversion)
     for (size_t part = 0; part < set->part_count; part++)
         rows += set->parts[part].row_count;
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_ALL, rows);
-    set->images.choice.are_turned = set->options->change.is_upright;
+    set->images.choice.orientation = image_change_orientation(&set->options->change);
     for (size_t part = 0; part < set->part_count && rc == 0; part++)
         rc = add_files(set, part);
     if (rc == 0)

@@ -200,7 +200,7 @@ static int folder_prepare(const struct convert_options *options, struct stop *st
     folder->images.stop = stop;
     folder->images.folders_are_classes = options->folders_are_classes;
     image_choice_begin(&folder->images.choice, IMAGE_CHOICE_STORED, 0);
-    folder->images.choice.are_turned = options->change.is_upright;
+    folder->images.choice.orientation = image_change_orientation(&options->change);
     folder->images.read = read_image;
     folder->images.arg = folder;
     conversion->origin = "images in folders";

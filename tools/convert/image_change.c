@@ -65,6 +65,13 @@ struct new_image {
     size_t byte_count;
 };
 
+enum orientation_fate image_change_orientation(const struct image_change *change)
+{
+    if (change->is_upright)
+        return ORIENTATION_TURNED;
+    return change->short_side > 0 || change->is_raw ? ORIENTATION_LOST : ORIENTATION_STORED;
+}
+
 bool image_change_is_any(const struct image_change *change)
 {
     return change != NULL && (change->short_side > 0 || change->is_raw || change->is_upright);

@@ -20,6 +20,11 @@ struct image_change {
     const char *image_key;      /* name of the feature with the image; NULL: one of the usual names */
 };
 
+/* What becomes of an EXIF orientation other than upright: it is stored with the image, or with those that are not
+ * encoded again; or the pixels are turned. */
+enum orientation_fate { ORIENTATION_STORED, ORIENTATION_LOST, ORIENTATION_TURNED };
+enum orientation_fate image_change_orientation(const struct image_change *change);
+
 /* Whether images are changed; checking them does not count. False for NULL. */
 bool image_change_is_any(const struct image_change *change);
 

@@ -358,9 +358,11 @@ static void report_turned(const struct image_choice *choice, const char *input)
 {
     const bool is_one = choice->turned_count == 1;
 
-    log_message(LOG_RUN, "%s: %" PRIu64 " image%s an EXIF orientation (%s%s), which training and prediction ignore unless "
-                "augment.orientation = exif (pipetrain-convert --upright turns their pixels)",
-                input, choice->turned_count, is_one ? " has" : "s have", is_one ? "" : "the first ", choice->turned);
+    log_message(LOG_RUN, "%s: %" PRIu64 " image%s an EXIF orientation (%s%s): %s", input, choice->turned_count,
+                is_one ? " has" : "s have", is_one ? "" : "the first ", choice->turned,
+                choice->orientation == ORIENTATION_LOST
+                    ? "it is lost where an image is encoded again; --upright turns the pixels"
+                    : "training and prediction apply it with augment.orientation = exif only; --upright turns the pixels");
 }
 
 static void report_system(const struct image_choice *choice, const char *input)
@@ -378,8 +380,6 @@ void image_choice_report(struct image_choice *choice, const char *input)
     progress_end(&choice->progress);
     if (choice->system_count > 0)
         report_system(choice, input);
-    if (choice->turned_count > 0 && !choice->are_turned)
-        report_turned(choice, input);
     if (choice->left_out_count == 0)
         return;
     qsort(choice->left_out, IMAGE_CHOICE_KINDS - 1, sizeof(choice->left_out[0]), kind_compare);
@@ -391,6 +391,8 @@ void image_choice_report(struct image_choice *choice, const char *input)
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop)
 {
     image_choice_report(choice, input);
+    if (choice->turned_count > 0 && choice->orientation != ORIENTATION_TURNED)
+        report_turned(choice, input);
     return choice->refused_count > 0 ? fail_refused(choice, input, stop) : 0;
 }
 

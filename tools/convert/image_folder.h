@@ -14,6 +14,7 @@
 #include "formats/image_header.h"
 #include "stage/file/file.h"
 #include "stage/stop.h"
+#include "tools/convert/image_change.h"
 #include "tools/lib/text/progress.h"
 
 #define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that a record is not larger than 64 MiB */
@@ -40,7 +41,7 @@ struct image_choice {
     uint64_t label_file_count;
     uint64_t note_file_count;
     char archive[200];          /* path of the first archive among the files left out; "": none */
-    bool are_turned;            /* images are turned upright: do not report them */
+    enum orientation_fate orientation;  /* for the report, which leaves out images that are turned */
     uint64_t turned_count;      /* number of images with an EXIF orientation other than upright */
     char turned[200];           /* path of the first such image, in bytewise order */
     uint64_t system_count;      /* number of folders of operating systems that were skipped */
@@ -81,12 +82,12 @@ bool image_choice_name(const char *path);
 bool image_choice_skips(struct image_choice *choice, const char *parent, const char *path);
 /* Refuse a file that cannot be used, with the message "PATH PROBLEM". */
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem);
-/* Report how many files of each kind were left out, and how many images are not upright. */
+/* Report how many files of each kind were left out. */
 void image_choice_report(struct image_choice *choice, const char *input);
 /* The refused files, in the order of their paths, as one text. If that would be too long, a line is printed for
  * each, and the text is "". */
 const char *image_choice_list_refused(struct image_choice *choice, const char *input, char *text, size_t text_size);
-/* Report the files that were left out or refused. 0, or -EBADMSG after stop_fail if a file was refused. */
+/* Report the files that were left out or refused, and what becomes of images that are not upright. 0, or -EBADMSG after stop_fail if a file was refused. */
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop);
 /* Accepts a struct of zeros. */
 void image_choice_release(struct image_choice *choice);

@@ -137,9 +137,24 @@ static int plan(struct prediction_run *run)
     return trained_plan(&run->trained, count, run->trained.dataset == NULL ? &images : NULL);
 }
 
+/* The orientation may be that of the weights, so it is known only when they are open. */
+static void report_turned(const struct prediction_run *run)
+{
+    const struct image_words *const words = run->words;
+    const bool is_one = words->turned == 1;
+    if (words->turned > 0)
+        log_message(LOG_RUN, "%" PRIu64 " image%s an EXIF orientation (%s%s), which is %s", words->turned,
+                    is_one ? " has" : "s have", is_one ? "" : "the first ", words->turned_first,
+                    run->settings->augment.orientation == ORIENTATION_EXIF
+                        ? "applied (augment.orientation = exif)"
+                        : "ignored: augment.orientation = exif turns them upright");
+}
+
 static int prepare(struct prediction_run *run)
 {
     int code = trained_open(&run->trained, run->settings, run->request->weights, WEIGHTS_PREDICTED_WITH);
+    if (code == 0)
+        report_turned(run);
     if (code == 0 && run->words->shards != NULL)
         code = open_shards(run);
     if (code == 0)

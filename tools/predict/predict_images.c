@@ -99,6 +99,9 @@ static void report_others(struct image_words *words, const char *folder, struct 
         log_message(LOG_ERROR, "%s: %" PRIu64 " cannot be read%s%s", folder, choice->refused_count,
                     text[0] != '\0' ? ": " : "", text);
     }
+    if (choice->turned_count > 0 && words->turned == 0)
+        snprintf(words->turned_first, sizeof(words->turned_first), "%s", choice->turned);
+    words->turned += choice->turned_count;
     words->unread += choice->refused_count;
     if (choice->image_count > 0)
         return;

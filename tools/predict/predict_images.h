@@ -17,6 +17,8 @@ struct image_words {
     uint64_t count, room;
     char *shards;               /* or paths and patterns of shards, separated by commas, owned; NULL: none */
     uint64_t empty_folders;     /* number of folders without images; they were reported */
+    uint64_t turned;            /* number of images in folders with an EXIF orientation other than upright */
+    char turned_first[200];     /* path of the first of them in its folder */
     uint64_t unread;            /* number of unreadable files and folders in folders; they were reported */
 };
 

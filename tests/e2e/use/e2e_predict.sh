@@ -48,8 +48,10 @@ for photo in others/*/*.jpg; do
     { head -c 2 "$photo"; printf "$exif"; tail -c +3 "$photo"; } >"held/${photo#others/}"
 done
 expect_end 0 'stored upside down' predict --top 1 --tsv held
+expect_err '^[0-9]+ images have an EXIF orientation \(the first .*[.]jpg\), which is ignored: augment.orientation = exif turns them'
 expect_equal "$(sed 's/^held/others/' out | cmp -s - by_file; echo $?)" 0 'EXIF data that are not used'
 expect_end 0 'turned upright' predict --top 1 --tsv --set augment.orientation=exif held
+expect_err '^[0-9]+ images have an EXIF orientation \(the first .*[.]jpg\), which is applied \(augment.orientation = exif\)$'
 cp out turned
 expect_equal "$(sed 's/^held/others/' turned | cmp -s - by_file; echo $?)" 1 'turned images against stored ones'
 "$convert" folder held -o held-shards >/dev/null 2>&1 || fail 'no shards of images with EXIF data'
@@ -62,6 +64,8 @@ expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] =
 # Turned by the converter instead: nearly the same pixels without the setting.
 "$convert" folder held -o upright-shards --upright --quality=100 >/dev/null 2>convert-err || fail 'no upright shards'
 grep -q 'EXIF orientation' convert-err && fail 'images that are turned are said to be ignored'
+run "$convert" folder held -o small-shards --resize-short=8
+expect_err '^held: [0-9]+ images have an EXIF orientation .*: it is lost where an image is encoded again; --upright turns the pixels$'
 run "$pipetrain" evaluate -c tiny.conf --set 'data.validation=upright-shards/train-*' --json
 cp out upright.json
 awk "BEGIN { d = $("$json_value" upright.json top1.correct) - $("$json_value" turned.json top1.correct); exit d * d > 16 }" ||

@@ -46,6 +46,16 @@ static inline bool vector_is_wide(void)
 }
 #endif
 
+/* VECTOR_LOOPS with fused multiply-adds, also of LANES floats with 8 lanes of integers. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__GLIBC__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define VECTOR_POLYNOMIALS \
+    __attribute__((optimize("O3", "no-math-errno", "no-trapping-math", "fp-contract=fast"), \
+                   target_clones("avx512f", "arch=x86-64-v3", "default")))
+#else
+#define VECTOR_POLYNOMIALS VECTOR_LOOPS
+#endif
+
 /* In front of a loop: no iteration reads what another one writes, although the pointers may be equal. */
 #ifdef __clang__
 #define INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")

@@ -6,6 +6,7 @@
 #include "compute/onednn/onednn_norm_loops.h"
 
 #include "compute/onednn/onednn_activation.h"
+#include "compute/onednn/onednn_activation_lanes.h"
 #include "compute/vector.h"
 
 #define VECTORS_MAX 2u
@@ -281,96 +282,112 @@ void norm_apply(struct norm_plane plane, struct norm_line line, const void *valu
 #undef BODY
 }
 
-/* ---- activations: line(value) of a strip is computed as floats, then the function of them ---- */
+/* ---- activations: their loops have 8 channels or, where a block has fewer, the pixels of one ---- */
 
-struct line_strip { float numbers[STRIP * WIDE]; };     /* [pixel][channel of the group] */
+/* is_backward: `to` has gradients, which are multiplied by the derivatives. Else the results are written there. */
+struct activation_work {
+    struct norm_line line;
+    const struct layer *layer;
+    const void *values;
+    void *to;
+    bool is_backward;
+};
 
-ALWAYS_INLINE void find_lines(enum value_type type, struct norm_plane plane, struct norm_line line, const void *values,
-                              struct line_strip *strip, struct channels group)
+ALWAYS_INLINE void activate_group(enum activation activation, enum value_type type, struct norm_plane plane,
+                                  const struct activation_work *work, bool is_backward, struct channels group)
 {
-    struct lanes_line of[VECTORS_MAX];
-    load_line(line, group, of);
-    for (size_t p = 0; p < plane.pixels; p++)
-        for (uint32_t k = 0; k < vectors_of(group); k++) {
-            lanes value;
-            lanes_read(type, values, p * plane.stride + vector_first(group, k), lanes_of(group), &value);
-            value = (value - of[k].mean) * of[k].scale + of[k].shift;
-            LANES_STORE(strip->numbers + p * group.count + k * LANES, value, lanes_of(group));
+    const float limit = work->layer->limit;
+    struct lanes_line line[VECTORS_MAX];
+    load_line(work->line, group, line);
+    for (size_t p = 0; p < plane.pixels; p++) {
+        const size_t at = p * plane.block + group.first;
+        lanes value, gradient;
+        lanes_read(type, work->values, p * plane.stride + group.first, LANES, &value);
+        value = (value - line->mean) * line->scale + line->shift;
+        if (is_backward) {
+            activation_slope(activation, limit, &value);
+            lanes_read(type, work->to, at, LANES, &gradient);
+            value *= gradient;
+        } else {
+            activation_value(activation, limit, &value);
         }
-}
-
-ALWAYS_INLINE void write_lines(enum value_type type, struct norm_plane plane, const struct line_strip *strip,
-                               void *result, struct channels group)
-{
-    for (size_t p = 0; p < plane.pixels; p++)
-        for (uint32_t k = 0; k < vectors_of(group); k++) {
-            lanes value;
-            LANES_LOAD(value, strip->numbers + p * group.count + k * LANES, lanes_of(group));
-            write_unhandled(type, result, p * plane.block + vector_first(group, k), &value, group, k);
-        }
-}
-
-/* gradient *= slope */
-ALWAYS_INLINE void scale_gradients(enum value_type type, struct norm_plane plane, const struct line_strip *slopes,
-                                   void *gradients, struct channels group)
-{
-    for (size_t p = 0; p < plane.pixels; p++)
-        for (uint32_t k = 0; k < vectors_of(group); k++) {
-            const size_t at = p * plane.block + vector_first(group, k);
-            lanes slope, gradient;
-            LANES_LOAD(slope, slopes->numbers + p * group.count + k * LANES, lanes_of(group));
-            lanes_read(type, gradients, at, lanes_of(group), &gradient);
-            gradient *= slope;
-            write_unhandled(type, gradients, at, &gradient, group, k);
-        }
-}
-
-struct activation_work { struct norm_line line; const struct layer *layer; const void *values; void *to; };
-
-ALWAYS_INLINE void activate_group(enum value_type type, struct norm_plane plane, const struct activation_work *work,
-                                  bool is_backward, struct channels group)
-{
-    struct line_strip strip;
-    find_lines(type, plane, work->line, work->values, &strip, group);
-    if (is_backward) {
-        activation_slopes(work->layer, strip.numbers, plane.pixels * group.count);
-        scale_gradients(type, plane, &strip, work->to, group);
-    } else {
-        activation_values(work->layer, strip.numbers, plane.pixels * group.count);
-        write_lines(type, plane, &strip, work->to, group);
+        write_unhandled(type, work->to, at, &value, group, 0);
     }
 }
 
-VECTOR_LOOPS
+ALWAYS_INLINE void activate_groups(enum activation activation, enum value_type type, struct norm_plane plane,
+                                   const struct activation_work *work, bool is_backward)
+{
+    size_t first = 0;
+    for (; first + LANES <= plane.block; first += LANES)
+        activate_group(activation, type, plane, work, is_backward, (struct channels){ first, 0, LANES });
+    if (first < plane.block)
+        activate_group(activation, type, plane, work, is_backward,
+                       (struct channels){ plane.block - LANES, first + LANES - plane.block, LANES });
+}
+
+ALWAYS_INLINE void activate_any(enum activation activation, struct norm_plane strip, const struct activation_work *work)
+{
+    if (strip.type == VALUE_BF16 && work->is_backward)
+        activate_groups(activation, VALUE_BF16, strip, work, true);
+    else if (strip.type == VALUE_BF16)
+        activate_groups(activation, VALUE_BF16, strip, work, false);
+    else if (work->is_backward)
+        activate_groups(activation, VALUE_FP32, strip, work, true);
+    else
+        activate_groups(activation, VALUE_FP32, strip, work, false);
+}
+
+VECTOR_POLYNOMIALS
+static void activate_strip(struct norm_plane strip, const struct activation_work *work)
+{
+    FOR_ACTIVATION(work->layer->activation, activate_any, strip, work);
+}
+
+static void activate_channel(struct norm_plane strip, const struct activation_work *work, size_t channel)
+{
+    const float mean = work->line.mean[channel], scale = work->line.scale[channel], shift = work->line.shift[channel];
+    float numbers[STRIP];
+    for (size_t p = 0; p < strip.pixels; p++)
+        numbers[p] = (value_read(strip.type, work->values, p * strip.stride + channel) - mean) * scale + shift;
+    (work->is_backward ? activation_slopes : activation_values)(work->layer, numbers, strip.pixels);
+    for (size_t p = 0; p < strip.pixels; p++) {
+        const size_t at = p * strip.block + channel;
+        value_write(strip.type, work->to, at,
+                    work->is_backward ? value_read(strip.type, work->to, at) * numbers[p] : numbers[p]);
+    }
+}
+
+/* `first` is the first pixel of a strip of the plane. */
+static void activate(struct norm_plane plane, const struct activation_work *of_plane, size_t first)
+{
+    const struct norm_plane strip = strip_of(plane, first);
+    struct activation_work work = *of_plane;
+    work.values = value_pixel_of(plane, work.values, first);
+    work.to = pixel_of(plane, work.to, first);
+    if (plane.block >= LANES) {
+        activate_strip(strip, &work);
+        return;
+    }
+    for (size_t c = 0; c < plane.block; c++)
+        activate_channel(strip, &work, c);
+}
+
 void norm_activate(struct norm_plane plane, struct norm_line line, const struct layer *activation, const void *values,
                    void *result)
 {
-#define BODY(type, group) activate_group(type, strip_of(plane, p), &work, false, group)
-    for (size_t p = 0; p < plane.pixels; p += STRIP) {
-        const struct activation_work work = { line, activation, value_pixel_of(plane, values, p),
-                                              pixel_of(plane, result, p) };
-        FOR_CHANNELS(plane, BODY);
-    }
-#undef BODY
+    const struct activation_work work = { line, activation, values, result, false };
+    for (size_t p = 0; p < plane.pixels; p += STRIP)
+        activate(plane, &work, p);
 }
 
-/* Multiplies the gradients of a strip by the derivatives; `work` is of the strip. */
-VECTOR_LOOPS
-static void pass_activation(struct norm_plane strip, const struct activation_work *work)
+/* Multiplies the gradients of the strip from pixel `first` on by the derivatives, if there is an activation. */
+static void pass_activation(struct norm_plane plane, struct norm_line line, const struct layer *activation,
+                            const void *values, void *gradient, size_t first)
 {
-#define BODY(type, group) activate_group(type, strip, work, true, group)
-    FOR_CHANNELS(strip, BODY);
-#undef BODY
-}
-
-/* The same, from pixel `first` of the plane on, if there is an activation. */
-static void pass_activation_of(struct norm_plane plane, struct norm_line line, const struct layer *activation,
-                               const void *values, void *gradient, size_t first)
-{
-    const struct activation_work work = { line, activation, value_pixel_of(plane, values, first),
-                                          pixel_of(plane, gradient, first) };
+    const struct activation_work work = { line, activation, values, gradient, true };
     if (activation != NULL)
-        pass_activation(strip_of(plane, first), &work);
+        activate(plane, &work, first);
 }
 
 /* ---- backward ---- */
@@ -457,7 +474,7 @@ void norm_sum_products(struct norm_plane plane, struct norm_line line, struct no
             strip_mask.results = pixel_of(plane, mask.results, p);
         if (mask.bits != NULL)
             strip_mask.bits = mask.bits + mask_offset(plane, p);
-        pass_activation_of(plane, line, mask.activation, values, gradient, p);
+        pass_activation(plane, line, mask.activation, values, gradient, p);
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY
@@ -531,7 +548,7 @@ void norm_sum_and_scale(struct norm_plane plane, struct norm_line line, struct n
     for (size_t p = 0; p < plane.pixels; p += STRIP) {
         const struct gradient_work of = { value_pixel_of(plane, values, p), pixel_of(plane, gradient, p),
                                    value_pixel_of(plane, to, p) };
-        pass_activation_of(plane, line, mask.activation, values, gradient, p);
+        pass_activation(plane, line, mask.activation, values, gradient, p);
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY

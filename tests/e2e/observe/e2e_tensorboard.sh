@@ -55,6 +55,7 @@ events "$board/train" | awk '$3 == "perf/step_ms" { print $2, $4 }' | paste -d '
     awk '{ d = $2 / $4 - 1 } $1 != $3 || d > 1e-5 || d < -1e-5 { bad = 1 } END { exit bad || NR != 8 }' ||
     fail 'perf/step_ms is not the time of a step'
 train same --set train.epochs=2 --set report.interval=3 --set "report.tensorboard=$work/logs/same"
+! grep -q 'earlier run' "$work/err" || fail 'an earlier run in a new folder'
 expect_board "$work/logs/same" same
 expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/same/weights.safetensors" 'weights with events'
 train named --set model.name=mnist_cnn --set train.steps=1 --set report.tensorboard=yes
@@ -71,6 +72,7 @@ train all --set report.tensorboard=yes
 expect_equal "$(ls "$board/train" | wc -l)" 1 'files when a new run took the place of an earlier one'
 expect_board "$board" all
 train again --set "report.tensorboard=$work/logs/same" --set train.epochs=1
+expect_err '^report.tensorboard = .*/logs/same: has the events of an earlier run, in whose place TensorBoard will show this run'
 expect_equal "$(ls "$work/logs/same/train" | wc -l)" 2 'files when a folder is used again'
 expect_board "$work/logs/same" again
 

@@ -80,6 +80,16 @@ int event_file_make(const char *folder, bool may_be_link, uint64_t now)
     return fd;
 }
 
+bool event_file_exists(const char *folder)
+{
+    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd < 0)
+        return false;
+    const bool exists = latest_time(folder_fd) > 0;
+    close(folder_fd);
+    return exists;
+}
+
 int event_file_put(int fd, struct tfevent *event)
 {
     size_t bytes;

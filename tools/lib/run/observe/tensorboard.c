@@ -281,6 +281,14 @@ static void write_event(struct tensorboard *board, enum board_run run)
         (void)note_error(board, event_file_put(board->fds[run], &board->event));
 }
 
+/* A file that begins at step 0 hides all steps of earlier files from readers. */
+static void warn_of_earlier(const struct tensorboard *board)
+{
+    if (!board->is_own && board->run.plan->schedule.first == 0 && event_file_exists(board->folder))
+        log_message(LOG_RUN, "report.tensorboard = %s: has the events of an earlier run, in whose place TensorBoard will "
+                    "show this run: give each run its own folder", board->folder);
+}
+
 /* Begin a file for the steps from `first` on: readers drop these steps of earlier files. */
 static void begin_file(struct tensorboard *board, enum board_run run, uint64_t first)
 {
@@ -331,6 +339,7 @@ void tensorboard_begin(struct tensorboard *board)
     if (board == NULL)
         return;
     const struct schedule *const schedule = &board->run.plan->schedule;
+    warn_of_earlier(board);
     for (enum board_run run = 0; run < BOARD_RUN_COUNT; run++)
         if (!board->is_off && (run != BOARD_VALIDATION || schedule->records[PHASE_EVALUATE] > 0))
             begin_file(board, run, first_step(schedule, run));

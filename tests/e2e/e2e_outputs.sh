@@ -430,6 +430,20 @@ for resume in auto never; do
     expect_err 'was not written by a run, .*: set run.dir to another directory'
     cmp "$work/tiny.conf" "$work/own/run.conf" || fail 'the configuration was replaced'
 done
+# Nor are files of other programs that have the names of results; a network that the run itself copies is no loss.
+rm "$work/own/run.conf"
+for file in metrics.jsonl quarantine.jsonl run.net; do
+    echo mine >"$work/own/$file"
+    try unused --set "run.dir=$work/own" --set train.steps=1 --set train.epochs=1
+    expect_code 2 "results over another $file"
+    expect_err "own/$file was not written by a run"
+    expect_equal "$(cat "$work/own/$file")" mine "$file that was replaced"
+    rm "$work/own/$file"
+done
+"$pipetrain" --describe=mnist_cnn --net >"$work/own/run.net"
+: >"$work/own/metrics.jsonl"
+try unused --set "run.dir=$work/own" --set "model.file=$work/own/run.net" --set train.steps=1 --set train.epochs=1
+expect_code 0 'a run in the folder of its network'
 
 wait $fifo
 code=$?

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compute/netfile/net_file.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/text/shell_word.h"
@@ -22,6 +23,8 @@
 
 /* The beginning of a file of settings_write, followed by the name of the run. */
 #define RUN_CONF_BEGINNING "[run]\nname = "
+#define METRICS_BEGINNING "{\"kind\":"
+#define QUARANTINE_BEGINNING "{\"set\":"
 
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number)
 {
@@ -58,15 +61,15 @@ static const char *find_result(const char *directory)
     return NULL;
 }
 
-/* Does run.conf in the directory begin with this text? 0: yes; 1: no; -ENOENT: there is no such file, or it cannot be
+/* Does the file in the directory begin with this text? 0: yes; 1: no; -ENOENT: there is no such file, or it cannot be
  * opened; another negative errno: it cannot be read. */
-static int compare_beginning(int parent_fd, const char *directory, const char *text)
+static int compare_beginning(int parent_fd, const char *directory, const char *file, const char *text)
 {
     char path[PATH_MAX], found[sizeof(RUN_CONF_BEGINNING) + OPTION_NAME_MAX + 2];
     const size_t bytes = strlen(text);
     struct stat status;
     assert(bytes <= sizeof(found));
-    const int length = snprintf(path, sizeof(path), "%s/run.conf", directory);
+    const int length = snprintf(path, sizeof(path), "%s/%s", directory, file);
     const int fd = length < (int)sizeof(path) ? openat(parent_fd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
         return -ENOENT;
@@ -78,13 +81,50 @@ static int compare_beginning(int parent_fd, const char *directory, const char *t
     return memcmp(found, text, bytes) != 0;
 }
 
-/* Files that cannot be opened, or are no regular files, are reported by run_directory_open. */
-int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out)
+/* A start that was killed leaves files of lines that may be empty. */
+static bool has_other_lines(const char *directory, const char *file, const char *beginning)
 {
-    const int rc = run_name_was_given(settings) ? compare_beginning(AT_FDCWD, settings->run.dir, RUN_CONF_BEGINNING)
-                                                : 0;
-    *is_of_others_out = rc == 1;
-    return rc < 0 && rc != -ENOENT ? rc : 0;
+    char path[PATH_MAX];
+    struct stat status;
+    const int length = snprintf(path, sizeof(path), "%s/%s", directory, file);
+    return length < (int)sizeof(path) && stat(path, &status) == 0 && status.st_size > 0 &&
+           compare_beginning(AT_FDCWD, directory, file, beginning) == 1;
+}
+
+/* Does the directory contain another network than this run's? */
+static bool has_other_network(const struct settings *settings)
+{
+    char path[PATH_MAX], *text;
+    size_t bytes;
+    const int length = snprintf(path, sizeof(path), "%s/" RUN_MODEL_FILE, settings->run.dir);
+    const int rc = length < (int)sizeof(path) ? file_load(path, NET_FILE_MAX, &text, &bytes) : -ENAMETOOLONG;
+    if (rc != 0)
+        return rc == -EFBIG;
+    const bool is_same = settings->model_text != NULL && bytes == settings->model_bytes &&
+                         memcmp(text, settings->model_text, bytes) == 0;
+    free(text);
+    return !is_same;
+}
+
+/* Files that cannot be opened, or are no regular files, are reported by run_directory_open. */
+int run_name_find_others(const struct settings *settings, const char **file_out)
+{
+    const char *const directory = settings->run.dir;
+    *file_out = NULL;
+    if (!run_name_was_given(settings))
+        return 0;
+    const int rc = compare_beginning(AT_FDCWD, directory, "run.conf", RUN_CONF_BEGINNING);
+    if (rc == 1)
+        *file_out = "run.conf";
+    else if (rc != -ENOENT)
+        return rc;
+    else if (has_other_lines(directory, "metrics.jsonl", METRICS_BEGINNING))
+        *file_out = "metrics.jsonl";
+    else if (has_other_lines(directory, "quarantine.jsonl", QUARANTINE_BEGINNING))
+        *file_out = "quarantine.jsonl";
+    else if (has_other_network(settings))
+        *file_out = RUN_MODEL_FILE;
+    return 0;
 }
 
 /* Find the next name that does not exist. */
@@ -143,7 +183,7 @@ static int find_larger(const struct settings *settings, int number)
         return number;
     for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
         const int found = number_of(entry->d_name, base);
-        if (found > number && compare_beginning(dirfd(folder), entry->d_name, beginning) == 0)
+        if (found > number && compare_beginning(dirfd(folder), entry->d_name, "run.conf", beginning) == 0)
             number = found;
     }
     closedir(folder);

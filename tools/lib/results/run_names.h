@@ -13,9 +13,10 @@
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number);
 /* Did the user set run.dir? Otherwise it is derived from the run's name. */
 bool run_name_was_given(const struct settings *settings);
-/* Does run.dir, set by the user, contain a run.conf that was not written by a run, and that results would replace? 0,
- * or a negative errno if it cannot be read. */
-int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out);
+/* Find a file in run.dir, set by the user, that was not written by a run, and that results would replace: a run.conf;
+ * or, without one, lines or a description of a network. *file_out is its name, or NULL. 0, or a negative errno if
+ * run.conf cannot be read. */
+int run_name_find_others(const struct settings *settings, const char **file_out);
 /* Would a new run replace the results of another one without being asked to? That is so if the user set run.dir
  * (otherwise the next free name is used), the run there has ended, and run.resume is not `never`. problem_out then
  * contains a message with advice. */

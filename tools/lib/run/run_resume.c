@@ -364,19 +364,19 @@ static int find_rollback_target(struct run_state *state, const struct settings *
     return code;
 }
 
-/* Fail if results would replace a configuration that the user wrote. 0, or an exit code. */
-static int protect_configuration(const struct settings *settings)
+/* Fail if results would replace files of the user. 0, or an exit code. */
+static int protect_files(const struct settings *settings)
 {
-    bool is_of_others;
-    const int rc = run_name_is_of_others(settings, &is_of_others);
+    const char *file;
+    const int rc = run_name_find_others(settings, &file);
     if (rc != 0) {
         log_message(LOG_ERROR, "%s/run.conf: cannot be read: %s", settings->run.dir, exit_cause(rc));
         return exit_code_of(rc, EXIT_CODE_DATA);
     }
-    if (!is_of_others)
+    if (file == NULL)
         return 0;
-    log_message(LOG_ERROR, "%s/run.conf was not written by a run, and results would replace it: set run.dir to another "
-                "directory", settings->run.dir);
+    log_message(LOG_ERROR, "%s/%s was not written by a run, and results would replace it: set run.dir to another "
+                "directory", settings->run.dir, file);
     return EXIT_CODE_USAGE;
 }
 
@@ -502,7 +502,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    const int kept = protect_configuration(settings);
+    const int kept = protect_files(settings);
     if (kept != 0)
         return kept;
     if (state->back != NULL && state->back->folder[0] != '\0')

@@ -91,6 +91,14 @@ refused '3 nan\n' "^wrong.txt:1: 'nan' is no weight"
 run "$pipetrain" -c tiny.conf --set run.dir=none --set train.class_weights=nothing.txt --check
 expect_code 2 'a file that does not exist'
 expect_err '^nothing.txt: cannot be read'
+expect_err '^\[train\] class_weights: takes auto, or a file'
+
+# Classes without records may weigh what they want.
+seq 0 9 | sed 's/$/ 0/' >wrong.txt
+echo '10 1' >>wrong.txt
+run "$pipetrain" -c tiny.conf --set run.dir=none --set data.classes=11 --set train.class_weights=wrong.txt --check
+expect_code 2 'no record that trains'
+expect_err '^wrong.txt: the weights of all classes that have records are 0'
 run "$pipetrain" -c tiny.conf --set run.dir=none --set train.class_weights=auto --set devices.towers=2 --set sync.mode=parameter_server --check
 expect_code 2 'a parameter server'
 expect_err 'does not divide by the sum of class weights: set sync.mode = replicated'

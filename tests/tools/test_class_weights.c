@@ -1,5 +1,6 @@
 /* Tests of class weights from labels and from files. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ TEST(auto_gives_all_classes_equal_sums)
 }
 
 /* Read a text with this list of names; "", or the first problem. */
-static const char *problem_with(const char *list, const char *text, float *weights)
+static const char *problem_in(const char *list, const char *text, size_t bytes, float *weights)
 {
     static char problem[512];
     struct class_names names;
@@ -29,12 +30,17 @@ static const char *problem_with(const char *list, const char *text, float *weigh
     char why[256];
     assert_int_equal(class_names_read(&names, list, strlen(list), why, sizeof(why)), 0);
     problems_init(&problems);
-    const int rc = class_weights_read(weights, CLASSES, &names, text, "w.txt", &problems);
+    const int rc = class_weights_read(weights, CLASSES, &names, text, bytes, "w.txt", &problems);
     assert_int_equal(rc, problems.count > 0 ? -EINVAL : 0);
     snprintf(problem, sizeof(problem), "%s", problems.count > 0 ? problems.lines[0] : "");
     problems_release(&problems);
     class_names_release(&names);
     return problem;
+}
+
+static const char *problem_with(const char *list, const char *text, float *weights)
+{
+    return problem_in(list, text, strlen(text), weights);
 }
 
 static const char *problem_of(const char *text, float *weights)
@@ -66,8 +72,19 @@ TEST(files_name_classes_by_name_or_number)
     float weights[CLASSES];
     assert_string_equal(problem_of("# rare classes\nvery rare\t 2.5\r\n\n  0 0.25\nlame 3", weights), "");
     assert_true(weights[0] == 0.25f && weights[1] == 2.5f && weights[2] == 3 && weights[3] == 1);
-    assert_string_equal(problem_of("", weights), "");
-    assert_true(weights[0] == 1 && weights[3] == 1);
+    assert_string_equal(problem_of("\xef\xbb\xbf" "0 2\nodd -0", weights), "");
+    assert_true(weights[0] == 2 && weights[1] == 1 && weights[3] == 0 && !signbit(weights[3]));
+}
+
+/* What follows a NUL would be left out. The text has no terminating zero. */
+TEST(a_file_is_read_to_its_end)
+{
+    static const char text[] = { '0', ' ', '2', '\n', '1', ' ', '\0', '3' };
+    float weights[CLASSES];
+    assert_string_equal(problem_in("a\nb\nc\nd\n", text, sizeof(text), weights),
+                        "w.txt: line 2 contains a NUL byte: save the file as UTF-8");
+    assert_string_equal(problem_in("a\nb\nc\nd\n", text, 3, weights), "");
+    assert_true(weights[0] == 2 && weights[1] == 1);
 }
 
 TEST(wrong_lines_are_refused_with_what_would_fit)
@@ -81,6 +98,10 @@ TEST(wrong_lines_are_refused_with_what_would_fit)
         { "0 1x", "w.txt:1: '1x' is no weight" },
         { "healthy", "w.txt:1: 'healthy' is no weight" },
         { "healthy 1\n0 2", "w.txt:2: class '0' has a weight in line 1 already" },
+        { "0 1e-40", "w.txt:1: '1e-40' is no weight" },
+        { "0 2e30", "w.txt:1: '2e30' is no weight" },
+        { "", "w.txt: has no weights" },
+        { "# nothing\n\n", "w.txt: has no weights" },
         { "0 0\n1 0\n2 0\n3 0", "w.txt: all weights are 0" },
     };
     float weights[CLASSES];

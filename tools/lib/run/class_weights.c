@@ -19,6 +19,10 @@
 #define AUTO "auto"
 #define WHERE "[train] class_weights"
 #define FILE_BYTES_MAX ((size_t)16 << 20)
+/* Weights other than 0: the products of one with a loss and the quotients by a sum of them are finite. */
+#define WEIGHT_MIN 1e-30
+#define WEIGHT_MAX 1e30
+#define LINE_TEXT "the name or the number of a class, a blank, and a weight: 0, or a number from 1e-30 to 1e30"
 #define LISTED_MAX 10u          /* with more classes, only the smallest and the largest weight are printed */
 
 /* ---- auto ---- */
@@ -67,7 +71,7 @@ struct list {
     bool names_are_numbers;     /* a name is a number: then numbers are names only, because both could be meant */
     uint32_t *lines;            /* by class: its line, from 1; 0: none yet */
     struct problems *problems;
-    uint64_t bad;               /* wrong lines */
+    uint64_t good, bad;         /* lines with a weight; wrong lines */
 };
 
 static bool has_number(const struct class_names *names)
@@ -118,9 +122,8 @@ static void read_words(struct list *list, const char *where, uint32_t line, cons
     const int rc = find_class(list, name, &class);
     const char *const end = number != NULL ? decimal_end(number) : NULL;
     const double weight = end != NULL && *end == '\0' ? decimal_read(number) : -1;
-    if (!(weight >= 0) || weight > 1e30) {
-        problems_add(list->problems, where, "'%s' is no weight: write the name or the number of a class, a blank, and a "
-                     "number from 0 to 1e30", number != NULL ? number : name);
+    if (weight != 0 && !(weight >= WEIGHT_MIN && weight <= WEIGHT_MAX)) {
+        problems_add(list->problems, where, "'%s' is no weight: write " LINE_TEXT, number != NULL ? number : name);
         list->bad++;
     } else if (rc != 0) {
         refuse_class(list, where, name, rc);
@@ -129,8 +132,9 @@ static void read_words(struct list *list, const char *where, uint32_t line, cons
                      list->lines[class]);
         list->bad++;
     } else {
-        list->weights[class] = (float)weight;
+        list->weights[class] = weight == 0 ? 0 : (float)weight;     /* not -0 */
         list->lines[class] = line;
+        list->good++;
     }
 }
 
@@ -167,24 +171,77 @@ static bool is_all_zero(const float *weights, uint32_t classes)
     return true;
 }
 
+/* A copy of the text with a terminating zero, without a byte order mark. NULL: out of memory. */
+static char *copy_text(const char *text, size_t bytes)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+    const size_t skipped = bytes >= 3 && memcmp(text, bom, 3) == 0 ? 3 : 0;
+    return strndup(text + skipped, bytes - skipped);
+}
+
+/* A NUL byte, as in UTF-16, would end the text too early. */
+static int check_nul(const char *path, const char *text, size_t bytes, struct problems *problems)
+{
+    uint32_t line = 1;
+    const char *const nul = bytes > 0 ? memchr(text, '\0', bytes) : NULL;
+    if (nul == NULL)
+        return 0;
+    for (const char *at = text; at < nul; at++)
+        line += *at == '\n';
+    problems_add(problems, path, "line %" PRIu32 " contains a NUL byte: save the file as UTF-8", line);
+    return -EINVAL;
+}
+
+/* The problem of a text whose lines are right. NULL: there is none. */
+static const char *text_problem(const struct list *list)
+{
+    if (list->good == 0)
+        return "has no weights: write a line for a class: " LINE_TEXT;
+    return is_all_zero(list->weights, list->classes) ? "all weights are 0, so nothing would be trained" : NULL;
+}
+
 int class_weights_read(float *weights_out, uint32_t classes, const struct class_names *names, const char *text,
-                       const char *path, struct problems *problems)
+                       size_t bytes, const char *path, struct problems *problems)
 {
     struct list list = { .weights = weights_out, .classes = classes, .names = names,
                          .names_are_numbers = has_number(names), .problems = problems,
                          .lines = calloc(classes, sizeof(*list.lines)) };
-    char *const copy = strdup(text), *rest = copy;
+    char *const copy = copy_text(text, bytes), *rest = copy;
     uint32_t line = 0;
+    int rc = list.lines == NULL || copy == NULL ? -ENOMEM : check_nul(path, text, bytes, problems);
     for (uint32_t c = 0; c < classes; c++)
         weights_out[c] = 1;
-    for (char *at; list.lines != NULL && rest != NULL && (at = strsep(&rest, "\n")) != NULL;)
+    for (char *at; rc == 0 && (at = strsep(&rest, "\n")) != NULL;)
         read_line(&list, path, ++line, at);
-    const int rc = list.lines == NULL || copy == NULL ? -ENOMEM : list.bad > 0 ? -EINVAL : 0;
     free(list.lines);
     free(copy);
-    if (rc != 0 || !is_all_zero(weights_out, classes))
+    if (rc != 0 || list.bad > 0)
+        return rc != 0 ? rc : -EINVAL;
+    const char *const problem = text_problem(&list);
+    if (problem != NULL)
+        problems_add(problems, path, "%s", problem);
+    return problem != NULL ? -EINVAL : 0;
+}
+
+/* Are there records that train? Only weights of 0 leave records out, so that labels are read only where there is one. */
+static int check_records(const struct run_plan *plan, const char *path, const struct dataset *dataset,
+                         uint32_t classes, struct problems *problems)
+{
+    int32_t *labels;
+    bool has_zero = false, is_trained = false;
+    for (uint32_t c = 0; c < classes; c++)
+        has_zero = has_zero || plan->class_weights[c] == 0;
+    if (!has_zero || dataset == NULL)
+        return 0;
+    const int rc = label_table_make(&labels, dataset, plan->decode_threads > 0 ? plan->decode_threads : 1);
+    if (rc != 0)
         return rc;
-    problems_add(problems, path, "all weights are 0, so nothing would be trained");
+    for (uint64_t i = 0; i < dataset->record_count && !is_trained; i++)
+        is_trained = labels[i] == LABEL_UNKNOWN || plan->class_weights[labels[i]] > 0;
+    free(labels);
+    if (is_trained)
+        return 0;
+    problems_add(problems, path, "the weights of all classes that have records are 0, so nothing would be trained");
     return -EINVAL;
 }
 
@@ -195,12 +252,14 @@ static int find_in_file(struct run_plan *plan, const char *path, const struct da
     char *text;
     size_t bytes;
     int rc = config_text_read(path, FILE_BYTES_MAX, "list of class weights", &text, &bytes, problems);
+    if (rc == -ENODATA)
+        problems_add(problems, WHERE, "takes auto, or a file of classes and weights");
     if (rc != 0)
         return rc;
-    rc = class_weights_read(plan->class_weights, classes, dataset != NULL ? &dataset->class_names : &nameless, text, path,
-                            problems);
+    rc = class_weights_read(plan->class_weights, classes, dataset != NULL ? &dataset->class_names : &nameless, text,
+                            bytes, path, problems);
     free(text);
-    return rc;
+    return rc != 0 ? rc : check_records(plan, path, dataset, classes, problems);
 }
 
 /* ---- the weights of a run ---- */

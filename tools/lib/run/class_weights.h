@@ -15,7 +15,7 @@
  * each class of the network, >= 0, of which one is above 0. `dataset` is the training set (NULL: there is none). auto:
  * n / (K * n_c) for a class with n_c of the n records whose labels can be read, where K classes have records
  * (scikit-learn's "balanced"); 1 for a class without records. It reads every record, with the plan's number of decoder
- * threads. 0; or -EINVAL with problems, -ENOMEM, -EAGAIN or -ECANCELED. */
+ * threads; a file with a weight of 0 is read with all records, too, because one of them has to train. 0; or -EINVAL with problems, -ENOMEM, -EAGAIN or -ECANCELED. */
 int class_weights_find(struct run_plan *plan, const struct settings *settings, const struct net *net,
                        const struct dataset *dataset, struct problems *problems);
 /* The lines of a run's start: the weights, or of many classes the smallest and the largest. Nothing without weights.
@@ -28,9 +28,9 @@ void class_weights_print(const struct run_plan *plan, const struct settings *set
 /* The weights of auto from the labels of all records (loader/label_table.h). 0 or -ENOMEM. */
 int class_weights_balance(const int32_t *labels, uint64_t count, uint32_t classes, float *weights_out);
 /* Read a file's text, of which a line is "NAME NUMBER": the name or the number of a class, then its weight. `names` may
- * be empty; where one of them is a number, only names are read. Classes that the text does not name weigh 1. 0, or
- * -EINVAL with a problem for each wrong line. */
+ * be empty; where one of them is a number, only names are read. Classes that the text does not name weigh 1; it has to
+ * name one. A byte order mark is skipped. 0, -ENOMEM, or -EINVAL with a problem for each wrong line. */
 int class_weights_read(float *weights_out, uint32_t classes, const struct class_names *names, const char *text,
-                       const char *path, struct problems *problems);
+                       size_t bytes, const char *path, struct problems *problems);
 
 #endif

@@ -662,6 +662,19 @@ static bool is_factor_of(const struct shape *a, const struct shape *b)
     return a->channels == b->channels && b->height == 1 && b->width == 1;
 }
 
+/* Set an error for shapes that have no product; the message names what would fit. */
+static int fail_product(struct net *net, const char *name, const struct shape *a, const struct shape *b)
+{
+    const bool is_swapped = a->height == 1 && a->width == 1;
+    const struct shape *const large = is_swapped ? b : a, *const small = is_swapped ? a : b;
+    char pixel[32] = "";
+    if (large->height > 1 || large->width > 1)
+        snprintf(pixel, sizeof(pixel), " or %ux1x1", large->channels);
+    return net_fail(net, name, "multiplies %ux%ux%u values by %ux%ux%u (%ux%ux%u%s would fit)", large->channels,
+                    large->height, large->width, small->channels, small->height, small->width, large->channels,
+                    large->height, large->width, pixel);
+}
+
 int64_t net_multiply(struct net *net, const char *name, uint32_t left, uint32_t right)
 {
     struct layer *const layer = layer_begin(net, LAYER_MULTIPLY, name, left);
@@ -671,9 +684,7 @@ int64_t net_multiply(struct net *net, const char *name, uint32_t left, uint32_t 
     if (b == NULL)
         return -EINVAL;
     if (!is_same_shape(&a, b) && !is_factor_of(&a, b) && !is_factor_of(b, &a))
-        return net_fail(net, name, "multiplies %ux%ux%u values by %ux%ux%u (%ux%ux%u or %ux1x1 would fit)", a.channels,
-                          a.height, a.width, b->channels, b->height, b->width, a.channels, a.height, a.width,
-                          a.channels);
+        return fail_product(net, name, &a, b);
     if (!is_same_shape(&a, b) && is_factor_of(b, &a)) {
         layer->inputs[0] = right;
         layer->inputs[1] = left;

@@ -574,9 +574,11 @@ static int initialize_parameter(struct net *net, int64_t layer, enum parameter_k
     const struct layer *const made = &net->layers[layer];
     if (!layer_has(made, kind))
         return net_fail(net, made->name, "has no %s to initialise", net_parameter_words[kind]);
+    const struct parameter *const parameter = &net->parameters[made->parameters[kind]];
     struct initializer initializer = init->initializer;
-    if (init->rule != NULL &&
-        !net_fan_rule_use(init->rule, &net->parameters[made->parameters[kind]], &initializer))
+    const bool needs_fans = init->rule == NULL && initializer.kind == INITIALIZER_GLOROT_UNIFORM;
+    if ((needs_fans && parameter->fan_in + parameter->fan_out == 0) ||
+        (init->rule != NULL && !net_fan_rule_use(init->rule, parameter, &initializer)))
         return net_fail(net, made->name, "only weights have a fan-in or fan-out");
     return net_initialize(net, layer, kind, initializer);
 }

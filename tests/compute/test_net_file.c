@@ -499,6 +499,7 @@ TEST(every_mistake_in_a_line_has_its_words)
         { "dense b units 4 init weight constant", "init: 'constant' is not followed by its number" },
         { "dense b units 4 init weight normal -1", "init: '-1' is below 0" },
         { "dense b units 4 init bias variance_scaling", "layer 'b': only weights have a fan-in or fan-out" },
+        { "scale b init gamma glorot_uniform", "layer 'b': only weights have a fan-in or fan-out" },
         { "relu b{i}", "there is no counter 'i' here (repeat N as NAME)" },
         { "relu b{i", "'{' is not followed by the name of a counter and '}'" },
         { "relu b{i\tj}", "'{' is not followed by the name of a counter and '}'" },
@@ -511,6 +512,14 @@ TEST(every_mistake_in_a_line_has_its_words)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         assert_line(rows[i].line, rows[i].problem);
+}
+
+TEST(a_product_names_what_would_fit_the_larger_layer)
+{
+    assert_told(HEAD "conv2d abc filters 8 kernel 3\ndense d units 4\nmultiply b from d,abc\n" TAIL,
+                "6: layer 'b': multiplies 8x6x6 values by 4x1x1 (8x6x6 or 8x1x1 would fit)\n");
+    assert_told(HEAD "dense c units 4\ndense d units 5\nmultiply b from c,d\n" TAIL,
+                "6: layer 'b': multiplies 5x1x1 values by 4x1x1 (5x1x1 would fit)\n");
 }
 
 TEST(a_mistake_in_a_repeat_is_reported_once)

@@ -148,11 +148,12 @@ static uint32_t get_tiff(const uint8_t *at, size_t count, bool is_little)
     return number;
 }
 
-/* The orientation in an APP1 segment; UPRIGHT if the segment is not valid EXIF. */
+/* The orientation in an APP1 segment; UPRIGHT if the segment is not valid EXIF. It is a SHORT; Pillow turns by a LONG, too,
+ * which some editors write. */
 static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
 {
     static const char exif[6] = "Exif\0";
-    static const uint32_t tag = 0x0112, type_short = 3;
+    static const uint32_t tag = 0x0112, type_short = 3, type_long = 4;
     const uint8_t *const tiff = segment + sizeof(exif);
 
     if (bytes < sizeof(exif) + 8 || memcmp(segment, exif, sizeof(exif)) != 0 ||
@@ -166,9 +167,11 @@ static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
     const size_t wanted = get_tiff(tiff + directory, 2, is_little), there = (tiff_bytes - directory - 2) / 12;
     const uint8_t *entry = tiff + directory + 2;
     for (size_t i = 0; i < wanted && i < there; i++, entry += 12) {
-        const uint32_t value = get_tiff(entry + 8, 2, is_little);
-        if (get_tiff(entry, 2, is_little) == tag && get_tiff(entry + 2, 2, is_little) == type_short)
-            return value >= 1 && value <= 8 ? value : UPRIGHT;
+        const uint32_t type = get_tiff(entry + 2, 2, is_little);
+        if (get_tiff(entry, 2, is_little) != tag || (type != type_short && type != type_long))
+            continue;
+        const uint32_t value = get_tiff(entry + 8, type == type_long ? 4 : 2, is_little);
+        return value >= 1 && value <= 8 ? value : UPRIGHT;
     }
     return UPRIGHT;
 }

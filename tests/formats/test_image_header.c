@@ -128,6 +128,23 @@ TEST(reads_the_orientation_of_cameras)
             }
 }
 
+/* Some editors write a LONG; a BYTE is not read, as in Pillow. */
+TEST(an_orientation_may_be_a_long)
+{
+    enum { ENTRY = 22 };
+    uint8_t file[256];
+    for (int is_little = 0; is_little < 2; is_little++)
+        for (uint8_t type = 1; type < 6; type++) {
+            const size_t bytes = with_orientation(file, is_little, 1, 6);
+            file[ENTRY + (is_little ? 2 : 3)] = type;
+            if (!is_little && type == 4) {
+                file[ENTRY + 9] = 0;
+                file[ENTRY + 11] = 6;
+            }
+            assert_int_equal(read_orientation(file, bytes), type == 3 || type == 4 ? 6 : 1);
+        }
+}
+
 /* XMP is in a segment of the same kind. */
 TEST(the_orientation_is_found_before_and_after_other_segments)
 {

@@ -1,5 +1,5 @@
-/* Finds records of one data set in another one, by hashes of their images or by their lengths and stored checksums.
- * Called from main's thread. */
+/* Finds records of one data set in another one, or again in the same, by hashes of their images or by their lengths and
+ * stored checksums. Called from main's thread. */
 #include "loader/duplicates.h"
 
 #include <errno.h>
@@ -218,4 +218,80 @@ int duplicates_find(struct duplicates *duplicates_out, const struct dataset *dat
     if (!search.are_images && (!dataset_is_plain(dataset) || !dataset_is_plain(other)))
         return 0;
     return look(&search, duplicates_out);
+}
+
+/* ---- images with two labels ---- */
+
+static int mark_and_id_compare(const void *a, const void *b)
+{
+    const struct mark *const left = a, *const right = b;
+    const int order = mark_compare(left, right);
+    return order != 0 ? order : (left->id > right->id) - (left->id < right->id);
+}
+
+static bool read_label(struct search *search, uint64_t id, int64_t *label_out)
+{
+    struct record_problem problem;
+    struct sample_label label;
+    uint64_t bytes;
+    const uint8_t *const payload = record_payload(search->contexts[0], id, &bytes, &problem);
+    if (payload == NULL || sample_read_label(&search->sets[0]->format, payload, bytes, &label, problem.text,
+                                             sizeof(problem.text)) < 0)
+        return false;
+    *label_out = label.stored;
+    return true;
+}
+
+/* Count the images of items[first, end), which are equal and in the order of their ids, whose label is not that of the
+ * first one. */
+static void count_conflicts(struct search *search, const struct mark *items, uint64_t first, uint64_t end,
+                            struct label_conflicts *conflicts)
+{
+    int64_t expected, label;
+    if (!read_label(search, items[first].id, &expected))
+        return;
+    for (uint64_t i = first + 1; i < end; i++) {
+        if (!read_label(search, items[i].id, &label) || label == expected)
+            continue;
+        if (conflicts->count++ == 0 || items[i].id < conflicts->first) {
+            conflicts->first = items[i].id;
+            conflicts->other = items[first].id;
+            conflicts->first_label = label;
+            conflicts->other_label = expected;
+        }
+    }
+}
+
+static int compare_labels(struct search *search, const struct marks *marks, struct label_conflicts *conflicts)
+{
+    for (uint64_t first = 0, end; first < marks->count; first = end) {
+        if (dataset_is_unwanted(search->sets[0]))
+            return -ECANCELED;
+        end = first + 1;
+        while (end < marks->count && mark_compare(&marks->items[first], &marks->items[end]) == 0)
+            end++;
+        if (end > first + 1)
+            count_conflicts(search, marks->items, first, end, conflicts);
+    }
+    return 0;
+}
+
+int label_conflicts_find(struct label_conflicts *conflicts_out, const struct dataset *dataset, uint64_t read_max)
+{
+    struct search search = { .sets = { dataset, NULL }, .are_images = true };
+    struct marks marks = { NULL, 0 };
+    *conflicts_out = (struct label_conflicts){ 0 };
+    if (stream_bytes(dataset) > read_max || dataset->format.keys[SAMPLE_IMAGE] == NULL)
+        return 0;
+    int rc = decode_context_open(&search.contexts[0], dataset);
+    if (rc == 0)
+        rc = mark_all(&search, &marks);
+    if (rc == 0 && marks.count > 0) {
+        qsort(marks.items, marks.count, sizeof(*marks.items), mark_and_id_compare);
+        conflicts_out->looked_at = marks.count;
+        rc = compare_labels(&search, &marks, conflicts_out);
+    }
+    free(marks.items);
+    decode_context_close(search.contexts[0]);
+    return rc;
 }

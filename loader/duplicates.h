@@ -1,5 +1,5 @@
-/* Records that are in two data sets: a validation set with training images gives too good results. For --check and the
- * start of runs. */
+/* Records that are in two data sets: a validation set with training images gives too good results. And images that are in
+ * one set with two labels, of which one is wrong. For --check and the start of runs. */
 #ifndef PIPETRAIN_DUPLICATES_H
 #define PIPETRAIN_DUPLICATES_H
 
@@ -28,5 +28,18 @@ uint64_t duplicates_bytes(const struct dataset *dataset, const struct dataset *o
  * equal no other. 0, -ENOMEM, or -ECANCELED soon after a data set's *is_unwanted is set. */
 int duplicates_find(struct duplicates *duplicates_out, const struct dataset *dataset, const struct dataset *other,
                     uint64_t read_max);
+
+struct label_conflicts {
+    uint64_t looked_at;         /* number of images that were compared; 0: the data set is too large */
+    uint64_t count;             /* images that also occur with another label before; first, other: ids of the first
+                                 * such record, and of the one before */
+    uint64_t first, other;
+    int64_t first_label, other_label;   /* as stored */
+};
+
+/* Find equal images of a data set that have different labels, by hashes of their bytes, unless the data set is larger
+ * than read_max bytes. Records that cannot be read are skipped. 0, -ENOMEM, or -ECANCELED soon after the data set's
+ * *is_unwanted is set. */
+int label_conflicts_find(struct label_conflicts *conflicts_out, const struct dataset *dataset, uint64_t read_max);
 
 #endif

@@ -79,4 +79,37 @@ TEST_WITH(images_of_small_sets_are_found_in_other_records, fixture_folder_make, 
     assert_int_equal(find(ids, 3, true, 0).count, 0);
 }
 
+TEST_WITH(images_with_two_labels_are_found, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { uint64_t ids[6]; int labels[6]; uint64_t count, first, other; } cases[] = {
+        { { 1, 2, 3, 4, 5, 6 }, { 0, 1, 0, 1, 0, 1 }, 0, 0, 0 },
+        { { 1, 2, 1, 4, 2, 6 }, { 3, 1, 3, 1, 1, 1 }, 0, 0, 0 },        /* copies with the same label */
+        { { 1, 2, 3, 2, 5, 1 }, { 3, 1, 0, 2, 0, 3 }, 1, 3, 1 },
+        { { 7, 7, 7, 8, 7, 8 }, { 1, 2, 1, 4, 3, 5 }, 3, 1, 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t data[8 * FIXTURE_FRAME_MAX], pixels[FIXTURE_SAMPLE_BYTES];
+        size_t bytes = 0;
+        for (size_t k = 0; k < 6; k++) {
+            fixture_pixels(cases[i].ids[k], pixels);
+            bytes += fixture_example("image_raw", pixels, sizeof(pixels), "label", cases[i].labels[k], data + bytes);
+        }
+        fixture_write(fixture_path(folder, "set.tfrecord"), data, bytes);
+        const struct dataset_options options = fixture_options(fixture_path(folder, "set.tfrecord"));
+        struct dataset *const set = fixture_open(&options);
+        struct label_conflicts found;
+        assert_int_equal(label_conflicts_find(&found, set, READ_ALL), 0);
+        assert_int_equal(found.looked_at, 6);
+        assert_int_equal(found.count, cases[i].count);
+        assert_true(found.first == cases[i].first && found.other == cases[i].other);
+        if (found.count > 0) {
+            assert_int_equal(found.first_label, cases[i].labels[found.first]);
+            assert_int_equal(found.other_label, cases[i].labels[found.other]);
+        }
+        assert_int_equal(label_conflicts_find(&found, set, 0), 0);
+        assert_int_equal(found.looked_at, 0);
+        dataset_close(set);
+    }
+}
+
 TESTS_MAIN(NULL, NULL)

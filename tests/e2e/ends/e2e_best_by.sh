@@ -77,6 +77,29 @@ resumed refused --set train.stop_at=1.5
 expect_code 2 'a share above 1'
 expect_err 'stop_at: is above 1: it is a share'
 
+# ---- labels that are placeholders, and images with two labels ----
+
+# A foreign set has no dataset.json that would give its classes.
+{ printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (20, 28, 28), }"
+    cat "$work"/data/train-* | head -c $((20 * 784)); } >"$work/images.npy"
+{ printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }"
+    head -c 20 /dev/zero; } >"$work/labels.npy"
+run "$convert" npy "$work/images.npy" "$work/labels.npy" -o "$work/foreign"
+expect_code 0 'a set of one label'
+rm "$work/foreign/dataset.json"
+run "$pipetrain" -c "$work/tiny.conf" --set "data.validation=$work/foreign/*" --check
+expect_code 0 'a check of placeholders'
+expect_out_joined "every label is 0, and the network has 10 classes: is 'label' the right feature .*, or are these placeholders"
+try placeholders --set "data.validation=$work/foreign/*" --set train.learning_rate=0
+expect_code 0 'a run with placeholders'
+expect_out_joined 'warning +every validation record has class 0: accuracy shows nothing if these labels are placeholders'
+run "$pipetrain" -c "$work/tiny.conf" --check
+! grep -q 'another label' "$work/out" || fail 'images with two labels where there are none'
+"$shard_maker" "$work/two.tfrecord" 20 28 && "$shard_maker" "$work/three.tfrecord" 20 28 3 5 || fail 'no shards'
+run "$pipetrain" -c "$work/tiny.conf" --set "data.train=$work/two.tfrecord,$work/three.tfrecord" --check
+expect_code 0 'a check of images with two labels'
+expect_out_joined 'copies +train +1 of 40 images is there with another label, too: record 3 of three.tfrecord has label 5, and the same image in record 3 of two.tfrecord has label 3'
+
 # ---- uneven classes ----
 
 cd "$work" || exit

@@ -475,12 +475,18 @@ static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_s
 static void print_guessing(const struct report *report, const struct step_totals *evaluation)
 {
     const struct mean_measures *const measures = &report->account->state.measures;
-    if (!account_has_measures(report->account) || totals_accuracy(evaluation) > measures->largest_share)
+    if (!account_has_measures(report->account) || totals_accuracy(evaluation) > measures->largest_share ||
+        report->net->classes < 2)
         return;
     const struct class_names *const names = &report->datasets[PHASE_EVALUATE]->class_names;
-    wrapped_print(stdout, "warning   always answering class %s, the class with most samples, is right for %.2f %%: "
-                  "accuracy does not show that anything was learned",
-                  class_text_of(names, (uint32_t)measures->largest).text, 100 * measures->largest_share);
+    if (measures->largest_share >= 1 && evaluation->images > 1)
+        wrapped_print(stdout, "warning   every validation record has class %s: accuracy shows nothing if these labels are "
+                      "placeholders, as in test sets without labels",
+                      class_text_of(names, (uint32_t)measures->largest).text);
+    else
+        wrapped_print(stdout, "warning   always answering class %s, the class with most samples, is right for %.2f %%: "
+                      "accuracy does not show that anything was learned",
+                      class_text_of(names, (uint32_t)measures->largest).text, 100 * measures->largest_share);
 }
 
 /* Print the validation result, except after a dry run. */

@@ -784,6 +784,12 @@ static void print_largest(const struct label_survey *survey, const struct datase
         i += stretch.count;
     }
     const double share = (double)largest.count / (double)survey->count;
+    if (largest.count == survey->count && survey->count >= ONE_LABEL_RECORDS && dataset->options.classes > 1) {
+        wrapped_print(out, "%10severy label is %" PRId64 ", and the network has %" PRIu32 " classes: is '%s' the right "
+                      "feature (data.label_key), or are these placeholders, as in test sets without labels?", "",
+                      largest.label, dataset->options.classes, dataset->format.keys[SAMPLE_LABEL]);
+        return;
+    }
     const uint32_t class = (uint32_t)(largest.label + dataset->options.label_offset);
     if (share > LARGEST_SHARE && share > LARGEST_TIMES / dataset->options.classes)
         wrapped_print(out, "%10sclass %s has %.1f %% of the records: always answering it is so accurate; watch the "
@@ -868,12 +874,33 @@ static int check_images(const struct dataset *dataset, FILE *out, struct problem
     return survey.unreadable > 0 && !dataset->options.skip_damage ? -EINVAL : 0;
 }
 
+/* Print how many images of the set are there with two labels, of which one must be wrong. */
+static int check_conflicts(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    struct label_conflicts found;
+    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64];
+    const int rc = label_conflicts_find(&found, dataset, DUPLICATES_READ_MAX);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: not enough memory to look for equal images", name_of(dataset));
+    if (rc < 0 || found.count == 0)
+        return rc;
+    name_record(dataset, found.first, first, sizeof(first));
+    name_record(dataset, found.other, other, sizeof(other));
+    wrapped_print(out, "copies    %-10s %s of %s images %s there with another label, too: %s has label %" PRId64
+                  ", and the same image in %s has label %" PRId64, name_of(dataset), number_grouped(found.count).text,
+                  number_grouped(found.looked_at).text, found.count == 1 ? "is" : "are", first, found.first_label, other,
+                  found.other_label);
+    return 0;
+}
+
 /* Check labels, then images; if labels are wrong, images are not decoded, so that a bad record is reported only
  * once. */
 static int check_set(const struct dataset *dataset, FILE *out, struct problems *problems)
 {
-    const int rc = check_labels(dataset, out, problems);
-    return rc == 0 ? check_images(dataset, out, problems) : rc;
+    int rc = check_labels(dataset, out, problems);
+    if (rc == 0)
+        rc = check_images(dataset, out, problems);
+    return rc == 0 ? check_conflicts(dataset, out, problems) : rc;
 }
 
 /* Print how many validation records are also in the training set. */

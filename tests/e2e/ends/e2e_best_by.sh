@@ -60,6 +60,14 @@ for by in macro_f1 balanced_accuracy loss; do
     *) column by-$by $by | sort -g | tail -n 1 >"$work/best" ;;
     esac
     expect_summary by-$by best.value "$(cat "$work/best")"
+    case $by in
+    macro_f1) title='macro F1' value='[01][.][0-9]{4}' ;;
+    balanced_accuracy) title=balanced value='[0-9]+[.][0-9]{2} %' ;;
+    *) title=accuracy value='[0-9]+[.][0-9]{2} %' ;;
+    esac
+    expect_out "^epoch .* [|] val loss  $title seconds\$"
+    expect_out "^ +1 .* [|] +[0-9.]+ +$value +[0-9.]+\$"
+    [ $by = loss ] || expect_out_joined "result +validation accuracy .*, loss [0-9.]+, ${by%_*}[^,]* [0-9.]+"
     expect_same_file "$work/runs/whole/weights.safetensors" "$work/runs/by-$by/weights.safetensors" "weights, best by $by"
 done
 resumed goal --set train.best_by=loss --set train.stop_at=1000

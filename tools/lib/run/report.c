@@ -362,7 +362,8 @@ void report_interval(struct report *report, const struct local_batch *local)
 static void print_table_head(struct report *report)
 {
     if (!report->table_has_head)
-        printf("epoch    steps     loss  accuracy  images/s    wait | val loss  accuracy seconds\n");
+        printf("epoch    steps     loss  accuracy  images/s    wait | val loss  %8s seconds\n",
+               best_by_title(report->settings->train.best_by));
     report->table_has_head = true;
 }
 
@@ -383,11 +384,30 @@ static void print_staleness(const struct staleness *staleness)
     wrapped_print(stdout, "%s", line);
 }
 
+static struct number share_cell(double share)
+{
+    return number_cell(100 * share, 2, " %", 8);
+}
+
 /* Print loss and accuracy as columns of the table. */
 static void print_loss(const struct report *report, const struct step_totals *totals)
 {
-    const double loss = report_loss(report, totals), accuracy = report_accuracy(report, totals);
-    printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
+    printf(" %8s  %8s", number_cell(report_loss(report, totals), 4, "", 8).text,
+           share_cell(report_accuracy(report, totals)).text);
+}
+
+/* Print loss and accuracy of the evaluation, or in place of the accuracy the measure over the classes that
+ * train.best_by names. */
+static void print_validation(const struct report *report, const struct step_totals *evaluation)
+{
+    const enum best_by by = report->settings->train.best_by;
+    if (!best_by_is_of_classes(by)) {
+        print_loss(report, evaluation);
+        return;
+    }
+    const double value = report_has_accuracy(report) ? best_by_value(by, report->account) : NAN;
+    printf(" %8s  %8s", number_cell(report_loss(report, evaluation), 4, "", 8).text,
+           by == BEST_BY_BALANCED_ACCURACY ? share_cell(value).text : number_cell(value, 4, "", 8).text);
 }
 
 static void print_row(struct report *report, const struct local_batch *local)
@@ -402,7 +422,7 @@ static void print_row(struct report *report, const struct local_batch *local)
     printf(" %9s  %4.1f %%", number_rate(totals_images_per_second(train)).text, 100 * share.input_wait);
     if (local->phase == PHASE_EVALUATE) {
         printf(" |");
-        print_loss(report, evaluation);
+        print_validation(report, evaluation);
         printf(" %7s", number_cell((double)(train->wall_ns + evaluation->wall_ns) / 1e9, 1, "", 7).text);
     }
     printf("\n");
@@ -489,6 +509,18 @@ static void print_guessing(const struct report *report, const struct step_totals
                       class_text_of(names, (uint32_t)measures->largest).text, 100 * measures->largest_share);
 }
 
+/* The measure over the classes that train.best_by names, for the line of the result: ", macro F1 0.9134"; else "". */
+struct measure_text { char text[64]; };
+static struct measure_text result_measure(const struct report *report)
+{
+    const enum best_by by = report->settings->train.best_by;
+    struct measure_text out = { "" };
+    if (best_by_is_of_classes(by) && account_has_measures(report->account))
+        snprintf(out.text, sizeof(out.text), ", %s %s", strchr(best_by_words(by), ' ') + 1,
+                 best_by_text(by, best_by_value(by, report->account)).text);
+    return out;
+}
+
 /* Print the validation result, except after a dry run. */
 static void print_evaluation(const struct report *report)
 {
@@ -503,9 +535,9 @@ static void print_evaluation(const struct report *report)
     const bool is_evaluated = report_evaluation_is_complete(report) && evaluation->images > 0 &&
                               report_has_accuracy(report);
     if (is_evaluated)
-        wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
+        wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s%s",
                       100 * totals_accuracy(evaluation), number_grouped(evaluation->correct).text,
-                      number_grouped(evaluation->images).text, totals_loss(evaluation), place);
+                      number_grouped(evaluation->images).text, totals_loss(evaluation), result_measure(report).text, place);
     else
         fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
     if (is_evaluated)

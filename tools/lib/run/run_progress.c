@@ -49,6 +49,21 @@ const char *best_by_words(enum best_by by)
     return words[by];
 }
 
+const char *best_by_title(enum best_by by)
+{
+    static const char *const titles[BEST_BY_COUNT] = {
+        [BEST_BY_ACCURACY] = "accuracy",
+        [BEST_BY_LOSS] = "accuracy",
+        [BEST_BY_BALANCED_ACCURACY] = "balanced",
+        [BEST_BY_MACRO_PRECISION] = "macro P",
+        [BEST_BY_MACRO_RECALL] = "macro R",
+        [BEST_BY_MACRO_F1] = "macro F1",
+        [BEST_BY_WEIGHTED_PRECISION] = "wtd. P",
+        [BEST_BY_WEIGHTED_F1] = "wtd. F1",
+    };
+    return titles[by];
+}
+
 struct best_by_text best_by_text(enum best_by by, double value)
 {
     struct best_by_text out;

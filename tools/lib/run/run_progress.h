@@ -36,6 +36,11 @@ double best_by_value(enum best_by by, const struct account *account);
 bool best_by_reaches(enum best_by by, double value, double goal);
 /* The measure in words: "validation accuracy", "validation macro F1". */
 const char *best_by_words(enum best_by by);
+/* Is it a measure over the classes, which neither accuracy nor loss are? */
+static inline bool best_by_is_of_classes(enum best_by by) { return by > BEST_BY_LOSS; }
+/* The title of its column in a table, of at most 8 letters: "accuracy", "macro F1"; P is precision, R recall. For the
+ * loss, which has a column of its own, it is that of the accuracy. */
+const char *best_by_title(enum best_by by);
 /* A value of the measure: "97.20 %", "0.9134". */
 struct best_by_text { char text[32]; };
 struct best_by_text best_by_text(enum best_by by, double value);

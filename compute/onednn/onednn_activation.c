@@ -108,13 +108,23 @@ static void activation_part(void *arg, uint32_t member, size_t first, size_t end
     }
 }
 
+static void compute_value(const struct plan *plan, const struct layer *activation, const void *values, uint32_t value)
+{
+    struct activation_work work = { .type = plan_type(plan), .layer = activation, .values = values,
+                                    .to = plan_value(plan, value) };
+    plan_run(plan, value_total(plan, value), GRAIN, activation_part, &work);
+    if (activation_moves_zero(activation))
+        tensor_clear_padding(&plan->tensors[value], work.to, plan->base.count);
+}
+
+void activation_replace(const struct plan *plan, const struct layer *activation, uint32_t value)
+{
+    compute_value(plan, activation, plan_value(plan, value), value);
+}
+
 static int activation_forward(struct plan *plan, uint32_t layer)
 {
-    struct activation_work work = { .type = plan_type(plan), .layer = plan_layer(plan, layer),
-                                    .values = in_value(plan, layer, 0), .to = out_value(plan, layer) };
-    plan_run(plan, value_total(plan, plan_output(&plan->base, layer)), GRAIN, activation_part, &work);
-    if (activation_moves_zero(work.layer))
-        tensor_clear_padding(out_tensor(plan, layer), work.to, plan->base.count);
+    compute_value(plan, plan_layer(plan, layer), in_value(plan, layer, 0), plan_output(&plan->base, layer));
     return 0;
 }
 

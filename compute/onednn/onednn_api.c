@@ -343,9 +343,9 @@ static dnnl_prop_kind_t forward_kind(const struct nn_op *op)
 
 #if DNNL_VERSION_MAJOR >= 3
 
-static dnnl_status_t post_relu(dnnl_post_ops_t ops)
+static dnnl_status_t post_eltwise(dnnl_post_ops_t ops, struct nn_eltwise of)
 {
-    return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
+    return dnnl_post_ops_append_eltwise(ops, of.kind, of.alpha, of.beta);
 }
 
 static dnnl_status_t post_sum(dnnl_post_ops_t ops)
@@ -417,9 +417,9 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
 
 #else
 
-static dnnl_status_t post_relu(dnnl_post_ops_t ops)
+static dnnl_status_t post_eltwise(dnnl_post_ops_t ops, struct nn_eltwise of)
 {
-    return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+    return dnnl_post_ops_append_eltwise(ops, 1.0f, of.kind, of.alpha, of.beta);
 }
 
 static dnnl_status_t post_sum(dnnl_post_ops_t ops)
@@ -503,7 +503,9 @@ static int append_posts(const struct nn_op *op, dnnl_post_ops_t ops)
         rc = NN_CHECK(dnnl_post_ops_append_binary(ops, dnnl_binary_add, op->line));
     if (rc == 0 && op->sums)
         rc = NN_CHECK(post_sum(ops));
-    return rc == 0 && op->relu ? NN_CHECK(post_relu(ops)) : rc;
+    if (rc == 0 && op->relu)
+        rc = NN_CHECK(post_eltwise(ops, (struct nn_eltwise){ .kind = dnnl_eltwise_relu }));
+    return rc == 0 && op->eltwise.kind != dnnl_alg_kind_undef ? NN_CHECK(post_eltwise(ops, op->eltwise)) : rc;
 }
 
 static int set_posts(const struct nn_op *op, dnnl_primitive_attr_t attr)

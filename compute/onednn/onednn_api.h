@@ -105,6 +105,9 @@ enum { NN_POST_FACTOR, NN_POST_SHIFT };
 #define NN_ARG_FACTOR (DNNL_ARG_ATTR_MULTIPLE_POST_OP(NN_POST_FACTOR) | DNNL_ARG_SRC_1)
 #define NN_ARG_SHIFT (DNNL_ARG_ATTR_MULTIPLE_POST_OP(NN_POST_SHIFT) | DNNL_ARG_SRC_1)
 
+/* A function of every number of the result; kind dnnl_alg_kind_undef: none. */
+struct nn_eltwise { dnnl_alg_kind_t kind; float alpha, beta; };
+
 /* A primitive to be created. In the backward directions a descriptor stands for the gradient where the primitive has
  * one. Descriptors are lent. */
 struct nn_op {
@@ -117,6 +120,7 @@ struct nn_op {
                                  * result, arguments NN_ARG_FACTOR and NN_ARG_SHIFT; NULL: none */
     bool sums;                  /* forward: then the previous contents of dst are added */
     bool relu;                  /* forward: ReLU at the end */
+    struct nn_eltwise eltwise;  /* forward: another function at the end */
     nn_md src, weights, bias, dst;
     dnnl_dims_t strides, kernel, pad_before, pad_after;     /* height, width */
 };

@@ -138,6 +138,7 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
         .line = how.line,
         .sums = how.with_sum,
         .relu = how.with_relu,
+        .eltwise = how.eltwise,
         .src = mds->src,
         .weights = how.direction == NN_BACKWARD_WEIGHTS ? mds->weights : mds->factors,
         .bias = mds->bias,

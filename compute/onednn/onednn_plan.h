@@ -191,12 +191,13 @@ int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const str
 void weighted_mds_close(struct weighted_mds *mds);
 /* The logical dimensions of the weights; returns the rank. */
 int weighted_dims(const struct layer *layer, const struct tensor_layout *in, dnnl_dim_t dims_out[NN_RANK_MAX]);
-/* Forward only: with_sum (dst is added) and line, as in struct nn_op. */
+/* Forward only: with_sum (dst is added), line and eltwise, as in struct nn_op. */
 struct weighted_options {
     enum nn_direction direction;
     size_t winograd;
     bool training, with_relu, with_sum;
     nn_md line;
+    struct nn_eltwise eltwise;
 };
 /* The primitive of a layer with weights. Where the result has one column, the stride is reduced to at most the width
  * of the input: the same convolution, but one that oneDNN computes correctly in bf16 (nn_op_is_broken). */
@@ -284,6 +285,8 @@ struct elementwise {
 void elementwise_run(const struct plan *plan, size_t count, const struct elementwise *pass);
 /* Copies or adds a gradient of `count` numbers to the buffer of the flow, unless it is not needed or already there. */
 void gradient_copy(const struct plan *plan, const void *from, const struct flow *flow, size_t count);
+/* The result of an activation layer for a value, written over the value. */
+void activation_replace(const struct plan *plan, const struct layer *activation, uint32_t value);
 /* Stores in the buffer `mask`, a byte per number, which numbers of a value are above 0. */
 void relu_store_mask(const struct plan *plan, uint32_t value, uint32_t mask);
 /* Converts the uint8 pixels of a batch, mixed where requested, to value 0. */

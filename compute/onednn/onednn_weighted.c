@@ -1,6 +1,6 @@
 /* Convolution and dense layers on oneDNN: one primitive per direction. ReLU is fused into forward, the bias gradient is
- * computed with the weight gradient. In evaluation a convolution also takes a batch normalisation and an addition that
- * follow it. */
+ * computed with the weight gradient. In evaluation a convolution also takes a batch normalisation, an addition and an
+ * activation that follow it. */
 #include "compute/onednn/onednn_depthwise.h"
 #include "compute/onednn/onednn_plan.h"
 
@@ -69,6 +69,8 @@ static inline bool sub_batches_recompute_input(const struct sub_batches *sub_bat
 struct weighted {
     struct sub_batches sub_batches;
     struct folded_norm norm;
+    const struct layer *activation;     /* evaluation: the activation that follows; NULL: none */
+    struct nn_eltwise eltwise;  /* the activation as a post-operation; undefined: its loop computes it from the result */
     struct first_conv *first;   /* computes the weight gradient, when not NULL */
     struct depthwise *depthwise;        /* the same, of sub-batches, too */
     uint32_t depthwise_scratch, depthwise_sums;         /* buffers */
@@ -548,13 +550,26 @@ static void add_input(struct operands *operands, int arg, nn_md md, const struct
                 sub_batches_recompute_input(sub_batches) ? 0 : first);
 }
 
+/* Functions that oneDNN has, with 0 for 0. */
+static struct nn_eltwise eltwise_of(const struct layer *activation)
+{
+    switch (activation->activation) {
+    case ACTIVATION_CLIPPED_RELU: return (struct nn_eltwise){ dnnl_eltwise_clip, 0.0f, activation->limit };
+    case ACTIVATION_SILU: return (struct nn_eltwise){ dnnl_eltwise_swish, 1.0f, 0.0f };
+    case ACTIVATION_HARD_SWISH: return (struct nn_eltwise){ dnnl_eltwise_hardswish, 1.0f / 6, 0.5f };
+    case ACTIVATION_GELU: return (struct nn_eltwise){ dnnl_eltwise_gelu_erf, 0.0f, 0.0f };
+    default: return (struct nn_eltwise){ .kind = dnnl_alg_kind_undef };
+    }
+}
+
 static void forward_op(const struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                       const struct folded_norm *norm, struct nn_op *op)
+                       const struct folded_norm *norm, struct nn_eltwise eltwise, struct nn_op *op)
 {
     weighted_op(op, plan_layer(plan, layer), mds,
                 (struct weighted_options){ .direction = NN_FORWARD, .winograd = workspace_of(plan, layer),
                                        .training = plan->base.training, .with_relu = plan_has_relu(plan, layer),
-                                       .with_sum = plan_has_sum(plan, layer), .line = norm->line });
+                                       .with_sum = plan_has_sum(plan, layer), .line = norm->line,
+                                       .eltwise = eltwise });
     op->bias = folded_norm_is_in_weights(norm) ? norm->bias : mds->bias;
 }
 
@@ -565,20 +580,33 @@ static enum pd_class forward_class(const struct plan *plan, uint32_t layer, cons
     return plan_layer(plan, layer)->groups > 1 ? pd_class_of_call(engine, op) : pd_class_of_best(engine, op, NULL);
 }
 
-/* Multiplies the weights by the factors when oneDNN has a better primitive without post-operations. */
-static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct folded_norm *norm)
+/* Post-operations that oneDNN may have no primitive for, or only a slower one. */
+struct posts { bool line, eltwise; };
+
+/* Computes without the post-operations where oneDNN has a better primitive then: the weights are multiplied by the
+ * factors, and the activation gets a loop of its own. */
+static int choose_posts(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct weighted *state)
 {
-    struct folded_norm without = *norm;
-    struct nn_op op;
-    without.line = NULL;
-    if (norm->line == NULL)
-        return 0;
-    forward_op(plan, layer, mds, norm, &op);
-    const enum pd_class with_line = forward_class(plan, layer, &op);
-    forward_op(plan, layer, mds, &without, &op);
-    if (forward_class(plan, layer, &op) >= with_line)
-        return 0;
-    const int rc = folded_norm_into_weights(plan, mds->weights, norm);
+    static const struct posts choices[] = { { true, true }, { false, true }, { true, false }, { false, false } };
+    const bool has_line = state->norm.line != NULL, has_eltwise = state->eltwise.kind != dnnl_alg_kind_undef;
+    struct posts best = { has_line, has_eltwise };
+    uint32_t best_class = PD_NONE + 1;
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]) && (has_line || has_eltwise); i++) {
+        struct folded_norm norm = state->norm;
+        struct nn_op op;
+        if (choices[i].line > has_line || choices[i].eltwise > has_eltwise)
+            continue;
+        norm.line = choices[i].line ? norm.line : NULL;
+        forward_op(plan, layer, mds, &norm, choices[i].eltwise ? state->eltwise : (struct nn_eltwise){ 0 }, &op);
+        const uint32_t class = forward_class(plan, layer, &op);
+        if (class >= best_class)
+            continue;
+        best_class = class;
+        best = choices[i];
+    }
+    if (!best.eltwise)
+        state->eltwise = (struct nn_eltwise){ .kind = dnnl_alg_kind_undef };
+    const int rc = best.line == has_line ? 0 : folded_norm_into_weights(plan, mds->weights, &state->norm);
     return rc == -ENOTSUP ? 0 : rc;
 }
 
@@ -590,7 +618,7 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
     const bool is_multiplied = folded_norm_is_in_weights(norm);
     struct operands operands = { .count = 0 };
     struct nn_op op;
-    forward_op(plan, layer, mds, norm, &op);
+    forward_op(plan, layer, mds, norm, state->eltwise, &op);
     add_input(&operands, DNNL_ARG_SRC, mds->src, plan, layer, &state->sub_batches, in_buffers(plan, layer)->buffer,
               calls->sub_batch.first);
     if (is_multiplied)
@@ -743,7 +771,7 @@ static int open_sub_batch(struct plan *plan, uint32_t layer, struct weighted *st
     if (rc != 0)
         return rc;
     if (is_first)
-        rc = choose_fold(plan, layer, &mds, &state->norm);
+        rc = choose_posts(plan, layer, &mds, state);
     if (rc == 0)
         rc = open_forward(plan, layer, &mds, state, calls, first_calls);
     if (rc == 0 && goes_back && is_first)
@@ -759,7 +787,12 @@ static int open_sub_batch(struct plan *plan, uint32_t layer, struct weighted *st
 static int weighted_plan(struct plan *plan, uint32_t layer)
 {
     struct weighted *const state = plan->base.states[layer];
+    const uint32_t activation = plan_find(plan, layer, LAYER_ACTIVATION);
     state->relu_mask = BUFFER_NONE;
+    if (activation != NET_INPUT) {
+        state->activation = plan_layer(plan, activation);
+        state->eltwise = eltwise_of(state->activation);
+    }
     int rc = sub_batches_open(plan, layer, &state->sub_batches);
     if (rc == 0)
         rc = folded_norm_open(plan, layer, &state->norm);
@@ -796,6 +829,8 @@ static int weighted_forward(struct plan *plan, uint32_t layer)
     if (plan_has_sum(plan, layer))
         copy_added(plan, layer);
     const int rc = sub_batches_forward(plan, layer, &state->sub_batches);
+    if (rc == 0 && state->activation != NULL && state->eltwise.kind == dnnl_alg_kind_undef)
+        activation_replace(plan, state->activation, plan_output(&plan->base, layer));
     if (rc == 0 && state->relu_mask != BUFFER_NONE)
         relu_store_mask(plan, plan_output(&plan->base, layer), state->relu_mask);
     return rc;
@@ -840,9 +875,10 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
     call_describe(&sub_batches->calls[0].data, data, sizeof(data));
     if (sub_batches->count > 1)
         snprintf(together, sizeof(together), ", %u samples at a time", sub_batches->calls[0].sub_batch.count);
-    snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
+    snprintf(text, text_size, "weights %s, forward %s%s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
              folded_norm_has(&state->norm) ? " with batch norm" : "", plan_has_sum(plan, layer) ? " with sum" : "",
              plan_has_relu(plan, layer) ? " with ReLU" : "",
+             state->eltwise.kind != dnnl_alg_kind_undef ? " with activation" : "",
              state->first != NULL || state->depthwise != NULL ? "own loop" : weights, data, together);
 }
 

@@ -98,8 +98,8 @@ TEST(wrong_lines_are_refused_with_what_would_fit)
         { "0 1x", "w.txt:1: '1x' is no weight" },
         { "healthy", "w.txt:1: 'healthy' is no weight" },
         { "healthy 1\n0 2", "w.txt:2: class '0' has a weight in line 1 already" },
-        { "0 1e-40", "w.txt:1: '1e-40' is no weight" },
-        { "0 2e30", "w.txt:1: '2e30' is no weight" },
+        { "0 1e-16", "w.txt:1: '1e-16' is no weight" },
+        { "0 2e15", "w.txt:1: '2e15' is no weight" },
         { "", "w.txt: has no weights" },
         { "# nothing\n\n", "w.txt: has no weights" },
         { "0 0\n1 0\n2 0\n3 0", "w.txt: all weights are 0" },
@@ -107,6 +107,22 @@ TEST(wrong_lines_are_refused_with_what_would_fit)
     float weights[CLASSES];
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_memory_equal(problem_of(wrong[i].text, weights), wrong[i].problem, strlen(wrong[i].problem));
+}
+
+TEST(only_the_quotients_of_weights_count)
+{
+    static const float read[][CLASSES] = { { 3000, 0.1f, 1, 0 }, { 1e-6f, 1e-9f, 0, 0 }, { 1, 1, 1, 1 }, { 0, 0, 0, 0.75f },
+                                           { 1e15f, 1e-15f, 0, 1 } };
+    for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
+        float weights[CLASSES], most = 0;
+        memcpy(weights, read[i], sizeof(weights));
+        const int exponent = class_weights_scale(weights, CLASSES);
+        for (uint32_t c = 0; c < CLASSES; c++) {
+            assert_true(ldexpf(weights[c], exponent) == read[i][c]);
+            most = weights[c] > most ? weights[c] : most;
+        }
+        assert_true(most >= 0.5f && most < 1);
+    }
 }
 
 TESTS_MAIN(NULL, NULL)

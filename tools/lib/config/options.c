@@ -252,7 +252,7 @@ const struct option_row option_table[] = {
     { SECTION_AUGMENT, "crop_area", OPTION_NUMBERS, EFFECT_RUN, .initial = "", .initial_note = "0.08 1", .high = 1,
       FIELD(augment.crop_area), .help = "crop = resized: smallest and largest area, as a share of the image",
       .other_names = "scale", .uses = { IF(SECTION_AUGMENT, "crop", "auto resized") } },
-    { SECTION_AUGMENT, "crop_aspect", OPTION_NUMBERS, EFFECT_RUN, .initial = "", .initial_note = "3/4 4/3", .high = 100,
+    { SECTION_AUGMENT, "crop_aspect", OPTION_NUMBERS, EFFECT_RUN, .initial = "", .initial_note = "0.75 1.333", .high = 100,
       FIELD(augment.crop_aspect), .help = "crop = resized: smallest and largest width / height of the crop",
       .other_names = "ratio", .uses = { IF(SECTION_AUGMENT, "crop", "auto resized") } },
     { SECTION_AUGMENT, "flip", OPTION_YES_NO, EFFECT_RUN, .initial = "no",

@@ -19,10 +19,10 @@
 #define AUTO "auto"
 #define WHERE "[train] class_weights"
 #define FILE_BYTES_MAX ((size_t)16 << 20)
-/* Weights other than 0: the products of one with a loss and the quotients by a sum of them are finite. */
-#define WEIGHT_MIN 1e-30
-#define WEIGHT_MAX 1e30
-#define LINE_TEXT "the name or the number of a class, a blank, and a weight: 0, or a number from 1e-30 to 1e30"
+/* Weights other than 0: their quotients, and those by a sum of them, are finite and not 0. */
+#define WEIGHT_MIN 1e-15
+#define WEIGHT_MAX 1e15
+#define LINE_TEXT "the name or the number of a class, a blank, and a weight: 0, or a number from 1e-15 to 1e15"
 #define LISTED_MAX 10u          /* with more classes, only the smallest and the largest weight are printed */
 
 /* ---- auto ---- */
@@ -264,6 +264,18 @@ static int find_in_file(struct run_plan *plan, const char *path, const struct da
 
 /* ---- the weights of a run ---- */
 
+int class_weights_scale(float *weights, uint32_t classes)
+{
+    float most = 0;
+    int exponent;
+    for (uint32_t c = 0; c < classes; c++)
+        most = weights[c] > most ? weights[c] : most;
+    frexpf(most, &exponent);
+    for (uint32_t c = 0; c < classes; c++)
+        weights[c] = ldexpf(weights[c], -exponent);
+    return exponent;
+}
+
 /* A parameter server updates with sums that towers do not see. */
 static int check_mode(const struct run_plan *plan, struct problems *problems)
 {
@@ -291,6 +303,7 @@ int class_weights_find(struct run_plan *plan, const struct settings *settings, c
     rc = strcmp(how, AUTO) == 0 ? find_balanced(plan, dataset, classes, problems)
                                 : find_in_file(plan, how, dataset, classes, problems);
     plan->class_weights_hash = XXH3_64bits(plan->class_weights, classes * sizeof(*plan->class_weights));
+    plan->class_weights_exponent = class_weights_scale(plan->class_weights, classes);
     return rc;
 }
 
@@ -298,17 +311,17 @@ void class_weights_print(const struct run_plan *plan, const struct settings *set
                          const struct dataset *dataset, FILE *out)
 {
     const struct class_names nameless = { .count = 0 }, *const names = dataset != NULL ? &dataset->class_names : &nameless;
-    const float *const weights = plan->class_weights;
     char list[LISTED_MAX * (sizeof(struct class_text) + 32)] = "";
     float least = INFINITY, most = 0;
-    if (weights == NULL)
+    if (plan->class_weights == NULL)
         return;
     for (uint32_t c = 0; c < net->classes; c++) {
-        least = weights[c] < least ? weights[c] : least;
-        most = weights[c] > most ? weights[c] : most;
+        const float weight = ldexpf(plan->class_weights[c], plan->class_weights_exponent);
+        least = weight < least ? weight : least;
+        most = weight > most ? weight : most;
         if (net->classes <= LISTED_MAX)
             snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s=%.4g", c == 0 ? ": " : ", ",
-                     class_text_of(names, c).text, (double)weights[c]);
+                     class_text_of(names, c).text, (double)weight);
     }
     wrapped_print(out, "classes   weights in the loss from %.4g to %.4g (%s)%s", (double)least, (double)most,
                   settings->train.class_weights, list);

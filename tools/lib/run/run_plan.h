@@ -35,7 +35,8 @@ struct run_plan {
     struct optimizer optimizer;
     struct learning_rate learning_rate;
     float *class_weights;               /* [classes] (class_weights.h); NULL: all 1 */
-    uint64_t class_weights_hash;        /* 0 without class_weights */
+    int class_weights_exponent;         /* the weights that were read are 2^this times class_weights */
+    uint64_t class_weights_hash;        /* of the weights that were read; 0 without class_weights */
     struct order_classes classes;       /* data.balance (balanced_order.h); count 0: the order is not balanced */
     struct augment augment;
     struct memory_needs memory;          /* without the needs of towers until these are planned */

@@ -54,7 +54,8 @@ TEST(the_report_page_shows_what_files_have)
     for (EACH_METRIC(metric)) {
         assert_true(metric->label == NULL || (metric->places & IN_SUMMARY) != 0);
         assert_true(!metric->is_headline || metric->label != NULL);
-        assert_true(metric->chart == CHART_NONE || (metric->path != NULL && (metric->places & IN_TRAIN) != 0));
+        const unsigned rows = metric_charts[metric->chart].is_of_validation ? IN_VALIDATION : IN_TRAIN;
+        assert_true(metric->chart == CHART_NONE || (metric->path != NULL && (metric->places & rows) != 0));
         *(metric->is_faint ? &faint[metric->chart] : &strong[metric->chart]) += 1;
     }
     for (size_t i = CHART_NONE + 1; i < CHART_COUNT; i++) {

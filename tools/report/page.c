@@ -120,13 +120,15 @@ static int add_series(json_t *list, const char *rows, const char *path, const ch
 static json_t *series_json(enum metric_chart_number number)
 {
     const bool has_validation = metric_charts[number].has_validation;
+    const bool is_of_validation = metric_charts[number].is_of_validation;
     json_t *const list = json_array();
     int failed = 0;
     for (int is_faint = 0; is_faint < 2; is_faint++)
         for (const struct metric *metric = metric_table; metric->help != NULL; metric++) {
             if (metric->chart != number || metric->is_faint != is_faint)
                 continue;
-            failed |= add_series(list, "train", metric->path, is_faint || has_validation ? "faint" : "line",
+            failed |= add_series(list, is_of_validation ? "validation" : "train", metric->path,
+                                 is_faint || has_validation ? "faint" : is_of_validation ? "points" : "line",
                                  has_validation ? "training" : metric->curve);
             if (has_validation)
                 failed |= add_series(list, "validation", metric->path, "points", "validation");

@@ -35,8 +35,8 @@ flip "$work/data/train-00000-of-00004" 5000
 train two --set train.epochs=2 --set devices.towers=2 --set train.learning_rate=0.5 --set data.on_corrupt=skip \
     --set data.max_corrupt=0.1
 
-# One run: the curves of loss, accuracy, speed, rate, wait, two queues and the loader; shares of time; step times.
-curves=8
+# One run: the curves of loss, accuracy, means over the classes, speed, rate, wait, two queues and the loader; shares of time; step times.
+curves=9
 run "$report" "$work/runs/one" -o "$page"
 expect_code 0 'the page of a run'
 expect_out "^$page: 1 run, [0-9.]+ KiB$"
@@ -145,7 +145,7 @@ printf '{"kind":"train","st' >>"$work/runs/one/metrics.jsonl"
 run "$report" "$work/runs/one" -o "$page"
 expect_code 0 'the page of a run that continues'
 expect_err_lines 0
-expect_page 'a run that continues' $((curves + 1))
+expect_page 'a run that continues' $curves
 expect_has 'running or killed: no summary yet'
 expect_has '>steps</th><td>5</td></tr>'
 
@@ -176,6 +176,26 @@ run "$report" "$work/runs/flat" "$work/runs/unset" -o "$page"
 expect_page 'settings that are not set' 3
 expect_has "<th scope=\"row\">data.classes</th><td>20</td><td>not set (from dataset.json, or the model's)</td>"
 expect_has '<th scope="row">train.weight_decay</th><td>0</td><td>0.5</td>'
+
+# The best evaluation by another measure than accuracy, which is named: by the settings of the run, or of each of several.
+cat >"$work/runs/flat/metrics.jsonl" <<'END'
+{"kind":"validation","step":10,"loss":0.5,"accuracy":0.9,"balanced_accuracy":0.5,"macro":{"f1":0.25}}
+{"kind":"validation","step":20,"loss":0.75,"accuracy":0.8,"balanced_accuracy":0.7,"macro":{"f1":0.625}}
+{"kind":"validation","step":30,"loss":0.6,"accuracy":0.7,"balanced_accuracy":0.6,"macro":{"f1":0.5}}
+END
+cp "$work/runs/flat/metrics.jsonl" "$work/runs/unset"
+sed -i 's/^best_by = .*/best_by = macro_f1/' "$work/runs/flat/run.conf"
+sed -i 's/^best_by = .*/best_by = loss/' "$work/runs/unset/run.conf"
+run "$report" "$work/runs/flat" -o "$page"
+expect_page 'evaluations by macro F1' 3
+expect_has '>validation macro F1, best</th><td>62.50 %</td></tr>'
+expect_has '>validation accuracy, best</th><td>80.00 %</td></tr>'
+expect_has '>best at step</th><td>20</td></tr>'
+expect_has '<b>62.50 %</b><span>validation macro F1, best</span>'
+run "$report" "$work/runs/flat" "$work/runs/unset" -o "$page"
+expect_page 'evaluations by two measures' 3
+expect_has '>train.best_by, best</th><td>62.50 % (macro F1)</td><td>0.5 (loss)</td></tr>'
+expect_has '>best at step</th><td>20</td><td>10</td></tr>'
 
 # Without a summary, what its names would say comes from the rows: sums, shares weighted by time, the last row and the best one.
 mkdir "$work/runs/rows"
@@ -241,7 +261,7 @@ expect_err 'one/metrics.jsonl: line 6 is damaged and left out: '
 expect_err 'one/metrics.jsonl: line 7 is damaged and left out: '
 expect_err 'one/metrics.jsonl: line 8 is damaged and left out: it is not a row of a run'
 expect_err_lines 3
-expect_page 'damaged lines' $((curves + 1))
+expect_page 'damaged lines' $curves
 expect_has 'Parts of the data could not be read'
 expect_has 'line 7 is damaged and left out'
 rm "$work/runs/one/metrics.jsonl"

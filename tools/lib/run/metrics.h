@@ -89,9 +89,9 @@ enum metric_place {
 /* The format of a number on the report page. */
 enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO };
 
-/* A chart of the report page, with a curve of training for each of one or two metrics. */
+/* A chart of the report page, with a curve for each of one or two metrics. */
 enum metric_chart_number {
-    CHART_NONE, CHART_LOSS, CHART_ACCURACY, CHART_SPEED, CHART_RATE, CHART_INPUT_WAIT, CHART_RING, CHART_SLOTS,
+    CHART_NONE, CHART_LOSS, CHART_ACCURACY, CHART_CLASSES, CHART_SPEED, CHART_RATE, CHART_INPUT_WAIT, CHART_RING, CHART_SLOTS,
     CHART_LOADER, CHART_COUNT
 };
 
@@ -100,6 +100,7 @@ struct metric_chart {
     /* Of the axes; is_over_time: the horizontal axis is time instead of steps. */
     bool is_share, from_zero, may_be_log, is_over_time;
     bool has_validation;        /* there is a second curve, of validation */
+    bool is_of_validation;      /* the curves are of validation; else of training */
     const char *whole;          /* the path of the metric by which numbers are divided; NULL: none */
 };
 

@@ -486,10 +486,26 @@ const char *net_form_name(const struct net_form *form)
     return kind < LAYER_KIND_COUNT ? layer_kind_name(kind) : "global_average";
 }
 
+/* Layers under the names of other programs, which are not similar to those here. */
+static const struct { const char *there, *here; } net_form_others[] = {
+    { "swish", "silu" }, { "relu6", "relu NAME limit 6" }, { "linear", "dense" }, { "fc", "dense" },
+    { "fully_connected", "dense" }, { "bn", "batch_norm" }, { "ln", "layer_norm" },
+    { "lrn", "local_response_norm" }, { "avg_pool", "average_pool" }, { "adaptive_avg_pool", "global_average" },
+    { "global_avg_pool", "global_average" }, { "mul", "multiply" }, { "cat", "concat" },
+    { "drop_path", "stochastic_depth" }, { "droppath", "stochastic_depth" }, { "layer_scale", "scale" },
+    { "softmax", "softmax_loss" }, { "cross_entropy", "softmax_loss" },
+    { "depthwise_conv2d", "conv2d NAME ... groups CHANNELS" }, { "depthwise", "conv2d NAME ... groups CHANNELS" },
+};
+
 const struct net_form *net_form_find(const char *name, const char **near_out)
 {
     static const char *const others[] = { "repeat", "end", "model", "image", "classes", "transform" };
     struct nearest nearest = { .name = name };
+    for (size_t i = 0; i < sizeof(net_form_others) / sizeof(*net_form_others); i++)
+        if (strcmp(net_form_others[i].there, name) == 0) {
+            *near_out = net_form_others[i].here;
+            return NULL;
+        }
     for (size_t i = 0; i < NET_FORM_COUNT; i++) {
         const char *const form = net_form_name(&net_forms[i]);
         if (net_forms[i].append == NULL)

@@ -120,7 +120,8 @@ struct net_form {
 
 extern const struct net_form net_forms[NET_FORM_COUNT];         /* by kind of layer, then the others */
 const char *net_form_name(const struct net_form *form);
-/* The form of a name, or NULL with the most similar name in *near_out (NULL: none is similar). */
+/* The form of a name, or NULL with the most similar name in *near_out, or what it says instead of a name that other
+ * programs use (NULL: neither). */
 const struct net_form *net_form_find(const char *name, const char **near_out);
 
 /* Is this a word that a form may take? */

@@ -115,6 +115,12 @@ for words in '--help' '--describe' '--describe=resnet20_v1'; do
     expect_err_lines 0
 done
 
+# Synthetic input needs no shards, which is said where those of the configuration are missing.
+run "$pipetrain" -c "$work/tiny.conf" --check --set input.source=synthetic --set "data.train=$work/absent-*"
+expect_code 3 'synthetic input in the place of shards that are missing'
+expect_err 'absent-[*]: no file matches this pattern'
+expect_err '^pipetrain: input.source = synthetic needs no shards: data.train and data.validation may be empty'
+
 # What is handed out as an example is a configuration without a mistake, whatever data are there.
 for example in "$(dirname "$0")"/../../examples/*.conf; do
     case $example in

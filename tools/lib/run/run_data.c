@@ -537,6 +537,9 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
         rc = open_set(&datasets[phase], &options, problems);
     }
     shard_counts_release(&counts);
+    if (problems->count > 0 && settings->input.source == INPUT_SYNTHETIC)
+        problems_add(problems, "pipetrain", "input.source = synthetic needs no shards: data.train and data.validation may "
+                     "be empty (--set data.train= --set data.validation=)");
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
         rc = check_overlap(datasets, &are_told, problems);
     if (problems->count == 0 && !is_shared)

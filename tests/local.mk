@@ -112,6 +112,7 @@ tools_tests = \
 	%D%/tools/results/test_initial_weights \
 	%D%/tools/results/test_tensor_file \
 	%D%/tools/results/test_tensor_match \
+	%D%/tools/results/test_tensor_naming \
 	%D%/tools/test_about \
 	%D%/tools/test_account \
 	%D%/tools/test_archive_walk \

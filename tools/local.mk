@@ -80,6 +80,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/results/run_names.c \
 	%D%/lib/results/tensor_file.c \
 	%D%/lib/results/tensor_match.c \
+	%D%/lib/results/tensor_naming.c \
 	%D%/lib/results/tensor_writer.c \
 	%D%/lib/results/trained_shards.c \
 	%D%/lib/results/weights.c \

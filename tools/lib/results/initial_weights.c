@@ -15,6 +15,7 @@
 #include "tools/lib/results/checkpoint_format.h"
 #include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/tensor_match.h"
+#include "tools/lib/results/tensor_naming.h"
 #include "tools/lib/results/weights.h"
 #include "tools/lib/text/wrapped.h"
 
@@ -35,6 +36,9 @@ struct initial_weights {
     uint32_t batch_counts, of_state;    /* numbers of tensors of the file that are not used */
     char prefix[128];           /* removed from names of the file; "" = none */
     bool is_prefix_of_all;      /* names that model.skip matches have the prefix, too */
+    const struct tensor_naming *naming;     /* from which names of the file were translated; NULL: none were */
+    const char **given;         /* [tensor of the file]: its name there, without the prefix */
+    char (*translated)[TENSOR_NAMING_BYTES];
 };
 
 static void add_name(struct names *names, const char *name)
@@ -125,14 +129,14 @@ static bool has_prefix(const struct net *net, const char *prefix, size_t bytes)
     return false;
 }
 
-/* Is any name of the file, without its first `prefix_bytes`, a name of the network? */
+/* Is any name of the file, without its first `prefix_bytes`, a name of the network, perhaps in another naming? */
 static bool leads_to_names(const struct initial_weights *weights, const char *skip, size_t prefix_bytes)
 {
     const struct net *const net = weights->net;
     for (size_t i = 0; i < weights->file.index.count; i++) {
         const char *const name = weights->file.index.tensors[i].name;
         if (!has_no_prefix(skip, name) && strlen(name) > prefix_bytes &&
-            net_parameter_find(net, name + prefix_bytes) != NULL)
+            (net_parameter_find(net, name + prefix_bytes) != NULL || tensor_naming_knows(net, name + prefix_bytes)))
             return true;
     }
     return false;
@@ -194,6 +198,42 @@ static void describe_prefix(const struct initial_weights *weights, char *text, s
              is_compiled ? "torch.compile)" : is_parallel ? ")" : "");
 }
 
+/* ---- names of other programs ---- */
+
+/* Give the tensors the names that they have here. A name that another tensor of the file has is not given twice. */
+static void use_naming(struct initial_weights *weights, const struct tensor_naming *naming)
+{
+    struct safetensors_index *const index = &weights->file.index;
+    for (size_t i = 0; i < index->count; i++)
+        index->tensors[i].name = weights->given[i];
+    for (size_t i = 0; i < index->count && naming != NULL; i++)
+        if (tensor_naming_translate(naming, weights->given[i], weights->translated[i]) &&
+            tensor_find(index, weights->translated[i]) == NULL)
+            index->tensors[i].name = weights->translated[i];
+}
+
+static int translate_names(struct initial_weights *weights)
+{
+    const struct safetensors_index *const index = &weights->file.index;
+    weights->given = calloc(index->count + 1, sizeof(*weights->given));
+    weights->translated = calloc(index->count + 1, sizeof(*weights->translated));
+    if (weights->given == NULL || weights->translated == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < index->count; i++)
+        weights->given[i] = index->tensors[i].name;
+    weights->naming = tensor_naming_find(index, weights->net);
+    use_naming(weights, weights->naming);
+    return 0;
+}
+
+/* Write a text such as "its names are those of timm's mobilenetv2_100". */
+static void describe_naming(const struct initial_weights *weights, char *text, size_t text_size)
+{
+    const char *const network = weights->naming->variants[0].name;
+    snprintf(text, text_size, "its names are those of %s%s%s", weights->naming->owner, network != NULL ? "'s " : "",
+             network != NULL ? network : "");
+}
+
 /* Assign a tensor of the file to a parameter, or count it. */
 static void assign_tensor(struct initial_weights *weights, const struct safetensors_tensor *tensor,
                           struct names *unknown)
@@ -226,13 +266,46 @@ static void compare_names(struct initial_weights *weights, struct names differen
     }
 }
 
-static void report_models(const struct initial_weights *weights, struct problems *problems)
+/* Report the models that have all tensors of the file, in each of the namings. */
+static void report_models(struct initial_weights *weights, struct problems *problems)
 {
     char models[TENSOR_MATCH_SIZE];
     const size_t count = weights->file.index.count - weights->batch_counts - weights->of_state;
+    use_naming(weights, NULL);
     tensor_match_models(&weights->file.index, count, models);
     if (models[0] != '\0')
         problems_add(problems, weights->path, "its tensors are those of %s", models);
+    for (const struct tensor_naming *naming = tensor_namings; naming->owner != NULL && models[0] == '\0'; naming++) {
+        use_naming(weights, naming);
+        tensor_match_models(&weights->file.index, count, models);
+        if (models[0] != '\0')
+            problems_add(problems, weights->path, "its tensors are those of %s, with the names of %s", models,
+                         naming->owner);
+    }
+    use_naming(weights, weights->naming);
+}
+
+/* Report the program whose names the file has, where they are not translated. */
+static void report_stranger(const struct initial_weights *weights, struct problems *problems)
+{
+    const struct safetensors_index *const index = &weights->file.index;
+    const char *const model = weights->net->model, *const name = strncmp(model, "torchvision_", 12) == 0 ? model + 12
+                                                                                                          : model;
+    const struct model *const known = model_find(model);
+    const char *owner = NULL;
+    char shown[256];
+    size_t i = 0;
+    while (i < index->count && (owner = tensor_naming_stranger(weights->given[i])) == NULL)
+        i++;
+    if (owner == NULL)
+        return;
+    log_plain(weights->given[i], shown, sizeof(shown));
+    problems_add(problems, weights->path, "its names are those of %s (%s), which are not translated; those of "
+                 "torchvision and timm are", owner, shown);
+    if (known != NULL && known->is_torchvision)
+        problems_add(problems, weights->path, "torchvision's weights: python3 -c \"import torchvision; from "
+                     "safetensors.torch import save_file; save_file(torchvision.models.%s(weights='DEFAULT')"
+                     ".state_dict(), '%s.safetensors')\"", name, name);
 }
 
 /* ---- other classes ---- */
@@ -349,11 +422,11 @@ static bool report_parts(const struct initial_weights *weights, bool may_skip, s
     return is_any;
 }
 
-static int report_differences(const struct initial_weights *weights,
+static int report_differences(struct initial_weights *weights,
                               const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                               struct problems *problems)
 {
-    char prefix[256];
+    char prefix[256], naming[128];
     if (differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count +
         differences[DIFFERENCE_SHAPE].count == 0)
         return 0;
@@ -369,7 +442,12 @@ static int report_differences(const struct initial_weights *weights,
         describe_prefix(weights, prefix, sizeof(prefix));
         problems_add(problems, weights->path, "%s, which was removed", prefix);
     }
+    if (weights->naming != NULL) {
+        describe_naming(weights, naming, sizeof(naming));
+        problems_add(problems, weights->path, "%s: translated to torchvision's", naming);
+    }
     report_models(weights, problems);
+    report_stranger(weights, problems);
     if (!report_parts(weights, may_skip, problems) && may_skip)
         problems_add(problems, weights->path, "model.skip=PATTERN skips tensors: those of the network keep random "
                      "weights");
@@ -456,6 +534,9 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
         strip_prefix(weights, "");
         if (*weights->skip != '\0')
             strip_prefix(weights, weights->skip);
+        rc = translate_names(weights);
+        if (rc != 0)
+            problems_add(problems, "pipetrain", "%s: %s", path, strerror(-rc));
     }
     if (rc == 0)
         rc = check_weights(weights, skip != NULL, problems);
@@ -485,6 +566,11 @@ const char *initial_weights_head(const struct initial_weights *weights)
         if (layer_has(head, i) && initial_weights_loads(weights, head->parameters[i]))
             return head->name;
     return NULL;
+}
+
+const struct tensor_naming *initial_weights_naming(const struct initial_weights *weights)
+{
+    return weights->naming;
 }
 
 const struct safetensors_index *initial_weights_index(const struct initial_weights *weights)
@@ -570,11 +656,15 @@ int initial_weights_write(const struct initial_weights *weights, struct tower *t
 void initial_weights_print(const struct initial_weights *weights, FILE *out)
 {
     const uint32_t all = weights->net->parameter_count, loaded = all - weights->skipped.count;
-    char prefix[256];
+    char prefix[256], naming[128];
     wrapped_print(out, "weights   %u of %u tensors from %s, by their names", loaded, all, weights->path);
     if (weights->prefix[0] != '\0') {
         describe_prefix(weights, prefix, sizeof(prefix));
         wrapped_print(out, "%*s%s, which was removed", (int)WRAPPED_INDENT, "", prefix);
+    }
+    if (weights->naming != NULL) {
+        describe_naming(weights, naming, sizeof(naming));
+        wrapped_print(out, "%*s%s", (int)WRAPPED_INDENT, "", naming);
     }
     if (weights->skipped.count > 0)
         wrapped_print(out, "%*s%u skipped by model.skip: %s%s", (int)WRAPPED_INDENT, "", weights->skipped.count,
@@ -604,5 +694,7 @@ void initial_weights_close(struct initial_weights *weights)
     if (weights == NULL)
         return;
     tensor_file_close(&weights->file);
+    free(weights->given);
+    free(weights->translated);
     free(weights);
 }

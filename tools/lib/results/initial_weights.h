@@ -10,11 +10,13 @@
 #include "compute/tower.h"
 #include "formats/safetensors.h"
 #include "tools/lib/config/problems.h"
+#include "tools/lib/results/tensor_naming.h"
 
 struct initial_weights;
 
 /* Open the file and compare it with `net` (borrowed): the file must have all parameters and statistics, and nothing
- * else except PyTorch's counters and the other tensors of a checkpoint. A prefix such as "module." is removed if all
+ * else except PyTorch's counters and the other tensors of a checkpoint. Names of timm are translated to torchvision's
+ * (tensor_naming.h). A prefix such as "module." is removed if all
  * names of the file have it, or all that `skip` does not match, and the names of the network do not. `skip`
  * (stage/text/names.h; borrowed; NULL: nothing may be skipped) are patterns of names that are neither required nor
  * loaded; each must match a name of the network or of the file. `data_classes`, for messages: the number of classes
@@ -30,7 +32,9 @@ const char *initial_weights_text(const struct initial_weights *weights, const ch
 bool initial_weights_loads(const struct initial_weights *weights, uint32_t parameter);
 /* The name of the network's last layer; NULL: its weights are skipped. */
 const char *initial_weights_head(const struct initial_weights *weights);
-/* The tensors of the file, without the prefix that was removed from their names. */
+/* The naming from which names of the file were translated; NULL: none were. */
+const struct tensor_naming *initial_weights_naming(const struct initial_weights *weights);
+/* The tensors of the file, with translated names and without the prefix that was removed from them. */
 const struct safetensors_index *initial_weights_index(const struct initial_weights *weights);
 /* Load the weights into a tower that runs no steps (NULL: read and check them only); skipped parameters are unchanged.
  * 0, or a negative errno after a message: -EDOM if a number is not finite, -ERANGE if a variance is below 0, -EBADMSG

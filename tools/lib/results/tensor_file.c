@@ -174,14 +174,30 @@ const struct safetensors_tensor *tensor_find(const struct safetensors_index *ind
     return NULL;
 }
 
+/* Is it the same shape once the last dimensions of `longer` are made one? */
+static bool is_flattened(const uint64_t *longer, uint32_t longer_rank, const uint64_t *dims, uint32_t rank)
+{
+    uint64_t last = longer[rank - 1];
+    for (uint32_t i = rank; i < longer_rank; i++)
+        last *= longer[i];
+    for (uint32_t i = 0; i + 1 < rank; i++)
+        if (longer[i] != dims[i])
+            return false;
+    return last == dims[rank - 1];
+}
+
 bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
 {
-    const bool is_dense_of_pixels = tensor->rank == 2 && parameter->rank == 4 && parameter->dims[2] == 1 &&
-                                    parameter->dims[3] == 1;
-    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && (tensor->rank == parameter->rank || is_dense_of_pixels);
-    for (uint32_t i = 0; is_same && i < tensor->rank; i++)
-        is_same = tensor->dims[i] == parameter->dims[i];
-    return is_same;
+    uint64_t dims[4], missing = 1;
+    for (uint32_t i = 0; i < parameter->rank; i++) {
+        dims[i] = parameter->dims[i];
+        missing *= i < tensor->rank ? 1 : dims[i];
+    }
+    if (tensor_number_bytes(tensor->dtype) == 0 || tensor->rank == 0 || tensor->dims[0] != dims[0])
+        return false;
+    if (tensor->rank < parameter->rank)
+        return missing == 1 && is_flattened(dims, parameter->rank, tensor->dims, tensor->rank);
+    return is_flattened(tensor->dims, tensor->rank, dims, parameter->rank);
 }
 
 struct tensor_hash tensor_hash_of(const char *name, uint64_t hash)

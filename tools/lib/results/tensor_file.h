@@ -44,8 +44,9 @@ void tensor_file_close(struct tensor_file *file);
 
 /* Find a tensor by name; NULL: the file has none. */
 const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name);
-/* Does the tensor have a type that can be read as floats, and the parameter's shape? The weights of a dense layer have
- * that of a 1x1 convolution: torchvision's ConvNeXt applies one to every pixel. */
+/* Does the tensor have a type that can be read as floats, and the parameter's shape? A convolution of 1x1 may be stored
+ * as a dense layer and a dense layer as a convolution of its whole input, which have the same numbers in the same
+ * order; and dimensions of 1 at the end may be missing or added. */
 bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter);
 
 /* Bytes of a number of type "F32", "F16", "BF16" or "F64"; 0 for other types. */

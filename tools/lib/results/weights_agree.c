@@ -18,9 +18,11 @@
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/tensor_match.h"
+#include "tools/lib/results/tensor_naming.h"
 #include "tools/lib/results/weights.h"
 
 #define TRANSFORM_SIZE 480u
+#define EDIT_SIZE 256u
 
 struct agreement {
     const struct initial_weights *weights;
@@ -393,6 +395,77 @@ static void report_assumptions(const struct agreement *agreement)
                 "'%s'%s", agreement->path, net->input.channels == 3 ? "RGB " : "", pixels, net->model, order);
 }
 
+/* ---- weights with names of timm ---- */
+
+/* Describe how the network computes otherwise than a variant, which is a network of the model's tensors. Returns the
+ * number of layers that differ, -ENOMEM, or -ENOENT: the file has other tensors. */
+static int compare_variant(const struct agreement *agreement, const struct model *model,
+                           const struct tensor_variant *variant, char *text, size_t text_size)
+{
+    struct net *const other = tensor_match_open(initial_weights_index(agreement->weights), model);
+    if (other == NULL)
+        return -ENOENT;
+    tensor_variant_apply(variant, other);
+    const int count = compare_layers(agreement, other, text, text_size);
+    net_close(other);
+    return count;
+}
+
+static void report_variant(const struct agreement *agreement, const struct tensor_naming *naming,
+                           const struct tensor_variant *variant, const char *others)
+{
+    char pixels[TRANSFORM_SIZE];
+    describe_transform(agreement->settings, agreement->net, pixels);
+    log_message(LOG_RUN, "%s: read as weights of %s's %s%s; assumed: RGB pixels of %s, which its pretrained_cfg must have "
+                "as mean and std", agreement->path, naming->owner, variant->name, others, pixels);
+}
+
+/* Describe how to make a model file that computes as the variant does; "" if the named model does. */
+static void describe_edit(const struct tensor_naming *naming, const struct tensor_variant *variant,
+                          char text[EDIT_SIZE])
+{
+    text[0] = '\0';
+    if (variant->edit != NULL)
+        snprintf(text, EDIT_SIZE, " (a model file of it: pipetrain --describe=%s --net | sed '%s' >%s.net)",
+                 naming->model, variant->edit, variant->name);
+}
+
+static void add_variant(struct agreement *agreement, const struct tensor_naming *naming,
+                        const struct tensor_variant *variant, const char *text)
+{
+    char edit[EDIT_SIZE];
+    describe_edit(naming, variant, edit);
+    add_difference(agreement, "its names are those of %s's %s, which computes otherwise than '%s': %s%s", naming->owner,
+                   variant->name, agreement->net->model, text, edit);
+}
+
+/* Compare with the networks whose tensors have the names of the file: one of them has to compute the same, and those
+ * that do not are reported. Returns -ENOENT if the file has other tensors. */
+static int compare_variants(struct agreement *agreement, const struct tensor_naming *naming)
+{
+    const struct model *const model = model_find(naming->model);
+    const struct tensor_variant *same = NULL;
+    char text[TENSOR_NAMING_VARIANTS][NET_DIFFERENCE_SIZE + 48] = { "" }, edit[EDIT_SIZE], others[1600] = "";
+    for (uint32_t i = 0; i < TENSOR_NAMING_VARIANTS && naming->variants[i].name != NULL; i++) {
+        const int count = compare_variant(agreement, model, &naming->variants[i], text[i], sizeof(text[i]));
+        if (count < 0)
+            return count;
+        describe_edit(naming, &naming->variants[i], edit);
+        if (count == 0)
+            same = &naming->variants[i];
+        else
+            snprintf(others, sizeof(others), "; its %s has tensors of the same names, and computes otherwise: %s%s",
+                     naming->variants[i].name, text[i], edit);
+    }
+    for (uint32_t i = 0; i < TENSOR_NAMING_VARIANTS && naming->variants[i].name != NULL && same == NULL; i++)
+        add_variant(agreement, naming, &naming->variants[i], text[i]);
+    if (same != NULL)
+        report_variant(agreement, naming, same, others);
+    return 0;
+}
+
+/* ---- published networks ---- */
+
 /* Compare with the published networks that have the tensors of the file: report one that computes differently, unless
  * another one computes the same. If there is none, report the assumptions. */
 static int compare_published(const struct agreement *agreement)
@@ -424,6 +497,14 @@ static int compare_published(const struct agreement *agreement)
     return 0;
 }
 
+/* Compare weights of other programs with the networks that they may be of. */
+static int compare_foreign(struct agreement *agreement)
+{
+    const struct tensor_naming *const naming = initial_weights_naming(agreement->weights);
+    const int rc = naming != NULL && naming->model != NULL ? compare_variants(agreement, naming) : -ENOENT;
+    return rc == -ENOENT ? compare_published(agreement) : rc;
+}
+
 /* ---- the whole ---- */
 
 int weights_agree(const struct initial_weights *weights, const char *path, struct settings *settings, struct net *net,
@@ -433,7 +514,7 @@ int weights_agree(const struct initial_weights *weights, const char *path, struc
                                    .problems = problems };
     int rc = read_net(initial_weights_text(weights, WEIGHTS_NET), &agreement.trained);
     if (rc == 0 && agreement.trained == NULL)
-        rc = compare_published(&agreement);
+        rc = compare_foreign(&agreement);
     else if (rc == 0) {
         rc = compare_networks(&agreement);
         compare_transforms(&agreement);

@@ -584,6 +584,11 @@ bool net_form_read(const struct net_form *form, struct net_words *words, struct 
 
 /* ---- appending ---- */
 
+static bool can_be_negative(const struct initializer *initializer)
+{
+    return initializer->kind == INITIALIZER_CONSTANT ? initializer->value < 0 : initializer->value != 0;
+}
+
 static int initialize_parameter(struct net *net, int64_t layer, enum parameter_kind kind,
                            const struct net_init *init)
 {
@@ -596,6 +601,8 @@ static int initialize_parameter(struct net *net, int64_t layer, enum parameter_k
     if ((needs_fans && parameter->fan_in + parameter->fan_out == 0) ||
         (init->rule != NULL && !net_fan_rule_use(init->rule, parameter, &initializer)))
         return net_fail(net, made->name, "only weights have a fan-in or fan-out");
+    if (kind == PARAMETER_RUNNING_VARIANCE && can_be_negative(&initializer))
+        return net_fail(net, made->name, "a running variance is not below 0: write constant and a number from 0 on");
     return net_initialize(net, layer, kind, initializer);
 }
 

@@ -55,7 +55,8 @@ TEST(where_names_are_numbers_numbers_are_names)
     float weights[CLASSES];
     assert_string_equal(problem_with(names, "1 5\n2 4\n7 3", weights), "");
     assert_true(weights[0] == 3 && weights[1] == 4 && weights[2] == 5 && weights[3] == 1);
-    assert_non_null(strstr(problem_with(names, "0 5", weights), "there is no class '0'"));
+    assert_string_equal(problem_with(names, "0 5", weights),
+                        "w.txt:1: there is no class '0': classes have numbers as names here (such as '7'): write a name");
 }
 
 TEST(a_name_of_several_classes_is_refused)

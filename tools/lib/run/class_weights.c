@@ -68,19 +68,20 @@ struct list {
     float *weights;
     uint32_t classes;
     const struct class_names *names;
-    bool names_are_numbers;     /* a name is a number: then numbers are names only, because both could be meant */
+    const char *number_name;    /* a name that is a number: then numbers are names only, because both could be meant;
+                                 * NULL: there is none */
     uint32_t *lines;            /* by class: its line, from 1; 0: none yet */
     struct problems *problems;
     uint64_t good, bad;         /* lines with a weight; wrong lines */
 };
 
-static bool has_number(const struct class_names *names)
+static const char *find_number_name(const struct class_names *names)
 {
     uint64_t number;
     for (uint32_t i = 0; i < names->count; i++)
         if (decimal_u64(names->names[i], &number))
-            return true;
-    return false;
+            return names->names[i];
+    return NULL;
 }
 
 /* Find the class of a name, or of a number. 0, -ENOENT, or -ENOTUNIQ if several classes have the name. */
@@ -90,7 +91,7 @@ static int find_class(const struct list *list, const char *name, uint32_t *class
     const int rc = class_names_find(list->names, (const uint8_t *)name, strlen(name), class_out);
     if (rc != -ENOENT)
         return rc != 0 || *class_out < list->classes ? rc : -ENOENT;
-    if (list->names_are_numbers || !decimal_u64(name, &number) || number >= list->classes)
+    if (list->number_name != NULL || !decimal_u64(name, &number) || number >= list->classes)
         return -ENOENT;
     *class_out = (uint32_t)number;
     return 0;
@@ -99,10 +100,16 @@ static int find_class(const struct list *list, const char *name, uint32_t *class
 static void refuse_class(struct list *list, const char *where, const char *name, int rc)
 {
     struct nearest nearest = { .name = name };
+    uint64_t number;
     list->bad++;
     if (rc == -ENOTUNIQ) {
         problems_add(list->problems, where, "several classes are called '%s': %s", name,
-                     list->names_are_numbers ? "give them different names" : "write the number of one of them");
+                     list->number_name != NULL ? "give them different names" : "write the number of one of them");
+        return;
+    }
+    if (list->number_name != NULL && decimal_u64(name, &number)) {
+        problems_add(list->problems, where, "there is no class '%s': classes have numbers as names here (such as '%s'): "
+                     "write a name", name, list->number_name);
         return;
     }
     for (uint32_t i = 0; i < list->names->count && i < list->classes; i++)
@@ -111,8 +118,7 @@ static void refuse_class(struct list *list, const char *where, const char *name,
         problems_add(list->problems, where, "there is no class '%s': is it '%s'?", name, (const char *)nearest.best);
     else
         problems_add(list->problems, where, "there is no class '%s': the classes are 0 to %" PRIu32 "%s", name,
-                     list->classes - 1, list->names_are_numbers ? ", and their names, which are numbers, are to be written"
-                                        : list->names->count > 0 ? " and their names" : ", without names");
+                     list->classes - 1, list->names->count > 0 ? " and their names" : ", without names");
 }
 
 /* Set a weight from the words of a line; `number` is NULL if the line has one word. */
@@ -204,7 +210,7 @@ int class_weights_read(float *weights_out, uint32_t classes, const struct class_
                        size_t bytes, const char *path, struct problems *problems)
 {
     struct list list = { .weights = weights_out, .classes = classes, .names = names,
-                         .names_are_numbers = has_number(names), .problems = problems,
+                         .number_name = find_number_name(names), .problems = problems,
                          .lines = calloc(classes, sizeof(*list.lines)) };
     char *const copy = copy_text(text, bytes), *rest = copy;
     uint32_t line = 0;

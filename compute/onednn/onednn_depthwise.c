@@ -3,9 +3,9 @@
  *
  * Channels are independent, so a block of 16 of them is computed together, in vectors. A thread copies a strip of a
  * sample, the rows of the input that some rows of the result read, to its scratch: as fp32, with the padding as zeros,
- * and the channels of a pixel side by side. So the products need no special cases for layouts, types, odd channels and
+ * and the channels of a vector side by side. So the products need no special cases for layouts, types, odd channels and
  * borders, and the K x K reads of every number come from the cache. The sums of a tile of the window stay in registers
- * for a whole strip.
+ * for as many rows of the strip as the first-level cache holds; then comes the next tile.
  *
  * Where blocks are few, each is divided into parts of the batch, whose sums are then added in pairs. Blocks and parts
  * depend only on sizes: any number of threads gives the same bits. */
@@ -20,28 +20,34 @@
 
 #define BLOCK 16u               /* channels computed together: a cache line of fp32 */
 #define STRIP_FLOATS ((size_t)32 << 10) /* most floats of a strip of several rows: a part of a second-level cache */
+#define CACHED_FLOATS ((size_t)5 << 10) /* of a strip whose tiles are computed one after the other: a part of a
+                                         * first-level cache */
 #define ITEMS 64u               /* blocks are divided into parts of the batch until there are so many items of work */
 
 struct depthwise {
     const struct layer *layer;
     struct tensor_layout in, out;
     bool is_wide;               /* vectors of LANES_WIDE */
+    uint32_t lanes;             /* of a vector; a block is one or two vectors, which lie apart in scratch */
     uint32_t padded_w, strip_rows;      /* of a strip: columns of the image, rows of the result */
-    size_t image_floats, strip_floats;  /* of a strip: its image; with its gradient */
+    uint32_t cached_rows;       /* rows of the result that are computed for all tiles, before the next ones */
+    size_t image_floats, strip_floats;  /* of a strip: its image; with its gradient; of all vectors of a block */
     size_t blocks, parts, sum_floats;   /* sums of an item: [window position, then bias][BLOCK] */
     size_t *channels, *positions;       /* the offset of a weight is the sum of that of its channel and its position */
 };
 
 /* ---- products ---- */
 
-/* A strip of one sample and block: the padded input in scratch, where a pixel is BLOCK floats, and the gradient of the
+/* A strip of one sample and block: the padded input in scratch, where a pixel is a vector, and the gradient of the
  * result in scratch or, in fp32, where it is. */
 struct strip {
     const float *image, *gradient;
     size_t image_row, gradient_row;     /* floats from row to row */
-    size_t gradient_pixel, gradient_half;       /* floats from pixel to pixel, to the second LANES channels */
+    size_t image_half, gradient_half;   /* floats to the second LANES channels */
+    size_t gradient_pixel;              /* floats from pixel to pixel */
     size_t row_step, column_step;       /* floats in the image from result to result */
     uint32_t rows, columns;             /* of the result */
+    bool is_half;                       /* only the first LANES channels of the block exist */
 };
 
 /* A tile of the window. */
@@ -63,7 +69,8 @@ struct tile {
         memcpy(&sum##i, SUM_AT(i), sizeof(sum##i));
 #define SUM_ADD(i) \
     if (IN_TILE(i)) { \
-        memcpy(&number, image + (i) / column_count * strip->image_row + (i) % column_count * BLOCK, sizeof(number)); \
+        memcpy(&number, image + (i) / column_count * strip->image_row + (i) % column_count * lanes_of_vector, \
+               sizeof(number)); \
         sum##i += factor * number; \
     }
 #define SUM_STORE(i) \
@@ -77,6 +84,7 @@ struct tile {
     ALWAYS_INLINE void name(const struct strip *strip, const struct tile *tile, uint32_t row_count, \
                             uint32_t column_count) \
     { \
+        enum { lanes_of_vector = sizeof(vector) / sizeof(float) }; \
         vector factor, number SUMS(SUM_DECLARE); \
         SUMS(SUM_LOAD) \
         for (uint32_t y = 0; y < strip->rows; y++) { \
@@ -131,6 +139,7 @@ static struct tile_size find_tile(bool is_wide, uint32_t rows, uint32_t columns)
     return *size;
 }
 
+/* Of the rows of one vector. */
 static void add_products(const struct depthwise *depthwise, const struct strip *strip, float *sums)
 {
     const uint32_t kernel_h = depthwise->layer->kernel_h, kernel_w = depthwise->layer->kernel_w;
@@ -138,21 +147,36 @@ static void add_products(const struct depthwise *depthwise, const struct strip *
     for (uint32_t column = 0; column < kernel_w; column += size.columns)
         for (uint32_t row = 0; row < kernel_h; row += size.rows) {
             size = find_tile(depthwise->is_wide, kernel_h - row, kernel_w - column);
-            struct tile tile = {
-                .rows = size.rows, .columns = size.columns, .image = row * strip->image_row + column * BLOCK,
+            const struct tile tile = {
+                .rows = size.rows, .columns = size.columns,
+                .image = row * strip->image_row + column * depthwise->lanes,
                 .sums = sums + ((size_t)row * kernel_w + column) * BLOCK, .sums_row = (size_t)kernel_w * BLOCK,
             };
-            if (depthwise->is_wide) {
-                tile_add_wide(strip, &tile);
-                continue;
-            }
-            tile_add(strip, &tile);
-            struct strip right = *strip;
-            right.image += LANES;
-            right.gradient += strip->gradient_half;
-            tile.sums += LANES;
-            tile_add(&right, &tile);
+            (depthwise->is_wide ? tile_add_wide : tile_add)(strip, &tile);
         }
+}
+
+/* Of all rows, some at a time. */
+static void add_vector(const struct depthwise *depthwise, const struct strip *strip, float *sums)
+{
+    for (uint32_t row = 0; row < strip->rows; row += depthwise->cached_rows) {
+        const uint32_t left = strip->rows - row;
+        struct strip rows = *strip;
+        rows.image += row * strip->row_step;
+        rows.gradient += row * strip->gradient_row;
+        rows.rows = left < depthwise->cached_rows ? left : depthwise->cached_rows;
+        add_products(depthwise, &rows, sums);
+    }
+}
+
+static void add_block(const struct depthwise *depthwise, const struct strip *strip, float *sums)
+{
+    struct strip right = *strip;
+    right.image += strip->image_half;
+    right.gradient += strip->gradient_half;
+    add_vector(depthwise, strip, sums);
+    if (!depthwise->is_wide && !strip->is_half)
+        add_vector(depthwise, &right, sums + LANES);
 }
 
 VECTOR_LOOPS
@@ -171,24 +195,31 @@ static void add_bias(const struct strip *strip, float *sums)
 struct rows {
     size_t at, step;            /* offset of the first pixel, distance between pixels */
     uint32_t rows, columns;
-    size_t to_row;              /* floats in scratch from row to row */
+    size_t to_row, to_pixel, to_half;   /* floats in scratch from row to row, pixel to pixel, to the second LANES
+                                         * channels */
 };
 
-ALWAYS_INLINE void copy_lanes(enum value_type type, const void *values, const struct rows *rows, float *to)
+ALWAYS_INLINE void copy_lanes(enum value_type type, const void *values, const struct rows *rows, size_t count,
+                              float *to)
 {
     size_t at = rows->at;
     lanes numbers;
     for (uint32_t y = 0; y < rows->rows; y++)
-        for (uint32_t x = 0; x < rows->columns; x++, at += rows->step) {
-            lanes_read(type, values, at, LANES, &numbers);
-            LANES_STORE(to + y * rows->to_row + x * BLOCK, numbers, LANES);
-        }
+        for (uint32_t x = 0; x < rows->columns; x++, at += rows->step)
+            for (size_t c = 0; c < count; c += LANES) {
+                lanes_read(type, values, at + c, LANES, &numbers);
+                LANES_STORE(to + y * rows->to_row + x * rows->to_pixel + c / LANES * rows->to_half, numbers, LANES);
+            }
 }
 
+/* `count` channels that lie side by side: LANES or BLOCK. */
 VECTOR_LOOPS
-static void copy_adjacent(enum value_type type, const void *values, const struct rows *rows, float *to)
+static void copy_adjacent(enum value_type type, const void *values, const struct rows *rows, size_t count, float *to)
 {
-    FOR_TYPE(type, copy_lanes, values, rows, to);
+    if (count == BLOCK)
+        FOR_TYPE(type, copy_lanes, values, rows, BLOCK, to);
+    else
+        FOR_TYPE(type, copy_lanes, values, rows, LANES, to);
 }
 
 static void copy_channel(enum value_type type, const void *values, const struct rows *rows, float *to)
@@ -196,7 +227,7 @@ static void copy_channel(enum value_type type, const void *values, const struct 
     size_t at = rows->at;
     for (uint32_t y = 0; y < rows->rows; y++)
         for (uint32_t x = 0; x < rows->columns; x++, at += rows->step)
-            to[y * rows->to_row + x * BLOCK] = value_read(type, values, at);
+            to[y * rows->to_row + x * rows->to_pixel] = value_read(type, values, at);
 }
 
 /* Copies the rows from `first` on of a block of channels of a sample. Channel c is channel c / copies of the value.
@@ -207,16 +238,32 @@ static void copy_block(const struct tensor_layout *tensor, const void *values, s
     const size_t end = tensor->shape.channels * copies, pixel = (size_t)first * tensor->shape.width;
     const bool are_adjacent = copies == 1 && tensor->block >= LANES;
     size_t c = block * BLOCK;
+    const size_t together = tensor->block >= BLOCK && c + BLOCK <= end ? BLOCK : LANES;
     rows->step = tensor_step(tensor);
     rows->columns = tensor->shape.width;
-    for (; are_adjacent && c + LANES <= end && c < (block + 1) * BLOCK; c += LANES) {
+    for (; are_adjacent && c + together <= end && c < (block + 1) * BLOCK; c += together) {
         rows->at = tensor_at(tensor, c, pixel);
-        copy_adjacent(tensor->type, values, rows, to + c % BLOCK);
+        copy_adjacent(tensor->type, values, rows, together, to + c % BLOCK / LANES * rows->to_half);
     }
     for (; c < end && c < (block + 1) * BLOCK; c++) {
         rows->at = tensor_at(tensor, c / copies, pixel);
-        copy_channel(tensor->type, values, rows, to + c % BLOCK);
+        copy_channel(tensor->type, values, rows, to + c % BLOCK / LANES * rows->to_half + c % LANES);
     }
+}
+
+/* Floats in scratch from the first LANES channels of a block to the others: behind all rows of the first vector, or in
+ * the same one. */
+static size_t half_distance(const struct depthwise *depthwise, size_t block_floats)
+{
+    return depthwise->is_wide ? LANES : block_floats / 2;
+}
+
+/* Clears rows of the image of all vectors. */
+static void clear_rows(const struct depthwise *depthwise, size_t first, size_t count, float *image)
+{
+    const size_t row_floats = (size_t)depthwise->padded_w * depthwise->lanes;
+    for (size_t at = 0; at < depthwise->image_floats; at += depthwise->image_floats * depthwise->lanes / BLOCK)
+        memset(image + at + first * row_floats, 0, count * row_floats * sizeof(float));
 }
 
 /* Copies the rows of the image that `rows` rows of the result read, the first of them from row `top` on. Columns of
@@ -225,19 +272,22 @@ static void copy_image(const struct depthwise *depthwise, const void *values, si
                        float *image)
 {
     const struct layer *const layer = depthwise->layer;
-    const size_t row_floats = (size_t)depthwise->padded_w * BLOCK, copies = layer->out.channels / layer->in.channels;
+    const size_t row_floats = (size_t)depthwise->padded_w * depthwise->lanes;
+    const size_t copies = layer->out.channels / layer->in.channels;
     const int64_t height = layer->in.height, count = (int64_t)(rows - 1) * layer->stride_h + layer->kernel_h;
     const int64_t before = top < 0 ? -top : 0, after = top + count > height ? top + count - height : 0;
     if (depthwise->strip_rows < layer->out.height) {
-        memset(image, 0, (size_t)(before < count ? before : count) * row_floats * sizeof(float));
-        memset(image + (size_t)(count - (after < count ? after : count)) * row_floats, 0,
-               (size_t)(after < count ? after : count) * row_floats * sizeof(float));
+        const int64_t last = after < count ? after : count;
+        clear_rows(depthwise, 0, (size_t)(before < count ? before : count), image);
+        clear_rows(depthwise, (size_t)(count - last), (size_t)last, image);
     }
     if (before + after >= count)
         return;
-    struct rows inside = { .rows = (uint32_t)(count - before - after), .to_row = row_floats };
+    struct rows inside = { .rows = (uint32_t)(count - before - after), .to_row = row_floats,
+                           .to_pixel = depthwise->lanes,
+                           .to_half = half_distance(depthwise, depthwise->image_floats) };
     copy_block(&depthwise->in, values, copies, block, (uint32_t)(top + before), &inside,
-               image + (size_t)before * row_floats + (size_t)layer->pad_left * BLOCK);
+               image + (size_t)before * row_floats + (size_t)layer->pad_left * depthwise->lanes);
 }
 
 /* Finds the gradient of the strip where it is, if vectors can be read there. */
@@ -260,12 +310,14 @@ static bool find_gradient(const struct depthwise *depthwise, const void *gradien
 static void copy_gradient(const struct depthwise *depthwise, const void *gradients, size_t block, uint32_t first,
                           struct strip *strip, float *to)
 {
-    struct rows rows = { .rows = strip->rows, .to_row = (size_t)strip->columns * BLOCK };
+    const size_t floats = depthwise->strip_floats - depthwise->image_floats;
+    struct rows rows = { .rows = strip->rows, .to_row = (size_t)strip->columns * depthwise->lanes,
+                         .to_pixel = depthwise->lanes, .to_half = half_distance(depthwise, floats) };
     copy_block(&depthwise->out, gradients, 1, block, first, &rows, to);
     strip->gradient = to;
-    strip->gradient_pixel = BLOCK;
+    strip->gradient_pixel = rows.to_pixel;
     strip->gradient_row = rows.to_row;
-    strip->gradient_half = LANES;
+    strip->gradient_half = rows.to_half;
 }
 
 /* The strip of the result's rows from `first` on. */
@@ -275,15 +327,17 @@ static void add_strip(const struct depthwise *depthwise, const void *values, con
     const struct layer *const layer = depthwise->layer;
     const uint32_t left = layer->out.height - first;
     struct strip strip = {
-        .image = scratch, .image_row = (size_t)depthwise->padded_w * BLOCK,
-        .row_step = (size_t)layer->stride_h * depthwise->padded_w * BLOCK,
-        .column_step = (size_t)layer->stride_w * BLOCK,
+        .image = scratch, .image_row = (size_t)depthwise->padded_w * depthwise->lanes,
+        .image_half = half_distance(depthwise, depthwise->image_floats),
+        .row_step = (size_t)layer->stride_h * depthwise->padded_w * depthwise->lanes,
+        .column_step = (size_t)layer->stride_w * depthwise->lanes,
         .rows = left < depthwise->strip_rows ? left : depthwise->strip_rows, .columns = layer->out.width,
+        .is_half = block * BLOCK + LANES >= layer->out.channels,
     };
     copy_image(depthwise, values, block, (int64_t)first * layer->stride_h - layer->pad_top, strip.rows, scratch);
     if (!find_gradient(depthwise, gradients, block, first, &strip))
         copy_gradient(depthwise, gradients, block, first, &strip, scratch + depthwise->image_floats);
-    add_products(depthwise, &strip, sums);
+    add_block(depthwise, &strip, sums);
     if (layer_has(layer, PARAMETER_BIAS))
         add_bias(&strip, sums + (size_t)layer->kernel_h * layer->kernel_w * BLOCK);
 }
@@ -399,6 +453,7 @@ int depthwise_open(const struct layer *layer, const struct tensor_layout *in, co
     *depthwise = (struct depthwise){
         .layer = layer, .in = *in, .out = *out, .is_wide = vector_is_wide(), .strip_rows = layer->out.height,
         .padded_w = layer->in.width + layer->pad_left + layer->pad_right,
+        .lanes = vector_is_wide() ? LANES_WIDE : LANES,
         .blocks = (layer->out.channels + BLOCK - 1) / BLOCK,
         .sum_floats = ((size_t)layer->kernel_h * layer->kernel_w + 1) * BLOCK,
     };
@@ -406,6 +461,12 @@ int depthwise_open(const struct layer *layer, const struct tensor_layout *in, co
     depthwise->parts = parts > count_max ? count_max : parts > 0 ? parts : 1;
     while (depthwise->strip_rows > 1 && strip_floats(depthwise, depthwise->strip_rows) > STRIP_FLOATS)
         depthwise->strip_rows = (depthwise->strip_rows + 1) / 2;
+    const struct tile_size tile = find_tile(depthwise->is_wide, layer->kernel_h, layer->kernel_w);
+    const bool is_one_tile = tile.rows == layer->kernel_h && tile.columns == layer->kernel_w;
+    depthwise->cached_rows = depthwise->strip_rows;
+    while (!is_one_tile && depthwise->cached_rows > 1 &&
+           strip_floats(depthwise, depthwise->cached_rows) * depthwise->lanes / BLOCK > CACHED_FLOATS)
+        depthwise->cached_rows--;
     depthwise->image_floats = image_floats(depthwise, depthwise->strip_rows);
     depthwise->strip_floats = strip_floats(depthwise, depthwise->strip_rows);
     const int rc = find_offsets(depthwise, stored);

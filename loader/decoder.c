@@ -121,7 +121,7 @@ static int replace_record(struct loader_thread *decoder, const struct place_targ
  * once. */
 static int leave_empty(const struct loader *loader, const struct place_target *target)
 {
-    memset(target->sample.pixels, 0, loader->spec.layout->sample_bytes);
+    memset(target->sample.pixels, 0, loader->spec.layout->of[target->sample.request.phase].sample_bytes);
     *target->sample.label = BATCH_NO_LABEL;
     return 0;
 }
@@ -174,15 +174,17 @@ static struct place_target find_target(const struct loader *loader, const struct
 {
     const struct batch *const batch = buffer->batch;
     const struct local_batch *const local = &buffer->chunk.local;
+    const struct batch_layout *const layout = loader->spec.layout;
+    const struct batch_image *const image = &layout->of[local->phase];
     return (struct place_target){
         .sample.request = {
             .augment = loader->spec.augment,
             .phase = local->phase,
             .epoch = local->epoch,
             .position = local->first_position + place,
-            .shape = loader->shape,
+            .shape = { image->height, image->width, layout->channels },
         },
-        .sample.pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
+        .sample.pixels = batch->pixels + place * image->sample_bytes,
         .sample.label = &batch->labels[place],
         .id = &batch->ids[place],
         .mix = batch->mixes != NULL ? &batch->mixes[place] : NULL,

@@ -325,7 +325,7 @@ static void check_spec(const struct loader_spec *spec)
         const struct dataset *dataset = spec->datasets[phase];
         assert(spec->schedule->records[phase] == 0 || dataset != NULL);
         assert(dataset == NULL || spec->schedule->records[phase] <= dataset->record_count);
-        assert(dataset == NULL || dataset->sample_bytes == spec->layout->sample_bytes);
+        assert(dataset == NULL || dataset->sample_bytes == spec->layout->of[phase].sample_bytes);
     }
     assert(schedule_local_max(spec->schedule) <= spec->layout->capacity);
 }
@@ -364,7 +364,6 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
     if (loader == NULL)
         return -ENOMEM;
     loader->spec = *spec;
-    loader->shape = (struct image_shape){ spec->layout->height, spec->layout->width, spec->layout->channels };
     loader_sizes_init(&loader->sizes, spec);
     cursor_init(&loader->cursor, spec->schedule, &loader->sizes.order, spec->seed, loader->sizes.chunk_records);
     int rc = open_parts(loader);

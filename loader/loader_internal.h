@@ -72,7 +72,6 @@ struct loader_thread {
 struct loader {
     struct loader_spec spec;
     struct loader_sizes sizes;
-    struct image_shape shape;   /* shape of the samples */
     struct cursor cursor;
     struct queue *free, *full;  /* queues of chunk buffers */
     struct queue *opened;       /* queue of decoders that have opened their contexts or failed to */

@@ -8,21 +8,30 @@
 
 #include "stage/schedule.h"
 
-/* The shape of a run's samples, and the layout of a block: capacity * sample_bytes uint8 pixels (NHWC), padded to 64
- * bytes, then capacity int32 labels, then, if samples are mixed, capacity struct mix. */
-struct batch_layout {
-    uint32_t height, width, channels;
-    uint32_t capacity;          /* samples per block, >= 1 */
+/* The shape of the samples of one phase, and the layout of its batches: capacity * sample_bytes uint8 pixels (NHWC),
+ * padded to 64 bytes, then capacity int32 labels, then, if samples are mixed, capacity struct mix. */
+struct batch_image {
+    uint32_t height, width;
     size_t sample_bytes;        /* height * width * channels */
     size_t labels_offset;       /* in the block */
-    size_t mixes_offset;        /* in the block; 0: samples are not mixed */
-    size_t block_bytes;         /* size of the whole block */
+    size_t mixes_offset;        /* in the block; 0: samples are not mixed, as never in evaluation */
+    size_t bytes;               /* of a batch, from the start of the block */
 };
 
-/* Set all fields, without mixes. 0 or -EOVERFLOW. */
+/* The samples of a run and the layout of the blocks, which hold batches of either phase. */
+struct batch_layout {
+    uint32_t channels;
+    uint32_t capacity;          /* samples per block, >= 1 */
+    struct batch_image of[PHASE_COUNT];
+    size_t block_bytes;         /* size of a whole block: that of the larger batch */
+};
+
+/* Set all fields, for images of the same size in both phases, without mixes. 0 or -EOVERFLOW. */
 int batch_layout_init(struct batch_layout *layout, uint32_t height, uint32_t width, uint32_t channels,
                       uint32_t capacity);
-/* Add a struct mix for every sample. 0 or -EOVERFLOW. */
+/* Change the size of training images, before mixes are added. 0 or -EOVERFLOW. */
+int batch_layout_resize_training(struct batch_layout *layout, uint32_t height, uint32_t width);
+/* Add a struct mix for every training sample. 0 or -EOVERFLOW. */
 int batch_layout_add_mixes(struct batch_layout *layout);
 
 /* The label of a position without a sample (a damaged record in evaluation, which is not counted): its loss and
@@ -37,6 +46,16 @@ struct mix {
     float share;
     uint32_t top, left, bottom, right;      /* the box: rows top <= y < bottom, columns left <= x < right */
 };
+
+/* Where a batch's fields are in a block. */
+static inline int32_t *batch_image_labels(const struct batch_image *image, void *block)
+{
+    return (int32_t *)(void *)((uint8_t *)block + image->labels_offset);
+}
+static inline struct mix *batch_image_mixes(const struct batch_image *image, void *block)
+{
+    return image->mixes_offset > 0 ? (struct mix *)(void *)((uint8_t *)block + image->mixes_offset) : NULL;
+}
 
 /* Invariant: from ring_claim until the last of the local.count samples is written, only decoders write, each to the
  * places of its own samples; after that nobody writes until ring_give_back. */

@@ -34,11 +34,11 @@ static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
                      feeder->spec.name, (unsigned long long)number, strerror(-error));
 }
 
-/* Queue the copy of the block into the slot, to run after the slot's last reader. */
-static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block)
+/* Queue the copy of the batch in the block into the slot, to run after the slot's last reader. */
+static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block, enum phase phase)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
-    const size_t bytes = feeder->spec.layout->block_bytes;
+    const size_t bytes = feeder->spec.layout->of[phase].bytes;
     int rc = stream_wait(feeder->copy, slot->free);
     if (!rc)
         rc = stream_record(feeder->copy, feeder->begun);
@@ -122,7 +122,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
     if (count > 0)
-        rc = copy_queue(feeder, slot, batch->block);
+        rc = copy_queue(feeder, slot, batch->block, batch->local.phase);
     if (!rc)
         slots_publish(feeder->spec.slots, slot);
     if (!rc && count > 0)
@@ -163,7 +163,7 @@ static int feed_from_ring(struct feeder *feeder)
 static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
 {
     const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);
-    const size_t pixel_bytes = spec->layout->labels_offset;     /* a multiple of the 16 bytes of a random block */
+    const size_t pixel_bytes = spec->layout->of[PHASE_TRAIN].labels_offset;     /* a multiple of the 16 bytes of a random block */
     uint8_t *pixels = block;
     for (size_t i = 0; i * 16 < pixel_bytes; i++) {
         uint32_t word[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), place, 0 };
@@ -190,7 +190,7 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     range_begin(TRACE_FEED, local->number);
-    int rc = copy_queue(feeder, slot, feeder->block);
+    int rc = copy_queue(feeder, slot, feeder->block, PHASE_TRAIN);
     if (!rc)
         rc = copy_wait(feeder, slot, local, begun_ns);
     range_end();

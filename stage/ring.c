@@ -27,7 +27,7 @@ struct ring {
     pthread_cond_t has_full;    /* the batch for which the feeder waits is full */
     pthread_cond_t has_room;    /* a place is free for its next number */
     uint32_t depth;
-    uint32_t capacity;          /* samples of a batch */
+    struct batch_layout layout;
     uint64_t next;              /* number of the next batch to be taken */
     uint64_t end;               /* number of the last batch plus 1 */
     uint64_t full;              /* number of batches that are full and not taken */
@@ -38,15 +38,12 @@ struct ring {
     struct place places[];
 };
 
-static void place_init(struct ring *ring, uint32_t i, const struct batch_layout *layout, void *block)
+static void place_init(struct ring *ring, uint32_t i, void *block)
 {
     struct place *place = &ring->places[i];
     place->batch.block = block;
     place->batch.pixels = block;
-    place->batch.labels = (int32_t *)((uint8_t *)block + layout->labels_offset);
-    place->batch.mixes = layout->mixes_offset > 0 ? (struct mix *)(void *)((uint8_t *)block + layout->mixes_offset)
-                                                  : NULL;
-    place->batch.ids = ring->ids + (size_t)i * layout->capacity;
+    place->batch.ids = ring->ids + (size_t)i * ring->layout.capacity;
     place->state = BATCH_FREE;
     atomic_init(&place->missing, 0);
 }
@@ -65,10 +62,10 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
     pthread_cond_init(&ring->has_full, NULL);
     pthread_cond_init(&ring->has_room, NULL);
     ring->depth = depth;
-    ring->capacity = layout->capacity;
+    ring->layout = *layout;
     ring->ids = ids;
     for (uint32_t i = 0; i < depth; i++)
-        place_init(ring, i, layout, blocks[i]);
+        place_init(ring, i, blocks[i]);
     ring_range(ring, 0, UINT64_MAX);
     *ring_out = ring;
     return 0;
@@ -99,8 +96,11 @@ static void place_publish(struct ring *ring, struct place *place)
 /* Called with the lock held by the first claim of the batch. */
 static void place_begin(struct ring *ring, struct place *place, const struct local_batch *local)
 {
-    assert(local->count <= ring->capacity);
+    const struct batch_image *const image = &ring->layout.of[local->phase];
+    assert(local->count <= ring->layout.capacity);
     place->batch.local = *local;
+    place->batch.labels = batch_image_labels(image, place->batch.block);
+    place->batch.mixes = batch_image_mixes(image, place->batch.block);
     place->state = BATCH_FILLING;
     atomic_store_explicit(&place->missing, local->count, memory_order_relaxed);
     if (local->count == 0)

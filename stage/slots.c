@@ -17,6 +17,7 @@ struct slots {
     pthread_mutex_t lock;
     pthread_cond_t has_batch, has_room;
     struct device *device;              /* constant */
+    struct batch_layout layout;         /* constant */
     uint32_t depth;                     /* constant */
     uint64_t given_back;
     bool finished;                      /* the feeder publishes no more slots */
@@ -35,8 +36,6 @@ static int slot_open(struct slot *slot, struct device *device, const struct batc
     if (rc)
         return rc;
     slot->pixels = slot->block;
-    slot->labels = (int32_t *)(slot->pixels + layout->labels_offset);
-    slot->mixes = layout->mixes_offset > 0 ? (struct mix *)(void *)(slot->pixels + layout->mixes_offset) : NULL;
     rc = device->ops->event_open(device, EVENT_ORDER, &slot->ready);
     return rc ? rc : device->ops->event_open(device, EVENT_ORDER, &slot->free);
 }
@@ -60,6 +59,7 @@ int slots_open(struct slots **slots_out, struct device *device, uint32_t depth, 
     pthread_cond_init(&slots->has_room, NULL);
     slots->device = device;
     slots->depth = depth;
+    slots->layout = *layout;
     for (uint32_t i = 0; i < depth; i++) {
         const int rc = slot_open(&slots->slots[i], device, layout);
         if (rc) {
@@ -119,9 +119,11 @@ int slots_empty(struct slots *slots, struct slot **slot_out)
 
 void slots_publish(struct slots *slots, struct slot *slot)
 {
+    const struct batch_image *const image = &slots->layout.of[slot->local.phase];
     pthread_mutex_lock(&slots->lock);
     assert(slot == slot_at(slots, slots->counts.published) && !is_full(slots));
-    (void)slot;
+    slot->labels = batch_image_labels(image, slot->block);
+    slot->mixes = batch_image_mixes(image, slot->block);
     slots->counts.published++;
     pthread_cond_signal(&slots->has_batch);
     pthread_mutex_unlock(&slots->lock);

@@ -40,7 +40,8 @@ uint32_t slots_depth(const struct slots *slots);
  * slot->free) before any write into it. 0, -ECANCELED, or -ENODATA after slots_end (the tower takes no more slots). A
  * slot that is never published does not have to be given back. */
 int slots_empty(struct slots *slots, struct slot **slot_out);
-/* For the feeder: publish the slot. The copy into it is queued and slot->ready is recorded. */
+/* For the feeder: publish the slot, whose `local` is set, and set its labels and mixes, which are where batches of that
+ * phase have them. The copy into it is queued and slot->ready is recorded. */
 void slots_publish(struct slots *slots, struct slot *slot);
 /* For the feeder: no more batches will be published. */
 void slots_finish(struct slots *slots);

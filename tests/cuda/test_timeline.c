@@ -184,7 +184,7 @@ static void watches_close(struct timeline *timeline)
 static void batch_fill(const struct timeline *timeline, struct batch *batch)
 {
     const struct batch_layout *layout = &timeline->layout;
-    for (size_t i = 0; i < layout->sample_bytes * layout->capacity; i++)
+    for (size_t i = 0; i < layout->of[PHASE_TRAIN].sample_bytes * layout->capacity; i++)
         batch->pixels[i] = (uint8_t)(i * 2654435761u >> 13);
     for (uint32_t i = 0; i < layout->capacity; i++)
         batch->labels[i] = (int32_t)(i % CLASSES);

@@ -27,7 +27,7 @@ struct consumer {
 static void keep(struct harness *harness, const struct batch *batch)
 {
     const struct local_batch *local = &batch->local;
-    const size_t sample_bytes = harness->spec.layout->sample_bytes;
+    const size_t sample_bytes = harness->spec.layout->of[local->phase].sample_bytes;
     struct delivery *global = harness->deliveries + local->number * harness->schedule.batch;
     for (uint32_t i = 0; i < local->count; i++) {
         struct delivery *delivery = &global[local->first_position % harness->schedule.batch + i];

@@ -38,10 +38,10 @@ static uint8_t pixel_at(const struct local_batch *local, uint32_t sample, size_t
 static void block_fill(const struct fixture_tower *own, const struct local_batch *local)
 {
     const struct batch_layout *layout = &own->fixture->layout;
-    int32_t *labels = (int32_t *)(void *)(own->block + layout->labels_offset);
+    int32_t *labels = (int32_t *)(void *)(own->block + layout->of[PHASE_TRAIN].labels_offset);
     for (uint32_t s = 0; s < local->count; s++) {
-        for (size_t i = 0; i < layout->sample_bytes; i++)
-            own->block[s * layout->sample_bytes + i] = pixel_at(local, s, i);
+        for (size_t i = 0; i < layout->of[PHASE_TRAIN].sample_bytes; i++)
+            own->block[s * layout->of[PHASE_TRAIN].sample_bytes + i] = pixel_at(local, s, i);
         labels[s] = (int32_t)((local->first_position + s) % CLASSES);
     }
 }

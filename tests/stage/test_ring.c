@@ -77,20 +77,63 @@ TEST(a_layout_pads_the_labels_and_refuses_what_overflows)
 {
     struct batch_layout layout;
     assert_int_equal(batch_layout_init(&layout, 28, 28, 1, 1), 0);
-    assert_int_equal(layout.sample_bytes, 784);
-    assert_int_equal(layout.labels_offset, 832);
+    assert_int_equal(layout.of[PHASE_TRAIN].sample_bytes, 784);
+    assert_int_equal(layout.of[PHASE_TRAIN].labels_offset, 832);
     assert_int_equal(layout.block_bytes, 836);
     assert_int_equal(batch_layout_init(&layout, 8, 8, 1, 3), 0);
-    assert_int_equal(layout.labels_offset, 192);
+    assert_int_equal(layout.of[PHASE_TRAIN].labels_offset, 192);
     assert_int_equal(layout.capacity, 3);
-    assert_int_equal(layout.mixes_offset, 0);
+    assert_int_equal(layout.of[PHASE_TRAIN].mixes_offset, 0);
     assert_int_equal(batch_layout_add_mixes(&layout), 0);
-    assert_int_equal(layout.mixes_offset, 192 + 3 * 4);
+    assert_int_equal(layout.of[PHASE_TRAIN].mixes_offset, 192 + 3 * 4);
     assert_int_equal(layout.block_bytes, 192 + 3 * 4 + 3 * 20);
     assert_int_equal(batch_layout_init(&layout, UINT32_MAX, UINT32_MAX, 3, 5), -EOVERFLOW);
     assert_int_equal(batch_layout_init(&layout, UINT32_MAX, 3, UINT32_MAX, UINT32_MAX), -EOVERFLOW);
-    layout.block_bytes = SIZE_MAX - 59;
+    layout.of[PHASE_TRAIN].bytes = SIZE_MAX - 59;
     assert_int_equal(batch_layout_add_mixes(&layout), -EOVERFLOW);
+}
+
+TEST(a_block_has_room_for_batches_of_both_phases)
+{
+    static const struct { uint32_t side; size_t train_bytes; } rows[] = { { 6, 128 + 12 }, { 8, 192 + 12 }, { 9, 256 + 12 } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct batch_layout layout;
+        assert_int_equal(batch_layout_init(&layout, 8, 8, 1, 3), 0);
+        assert_int_equal(batch_layout_resize_training(&layout, rows[i].side, rows[i].side), 0);
+        assert_int_equal(layout.of[PHASE_TRAIN].bytes, rows[i].train_bytes);
+        assert_int_equal(layout.of[PHASE_EVALUATE].bytes, 192 + 12);
+        assert_int_equal(layout.block_bytes, rows[i].side > 8 ? rows[i].train_bytes : 192 + 12);
+        assert_int_equal(batch_layout_add_mixes(&layout), 0);
+        assert_int_equal(layout.of[PHASE_TRAIN].mixes_offset, rows[i].train_bytes);
+        assert_int_equal(layout.of[PHASE_EVALUATE].mixes_offset, 0);
+        assert_int_equal(batch_layout_resize_training(&layout, UINT32_MAX, UINT32_MAX), -EOVERFLOW);
+    }
+}
+
+TEST(labels_are_where_batches_of_the_phase_have_them)
+{
+    struct batch_layout layout;
+    uint64_t memory[64];
+    void *const blocks[] = { memory };
+    struct ring *ring;
+    struct batch *batch;
+    assert_int_equal(batch_layout_init(&layout, 8, 8, 1, 3), 0);
+    assert_int_equal(batch_layout_resize_training(&layout, 6, 6), 0);
+    assert_int_equal(batch_layout_add_mixes(&layout), 0);
+    assert_in_range(layout.block_bytes, 1, sizeof(memory));
+    assert_int_equal(ring_open(&ring, 1, &layout, blocks), 0);
+    for (uint64_t number = 0; number < 4; number++) {
+        const struct local_batch local = { .number = number, .phase = number % 2 == 0 ? PHASE_TRAIN : PHASE_EVALUATE,
+                                           .count = 3, .global_count = 3 };
+        const struct batch_image *const image = &layout.of[local.phase];
+        assert_int_equal(ring_claim(ring, &local, &batch), 0);
+        assert_ptr_equal(batch->labels, (uint8_t *)batch->block + image->labels_offset);
+        assert_true((batch->mixes != NULL) == (local.phase == PHASE_TRAIN));
+        ring_fill(ring, batch, 3);
+        assert_int_equal(ring_take(ring, &batch), 0);
+        ring_give_back(ring, batch);
+    }
+    ring_close(ring);
 }
 
 TEST(a_batch_is_taken_when_its_last_place_is_written)

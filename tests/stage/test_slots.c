@@ -91,7 +91,7 @@ TEST(a_slot_has_its_own_aligned_memory_and_events)
     assert_ptr_not_equal(first->ready, first->free);
     assert_ptr_equal(first->pixels, first->block);
     assert_int_equal((uintptr_t)first->block % 64, 0);
-    assert_int_equal((uint8_t *)first->labels - first->pixels, layout.labels_offset);
+    assert_int_equal((uint8_t *)first->labels - first->pixels, layout.of[PHASE_TRAIN].labels_offset);
     assert_null(first->mixes);
     slots_close(slots);
     device->ops->close(device);
@@ -371,7 +371,7 @@ static const uint8_t *slot_fetch(struct lane *lane, const struct slot *slot)
 static void check_samples(struct lane *lane, const struct slot *slot, bool arrived)
 {
     const uint8_t *pixels = slot_fetch(lane, slot);
-    const int32_t *labels = (const int32_t *)(const void *)(pixels + lane->layout.labels_offset);
+    const int32_t *labels = (const int32_t *)(const void *)(pixels + lane->layout.of[PHASE_TRAIN].labels_offset);
     for (uint32_t i = 0; i < slot->local.count; i++) {
         for (size_t p = 0; p < SIDE * SIDE; p++)
             assert_int_equal(pixels[i * SIDE * SIDE + p], arrived ? pixel_of(&slot->local, i, p) : 0);
@@ -492,7 +492,7 @@ static void draw_synthetic(struct drawn *drawn, const struct schedule *schedule,
     while (slots_take(lane.slots, &slot) == 0) {
         slot_wait(&lane, slot);
         const uint8_t *pixels = slot_fetch(&lane, slot);
-        const int32_t *labels = (const int32_t *)(const void *)(pixels + lane.layout.labels_offset);
+        const int32_t *labels = (const int32_t *)(const void *)(pixels + lane.layout.of[PHASE_TRAIN].labels_offset);
         const uint64_t number = schedule->first + drawn->batches;
         const size_t place = number % 2;
         check_span(&lane, number, slot);

@@ -320,6 +320,7 @@ static int decode(struct decode_thread *thread, uint64_t number, uint8_t *pixels
 {
     const struct image_source_spec *const spec = &thread->source->spec;
     const struct batch_layout *const layout = &spec->plan->layout;
+    const struct batch_image *const sample = &layout->of[PHASE_EVALUATE];
     size_t bytes;
     if (read_file(thread, spec->paths[number], &bytes, problem) != 0)
         return -EBADMSG;
@@ -334,7 +335,7 @@ static int decode(struct decode_thread *thread, uint64_t number, uint8_t *pixels
         .augment = &spec->plan->augment,
         .phase = PHASE_EVALUATE,
         .position = number,
-        .shape = { layout->height, layout->width, layout->channels },
+        .shape = { sample->height, sample->width, layout->channels },
     };
     return image_encoded_ops.decode(thread->codec, &image, &request, pixels, problem, PROBLEM_BYTES);
 }
@@ -343,7 +344,7 @@ static int decode(struct decode_thread *thread, uint64_t number, uint8_t *pixels
 static int fill_place(struct decode_thread *thread, uint64_t number, struct batch *batch)
 {
     struct image_source *const source = thread->source;
-    const size_t sample_bytes = source->spec.plan->layout.sample_bytes;
+    const size_t sample_bytes = source->spec.plan->layout.of[PHASE_EVALUATE].sample_bytes;
     const uint32_t place = (uint32_t)(number - batch->local.first_position);
     char problem[PROBLEM_BYTES] = "";
     const int rc = decode(thread, number, batch->pixels + place * sample_bytes, problem);

@@ -36,6 +36,9 @@ enum graph_use { GRAPH_AUTO, GRAPH_ON, GRAPH_OFF };
 
 struct backend_spec {
     const struct net *net;      /* lent */
+    /* Lent. The net of training plans: the same model for images of another size, with interchangeable parameters
+     * (net_find_sized). NULL: it is `net`. */
+    const struct net *train_net;
     struct device *device;      /* lent; memory is allocated on it */
     struct stream *compute;     /* lent; everything is queued on it */
     uint32_t threads;           /* CPU threads this tower may use, >= 1 */
@@ -61,6 +64,12 @@ struct backend_spec {
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory of saved convolution plans, NULL = none; lent */
 };
+
+/* The net of plans for training or for evaluation. */
+static inline const struct net *backend_net(const struct backend_spec *spec, bool training)
+{
+    return training && spec->train_net != NULL ? spec->train_net : spec->net;
+}
 
 static inline size_t backend_workspace(const struct backend_spec *spec)
 {

@@ -9,7 +9,14 @@ struct model_options {
     bool dropout;               /* false: omit dropout layers */
     bool auxiliary;             /* include the auxiliary head of models that have one */
     const struct input_transform *transform;    /* of pixels; NULL: the model's own */
+    uint32_t height, width;     /* size of the images; 0: the model's own */
 };
+
+/* The size of a model's images with these options. */
+static inline struct shape model_image(const struct model_options *options, struct shape own)
+{
+    return options->height > 0 ? (struct shape){ own.channels, options->height, options->width } : own;
+}
 
 struct model {
     const char *name;

@@ -823,6 +823,18 @@ size_t net_most_numbers(const struct net *net)
     return most;
 }
 
+const struct layer *net_find_sized(const struct net *net, const struct net *other)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct layer *const ours = &net->layers[i], *const theirs = &other->layers[i];
+        if (i >= other->layer_count || ours->kind != theirs->kind || ours->in.channels != theirs->in.channels ||
+            ours->out.channels != theirs->out.channels ||
+            (ours->kind == LAYER_DENSE && !is_same_shape(&ours->in, &theirs->in)))
+            return ours;
+    }
+    return NULL;
+}
+
 const struct parameter *net_parameter_find(const struct net *net, const char *name)
 {
     for (uint32_t i = 0; i < net->parameter_count; i++)

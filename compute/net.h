@@ -232,6 +232,9 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 int net_finish(struct net *net);
 /* The number count of the largest parameter; 0 without parameters. */
 size_t net_most_numbers(const struct net *net);
+/* The first layer of a model that has other parameters for images of another size, for which `other` is the same model:
+ * a dense layer that reads pixels. NULL: the parameters of both nets are interchangeable. */
+const struct layer *net_find_sized(const struct net *net, const struct net *other);
 /* NULL: the network has no parameter of that name. */
 const struct parameter *net_parameter_find(const struct net *net, const char *name);
 /* Freeze a trained parameter, as PyTorch's requires_grad = False does: forward and the gradients of other parameters

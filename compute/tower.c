@@ -174,6 +174,7 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
         return -ENOMEM;
     tower->spec = *spec;
     tower->spec.backend_spec.net = spec->net;
+    tower->spec.backend_spec.train_net = spec->train_net;
     tower->spec.backend_spec.device = spec->device;
     tower->spec.backend_spec.compute = spec->compute;
     const int rc = open_all(tower);
@@ -504,7 +505,7 @@ static int run_forward(struct tower *tower, const struct slot *slot, const struc
     if (plan == NULL)
         return -EINVAL;
     const struct backend_input input = {
-        .pixels = slot->pixels + part->first * shape_count(tower->spec.net->input),
+        .pixels = slot->pixels + part->first * shape_count(backend_net(&tower->spec.backend_spec, training)->input),
         .labels = slot->labels + part->first,
         .mixes = training && slot->mixes != NULL ? slot->mixes + part->first : NULL,
         .first_position = slot->local.first_position + part->first, .epoch = slot->local.epoch,

@@ -28,10 +28,11 @@ struct tower_slices {
 struct tower_spec {
     uint32_t index;
     const struct net *net;
+    const struct net *train_net;        /* as in struct backend_spec; NULL: training uses `net` */
     struct device *device;
     struct stream *compute;
     const struct backend_ops *backend;
-    struct backend_spec backend_spec;   /* net, device and compute are filled in by tower_open */
+    struct backend_spec backend_spec;   /* nets, device and compute are filled in by tower_open */
     struct optimizer optimizer;
     double average_decay;               /* decay of the moving average of weights and statistics; 0: no average is
                                          * kept */

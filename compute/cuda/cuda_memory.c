@@ -178,10 +178,11 @@ struct warm_run {
     float *statistics;
 };
 
-static int open_warm_run(struct backend *backend, struct warm_run *warm_run)
+static int open_warm_run(const struct plan *plan, struct warm_run *warm_run)
 {
+    const struct backend *const backend = plan->base.backend;
     struct device *const device = backend->spec.device;
-    const size_t pixels = (shape_count(backend->spec.net->input) + 63) / 64 * 64, label = 64;
+    const size_t pixels = (shape_count(plan->base.net->input) + 63) / 64 * 64, label = 64;
     void *memory;
     const int rc = device->ops->alloc(device, pixels + label + backend->arenas->statistics.count * sizeof(float),
                                       &memory);
@@ -228,7 +229,7 @@ static int run_once(struct plan *plan)
     struct backend *const backend = plan->base.backend;
     float *const statistics = backend->memory.statistics;
     struct warm_run warm_run;
-    int rc = open_warm_run(backend, &warm_run);
+    int rc = open_warm_run(plan, &warm_run);
     if (rc != 0)
         return rc;
     plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;

@@ -175,7 +175,7 @@ int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struc
     plan->base = (struct plan_base){
         .backend = backend,
         .ops = &cuda_plan_ops,
-        .net = backend->spec.net,
+        .net = backend_net(&backend->spec, training),
         .count = count,
         .training = training,
     };

@@ -157,7 +157,8 @@ int model_open(struct net **net_out, const char *name, const struct model_option
     if (model == NULL)
         return -ENOENT;
     struct net *net;
-    int rc = net_open(&net, model->name, model->input, options->classes ? options->classes : model->classes);
+    int rc = net_open(&net, model->name, model_image(options, model->input),
+                      options->classes ? options->classes : model->classes);
     if (rc < 0)
         return rc;
     model->build(net, options, model->variant);

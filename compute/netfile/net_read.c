@@ -303,11 +303,12 @@ static int set_transform(struct net *net, const struct header *header, struct ne
     return -EINVAL;
 }
 
-static int header_open(const struct header *header, uint32_t classes, struct net **net_out,
+static int header_open(const struct header *header, const struct model_options *options, struct net **net_out,
                     struct net_problems *problems)
 {
     struct net *net;
-    int rc = net_open(&net, header->model, header->image, classes != 0 ? classes : header->classes);
+    int rc = net_open(&net, header->model, model_image(options, header->image),
+                      options->classes != 0 ? options->classes : header->classes);
     if (rc == 0 && header->transform_line != 0) {
         rc = set_transform(net, header, problems);
         if (rc != 0)
@@ -785,7 +786,7 @@ static int read_lines(struct reader *reader, struct header *header)
 {
     int rc = 0;
     if (header_read(header, reader->lines, &reader->problems))
-        rc = header_open(header, reader->options->classes, &reader->net, &reader->problems);
+        rc = header_open(header, reader->options, &reader->net, &reader->problems);
     if (rc == -ENOMEM)
         return rc;
     read_range(reader, 0, reader->lines->count);

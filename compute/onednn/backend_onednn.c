@@ -396,7 +396,8 @@ static int onednn_plan_open(struct backend *backend, uint32_t count, bool traini
     if (plan == NULL)
         return -ENOMEM;
     plan->base = (struct plan_base){
-        .backend = backend, .ops = &onednn_plan_ops, .net = backend->spec.net, .count = count, .training = training };
+        .backend = backend, .ops = &onednn_plan_ops, .net = backend_net(&backend->spec, training), .count = count,
+        .training = training };
     int rc = open_tensors(plan);
     if (rc == 0)
         rc = nn_jit_result(plan_base_open(&plan->base));

@@ -786,13 +786,13 @@ static bool has_own_layout(const struct net *net, const struct layer *layer, uin
 }
 
 /* Do the inputs of every addition and multiplication have the same layout? */
-static bool additions_match(const struct layouts *layouts)
+static bool additions_match(const struct backend *backend, const struct net *net)
 {
-    const uint32_t *const blocks = layouts->backend->blocks;
-    for (uint32_t i = 0; i < layouts->net->layer_count; i++) {
-        const struct layer *const layer = &layouts->net->layers[i];
+    const uint32_t *const blocks = backend->blocks;
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct layer *const layer = &net->layers[i];
         for (uint32_t k = 1; k < layer->input_count; k++)
-            if (!has_own_layout(layouts->net, layer, k) &&
+            if (!has_own_layout(net, layer, k) &&
                 !same_order(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
                 return false;
     }
@@ -818,14 +818,15 @@ enum layout layout_for_auto(enum layout layout, enum value_type type, enum instr
 int layouts_choose(struct backend *backend)
 {
     backend->spec.layout = layout_for_auto(backend->spec.layout, backend->type, nn_instructions());
-    struct layouts layouts = { .backend = backend, .net = backend->spec.net };
+    struct layouts layouts = { .backend = backend, .net = backend_net(&backend->spec, true) };
     int rc = fusion_open(&layouts.fusion, layouts.net, onednn_rules, onednn_rule_count, true);
     if (rc != 0)
         return rc;
     layouts.uniform = find_uniform(&layouts);
     rc = choose_layouts(&layouts);
-    /* The image or a dense layer may have been given another layout than the value it is added to: use NHWC for all. */
-    if (rc == 0 && !additions_match(&layouts)) {
+    /* The image or a dense layer may have been given another layout than the value it is added to: use NHWC for all.
+     * Values of one pixel in training may have several in evaluation. */
+    if (rc == 0 && (!additions_match(backend, layouts.net) || !additions_match(backend, backend->spec.net))) {
         discard_choices(&layouts);
         layouts.uniform = NHWC;
         rc = choose_layouts(&layouts);

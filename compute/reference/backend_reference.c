@@ -246,7 +246,7 @@ static int reference_plan(struct backend *base, uint32_t count, bool training, s
     plan->base = (struct plan_base){
         .backend = base,
         .ops = &reference_plan_ops,
-        .net = backend->spec.net,
+        .net = backend_net(&backend->spec, training),
         .count = count,
         .training = training,
     };

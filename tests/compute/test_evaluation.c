@@ -154,4 +154,77 @@ TEST_ON_EACH_BACKEND(a_tower_that_only_evaluates_takes_nothing_for_training)
     net_close(net);
 }
 
+/* A net whose parameters fit images of any size: sums, a depthwise convolution, squeeze and excitation. */
+static struct net *sized_net(uint32_t height, uint32_t width)
+{
+    const struct batch_norm norm = { .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true };
+    struct net *const net = network_net_begin("sized", (struct shape){ 3, height, width }, 4);
+    const struct window same = window_square(3, 1, PADDING_SAME), half = window_square(3, 2, PADDING_SAME);
+    net_conv2d(net, "conv1", NET_INPUT, 8, half, false);
+    net_batch_norm(net, "norm1", 0, norm);
+    net_relu(net, "relu1", 1);
+    net_conv2d(net, "conv2", 2, 16, half, false);
+    net_batch_norm(net, "norm2", 3, norm);
+    net_activation(net, "act2", 4, ACTIVATION_SILU);
+    net_grouped_conv2d(net, "deep", 5, (struct conv2d){ 16, 16, same, false });
+    net_batch_norm(net, "norm3", 6, norm);
+    net_global_average(net, "squeeze", 7);
+    net_conv2d(net, "excite", 8, 16, window_square(1, 1, PADDING_VALID), true);
+    net_activation(net, "gate", 9, ACTIVATION_SIGMOID);
+    net_multiply(net, "gated", 7, 10);
+    net_add(net, "sum", 11, 5);
+    net_max_pool(net, "pool", 12, half);
+    return network_net_end(net, net_global_average(net, "mean", 13));
+}
+
+static void train_once(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input)
+{
+    struct optimizer_step small_step = tower_fixture_step;
+    small_step.learning_rate = 0.01f;
+    tower_fixture_fill(fixture, net, input, 0, FIXTURE_BATCH);
+    tower_fixture_train(fixture);
+    assert_int_equal(tower_update(fixture->tower, 0, tower_fixture_floats(fixture), &small_step), 0);
+}
+
+/* The tower trains as one whose net has the size of training, and evaluates as one whose net has the other, in any
+ * order. In training there may be one pixel where there are more in evaluation, and the other way round. */
+TEST_ON_EACH_BACKEND(images_may_have_another_size_in_training_than_in_evaluation)
+{
+    static const struct { uint32_t train[2], evaluation[2]; } rows[] = {
+        { { 9, 7 }, { 12, 14 } }, { { 12, 14 }, { 9, 7 } }, { { 3, 4 }, { 16, 11 } }, { { 16, 11 }, { 3, 4 } },
+        { { 16, 16 }, { 17, 17 } } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct net *const net = sized_net(rows[i].evaluation[0], rows[i].evaluation[1]);
+        struct net *const train_net = sized_net(rows[i].train[0], rows[i].train[1]);
+        struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
+        struct backend_input train_input = network_input(train_net, FIXTURE_BATCH, 6);
+        struct tower_fixture both, train, evaluation;
+        tower_fixture_open_device(&both, backend);
+        struct tower_spec spec = tower_fixture_spec(&both, backend, net);
+        spec.train_net = train_net;
+        tower_fixture_open_tower(&both, &spec);
+        tower_fixture_open(&train, backend, train_net);
+        for (int round = 0; round < 2; round++) {
+            train_once(&both, train_net, &train_input);
+            train_once(&train, train_net, &train_input);
+            tower_fixture_assert_weights_near(&both, &train, net, 1e-5);
+            tower_fixture_fill(&both, net, &input, 0, FIXTURE_BATCH);
+            const struct backend_result found = tower_fixture_evaluate(&both);
+            open_evaluating(&evaluation, backend, net, &both);
+            tower_fixture_fill(&evaluation, net, &input, 0, FIXTURE_BATCH);
+            const struct backend_result expected = tower_fixture_evaluate(&evaluation);
+            assert_true(fabs(found.loss_sum - expected.loss_sum) <= 1e-5 * expected.loss_sum);
+            tower_fixture_close(&evaluation);
+        }
+        const struct tower_needs needs = tower_needs(both.tower), less = tower_needs(train.tower);
+        assert_int_equal(needs.arenas, less.arenas);
+        tower_fixture_close(&train);
+        tower_fixture_close(&both);
+        network_input_release(&train_input);
+        network_input_release(&input);
+        net_close(train_net);
+        net_close(net);
+    }
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -775,6 +775,36 @@ TEST(dropout_can_be_left_out)
     net_close(net);
 }
 
+/* Models of which every parameter fits images of any size, with sizes that are as odd as possible. */
+TEST(images_of_another_size_have_the_same_parameters_where_no_dense_layer_reads_pixels)
+{
+    static const struct { const char *name; uint32_t side; const char *sized; } rows[] = {
+        { "efficientnet_v2_s", 300, NULL },    { "convnext_tiny", 176, NULL },   { "efficientnet_b0", 225, NULL },
+        { "regnet_y_1_6gf", 161, NULL },       { "mobilenet_v2", 97, NULL },     { "mobilenet_v3_large", 255, NULL },
+        { "torchvision_resnet50", 177, NULL }, { "densenet121", 200, NULL },     { "resnext50_32x4d", 193, NULL },
+        { "mobilenet_v2_cifar", 24, NULL },    { "squeezenet1_1", 300, NULL },   { "vgg16", 192, "classifier.0" },
+        { "mnist_cnn", 24, "fc1" },            { "torchvision_vgg16_bn", 256, "classifier.0" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const struct model_options options = { .dropout = true, .height = rows[i].side, .width = rows[i].side };
+        struct net *const net = model_make(rows[i].name, 0, true), *sized;
+        assert_int_equal(model_open(&sized, rows[i].name, &options), 0);
+        assert_int_equal(sized->input.height, rows[i].side);
+        assert_int_equal(sized->input.channels, net->input.channels);
+        const struct layer *const differs = net_find_sized(net, sized);
+        if (rows[i].sized != NULL)
+            assert_string_equal(differs->name, rows[i].sized);
+        else
+            assert_null(differs);
+        for (uint32_t p = 0; differs == NULL && p < net->parameter_count; p++) {
+            assert_string_equal(net->parameters[p].name, sized->parameters[p].name);
+            assert_int_equal(net->parameters[p].count, sized->parameters[p].count);
+        }
+        net_close(sized);
+        net_close(net);
+    }
+}
+
 TEST(the_number_of_classes_can_be_chosen)
 {
     struct net *net = model_make("mnist_cnn", 47, true);

@@ -227,6 +227,7 @@ script_tests = \
 	%D%/e2e/e2e_many_shards.sh \
 	%D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh \
+	%D%/e2e/e2e_train_size.sh \
 	%D%/e2e/e2e_models.sh \
 	%D%/e2e/e2e_networks.sh \
 	%D%/e2e/e2e_outputs.sh \

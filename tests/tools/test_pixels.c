@@ -30,6 +30,32 @@ static void set(struct settings *settings, const char *assignment)
     problems_release(&problems);
 }
 
+/* What pixels_print prints. */
+static void print(const struct settings *settings, const struct net *net, char *text, size_t text_size)
+{
+    FILE *const out = fmemopen(text, text_size, "w");
+    assert_non_null(out);
+    pixels_print(settings, net, out);
+    fclose(out);
+}
+
+TEST_WITH(training_images_have_the_size_that_is_set_for_them, setup, teardown)
+{
+    struct settings *const settings = *state;
+    const struct net net = { .input = { 3, 32, 24 }, .transform = { .divisor = 255, .is_plain = true } };
+    char text[2048];
+    assert_int_equal(pixels_train_shape(settings, &net).height, 32);
+    assert_int_equal(pixels_train_shape(settings, &net).width, 24);
+    print(settings, &net, text, sizeof(text));
+    assert_null(strstr(text, "32 x 24"));
+    set(settings, "augment.train_size=20");
+    assert_int_equal(pixels_train_shape(settings, &net).channels, 3);
+    assert_int_equal(pixels_train_shape(settings, &net).height, 20);
+    assert_int_equal(pixels_train_shape(settings, &net).width, 20);
+    print(settings, &net, text, sizeof(text));
+    assert_non_null(strstr(text, "images    train      20 x 20 pixels (validation: 32 x 24),"));
+}
+
 TEST_WITH(without_settings_images_of_the_right_size_stay_as_they_are, setup, teardown)
 {
     const struct settings *const settings = *state;

@@ -127,6 +127,7 @@ input.ram_budget    | 200MiB                    | inert data.shuffle_window | da
 input.ram_budget    | 1GiB                      | same      | $block
 augment.crop_area   | 0.25,1                    | refused   | augment.crop=resized
 augment.crop_aspect | 0.5,2                     | refused   | augment.crop=resized
+augment.train_size  | 24                        | error
 augment.mixed       | 0.5                       | refused   | augment.mixup=0.2
 augment.orientation | exif                      | inert
 augment.evaluation_scale | 2                    | inert     | augment.evaluation=central

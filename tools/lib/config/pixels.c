@@ -35,16 +35,30 @@ void pixels_choose_scaling(struct settings *settings)
         settings->augment.evaluation_resize = 0;
 }
 
+struct shape pixels_train_shape(const struct settings *settings, const struct net *net)
+{
+    const uint32_t side = (uint32_t)settings->augment.train_size;
+    return side > 0 ? (struct shape){ net->input.channels, side, side } : net->input;
+}
+
+/* The larger of the images that are cropped after evaluation_resize. */
+static struct shape largest_resized(const struct settings *settings, const struct net *net)
+{
+    const struct shape train = pixels_train_shape(settings, net);
+    return settings->augment.crop == CROP_EVALUATED && train.height > net->input.height ? train : net->input;
+}
+
 void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems)
 {
     const struct augment_settings *const augment = &settings->augment;
-    const uint32_t side = net->input.height > net->input.width ? net->input.height : net->input.width;
+    const struct shape image = largest_resized(settings, net);
+    const uint32_t side = image.height > image.width ? image.height : image.width;
     char message[160];
     if (augment->evaluation_resize == 0)
         return;
     if (augment->evaluation_resize < side) {
         snprintf(message, sizeof(message), "resized to %lld pixels an image is smaller than the network's %u x %u: at "
-                 "least %u", (long long)augment->evaluation_resize, net->input.height, net->input.width, side);
+                 "least %u", (long long)augment->evaluation_resize, image.height, image.width, side);
         settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize", message);
     }
     if (augment->filter != FILTER_BILINEAR && augment->filter != FILTER_BICUBIC)
@@ -245,8 +259,10 @@ static void print_lines(const char *what, size_t indent, const char *text, FILE 
 
 void pixels_print(const struct settings *settings, const struct net *net, FILE *out)
 {
+    const struct shape train = pixels_train_shape(settings, net);
+    const bool has_other_size = train.height != net->input.height || train.width != net->input.width;
     struct pixels_text text;
-    char formula[sizeof(text) + 64];
+    char formula[sizeof(text) + 64], size[64] = "", images[sizeof(text.images[0]) + sizeof(size)];
     pixels_describe(settings, net, &text);
     snprintf(formula, sizeof(formula),
              net->transform.is_plain ? "pixel / %s" : "(pixel / %s - mean) / deviation, mean %s, deviation %s",
@@ -254,6 +270,10 @@ void pixels_print(const struct settings *settings, const struct net *net, FILE *
     print_lines("input", INPUT_INDENT, formula, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         return;
-    print_lines("images    train", IMAGES_INDENT, text.images[PHASE_TRAIN], out);
+    if (has_other_size)
+        snprintf(size, sizeof(size), "%u x %u pixels (validation: %u x %u), ", train.height, train.width,
+                 net->input.height, net->input.width);
+    snprintf(images, sizeof(images), "%s%s", size, text.images[PHASE_TRAIN]);
+    print_lines("images    train", IMAGES_INDENT, images, out);
     print_lines("          validation", IMAGES_INDENT, text.images[PHASE_EVALUATE], out);
 }

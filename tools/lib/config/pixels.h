@@ -36,6 +36,8 @@ void pixels_choose_scaling(struct settings *settings);
 void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
 /* Check the ranges of the crop, and that automatic augmentation supports the number of channels. */
 void pixels_check_augment(struct settings *settings, const struct net *net, struct problems *problems);
+/* The shape of training images, which may be another than that of the network (augment.train_size). */
+struct shape pixels_train_shape(const struct settings *settings, const struct net *net);
 /* `net` has the mean pixel, which fills erased boxes; without it (NULL) they are 0. */
 struct augment pixels_augment(const struct settings *settings, const struct net *net);
 /* Returns whether the settings replace the transform of the model, with the new one in *transform_out. */

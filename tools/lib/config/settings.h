@@ -94,6 +94,7 @@ struct augment_settings {
     double evaluation_scale;
     int64_t evaluation_resize;  /* pixels; 0 = use evaluation_scale */
     struct numbers crop_area, crop_aspect;      /* smallest and largest; none: as in torchvision */
+    int64_t train_size;         /* height and width of training images; 0 = those of the network's */
     int64_t pad;                /* pixels */
     double shift;               /* as a share of the side */
     bool flip, vertical_flip, colour;

@@ -103,13 +103,15 @@ static int read_text(struct settings *settings, struct problems *problems)
 
 /* ---- the network ---- */
 
-static int open_net(const struct settings *settings, const struct input_transform *transform,
+/* `size` is the height and width of images, 0 for the model's own. */
+static int open_net(const struct settings *settings, const struct input_transform *transform, uint32_t size,
                     const struct net_file_sink *sink, struct net **net_out)
 {
     const struct model_options options = { .classes = (uint32_t)settings->data.classes,
                                            .dropout = settings->model.dropout,
                                            .auxiliary = settings->model.auxiliary,
-                                           .transform = transform };
+                                           .transform = transform,
+                                           .height = size, .width = size };
     if (settings->model_text != NULL)
         return net_file_read(net_out, settings->model_text, settings->model_bytes, &options, sink);
     return model_open(net_out, settings->model.name, &options);
@@ -126,9 +128,22 @@ int settings_open_net(const struct settings *settings, struct net **net_out)
 {
     struct input_transform transform;
     const struct net_file_sink sink = { ignore_problem, NULL };
-    const int rc = open_net(settings, pixels_transform(settings, &transform) ? &transform : NULL, &sink, net_out);
+    const int rc = open_net(settings, pixels_transform(settings, &transform) ? &transform : NULL, 0, &sink, net_out);
     if (rc == 0)
         freeze(*net_out, settings->model.freeze);
+    return rc;
+}
+
+int settings_open_train_net(const struct settings *settings, const struct net *net, struct net **train_net_out)
+{
+    const struct net_file_sink sink = { ignore_problem, NULL };
+    const struct shape train = pixels_train_shape(settings, net);
+    *train_net_out = NULL;
+    if (train.height == net->input.height && train.width == net->input.width)
+        return 0;
+    const int rc = open_net(settings, &net->transform, train.height, &sink, train_net_out);
+    if (rc == 0)
+        freeze(*train_net_out, settings->model.freeze);
     return rc;
 }
 
@@ -231,12 +246,64 @@ static void check_skip(struct settings *settings, struct problems *problems)
                         "has no effect without model.weights");
 }
 
+/* The first problem of a model file. */
+struct first_problem { char text[192]; };
+
+static void keep_first(void *arg, uint32_t line, const char *problem)
+{
+    struct first_problem *const first = arg;
+    if (first->text[0] == '\0' && line > 0)
+        snprintf(first->text, sizeof(first->text), ": line %u: %.160s", (unsigned)line, problem);
+}
+
+static void report_train_size(struct settings *settings, struct problems *problems, const char *message)
+{
+    settings_report(settings, problems, SECTION_AUGMENT, "train_size", message);
+}
+
+/* Report the layer whose parameters depend on the size of images. */
+static void report_sized(struct settings *settings, struct problems *problems, const struct net *net,
+                         const struct layer *layer)
+{
+    char message[320];
+    snprintf(message, sizeof(message), "layer '%.47s' reads all pixels (%zu numbers of images of %ux%u), so it has other "
+             "weights for another size: a network whose parameters fit every size has a global_average before its first "
+             "dense layer", layer->name, shape_count(layer->in), net->input.height, net->input.width);
+    report_train_size(settings, problems, message);
+}
+
+/* Check that the network has the same parameters for training images of another size. */
+static int check_train_size(struct settings *settings, struct problems *problems, const struct net *net)
+{
+    const uint32_t side = (uint32_t)settings->augment.train_size;
+    struct first_problem first = { "" };
+    struct net *train_net = NULL;
+    char message[320];
+    if (side == 0)
+        return 0;
+    if (net->input.height != net->input.width) {
+        snprintf(message, sizeof(message), "makes square images, and those of '%.47s' are %ux%u", net->model,
+                 net->input.height, net->input.width);
+        report_train_size(settings, problems, message);
+        return 0;
+    }
+    const int rc = open_net(settings, NULL, side, &(const struct net_file_sink){ keep_first, &first }, &train_net);
+    const struct layer *const sized = rc == 0 ? net_find_sized(net, train_net) : NULL;
+    snprintf(message, sizeof(message), "the network cannot compute images of %ux%u%s", side, side, first.text);
+    if (rc == -EINVAL)
+        report_train_size(settings, problems, message);
+    if (sized != NULL)
+        report_sized(settings, problems, net, sized);
+    net_close(train_net);
+    return rc == -ENOMEM ? rc : 0;
+}
+
 static int check_net(struct settings *settings, struct problems *problems)
 {
     struct file_problems target = { settings, problems };
     struct net *net;
     const size_t problems_before = problems->count;
-    const int rc = open_net(settings, NULL, &(const struct net_file_sink){ add_file_problem, &target }, &net);
+    int rc = open_net(settings, NULL, 0, &(const struct net_file_sink){ add_file_problem, &target }, &net);
     if (rc == -EINVAL && problems->count == problems_before)
         settings_report(settings, problems, SECTION_DATA, "classes", "this network cannot have so many");
     if (rc == -ENOMEM)
@@ -252,8 +319,9 @@ static int check_net(struct settings *settings, struct problems *problems)
     check_patterns(settings, problems, "skip", settings->model.skip);
     check_freeze(settings, problems, net);
     check_skip(settings, problems);
+    rc = check_train_size(settings, problems, net);
     net_close(net);
-    return 0;
+    return rc;
 }
 
 static void check_name(struct settings *settings, struct problems *problems)

@@ -13,6 +13,10 @@ int settings_find_model(struct settings *settings, struct problems *problems);
  * settings_find_model or settings_finish. Returns as model_open. */
 int settings_open_net(const struct settings *settings, struct net **net_out);
 
+/* Open the network for training images, with the same parameters as `net`, the network of the settings; NULL if it is
+ * `net` itself. Returns as model_open. */
+int settings_open_train_net(const struct settings *settings, const struct net *net, struct net **train_net_out);
+
 /* Override the model of the file and of --set by a name, or by a file if it has a slash or the suffix ".net". 0;
  * -EINVAL with a problem of the option `where` added; or -ENOMEM. */
 int settings_choose_model(struct settings *settings, const char *where, const char *model, struct problems *problems);

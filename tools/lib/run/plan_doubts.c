@@ -487,7 +487,7 @@ static struct alone find_alone(const struct run_plan *plan, const struct setting
 int plan_doubts_check(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                       struct problems *problems)
 {
-    const struct layer *const layer = find_single_norm(net);
+    const struct layer *const layer = find_single_norm(run_plan_train_net(plan, net));
     if (layer == NULL || !find_alone(plan, settings, 0).always)
         return 0;
     problems_add(problems, "[train] batch", "batch normalisation of one value, whose variance is 0: %s has one pixel, "
@@ -518,7 +518,7 @@ void plan_doubts_print(const struct run_plan *plan, const struct settings *setti
         are_the_same_dropped, is_one_normalised, is_norm_of_last_batch, is_most_dropped, is_average_short,
         is_rho_small, is_label_smoothed_away,
     };
-    const struct doubts doubts = { plan, settings, net, (double)schedule_steps_per_epoch(&plan->schedule),
+    const struct doubts doubts = { plan, settings, run_plan_train_net(plan, net), (double)schedule_steps_per_epoch(&plan->schedule),
                                    (double)schedule_step_count(&plan->schedule) };
     char words[LINE_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)

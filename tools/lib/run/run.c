@@ -46,7 +46,7 @@ struct run {
     struct ranks *ranks;                        /* NULL: there is no other process */
     enum run_kind kind;
     uint64_t process_start_ns;
-    struct net *net;
+    struct net *net, *train_net;                /* train_net: NULL if training images have the size of the net's */
     struct initial_weights *initial_weights;    /* NULL: the model's own initialisation */
     struct dataset *datasets[PHASE_COUNT];
     struct run_plan plan;
@@ -136,6 +136,15 @@ static int open_weights(struct run *run)
     return code != 0 ? code : compare_classes(run);
 }
 
+/* Open the initial weights, whose transform of pixels both nets then have. */
+static int open_weights_of_nets(struct run *run)
+{
+    const int code = open_weights(run);
+    if (code == 0 && run->train_net != NULL)
+        (void)net_use_transform(run->train_net, &run->net->transform);
+    return code;
+}
+
 /* Called by all ranks after each part of the start: continue if no rank has an error, otherwise end with a common exit
  * code. */
 static int check_ranks(const struct run *run, int code)
@@ -173,13 +182,22 @@ static int balance_classes(struct run *run, struct problems *problems)
     return rc == 0 ? 0 : problems_end(problems, code);
 }
 
-/* From the settings make the net, the data sets, the devices and the plan of this process. */
+static int open_nets(struct run *run)
+{
+    int rc = settings_open_net(run->settings, &run->net);
+    if (rc == 0)
+        rc = settings_open_train_net(run->settings, run->net, &run->train_net);
+    run->plan.train_net = run->train_net;
+    return rc == 0 ? 0 : out_of_memory("the model");
+}
+
+/* From the settings make the nets, the data sets, the devices and the plan of this process. */
 static int prepare_here(struct run *run)
 {
     struct problems problems;
     problems_init(&problems);
     memory_bound_images(run->settings);
-    int code = settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
+    int code = open_nets(run);
     enter(run, RUN_PHASE_INDEXING);
     code = share_indexing(run, code);
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
@@ -216,7 +234,7 @@ static int prepare(struct run *run)
     run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
     learning_rate_halve(&run->plan.learning_rate, run->state.progress.rollbacks);
     if (code == 0)
-        code = open_weights(run);
+        code = open_weights_of_nets(run);
     return check_ranks(run, code);
 }
 
@@ -672,6 +690,7 @@ static void release(struct run *run)
     initial_weights_close(run->initial_weights);
     free(run->plan.class_weights);
     order_classes_release(&run->plan.classes);
+    net_close(run->train_net);
     net_close(run->net);
     stop_close(run->stop);
 }

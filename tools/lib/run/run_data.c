@@ -153,9 +153,9 @@ static void add_lines(struct problems *problems, char *text)
         problems_add(problems, "pipetrain", "%s", line);
 }
 
-static struct dataset_options options_of(const struct data_settings *data, const struct net *net)
+static struct dataset_options options_of(const struct data_settings *data, const struct net *net,
+                                         const struct shape image)
 {
-    const struct shape image = net->input;
     return (struct dataset_options){
         .image_key = data->image_key,
         .label_key = data->label_key,
@@ -487,10 +487,12 @@ static int warn_of_left_out(struct dataset *const datasets[PHASE_COUNT], struct 
 }
 
 /* The options of the set of a phase. With data.validation_split both sets are parts of the training set's files. */
-static struct dataset_options options_of_pass(const struct data_settings *data, const struct net *net, enum phase phase)
+static struct dataset_options options_of_pass(const struct settings *settings, const struct net *net, enum phase phase)
 {
+    const struct data_settings *const data = &settings->data;
     const bool is_shared = data->validation_split > 0;
-    struct dataset_options options = options_of(data, net);
+    struct dataset_options options =
+        options_of(data, net, phase == PHASE_TRAIN ? pixels_train_shape(settings, net) : net->input);
     options.what = what[is_shared ? PHASE_TRAIN : phase];
     options.may_lack_classes = phase != PHASE_TRAIN;
     options.part = !is_shared ? DATASET_ALL : phase == PHASE_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
@@ -515,7 +517,7 @@ void run_data_share_indexing(const struct settings *settings)
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
                              bool is_any_label_taken, struct problems *problems)
 {
-    struct dataset_options options = options_of_pass(&settings->data, net, PHASE_EVALUATE);
+    struct dataset_options options = options_of_pass(settings, net, PHASE_EVALUATE);
     options.is_any_label_taken = is_any_label_taken;
     options.classes_are_fixed = true;
     const int rc = open_set(dataset_out, &options, problems);
@@ -531,7 +533,7 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
     struct shard_counts counts = { 0 };
     int rc = 0;
     for (int phase = 0; phase < PHASE_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); phase++) {
-        struct dataset_options options = options_of_pass(data, net, phase);
+        struct dataset_options options = options_of_pass(settings, net, phase);
         options.counts = &counts;
         options.is_any_label_taken = is_check;
         rc = open_set(&datasets[phase], &options, problems);

@@ -286,9 +286,11 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PHASE_TRAIN] + plan->schedule.records[PHASE_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
-    const struct shape image = net->input;
+    const struct shape image = net->input, train = run_plan_train_net(plan, net)->input;
     int rc = batch_layout_init(&plan->layout, image.height, image.width, image.channels,
                                schedule_local_max(&plan->schedule));
+    if (rc == 0)
+        rc = batch_layout_resize_training(&plan->layout, train.height, train.width);
     if (rc == 0 && plan->schedule.pairs)
         rc = batch_layout_add_mixes(&plan->layout);
     if (rc != 0) {
@@ -532,7 +534,7 @@ static void print_training(const struct run_plan *plan, const struct settings *s
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
-    char classes[256] = "";
+    char classes[256] = "", in_training[96] = "";
     const bool is_of_data =
         settings->origins[option_index(option_find(SECTION_DATA, "classes"))].origin == ORIGIN_DATA;
     const long long offset = settings->data.label_offset;
@@ -546,10 +548,13 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     else if (is_of_data)
         snprintf(classes, sizeof(classes), ", %u classes: %.80s says %lld, data.label_offset is %lld", net->classes,
                  said_in, net->classes - offset, offset);
-    wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image%s", net->model,
+    if (plan->train_net != NULL)
+        snprintf(in_training, sizeof(in_training), " (%.2f M in training, at %ux%u)",
+                 (double)plan->train_net->macs / 1e6, plan->train_net->input.height, plan->train_net->input.width);
+    wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image%s%s", net->model,
                   number_grouped(net->trainable_count).text, net->frozen_count > 0 ? ", of which " : "",
                   net->frozen_count > 0 ? number_grouped(net->frozen_count).text : "",
-                  net->frozen_count > 0 ? " are frozen" : "", (double)net->macs / 1e6, classes);
+                  net->frozen_count > 0 ? " are frozen" : "", (double)net->macs / 1e6, in_training, classes);
     run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, generated once on each device\n");
@@ -695,6 +700,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
     const struct run_devices *const devices = &plan->devices;
     struct tower_spec spec = {
         .index = tower,
+        .train_net = plan->train_net,
         .backend = devices->backend,
         .defers = devices->mode->defers,
         .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,

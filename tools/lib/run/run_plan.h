@@ -25,6 +25,7 @@ struct run_plan {
     struct batch_layout layout;         /* of a local batch */
     uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its local batch at once */
     struct run_devices devices;
+    const struct net *train_net;        /* of training images, if they have another size than the net's; NULL: the net */
     uint64_t only_evaluated;            /* not 0: only evaluate this number of samples, once */
     bool is_fed;                        /* with only_evaluated: the caller's threads put encoded images into the ring */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
@@ -42,13 +43,18 @@ struct run_plan {
     struct memory_needs memory;          /* without the needs of towers until these are planned */
 };
 
-/* Plan everything but devices, only_evaluated and is_fed, which are already set. `datasets` may be NULL (synthetic
+/* Plan everything but devices, train_net, only_evaluated and is_fed, which are already set. `datasets` may be NULL (synthetic
  * input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
 /* If only train.steps is set, set train.epochs to the number of epochs that these steps need. Called after the data is
  * opened and before run_plan_init. */
 void run_plan_fit_epochs(struct settings *settings, const struct dataset *const datasets[PHASE_COUNT]);
+/* The net that is trained: `net`, or the same for training images of another size. */
+static inline const struct net *run_plan_train_net(const struct run_plan *plan, const struct net *net)
+{
+    return plan->train_net != NULL ? plan->train_net : net;
+}
 /* Does the run have a loader? */
 bool run_plan_loads(const struct run_plan *plan, const struct settings *settings);
 /* Do towers compute on cores, for which the loader competes? */

@@ -102,6 +102,14 @@ TEST(validation_images_are_resized_as_those_of_torchvisions_weights)
         assert_int_equal(settings.augment.evaluation_resize, rows[i].resize);
         assert_int_equal(settings.augment.filter, rows[i].filter);
     }
+    SETTINGS("model.name=efficientnet_v2_s", "input.source=real");
+    assert_int_equal(settings.augment.train_size, 300);
+    SETTINGS("model.name=convnext_tiny", "input.source=real");
+    assert_int_equal(settings.augment.train_size, 176);
+    SETTINGS("model.name=convnext_tiny", "input.source=real", "augment.train_size=0");
+    assert_int_equal(settings.augment.train_size, 0);
+    SETTINGS("model.name=convnext_tiny");
+    assert_int_equal(settings.augment.train_size, 0);
     SETTINGS("model.name=efficientnet_b0", "input.source=real", "augment.filter=bilinear");
     assert_true(settings.augment.filter == FILTER_BILINEAR && settings.augment.evaluation_resize == 256);
     SETTINGS("model.name=efficientnet_b0", "input.source=real", "augment.filter=area");

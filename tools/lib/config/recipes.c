@@ -130,13 +130,13 @@ static const struct recipe_value efficientnet_v2[] = {
     { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.5" }, { "rate_batch", "1024" },
     { "momentum", "0.9" }, { "weight_decay", "2e-05" }, { "label_smoothing", "0.1" },
     { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "warmup_from", "0.01" }, { "schedule", "cosine" },
-    RESIZED_IMAGES("384"), NEWER_IMAGES, { NULL, NULL }
+    RESIZED_IMAGES("384"), { "train_size", "300" }, NEWER_IMAGES, { NULL, NULL }
 };
 static const struct recipe_value convnext[] = {
     { "batch", "64" }, { "optimizer", "adamw" }, { "learning_rate", "0.001" }, { "rate_batch", "1024" },
     { "weight_decay", "0.05" }, { "label_smoothing", "0.1" },
     { "ema", "0.9999" }, { "warmup_epochs", "5" }, { "warmup_from", "0.01" }, { "schedule", "cosine" },
-    RESIZED_IMAGES("236"), NEWER_IMAGES, { NULL, NULL }
+    RESIZED_IMAGES("236"), { "train_size", "176" }, NEWER_IMAGES, { NULL, NULL }
 };
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "loader/images/orientation.h"
 #include "loader/images/pixel_survey.h"
 
 /* Limits of a sample: the number of records, and the bytes that are read. */
@@ -62,6 +63,22 @@ static void add_pixels(struct image_survey *survey, const uint8_t *pixels, size_
     survey->mean += ((double)sum / (double)count - survey->mean) / (double)survey->count;
 }
 
+static bool is_turned(struct decode_context *context, uint64_t id)
+{
+    const char *const names[] = { context->dataset->format.keys[SAMPLE_IMAGE], NULL };
+    struct record_problem problem;
+    struct feature feature;
+    const char *name;
+    uint64_t bytes;
+    size_t bad_offset;
+    const uint8_t *const payload = record_payload(context, id, &bytes, &problem);
+    if (payload == NULL || sample_key_find(names, payload, bytes, &name, &feature, &bad_offset) < 0 || name == NULL ||
+        feature.kind != FEATURE_BYTES)
+        return false;
+    const struct orientation orientation = orientation_of(feature.bytes, feature.byte_count);
+    return !orientation_is_upright(&orientation);
+}
+
 /* Decode an image and add it to the survey. An unreadable image is counted and is no error. 0 or -ENOMEM. */
 static int decode_image(struct image_survey *survey, struct decode_context *context, uint64_t id, uint8_t *pixels)
 {
@@ -81,6 +98,7 @@ static int decode_image(struct image_survey *survey, struct decode_context *cont
     if (problem.text[0] != '\0' && survey->flawed++ == 0 && survey->unreadable == 0)
         note_problem(survey, id, &problem);
     add_pixels(survey, pixels, dataset->sample_bytes);
+    survey->turned += dataset->format.image == &image_encoded_ops && is_turned(context, id);
     if (pixels_are_flat(pixels, dataset->sample_bytes, dataset->options.shape.channels) && survey->flat++ == 0)
         survey->flat_id = id;
     return 0;

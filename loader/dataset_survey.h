@@ -21,6 +21,7 @@ struct image_survey {
     uint64_t unreadable;        /* records that could not be decoded */
     uint64_t bad_id;            /* the first unreadable record, or else the first flawed one */
     struct record_problem problem;      /* problem of that record */
+    uint64_t turned;            /* decoded images whose EXIF orientation is not upright */
     uint64_t flat, flat_id;     /* decoded images of nearly one colour, and the first one */
     uint32_t lowest, highest;   /* lowest and highest pixel, 0 to 255 */
     double mean;

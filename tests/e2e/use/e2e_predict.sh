@@ -55,6 +55,8 @@ expect_err '^[0-9]+ images have an EXIF orientation \(the first .*[.]jpg\), whic
 cp out turned
 expect_equal "$(sed 's/^held/others/' turned | cmp -s - by_file; echo $?)" 1 'turned images against stored ones'
 "$convert" folder held -o held-shards >/dev/null 2>&1 || fail 'no shards of images with EXIF data'
+run "$pipetrain" -c tiny.conf --set 'data.validation=held-shards/train-*' --check
+expect_out_joined '[0-9]+ of them are rotated by their EXIF orientation, which training ignores unless augment.orientation = exif'
 run "$pipetrain" evaluate -c tiny.conf --set augment.orientation=exif --set 'data.validation=held-shards/train-*' --json
 expect_code 0 'evaluate, turned'
 cp out turned.json

@@ -841,6 +841,14 @@ static void print_images(const struct image_survey *survey, const struct dataset
                   is_part ? "pipetrain-shards check --decode decodes all" : "");
 }
 
+static void print_turned(const struct image_survey *survey, FILE *out)
+{
+    if (survey->turned > 0)
+        wrapped_print(out, "%10s%s of them %s rotated by their EXIF orientation, which training ignores unless "
+                      "augment.orientation = exif", "", number_grouped(survey->turned).text,
+                      survey->turned == 1 ? "is" : "are");
+}
+
 /* Report images of nearly one colour: their contents may be lost, for example if they were in the opacity of a PNG. */
 static void print_flat(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
 {
@@ -871,6 +879,7 @@ static int check_images(const struct dataset *dataset, FILE *out, struct problem
     if (rc < 0)
         return rc;
     print_images(&survey, dataset, out);
+    print_turned(&survey, out);
     print_flat(&survey, dataset, out);
     warn_of_images(&survey, dataset);
     if (survey.unreadable > 0)

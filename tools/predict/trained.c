@@ -259,7 +259,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
                                              : rc == -EINVAL ? EXIT_CODE_USAGE
                                                              : (int)exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0)
-        initial_weights_report_prefix(trained->weights);
+        initial_weights_report_names(trained->weights);
     return code;
 }
 

@@ -426,7 +426,7 @@ static int report_differences(struct initial_weights *weights,
                               const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                               struct problems *problems)
 {
-    char prefix[256], naming[128];
+    char prefix[256];
     if (differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count +
         differences[DIFFERENCE_SHAPE].count == 0)
         return 0;
@@ -442,10 +442,8 @@ static int report_differences(struct initial_weights *weights,
         describe_prefix(weights, prefix, sizeof(prefix));
         problems_add(problems, weights->path, "%s, which was removed", prefix);
     }
-    if (weights->naming != NULL) {
-        describe_naming(weights, naming, sizeof(naming));
-        problems_add(problems, weights->path, "%s: translated to torchvision's", naming);
-    }
+    if (weights->naming != NULL)
+        problems_add(problems, weights->path, "names of %s were translated to torchvision's", weights->naming->owner);
     report_models(weights, problems);
     report_stranger(weights, problems);
     if (!report_parts(weights, may_skip, problems) && may_skip)
@@ -680,13 +678,17 @@ void initial_weights_print(const struct initial_weights *weights, FILE *out)
                       weights->of_state);
 }
 
-void initial_weights_report_prefix(const struct initial_weights *weights)
+void initial_weights_report_names(const struct initial_weights *weights)
 {
-    char prefix[256];
-    if (weights->prefix[0] == '\0')
-        return;
-    describe_prefix(weights, prefix, sizeof(prefix));
-    log_message(LOG_RUN, "%s: %s, which was removed", weights->path, prefix);
+    char text[256];
+    if (weights->prefix[0] != '\0') {
+        describe_prefix(weights, text, sizeof(text));
+        log_message(LOG_RUN, "%s: %s, which was removed", weights->path, text);
+    }
+    if (weights->naming != NULL) {
+        describe_naming(weights, text, sizeof(text));
+        log_message(LOG_RUN, "%s: %s", weights->path, text);
+    }
 }
 
 void initial_weights_close(struct initial_weights *weights)

@@ -42,8 +42,8 @@ const struct safetensors_index *initial_weights_index(const struct initial_weigh
 int initial_weights_write(const struct initial_weights *weights, struct tower *tower);
 /* Print lines of the plan: the number of loaded parameters, the skipped ones, and the unused tensors of the file. */
 void initial_weights_print(const struct initial_weights *weights, FILE *out);
-/* Report the removed prefix, if any, on stderr; initial_weights_print reports it, too. */
-void initial_weights_report_prefix(const struct initial_weights *weights);
+/* Report on stderr how names of the file were changed, if they were; initial_weights_print reports it, too. */
+void initial_weights_report_names(const struct initial_weights *weights);
 /* Accepts NULL. */
 void initial_weights_close(struct initial_weights *weights);
 

@@ -257,7 +257,7 @@ const struct option_row option_table[] = {
       .other_names = "ratio", .uses = { IF(SECTION_AUGMENT, "crop", "auto resized") } },
     { SECTION_AUGMENT, "train_size", OPTION_INTEGER, EFFECT_RUN, .unit = "pixels", .initial = "0",
       .initial_note = "the network's", RANGE(0, 8192), FIELD(augment.train_size),
-      .help = "height and width of training images, if not those of the network's, which are evaluated",
+      .help = "height and width of training images, if not those of evaluation",
       .other_names = "train_crop_size train_image_size", .in_overfit = "0" },
     { SECTION_AUGMENT, "flip", OPTION_YES_NO, EFFECT_RUN, .initial = "no",
       FIELD(augment.flip), .help = "flip half of the training images horizontally",

@@ -150,13 +150,15 @@ expect_forward() {
         END { for (name in old) exit 1 }' "$1" "$2"
 }
 
-# killed_behind "STAGE CALL" STEP OPTION...: a run that is killed there when the file has the step.
+# killed_behind "STAGE CALL" STEP OPTION...: a run that is killed there when the file has the step and the checkpoint of
+# step 14 is saved.
 killed_behind() {
     moment=$1 step=$2
     shift 2
     stand_still "$moment" "$@"
     await grep -q "^pipetrain_step{.*} $step\$" "$metrics"
     expect_metric step "$step"
+    await test -e "$work/runs/counted/checkpoint-00000014.safetensors"
     kill -KILL $pid
     { wait $pid; } 2>/dev/null
 }

@@ -108,9 +108,9 @@ TEST(a_loss_reaches_its_goal_from_above)
           "validation loss 0.3 reaches train.stop_at (2.5)" },
         { { .best_by = BEST_BY_MACRO_F1, .stop_at = 0.51 }, STOP_REASON_NONE, "" },
         { { .best_by = BEST_BY_MACRO_F1, .stop_at = 0.5 }, STOP_REASON_STOP_AT,
-          "validation macro F1 0.5 reaches train.stop_at (0.5)" },
+          "validation macro F1 0.5000 reaches train.stop_at (0.5)" },
         { { .best_by = BEST_BY_MACRO_F1, .patience = 2 }, STOP_REASON_PATIENCE,
-          "2 evaluations without a better validation macro F1 than 0.5 at step 1 (train.patience)" },
+          "2 evaluations without a better validation macro F1 than 0.5000 at step 1 (train.patience)" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct run_progress *const progress = cases[i].train.best_by == BEST_BY_LOSS ? &loss : &f1;

@@ -69,8 +69,10 @@ struct best_by_text best_by_text(enum best_by by, double value)
     struct best_by_text out;
     if (by == BEST_BY_ACCURACY || by == BEST_BY_BALANCED_ACCURACY)
         snprintf(out.text, sizeof(out.text), "%.2f %%", 100 * value);
-    else
+    else if (by == BEST_BY_LOSS)
         snprintf(out.text, sizeof(out.text), "%.4g", value);
+    else
+        snprintf(out.text, sizeof(out.text), "%.4f", value);
     return out;
 }
 

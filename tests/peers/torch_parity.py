@@ -35,18 +35,22 @@ import torch_zoo  # noqa: E402
 # Where rounding takes a number over 0 in front of a ReLU, or past another one in a max pool, gradients jump: the seeds
 # are of images with which that does not happen. Beta away from 0 makes it rare in networks of millions of numbers, and
 # the same sign of it in all layers of a channel keeps the sums of residual blocks away from 0, too. Images that are not
-# grey on average keep away from 0 the means behind the first convolution.
+# grey on average keep away from 0 the means behind the first convolution. A ReLU with a limit has two such places, and
+# gets channels on either side of both. In evaluation with mean 0 and variance 1, numbers grow from layer to layer until
+# the gates of squeeze and excitation close, and of some networks even PyTorch's fp32 has no correct digit left: these
+# are evaluated with statistics near those of the images.
 ALL, FAST = ("reference", "onednn"), ("onednn",)
 
 
 class Case:
     """A comparison: samples, learning rate, seed of weights and images, how far from 0 beta lies at least, backends,
-    the darkest pixel there may be, steps, height and width of the images (0: the model's own)."""
+    the darkest pixel there may be, steps, height and width of the images (0: the model's own), the limit of ReLUs,
+    whether running statistics are near those of the images (else mean 0, variance 1)."""
 
-    def __init__(self, samples, rate, seed, beta, backends, darkest=0, steps=10,
-                 size=0):
+    def __init__(self, samples, rate, seed, beta, backends, darkest=0, steps=10, size=0, limit=0, statistics=False):
         self.samples, self.rate, self.seed, self.beta, self.backends = samples, rate, seed, beta, backends
         self.darkest, self.steps, self.size = darkest, steps, size
+        self.limit, self.statistics = limit, statistics
 
 
 MODELS = {
@@ -68,12 +72,12 @@ MODELS = {
     "squeezenet1_1": Case(2, 0.001, 1, 0, FAST, steps=3),
     "resnext50_32x4d": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
     "resnext29_8x64d": Case(2, 0.001, 1, 3, FAST, steps=3),
-    "regnet_y_1_6gf": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
-    "mobilenet_v2": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
-    "mobilenet_v2_cifar": Case(4, 0.001, 1, 0, FAST, steps=3),
+    "regnet_y_1_6gf": Case(4, 0.001, 1, 3, FAST, steps=3, size=64, statistics=True),
+    "mobilenet_v2": Case(4, 0.001, 1, 0, FAST, steps=3, size=64, limit=6, statistics=True),
+    "mobilenet_v2_cifar": Case(4, 0.001, 1, 0, FAST, steps=3, limit=6, statistics=True),
     "mobilenet_v3_large": Case(4, 0.001, 1, 1, FAST, steps=3, size=64),
     "efficientnet_b0": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
-    "efficientnet_v2_s": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
+    "efficientnet_v2_s": Case(4, 0.001, 1, 1, FAST, steps=3, size=64, statistics=True),
     "convnext_tiny": Case(4, 0.001, 1, 0, FAST, steps=3, size=64),
 }
 MOMENTUM, AUXILIARY_WEIGHT = 0.9, 0.4
@@ -94,8 +98,10 @@ class Problem:
         self.images = torch.randint(case.darkest, 256, shape, generator=generator, dtype=torch.uint8)
         self.labels = torch.randint(0, network.classes, (case.samples,), generator=generator)
         tensors = network.tensors()
-        self.before = {name: draw(name, tensors, case.beta, generator) for name in tensors}
+        self.before = {name: draw(name, tensors, case, generator) for name in tensors}
         self.trained = [name for name, tensor in tensors.items() if tensor.requires_grad]
+        if case.statistics:
+            self.before |= running_statistics(self.network(torch.float64), self.images, generator)
 
     def network(self, number):
         network = torch_zoo.Network(self.model, dropout=False, auxiliary=True).to(number)
@@ -157,9 +163,10 @@ def without_mean(logits):
     return logits - logits.mean(1, keepdim=True)
 
 
-def draw(name, tensors, beta, generator):
+def draw(name, tensors, case, generator):
     """Weights keep the size of what goes through them, and logits so small that no probability is 0. Where beta is kept
-    away from 0, its sign is that of every other channel, in all layers."""
+    away from 0, its sign is that of every other channel, in all layers. Where ReLUs have a limit, normalised channels
+    lie below 0, between 0 and the limit, and above it by turns."""
     layer, kind = name.rsplit(".", 1)
     numbers = torch.randn(tensors[name].shape, generator=generator)
     if kind == "running_var":
@@ -169,10 +176,30 @@ def draw(name, tensors, beta, generator):
     if numbers.dim() > 1:
         return numbers * ((2 if numbers.dim() > 2 else 1) / numbers[0].numel()) ** 0.5
     if kind == "weight":
-        return 1 + 0.2 * numbers.clamp(-2, 2)
+        return (1 + 0.2 * numbers.clamp(-2, 2)) * (case.limit / 12 or 1)
     if layer + ".running_var" not in tensors:
         return 0.1 * numbers
-    return (numbers.abs() + beta) * (1 - 2 * (torch.arange(len(numbers)) % 2)) if beta else numbers
+    if case.limit:
+        return (torch.arange(len(numbers)) % 3 - 0.5) * case.limit + 0.25 * numbers
+    return (numbers.abs() + case.beta) * (1 - 2 * (torch.arange(len(numbers)) % 2)) if case.beta else numbers
+
+
+def running_statistics(network, images, generator):
+    """Near those of the images, so that numbers keep their size in evaluation, too; but not the same, so that
+    a normalisation by the batch's own would be seen. A tenth of the mean is for channels that are nearly constant."""
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.momentum = 1
+    with torch.no_grad():
+        network.train()(images)
+    statistics = {name: tensor for name, tensor in network.tensors().items() if not tensor.requires_grad}
+    for name, mean in statistics.items():
+        if name.endswith(".running_mean"):
+            variance = statistics[name.replace("_mean", "_var")]
+            mean += 0.2 * variance.sqrt() * torch.randn(mean.shape, generator=generator)
+            variance *= 0.65 + 0.5 * torch.rand(variance.shape, generator=generator)
+            variance += 0.1 * variance.mean()
+    return {name: tensor.float() for name, tensor in statistics.items()}
 
 
 def loss_of(logits, labels):

@@ -109,7 +109,9 @@ grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no checkpoint was saved
 : >"$work/reading"
 while [ -e "$work/reading" ]; do
     cat "$metrics" >"$work/seen.prom"
-    tail -n 1 "$work/seen.prom" | grep -q 'stage="decode"}\|^pipetrain_images_per_second\|TYPE' ||
+    # Before the first row the counters come last.
+    tail -n 1 "$work/seen.prom" |
+        grep -q 'stage="decode"}\|^pipetrain_checkpoint_failures_total{\|^pipetrain_images_per_second\|TYPE' ||
         cp "$work/seen.prom" "$work/torn.prom"
 done &
 reader=$!

@@ -75,11 +75,12 @@ class Norm(torch.nn.BatchNorm2d):
 
 class Network(torch.nn.Module):
     """`dropout` false leaves dropout out. With `auxiliary`, training gives two logits: (the net's, those of
-    its auxiliary head)."""
+    its auxiliary head). `size`: of square images; 0: the model's own."""
 
-    def __init__(self, name, classes=None, dropout=True, auxiliary=False):
+    def __init__(self, name, classes=None, dropout=True, auxiliary=False, size=0):
         super().__init__()
         function, shape, own_classes, self.transform = MODELS[name]
+        shape = (shape[0], size or shape[1], size or shape[2])
         self.function, self.shape, self.classes = function, shape, classes or own_classes
         self.with_dropout, self.with_auxiliary = dropout, auxiliary
         self.layers = {}
@@ -471,11 +472,23 @@ def mobilenet_v2_cifar(n, x):
     return without_drops(n, n.layer("", make))(x)
 
 
+def fit_vgg(whole, shape):
+    """Images of another size than 224 get a dense layer of their own: torchvision's average pool would repeat pixels."""
+    pixels = shape[1] // 32 * (shape[2] // 32)
+    if pixels != 49:
+        whole.avgpool = torch.nn.Identity()
+        whole.classifier[0] = torch.nn.Linear(512 * pixels, 4096)
+    return whole
+
+
 def torchvision(name):
     def logits(n, x):
         import torchvision
-        whole = n.layer("", lambda: getattr(torchvision.models, name)(num_classes=n.classes))
-        return without_drops(n, whole)(x)
+
+        def make():
+            whole = getattr(torchvision.models, name)(num_classes=n.classes)
+            return fit_vgg(whole, n.shape) if name.startswith("vgg") else whole
+        return without_drops(n, n.layer("", make))(x)
     return logits
 
 

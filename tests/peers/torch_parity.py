@@ -66,7 +66,7 @@ MODELS = {
     "resnet50_v1": Case(2, 0.001, 3, 3, FAST),
     "inception3": Case(2, 0.001, 32, 3, FAST, darkest=64),
     "torchvision_alexnet": Case(2, 0.001, 1, 0, FAST, steps=3),
-    "torchvision_vgg16_bn": Case(1, 0.001, 1, 3, FAST, steps=3),
+    "torchvision_vgg16_bn": Case(4, 0.001, 2, 3, FAST, steps=3, size=64),
     "wide_resnet50_2": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
     "densenet121": Case(4, 0.001, 1, 3, FAST, steps=3, size=64),
     "squeezenet1_1": Case(2, 0.001, 1, 0, FAST, steps=3),
@@ -92,10 +92,9 @@ class Problem:
     def __init__(self, model, case, directory):
         self.model, self.case, self.directory = model, case, directory
         generator = torch.Generator().manual_seed(case.seed)
-        network = torch_zoo.Network(model, dropout=False, auxiliary=True)
-        shape = (case.samples, *network.shape)
-        shape = shape[:2] + (case.size or shape[2], case.size or shape[3])
-        self.images = torch.randint(case.darkest, 256, shape, generator=generator, dtype=torch.uint8)
+        network = self.new_network()
+        self.images = torch.randint(case.darkest, 256, (case.samples, *network.shape), generator=generator,
+                                    dtype=torch.uint8)
         self.labels = torch.randint(0, network.classes, (case.samples,), generator=generator)
         tensors = network.tensors()
         self.before = {name: draw(name, tensors, case, generator) for name in tensors}
@@ -103,8 +102,11 @@ class Problem:
         if case.statistics:
             self.before |= running_statistics(self.network(torch.float64), self.images, generator)
 
+    def new_network(self):
+        return torch_zoo.Network(self.model, dropout=False, auxiliary=True, size=self.case.size)
+
     def network(self, number):
-        network = torch_zoo.Network(self.model, dropout=False, auxiliary=True).to(number)
+        network = self.new_network().to(number)
         with torch.no_grad():
             for name, tensor in network.tensors().items():
                 tensor.copy_(self.before[name])

@@ -55,6 +55,7 @@ expect_out_joined 'train 20 x 20 pixels \(validation: 28 x 28\), '
 sized small --set model.file=small.net --set augment.train_size=0
 same_weights own small 0 'training at 20 pixels is not that of a network for 20 pixels'
 expect_equal "$(summary own loss)" "$(summary small loss)" 'the loss of training at 20 pixels'
+expect_equal "$(summary own input.height) $(summary own input.width)" '28 28' "the network's own size in summary.json"
 [ "$(summary own validation.loss)" != "$(summary small validation.loss)" ] || fail 'both evaluate at one size'
 sized without --set data.validation=
 same_weights own without 0 'evaluation at another size changes training'

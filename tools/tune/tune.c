@@ -244,7 +244,8 @@ static void start_result(struct tune *tune)
                                          .default_prefetch_depth = default_value("prefetch_depth"),
                                          .default_staging_depth = default_value("staging_depth") };
     result->stored_side = sides_shorter(now->stored_height, now->stored_width);
-    result->taken_side = sides_shorter(now->taken_height, now->taken_width);
+    result->taken_side = sides_longer(sides_shorter(now->taken_height, now->taken_width),
+                                      sides_shorter(now->input_height, now->input_width));
     result->trial_seconds = fmax(fmax(TRIAL_SECONDS, TRIAL_SHARE * tune->total_seconds),
                                  STEPS_LEAST * tune->step_seconds);
     result->towers_alone = result->input_alone = NAN;

@@ -642,6 +642,12 @@ static bool is_encoded(const struct dataset *dataset)
 }
 
 /* Collect the facts that determine the verdict. Called when the pipeline is closed. */
+static uint32_t find_taken_side(const struct report *report, const struct dataset *dataset)
+{
+    return sides_longer(sides_shorter(dataset->options.shape.height, dataset->options.shape.width),
+                        sides_shorter(report->net->input.height, report->net->input.width));
+}
+
 static struct verdict_facts find_facts(const struct report *report, const struct report_end *end)
 {
     const struct pipeline_counts *const counts = &end->counts;
@@ -662,8 +668,7 @@ static struct verdict_facts find_facts(const struct report *report, const struct
         .is_encoded = is_encoded(dataset),
         .stored_side =
             is_encoded(dataset) ? sides_shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
-        .taken_side =
-            is_encoded(dataset) ? sides_shorter(dataset->options.shape.height, dataset->options.shape.width) : 0,
+        .taken_side = is_encoded(dataset) ? find_taken_side(report, dataset) : 0,
     };
 }
 

@@ -272,6 +272,10 @@ static void summarize(struct report *report, struct json *json, const struct rep
     summarize_times(report, json);
     json_quoted(json, "model", report->net->model);
     json_u64(json, "parameters", report->net->trainable_count);
+    json_open_object(json, "input");
+    json_u64(json, "height", report->net->input.height);
+    json_u64(json, "width", report->net->input.width);
+    json_close_object(json);
     json_quoted(json, "device", report->plan->devices.ops->kind);
     json_u64(json, "towers", report->plan->schedule.towers);
     json_u64(json, "batch", report->plan->schedule.batch);

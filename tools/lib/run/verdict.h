@@ -50,7 +50,8 @@ struct verdict_facts {
     struct step_percentiles step;
     double images_per_second;   /* over wall time, after warm-up */
     bool is_encoded;            /* images are stored as JPEG or PNG */
-    uint32_t stored_side, taken_side;   /* short side of the first such image, and of the network's input */
+    uint32_t stored_side, taken_side;   /* short side of the first such image, and of the network's
+                                         * input, in training or in evaluation, where it is larger */
 };
 
 struct verdict {
@@ -69,6 +70,11 @@ void verdict_write(const struct verdict *verdict, struct json *json);
 static inline uint32_t sides_shorter(uint64_t height, uint64_t width)
 {
     return (uint32_t)(height < width ? height : width);
+}
+/* Validation may read the same shards as training, and with train_size its images are larger. */
+static inline uint32_t sides_longer(uint32_t training, uint32_t evaluation)
+{
+    return training > evaluation ? training : evaluation;
 }
 /* The usual short side of stored images for a network with an input of `taken_side` pixels: a seventh more, 256 for
  * 224. 0: the images are not larger than that. */

@@ -163,6 +163,8 @@ static const struct { const char *path; size_t offset; } count_fields[] = {
     { "data.train.first_image.width", FIELD(stored_width) },
     { "data.train.first_image.taken_height", FIELD(taken_height) },
     { "data.train.first_image.taken_width", FIELD(taken_width) },
+    { "input.height", FIELD(input_height) },
+    { "input.width", FIELD(input_width) },
 };
 
 static const json_t *find_value(const json_t *value, const char *path)

@@ -45,6 +45,7 @@ struct trial_result {
     uint64_t prefetch_depth, staging_depth;
     uint64_t stored_height, stored_width;       /* pixels of the first image if images are stored as files, else 0 */
     uint64_t taken_height, taken_width;         /* pixels of that image after resizing or cropping for the network */
+    uint64_t input_height, input_width;         /* of the network in evaluation; 0 in summaries of older versions */
 };
 
 /* Can the file be read by several trials? True for a regular file; a pipe or a terminal is empty when it is read

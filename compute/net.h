@@ -117,7 +117,7 @@ struct layer {
     enum activation activation;
     float limit;                /* activation: of ACTIVATION_CLIPPED_RELU, above 0 */
     float loss_weight;          /* auxiliary_loss */
-    float rate;                 /* dropout: share of values that are set to 0, in [0, 1); stochastic_depth: of samples */
+    float rate;                 /* dropout: share of values that become 0, in [0, 1); stochastic_depth: of samples */
     float epsilon;              /* batch_norm, layer_norm: added to the variance */
     double decay;               /* batch_norm: running = decay * running + (1 - decay) * batch */
     uint32_t parameters[PARAMETER_KIND_COUNT];      /* indices or NET_NO_PARAMETER */

@@ -148,8 +148,8 @@ static uint32_t get_tiff(const uint8_t *at, size_t count, bool is_little)
     return number;
 }
 
-/* The orientation in an APP1 segment; UPRIGHT if the segment is not valid EXIF. It is a SHORT; Pillow turns by a LONG, too,
- * which some editors write. */
+/* The orientation in an APP1 segment; UPRIGHT if the segment is not valid EXIF. It is a SHORT; Pillow turns by a LONG,
+ * too, which some editors write. */
 static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
 {
     static const char exif[6] = "Exif\0";

@@ -1,5 +1,5 @@
-/* Records that are in two data sets: a validation set with training images gives too good results. And images that are in
- * one set with two labels, of which one is wrong. For --check and the start of runs. */
+/* Records that are in two data sets: a validation set with training images gives too good results. And images that are
+ * in one set with two labels, of which one is wrong. For --check and the start of runs. */
 #ifndef PIPETRAIN_DUPLICATES_H
 #define PIPETRAIN_DUPLICATES_H
 

@@ -163,7 +163,8 @@ static int feed_from_ring(struct feeder *feeder)
 static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
 {
     const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);
-    const size_t pixel_bytes = spec->layout->of[PHASE_TRAIN].labels_offset;     /* a multiple of the 16 bytes of a random block */
+    /* A multiple of the 16 bytes of a random block. */
+    const size_t pixel_bytes = spec->layout->of[PHASE_TRAIN].labels_offset;
     uint8_t *pixels = block;
     for (size_t i = 0; i * 16 < pixel_bytes; i++) {
         uint32_t word[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), place, 0 };

@@ -221,7 +221,8 @@ static void print_inputs(const struct net *net, uint32_t index, FILE *out)
         return;
     for (uint32_t i = 0; i < layer->input_count; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
-                 i == 0 ? "" : layer->kind == LAYER_ADD ? " + " : layer->kind == LAYER_MULTIPLY ? " * " : ", ", input_name(net, layer->inputs[i]));
+                 i == 0 ? "" : layer->kind == LAYER_ADD ? " + " : layer->kind == LAYER_MULTIPLY ? " * " : ", ",
+                 input_name(net, layer->inputs[i]));
     print_beside("", INPUTS_INDENT - 2, text, out);
 }
 

@@ -21,8 +21,8 @@ struct net_file_sink {
 };
 
 /* Read a text as a finished net, with the classes, dropout, transform and image size of the options; auxiliary losses
- * are as in the text. 0, -EINVAL or -ENOMEM. With -EINVAL all wrong lines were reported, in order, the text as a whole first; each
- * problem once, without those that follow from another problem. */
+ * are as in the text. 0, -EINVAL or -ENOMEM. With -EINVAL all wrong lines were reported, in order, the text as a whole
+ * first; each problem once, without those that follow from another problem. */
 int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
                   const struct net_file_sink *sink);
 /* Does a text have the line that sets the transform of pixels? */

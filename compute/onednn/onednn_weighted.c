@@ -70,7 +70,7 @@ struct weighted {
     struct sub_batches sub_batches;
     struct folded_norm norm;
     const struct layer *activation;     /* evaluation: the activation that follows; NULL: none */
-    struct nn_eltwise eltwise;  /* the activation as a post-operation; undefined: its loop computes it from the result */
+    struct nn_eltwise eltwise;  /* the activation as a post-operation; undefined: a loop computes it */
     struct first_conv *first;   /* computes the weight gradient, when not NULL */
     struct depthwise *depthwise;        /* the same, of sub-batches, too */
     uint32_t depthwise_scratch, depthwise_sums;         /* buffers */

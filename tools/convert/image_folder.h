@@ -87,7 +87,8 @@ void image_choice_report(struct image_choice *choice, const char *input);
 /* The refused files, in the order of their paths, as one text. If that would be too long, a line is printed for
  * each, and the text is "". */
 const char *image_choice_list_refused(struct image_choice *choice, const char *input, char *text, size_t text_size);
-/* Report the files that were left out or refused, and what becomes of images that are not upright. 0, or -EBADMSG after stop_fail if a file was refused. */
+/* Report the files that were left out or refused, and what becomes of images that are not upright. 0, or -EBADMSG after
+ * stop_fail if a file was refused. */
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop);
 /* Accepts a struct of zeros. */
 void image_choice_release(struct image_choice *choice);

@@ -229,7 +229,8 @@ int class_weights_read(float *weights_out, uint32_t classes, const struct class_
     return problem != NULL ? -EINVAL : 0;
 }
 
-/* Are there records that train? Only weights of 0 leave records out, so that labels are read only where there is one. */
+/* Are there records that train? Only weights of 0 leave records out, so that labels are read only where there is
+ * one. */
 static int check_records(const struct run_plan *plan, const char *path, const struct dataset *dataset,
                          uint32_t classes, struct problems *problems)
 {

@@ -518,7 +518,8 @@ void plan_doubts_print(const struct run_plan *plan, const struct settings *setti
         are_the_same_dropped, is_one_normalised, is_norm_of_last_batch, is_most_dropped, is_average_short,
         is_rho_small, is_label_smoothed_away,
     };
-    const struct doubts doubts = { plan, settings, run_plan_train_net(plan, net), (double)schedule_steps_per_epoch(&plan->schedule),
+    const struct doubts doubts = { plan, settings, run_plan_train_net(plan, net),
+                                   (double)schedule_steps_per_epoch(&plan->schedule),
                                    (double)schedule_step_count(&plan->schedule) };
     char words[LINE_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)

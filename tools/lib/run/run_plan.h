@@ -25,7 +25,7 @@ struct run_plan {
     struct batch_layout layout;         /* of a local batch */
     uint32_t microbatch_max;                 /* samples of a microbatch; 0: a tower computes its local batch at once */
     struct run_devices devices;
-    const struct net *train_net;        /* of training images, if they have another size than the net's; NULL: the net */
+    const struct net *train_net;        /* of training images of another size than the net's; NULL: the net */
     uint64_t only_evaluated;            /* not 0: only evaluate this number of samples, once */
     bool is_fed;                        /* with only_evaluated: the caller's threads put encoded images into the ring */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
@@ -43,8 +43,8 @@ struct run_plan {
     struct memory_needs memory;          /* without the needs of towers until these are planned */
 };
 
-/* Plan everything but devices, train_net, only_evaluated and is_fed, which are already set. `datasets` may be NULL (synthetic
- * input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
+/* Plan everything but devices, train_net, only_evaluated and is_fed, which are already set. `datasets` may be NULL
+ * (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
 /* If only train.steps is set, set train.epochs to the number of epochs that these steps need. Called after the data is

@@ -201,7 +201,8 @@ void run_progress_write(const struct run_progress *progress, char text_out[RUN_P
 static bool is_possible(const struct run_progress *progress)
 {
     return progress->best_correct <= progress->best_images && progress->skipped_in_row <= progress->skipped &&
-           progress->has_warned <= 1 && progress->best_by < BEST_BY_COUNT && isfinite(progress->best_value) && progress->rollbacks <= RUN_PROGRESS_ROLLBACKS_MAX;
+           progress->has_warned <= 1 && progress->best_by < BEST_BY_COUNT && isfinite(progress->best_value) &&
+           progress->rollbacks <= RUN_PROGRESS_ROLLBACKS_MAX;
 }
 
 /* NULL: it is not a number. No measure is negative; a negative one stands for NAN. */

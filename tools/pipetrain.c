@@ -47,7 +47,7 @@ struct arguments {
     char **argv;
     struct pipetrain_arguments words;
     enum run_kind kind;
-    bool is_wrong;                      /* an error in the command line, already reported */
+    int wrong;                          /* exit code of an error in the command line, already reported; 0: none */
     struct launcher launcher;
     char launcher_problem[LAUNCHER_REASON_BYTES];       /* why this process cannot run under the launcher; else "" */
 };
@@ -293,8 +293,8 @@ static void leave_ranks(struct ranks *ranks, int code)
 /* Read the settings, if the command line is correct. 0, or an exit code after messages. */
 static int configure(struct settings *settings, const struct arguments *arguments)
 {
-    if (arguments->is_wrong)
-        return EXIT_CODE_USAGE;
+    if (arguments->wrong != 0)
+        return arguments->wrong;
     if (arguments->words.config.path != NULL)
         return read_settings(settings, arguments);
     log_message(LOG_ERROR, "no configuration: use %spipetrain -c run.conf (see --help)", program_folder());
@@ -346,7 +346,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
 {
     const struct pipetrain_arguments *const words = &arguments->words;
     const bool prints = words->help != NULL || words->version || words->describe != NULL || words->doctor != NULL;
-    if (arguments->is_wrong || !prints)
+    if (arguments->wrong != 0 || !prints)
         return run(arguments, process_start_ns);
     startup_end(NULL);
     output_end_with_reader();
@@ -414,10 +414,11 @@ static int train(int argc, char **argv, uint64_t process_start_ns)
     struct arguments arguments = { .argv = argv };
     int code = find_launcher(&arguments);
     if (code == EXIT_CODE_OK) {
-        arguments.is_wrong = pipetrain_arguments_read(&arguments.words, argc, argv) != 0;
+        const int rc = pipetrain_arguments_read(&arguments.words, argc, argv);
+        arguments.wrong = rc != 0 ? (int)exit_code_of(rc, EXIT_CODE_USAGE) : 0;
         arguments.kind = arguments.words.check ? RUN_CHECK : arguments.words.dry_run ? RUN_DRY : RUN_TRAIN;
-        code = arguments.is_wrong && arguments.launcher.size == 1 ? EXIT_CODE_USAGE
-                                                                  : dispatch(&arguments, process_start_ns);
+        code = arguments.wrong != 0 && arguments.launcher.size == 1 ? arguments.wrong
+                                                                    : dispatch(&arguments, process_start_ns);
     }
     startup_end(NULL);
     config_arguments_release(&arguments.words.config);

@@ -384,11 +384,12 @@ TEST(opening_without_memory_fails)
     assert_null(weights);
 }
 
-TEST(a_shape_is_the_same_in_rank_and_every_size)
+TEST(a_shape_is_the_same_but_for_dimensions_that_a_dense_layer_flattens)
 {
     static const struct { uint32_t rank; uint64_t dims[5]; bool is_same; } rows[] = {
         { 2, { 10, 20 }, true }, { 2, { 20, 10 }, false }, { 2, { 10, 21 }, false }, { 1, { 10 }, false },
-        { 1, { 200 }, false }, { 3, { 10, 20, 1 }, false }, { 4, { 10, 20, 3, 3 }, false },
+        { 1, { 200 }, false }, { 3, { 10, 20, 1 }, true }, { 4, { 10, 5, 2, 2 }, true }, { 3, { 20, 10, 1 }, false },
+        { 4, { 10, 20, 3, 3 }, false },
     };
     const struct parameter parameter = { .rank = 2, .dims = { 10, 20 } };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -60,6 +60,8 @@ host.system
 identity
 images
 images_per_second
+input.height
+input.width
 limit.gain
 limit.key
 limit.share

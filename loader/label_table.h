@@ -9,8 +9,8 @@
 #define LABEL_UNKNOWN (-1)      /* a record that cannot be read, or whose label is out of range */
 
 /* Set *labels_out to the class of each record, by id: options.label_offset is added. The caller frees the list. Reads
- * every record once, with `threads` threads >= 1, and blocks meanwhile. 0, -ENOMEM, -EAGAIN (no thread can be started),
- * or -ECANCELED soon after the data set's *is_unwanted is set. */
+ * every record once, with `threads` threads >= 1, and returns when all are read. 0, -ENOMEM, -EAGAIN (no thread can be
+ * started), or -ECANCELED soon after the data set's *is_unwanted is set. */
 int label_table_make(int32_t **labels_out, const struct dataset *dataset, uint32_t threads);
 
 #endif

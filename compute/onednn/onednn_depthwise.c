@@ -258,7 +258,7 @@ static size_t half_distance(const struct depthwise *depthwise, size_t block_floa
     return depthwise->is_wide ? LANES : block_floats / 2;
 }
 
-/* Clears rows of the image of all vectors. */
+/* Sets `count` rows to 0 in the image of each vector of the block. */
 static void clear_rows(const struct depthwise *depthwise, size_t first, size_t count, float *image)
 {
     const size_t row_floats = (size_t)depthwise->padded_w * depthwise->lanes;

@@ -580,7 +580,8 @@ static enum pd_class forward_class(const struct plan *plan, uint32_t layer, cons
     return plan_layer(plan, layer)->groups > 1 ? pd_class_of_call(engine, op) : pd_class_of_best(engine, op, NULL);
 }
 
-/* Post-operations that oneDNN may have no primitive for, or only a slower one. */
+/* What oneDNN applies to the results in the same primitive: a factor and a shift for each channel, the activation. With
+ * them it may have no primitive, or only a slower one. */
 struct posts { bool line, eltwise; };
 
 /* Computes without the post-operations where oneDNN has a better primitive then: the weights are multiplied by the

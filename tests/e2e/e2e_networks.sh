@@ -1,7 +1,7 @@
 #!/bin/sh
 # Networks of today train on small images: the loss falls in two epochs, and with train.slices the weights are the same for
 # one tower and several. On the CPU, and by sim_networks.sh on the simulated CUDA.
-# PIPETRAIN_TEST_NETWORKS: these networks only.
+# The environment variable PIPETRAIN_TEST_NETWORKS names the networks to try instead of the lists below.
 . "$(dirname "$0")/e2e.sh"
 
 # The networks that are tried in every test, and those of the long one.

@@ -81,7 +81,7 @@ static int compare_beginning(int parent_fd, const char *directory, const char *f
     return memcmp(found, text, bytes) != 0;
 }
 
-/* A start that was killed leaves files of lines that may be empty. */
+/* Does the file have a first line that no run writes? An empty file is a run's own: it was killed at its start. */
 static bool has_other_lines(const char *directory, const char *file, const char *beginning)
 {
     char path[PATH_MAX];

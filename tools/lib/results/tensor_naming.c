@@ -166,7 +166,7 @@ static const struct tensor_name_group timm_vgg[] = {
     { NULL, NULL, NULL },
 };
 
-/* torchvision renames these when it loads the files that it publishes. */
+/* The DenseNet files that torchvision publishes have these older names; torchvision itself renames them on loading. */
 static const struct tensor_name_part densenet_layer[] = {
     { "norm.1", "norm1" }, { "norm.2", "norm2" }, { "conv.1", "conv1" }, { "conv.2", "conv2" }, { NULL, NULL },
 };

@@ -89,7 +89,7 @@ enum metric_place {
 /* The format of a number on the report page. */
 enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO };
 
-/* A chart of the report page, with a curve for each of one or two metrics. */
+/* A chart of the report page, which has one or two curves, each of one metric. */
 enum metric_chart_number {
     CHART_NONE, CHART_LOSS, CHART_ACCURACY, CHART_CLASSES, CHART_SPEED, CHART_RATE, CHART_INPUT_WAIT, CHART_RING, CHART_SLOTS,
     CHART_LOADER, CHART_COUNT

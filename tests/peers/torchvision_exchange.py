@@ -29,35 +29,16 @@ try:
 except ImportError as error:
     print(sys.executable, "has not all that is needed:", error)
     sys.exit(77)
+from peer import BUILD, IMAGENET_DEVIATION, IMAGENET_MEAN, end, expect, pipetrain, settings
 
-BUILD = os.environ.get("PIPETRAIN_BUILD", ".")
 SEED, STEPS, BATCH, SIDE, HEAD = 5, 10, 8, 64, 7
 TOLERANCE = 1e-3
 BETA = 3        # away from 0, where rounding decides whether a gradient passes a ReLU (torch_parity.py says more)
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-failures = 0
-
-
-def expect(is_so, what):
-    global failures
-    failures += not is_so
-    print("ok    " if is_so else "FAILED", what)
-
-
-def pipetrain(*words):
-    words = [os.path.join(BUILD, "pipetrain"), *words]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def settings(**keys):
-    return [word for key, value in keys.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
 
 
 def network_input(pixels, dtype):
-    mean, deviation = (torch.tensor(numbers, dtype=dtype).view(1, 3, 1, 1) for numbers in (MEAN, DEVIATION))
+    mean, deviation = (torch.tensor(numbers, dtype=dtype).view(1, 3, 1, 1)
+                       for numbers in (IMAGENET_MEAN, IMAGENET_DEVIATION))
     return (pixels.to(dtype).permute(0, 3, 1, 2) / 255 - mean) / deviation
 
 
@@ -275,7 +256,7 @@ def main():
         check_transform(folder)
         check_resnet18(folder)
         check_resnet50(folder)
-    sys.exit(1 if failures else 0)
+    end()
 
 
 if __name__ == "__main__":

@@ -32,12 +32,10 @@ try:
     import timm
 except ImportError:
     timm = None
+from peer import BUILD, IMAGENET_DEVIATION, IMAGENET_MEAN, end, expect, pipetrain, settings
 
-BUILD = os.environ.get("PIPETRAIN_BUILD", ".")
 SEED, BATCH, HEAD = 5, 2, 7
 TOLERANCE = 1e-4
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-failures = 0
 
 
 class Case:
@@ -64,24 +62,6 @@ MODELS = {
 }
 
 
-def expect(is_so, what):
-    global failures
-    failures += not is_so
-    print("ok    " if is_so else "FAILED", what, flush=True)
-
-
-def pipetrain(*words):
-    words = [os.path.join(BUILD, "pipetrain"), *words]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def settings(**keys):
-    return [word for key, value in keys.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
-
-
 def draw_images(folder, side):
     """PNG files of the network's size, which nothing scales."""
     random = numpy.random.default_rng(SEED)
@@ -92,7 +72,7 @@ def draw_images(folder, side):
         pixels = numpy.clip(areas + random.normal(0, 20, (side, side, 3)), 0, 255).astype(numpy.uint8)
         Image.fromarray(pixels).save(f"{folder}/{i}.png")
         images.append(pixels)
-    mean, deviation = (torch.tensor(numbers).view(1, 3, 1, 1) for numbers in (MEAN, DEVIATION))
+    mean, deviation = (torch.tensor(numbers).view(1, 3, 1, 1) for numbers in (IMAGENET_MEAN, IMAGENET_DEVIATION))
     return (torch.from_numpy(numpy.stack(images)).permute(0, 3, 1, 2) / 255 - mean) / deviation
 
 
@@ -235,7 +215,7 @@ def main():
         print("no timm for", sys.executable, "(its networks are left out)")
     for model in sys.argv[1:] or MODELS:
         check(model, MODELS[model])
-    sys.exit(1 if failures else 0)
+    end()
 
 
 if __name__ == "__main__":

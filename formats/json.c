@@ -214,6 +214,15 @@ void json_double(struct json *json, const char *key, double value)
     put_value(json, key, text);
 }
 
+void json_float(struct json *json, const char *key, float value)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%.9g", (double)value);
+    replace_decimal_point(text);
+    put_value(json, key, isfinite(value) ? text : "null");
+}
+
 void json_bool(struct json *json, const char *key, bool value)
 {
     put_value(json, key, value ? "true" : "false");

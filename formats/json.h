@@ -29,6 +29,8 @@ void json_close_array(struct json *json);
 void json_quoted(struct json *json, const char *key, const char *value);
 void json_u64(struct json *json, const char *key, uint64_t value);
 void json_double(struct json *json, const char *key, double value);
+/* Write 9 digits without trailing zeros, which parse to the same float. */
+void json_float(struct json *json, const char *key, float value);
 void json_bool(struct json *json, const char *key, bool value);
 /* Write a value that is already JSON. */
 void json_verbatim(struct json *json, const char *key, const char *value);

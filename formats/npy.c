@@ -2,7 +2,9 @@
 #include "formats/npy.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/html.h"
@@ -276,6 +278,18 @@ bool npy_integer(const struct npy *npy, const uint8_t *at, int64_t *value_out)
         return false;
     *value_out = npy->kind == NPY_INT ? signed_bits(npy, bits) : (int64_t)bits;
     return true;
+}
+
+void npy_rows_header(uint64_t rows, uint64_t columns, char header_out[NPY_ROWS_HEADER_BYTES])
+{
+    static const char begin[] = "\x93NUMPY\1\0\166\0";
+    const size_t begin_bytes = sizeof(begin) - 1;       /* the last two bytes are the length of the rest, 118 */
+    memcpy(header_out, begin, begin_bytes);
+    const int bytes =
+        snprintf(header_out + begin_bytes, NPY_ROWS_HEADER_BYTES - begin_bytes,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRIu64 ", %" PRIu64 "), }", rows, columns);
+    memset(header_out + begin_bytes + bytes, ' ', NPY_ROWS_HEADER_BYTES - begin_bytes - (size_t)bytes);
+    header_out[NPY_ROWS_HEADER_BYTES - 1] = '\n';
 }
 
 const char *npy_type_name(const struct npy *npy)

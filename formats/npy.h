@@ -29,6 +29,10 @@ int npy_parse(const uint8_t *file, size_t bytes, struct npy *npy_out, const char
 double npy_number(const struct npy *npy, const uint8_t *at);
 /* Read the integer at `at`. False for a floating-point array, and if the integer does not fit into value_out. */
 bool npy_integer(const struct npy *npy, const uint8_t *at, int64_t *value_out);
+/* Write the header of a float32 array of that many rows, in C order: version 1.0, always of the same length, so that it
+ * can be written again when the number of rows is known. */
+#define NPY_ROWS_HEADER_BYTES 128u
+void npy_rows_header(uint64_t rows, uint64_t columns, char header_out[NPY_ROWS_HEADER_BYTES]);
 /* The name of the dtype: "float32", "uint8", ... */
 const char *npy_type_name(const struct npy *npy);
 

@@ -147,6 +147,7 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/predict.c \
 	%D%/predict/predict_images.c \
 	%D%/predict/prediction.c \
+	%D%/predict/rows_file.c \
 	%D%/predict/trained.c \
 	%D%/report/page.c \
 	%D%/report/report_input.c \

@@ -174,4 +174,16 @@ TEST(keeps_its_memory_from_line_to_line)
     json_release(&json);
 }
 
+TEST(writes_floats_that_parse_to_the_same)
+{
+    static const float floats[] = { 0, -0.1f, 1.0f / 3, 16777216, 1.17549435e-38f, 3.40282347e38f, 1e-45f };
+    for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
+        struct json json;
+        json_init(&json, false);
+        json_float(&json, NULL, floats[i]);
+        assert_true(strtof(json_text(&json), NULL) == floats[i]);
+        json_release(&json);
+    }
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -142,6 +142,21 @@ TEST(reads_numbers_of_every_type)
     assert_false(npy_integer(&floats, (const uint8_t *)&narrow, &value));
 }
 
+TEST(reads_the_header_that_it_writes)
+{
+    static const uint64_t counts[] = { 0, 1, 1000, UINT32_MAX, UINT64_MAX / 8 };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        char header[NPY_ROWS_HEADER_BYTES];
+        const char *problem;
+        struct npy npy;
+        npy_rows_header(counts[i], 2, header);
+        assert_int_equal(npy_parse((const uint8_t *)header, sizeof(header), &npy, &problem), 0);
+        assert_int_equal(npy.header_bytes, sizeof(header));
+        assert_true(npy.rank == 2 && npy.dims[0] == counts[i] && npy.dims[1] == 2);
+        assert_true(npy.kind == NPY_FLOAT && npy.item_bytes == 4 && npy.data_bytes == 8 * counts[i]);
+    }
+}
+
 TEST(reads_halves)
 {
     static const struct { uint8_t bytes[2]; double number; } rows[] = {

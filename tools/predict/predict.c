@@ -5,11 +5,15 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/output.h"
 #include "stage/text/program_folder.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/program_option.h"
@@ -20,6 +24,7 @@
 #include "tools/predict/known_names.h"
 #include "tools/predict/predict_images.h"
 #include "tools/predict/prediction.h"
+#include "tools/predict/rows_file.h"
 #include "tools/predict/trained.h"
 
 #define NAME_BYTES 4200u        /* "SHARD:RECORD" */
@@ -28,6 +33,8 @@ struct predict_request {
     const char *weights;        /* file */
     uint64_t top, batch;        /* number of classes to print for an image; largest batch size */
     enum prediction_form form;
+    const char *logits;         /* file; "": in the lines; NULL: not wanted */
+    bool may_replace;           /* replace an existing file */
 };
 
 struct prediction_run {
@@ -37,9 +44,11 @@ struct prediction_run {
     struct trained trained;
     struct known_names names;
     struct prediction_printer printer;
+    struct rows_file logits;
     struct image_source *source;        /* source of image files; NULL: shards are read */
     uint64_t unreadable;
     uint64_t nonfinite;                 /* images with NaN or infinite outputs */
+    int file_code;                      /* exit code of the first row that could not be written; 0: none */
 };
 
 /* ---- images ---- */
@@ -94,6 +103,12 @@ static uint32_t longest_path(const struct prediction_run *run)
     return longest < UINT32_MAX ? (uint32_t)longest : UINT32_MAX;
 }
 
+/* Are the logits, --logits without a file, printed with each prediction? */
+static bool is_in_lines(const char *output)
+{
+    return output != NULL && *output == '\0';
+}
+
 static int open_printer(struct prediction_run *run)
 {
     const int code = known_names_find(&run->names, &run->trained);
@@ -105,7 +120,21 @@ static int open_printer(struct prediction_run *run)
     run->printer.out = stdout;
     run->printer.names = run->names.names;
     run->printer.path_columns = longest_path(run);
+    run->printer.shows_logits = is_in_lines(run->request->logits);
     return 0;
+}
+
+static bool is_in_file(const char *output)
+{
+    return output != NULL && *output != '\0';
+}
+
+static int open_files(struct prediction_run *run)
+{
+    const struct predict_request *const request = run->request;
+    if (!is_in_file(request->logits))
+        return 0;
+    return rows_file_open(&run->logits, request->logits, request->may_replace, run->trained.net->classes);
 }
 
 static int start_images(void *arg, struct ring *ring)
@@ -161,6 +190,8 @@ static int prepare(struct prediction_run *run)
         code = open_printer(run);
     if (code == 0)
         code = plan(run);
+    if (code == 0)
+        code = open_files(run);
     return code == 0 ? signals_exit_code() : code;
 }
 
@@ -194,35 +225,50 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
     return all;
 }
 
-/* Print a batch. False to end: the reader of the output has closed it. */
+static void print_problem(struct prediction_run *run, const char *name, const char *problem)
+{
+    const bool is_read = problem == NULL;
+    if (is_read)
+        problem = "the output of the network is not finite";
+    run->unreadable += !is_read;
+    run->nonfinite += is_read;
+    if (is_read || run->trained.dataset == NULL)
+        log_message(LOG_RUN, "%s: %s", name, problem);
+    prediction_print_problem(&run->printer, name, problem);
+}
+
+static void print_sample(struct prediction_run *run, const struct step_report *report, uint32_t i)
+{
+    char room[NAME_BYTES];
+    const char *const name = name_sample(run, report->ids[i], room), *const problem = problem_of(run, report, i);
+    const float *const logits = report->logits + (size_t)i * run->trained.net->classes;
+    if (problem == NULL && are_finite(run, logits))
+        prediction_print(&run->printer, name, logits);
+    else
+        print_problem(run, name, problem);
+    if (run->file_code == 0)
+        run->file_code = rows_file_add(&run->logits, problem == NULL ? logits : NULL);
+}
+
+/* Print a batch. False to end: the reader of the output has closed it, or a file cannot be written. */
 static bool print_batch(void *arg, const struct step_report *report)
 {
     struct prediction_run *const run = arg;
-    char room[NAME_BYTES];
     if (report->local.first_of_phase)
         prediction_print_head(&run->printer);
-    for (uint32_t i = 0; i < report->local.count; i++) {
-        const char *const name = name_sample(run, report->ids[i], room), *problem = problem_of(run, report, i);
-        const float *const logits = report->logits + (size_t)i * run->trained.net->classes;
-        if (problem == NULL && are_finite(run, logits)) {
-            prediction_print(&run->printer, name, logits);
-            continue;
-        }
-        run->unreadable += problem != NULL;
-        run->nonfinite += problem == NULL;
-        if (problem == NULL)
-            log_message(LOG_RUN, "%s: %s", name, problem = "the output of the network is not finite");
-        else if (run->trained.dataset == NULL)
-            log_message(LOG_RUN, "%s: %s", name, problem);
-        prediction_print_problem(&run->printer, name, problem);
-    }
+    for (uint32_t i = 0; i < report->local.count; i++)
+        print_sample(run, report, i);
     (void)fflush(stdout);
-    return !ferror(stdout);
+    return !ferror(stdout) && run->file_code == 0;
 }
 
 static int compute(struct prediction_run *run)
 {
-    const int code = trained_evaluate(&run->trained, print_batch, run);
+    int code = trained_evaluate(&run->trained, print_batch, run);
+    if (code == 0)
+        code = run->file_code;
+    if (code == 0 && !ferror(stdout))
+        code = rows_file_finish(&run->logits);
     if (code != 0)
         return code;
     if (run->unreadable > 0)
@@ -243,6 +289,7 @@ static int predict(struct settings *settings, const struct image_words *words, c
     if (code == 0)
         code = compute(&run);
     trained_close(&run.trained);
+    rows_file_drop(&run.logits);
     prediction_printer_release(&run.printer);
     known_names_release(&run.names);
     return code;
@@ -278,6 +325,13 @@ static const struct program_option options[] = {
       .help = "print the N most likely classes (default 5)" },
     { .name = "batch", .value = "N", .store = STORE_NUMBER, FIELD(request.batch), .least = 1, .most = BATCH_MOST,
       .help = "largest batch size (default 64)" },
+    { .name = "logits", .value = "FILE.npy", .may_lack_value = true, .store = STORE_TEXT, FIELD(request.logits),
+      .help = "the network's outputs before the softmax: with --json of all classes, with --tsv a column; or with a "
+              "FILE in a NumPy array of one row per image",
+      .more = "The array is float32; its row n is image n of the output, from 0, NaN if the image could not be read. The "
+              "file appears when all images are classified." },
+    { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(request.may_replace),
+      .help = "let --logits replace an existing file" },
     { .name = "tsv", .group = PREDICTION_TSV, .help = "tab-separated: image, rank, class, name, probability" },
     { .name = "json", .group = PREDICTION_JSON, .help = "a JSON object per line" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(network.wants_help), .help = "this text" },
@@ -320,7 +374,24 @@ static void print_usage(FILE *out)
           "  pipetrain predict -w runs/run/weights.safetensors photo.jpg\n"
           "  pipetrain predict -w best.safetensors --top 1 --tsv photos > classes.tsv\n"
           "  pipetrain predict -w resnet50.safetensors -m torchvision_resnet50 cat.jpg\n"
+          "  pipetrain predict -w best.safetensors --logits=logits.npy photos > table\n"
           "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n", out);
+}
+
+/* Numbers are printed in a form for programs, or into a file, whose name follows an equals sign. 0 or -EINVAL. */
+static int check_output(const struct arguments *arguments, const char *name, const char *output)
+{
+    if (!is_in_lines(output))
+        return 0;
+    for (int i = 0; i < arguments->word_count; i++) {
+        const char *const end = strrchr(arguments->words[i], '.');
+        if (end != NULL && strcmp(end, ".npy") == 0)
+            return program_usage_error(&command_line, "%s: write --%s=%s, with an equals sign", arguments->words[i],
+                                       name, arguments->words[i]);
+    }
+    return arguments->request.form != PREDICTION_TABLE
+               ? 0
+               : program_usage_error(&command_line, "--%s needs --json or --tsv, or a file: --%s=FILE.npy", name, name);
 }
 
 static int check_arguments(void *out, char **words, int count)
@@ -328,6 +399,8 @@ static int check_arguments(void *out, char **words, int count)
     struct arguments *const arguments = out;
     arguments->words = words;
     arguments->word_count = count;
+    if (check_output(arguments, "logits", arguments->request.logits) != 0)
+        return -EINVAL;
     const int rc =
         network_arguments_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
     if (rc != 0 || arguments->word_count > 0)
@@ -337,13 +410,27 @@ static int check_arguments(void *out, char **words, int count)
     return -EINVAL;
 }
 
-/* Classify the images. From now on a signal ends the command after the current batch. */
+/* Has the reader of the output closed it? */
+static bool reader_has_gone(void)
+{
+    struct pollfd out = { .fd = STDOUT_FILENO };
+    return ferror(stdout) && poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/* Classify the images. From now on a signal ends the command after the current batch. So does a closed output, whose
+ * signal ends the process, as usual for filters, but only when temporary files are removed. */
 static int predict_images(struct settings *settings, const struct image_words *words,
                           const struct predict_request *request)
 {
     signals_block();
-    const int code = network_command_start_signals();
-    return code == 0 ? predict(settings, words, request) : code;
+    signal(SIGPIPE, SIG_IGN);
+    int code = network_command_start_signals();
+    if (code == 0)
+        code = predict(settings, words, request);
+    output_end_with_reader();
+    if (reader_has_gone())
+        raise(SIGPIPE);
+    return code;
 }
 
 static int run_predict(struct settings *settings, const void *out, char **argv, uint64_t process_start_ns)

@@ -50,8 +50,9 @@ static void head_of_table(struct prediction_printer *printer)
 }
 
 /* Print a row of the table. A path that is too long gets its own line. */
-static void print_table(struct prediction_printer *printer, const char *path)
+static void print_table(struct prediction_printer *printer, const char *path, const float *logits)
 {
+    (void)logits;
     const uint32_t columns = columns_of_paths(printer);
     char shown[PATH_BYTES], name[NAME_BYTES], class[NAME_BYTES + 16];
     log_plain(path, shown, sizeof(shown));
@@ -73,18 +74,21 @@ static void print_table(struct prediction_printer *printer, const char *path)
 
 static void head_of_tsv(struct prediction_printer *printer)
 {
-    fputs("image\trank\tclass\tname\tprobability\n", printer->out);
+    fprintf(printer->out, "image\trank\tclass\tname\tprobability%s\n", printer->shows_logits ? "\tlogit" : "");
 }
 
-static void print_tsv(struct prediction_printer *printer, const char *path)
+static void print_tsv(struct prediction_printer *printer, const char *path, const float *logits)
 {
     char shown[PATH_BYTES], name[NAME_BYTES];
     log_plain(path, shown, sizeof(shown));
     for (uint32_t i = 0; i < printer->top; i++) {
         const struct ranked *const ranked = &printer->ranked[i];
         log_plain(name_of(printer, ranked->class), name, sizeof(name));
-        fprintf(printer->out, "%s\t%" PRIu32 "\t%" PRIu32 "\t%s\t%.6g\n", shown, i + 1, ranked->class, name,
+        fprintf(printer->out, "%s\t%" PRIu32 "\t%" PRIu32 "\t%s\t%.6g", shown, i + 1, ranked->class, name,
                 ranked->probability);
+        if (printer->shows_logits)
+            fprintf(printer->out, "\t%.9g", (double)logits[ranked->class]);
+        fputc('\n', printer->out);
     }
 }
 
@@ -104,7 +108,15 @@ static void end_json(struct prediction_printer *printer)
         log_message(LOG_ERROR, "a prediction cannot be printed: %s", strerror(ENOMEM));
 }
 
-static void print_json(struct prediction_printer *printer, const char *path)
+static void add_floats(struct json *json, const char *key, const float *floats, uint32_t count)
+{
+    json_open_array(json, key);
+    for (uint32_t i = 0; i < count; i++)
+        json_float(json, NULL, floats[i]);
+    json_close_array(json);
+}
+
+static void print_json(struct prediction_printer *printer, const char *path, const float *logits)
 {
     struct json *const json = &printer->line;
     json_reset(json);
@@ -121,6 +133,8 @@ static void print_json(struct prediction_printer *printer, const char *path)
         json_close_object(json);
     }
     json_close_array(json);
+    if (printer->shows_logits)
+        add_floats(json, "logits", logits, printer->classes);
     json_close_object(json);
     end_json(printer);
 }
@@ -145,7 +159,7 @@ static void no_problem(struct prediction_printer *printer, const char *path, con
 
 static const struct {
     void (*head)(struct prediction_printer *printer);
-    void (*print)(struct prediction_printer *printer, const char *path);
+    void (*print)(struct prediction_printer *printer, const char *path, const float *logits);
     void (*problem)(struct prediction_printer *printer, const char *path, const char *problem);
 } forms[PREDICTION_FORM_COUNT] = {
     [PREDICTION_TABLE] = { head_of_table, print_table, no_problem },
@@ -161,7 +175,7 @@ void prediction_print_head(struct prediction_printer *printer)
 void prediction_print(struct prediction_printer *printer, const char *path, const float *logits)
 {
     ranking_top(logits, printer->classes, printer->top, printer->ranked);
-    forms[printer->form].print(printer, path);
+    forms[printer->form].print(printer, path, logits);
 }
 
 void prediction_print_problem(struct prediction_printer *printer, const char *path, const char *problem)

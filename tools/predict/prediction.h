@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_PREDICTION_H
 #define PIPETRAIN_PREDICTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -15,6 +16,7 @@ struct prediction_printer {
     FILE *out;                  /* this and the next member are borrowed */
     const char **names;         /* of all classes, "" for one without a name; NULL: no class has a name */
     uint32_t classes, top;      /* top <= classes */
+    bool shows_logits;          /* in each row of TSV, and all of them in JSON */
     uint32_t path_columns;      /* columns for paths in the table, at most the width of the widest path */
     struct ranked *ranked;      /* [top] */
     struct json line;

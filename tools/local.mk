@@ -44,6 +44,9 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/machine.c \
 	%D%/doctor/memory.c \
 	%D%/doctor/nvml.c \
+	%D%/export/export.c \
+	%D%/export/export_output.c \
+	%D%/export/onnx_file.c \
 	%D%/lib/config/config.c \
 	%D%/lib/config/hints.c \
 	%D%/lib/config/intervals.c \

@@ -29,7 +29,8 @@ for command in "$@"; do
 done
 printf '.SH SEE ALSO\n'
 comma=
-for other in pipetrain pipetrain-convert pipetrain-evaluate pipetrain-predict pipetrain-report pipetrain-shards; do
+for other in pipetrain pipetrain-convert pipetrain-evaluate pipetrain-export pipetrain-predict pipetrain-report \
+    pipetrain-shards; do
     [ "$other" != "$name" ] || continue
     printf '%s.BR %s (1)' "$comma" "$(echo "$other" | sed 's/-/\\-/g')"
     comma=',

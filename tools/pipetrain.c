@@ -17,6 +17,7 @@
 #include "tools/compare/compare.h"
 #include "tools/describe.h"
 #include "tools/doctor/doctor.h"
+#include "tools/export/export.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/option_help.h"
 #include "tools/lib/config/option_needs.h"
@@ -60,6 +61,7 @@ static void print_usage(FILE *out)
                  "       pipetrain -c FILE --tune[=SECONDS] [--tune-write]\n"
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
+                 "       pipetrain export -w FILE -o FILE [OPTION]...\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE]\n"
                  "                 [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --doctor[=json] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
@@ -67,7 +69,8 @@ static void print_usage(FILE *out)
     program_option_help(pipetrain_options, out);
     fprintf(out, "  evaluate                  evaluate a trained network: loss, top-1, top-5,\n"
                  "                            per class\n"
-                 "  predict                   classify images with a trained network\n");
+                 "  predict                   classify images with a trained network\n"
+                 "  export                    write a trained network for other programs (ONNX)\n");
 }
 
 /* Print the help of one key or section; for "", the help of the whole program. */
@@ -365,8 +368,8 @@ static const struct command {
     const char *name;
     int (*run)(int argc, char **argv, uint64_t process_start_ns);
 } commands[] = {
-    { "evaluate", evaluate_command }, { "predict", predict_command }, { "--tune", tune_command },
-    { "--tune-write", tune_command }, { "--compare", compare_command },
+    { "evaluate", evaluate_command }, { "predict", predict_command }, { "export", export_command },
+    { "--tune", tune_command }, { "--tune-write", tune_command }, { "--compare", compare_command },
 };
 
 /* Is this argument the option, alone or as OPTION=VALUE? */

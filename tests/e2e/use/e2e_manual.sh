@@ -44,6 +44,7 @@ known() {
 check pipetrain "$pipetrain"
 check pipetrain-evaluate "$pipetrain" evaluate
 check pipetrain-predict "$pipetrain" predict
+check pipetrain-export "$pipetrain" export
 check pipetrain-report "$build/pipetrain-report"
 check pipetrain-convert "$convert"
 check pipetrain-shards "$build/pipetrain-shards"
@@ -53,11 +54,13 @@ done
 known pipetrain "$pipetrain" "$pipetrain evaluate" "$pipetrain --compare=seed=1"
 known pipetrain-evaluate "$pipetrain evaluate"
 known pipetrain-predict "$pipetrain predict"
+known pipetrain-export "$pipetrain export"
 known pipetrain-report "$build/pipetrain-report"
 
 # Of each page the others can be found.
-for page in pipetrain pipetrain-convert pipetrain-evaluate pipetrain-predict pipetrain-report pipetrain-shards; do
-    for other in pipetrain-convert pipetrain-evaluate pipetrain-predict pipetrain-report pipetrain-shards; do
+for page in pipetrain pipetrain-convert pipetrain-evaluate pipetrain-export pipetrain-predict pipetrain-report \
+    pipetrain-shards; do
+    for other in pipetrain-convert pipetrain-evaluate pipetrain-export pipetrain-predict pipetrain-report pipetrain-shards; do
         [ $page = $other ] || page_text $page | sed -n '/^.SH SEE ALSO/,$p' | grep -q "^.BR $other (1)" ||
             fail "$page(1) does not name $other(1)"
     done

@@ -187,6 +187,11 @@ static const char opening[] =
     ".B pipetrain predict \\-w\n"
     ".I FILE IMAGE...\n"
     ".br\n"
+    ".B pipetrain export \\-w\n"
+    ".I FILE\n"
+    ".B \\-o\n"
+    ".I FILE\n"
+    ".br\n"
     ".B pipetrain \\-c\n"
     ".I FILE\n"
     ".BR \\-\\-tune [ =\\fISECONDS\\fR ]\n"
@@ -222,6 +227,8 @@ static const char opening[] =
     "accuracy, also of each class, and the confusion matrix. See \\fBpipetrain\\-evaluate\\fR(1).\n"
     ".TP\n.B pipetrain predict\nClassify images with a trained network: files, folders, shards.\n"
     "See \\fBpipetrain\\-predict\\fR(1).\n"
+    ".TP\n.B pipetrain export\nWrite a trained network as a file for other programs: an ONNX model.\n"
+    "See \\fBpipetrain\\-export\\fR(1).\n"
     ".SH OPTIONS\n";
 
 static const char configuration[] =
@@ -268,6 +275,7 @@ static const char closing[] =
     ".SH SEE ALSO\n"
     ".BR pipetrain\\-convert (1),\n"
     ".BR pipetrain\\-evaluate (1),\n"
+    ".BR pipetrain\\-export (1),\n"
     ".BR pipetrain\\-predict (1),\n"
     ".BR pipetrain\\-report (1),\n"
     ".BR pipetrain\\-shards (1)\n";

@@ -61,9 +61,11 @@ enum command_use {
     USED_WITH_CONFIG = 16,      /* the settings of the training run are known */
     USED_WITH_EVALUATE = 32,    /* both are needed: USED_BY_EVALUATE and USED_WITH_CONFIG */
     USED_BY_NAME = 64,          /* the network is a model selected by name */
+    USED_BY_EXPORT = 128,
     USED_BY_PREDICT = USED_FOR_IMAGES | USED_FOR_SHARDS,
     USED_ON_SHARDS = USED_BY_EVALUATE | USED_FOR_SHARDS,
-    USED_ALWAYS = USED_BY_EVALUATE | USED_BY_PREDICT
+    USED_WHERE_COMPUTED = USED_BY_EVALUATE | USED_BY_PREDICT,
+    USED_ALWAYS = USED_WHERE_COMPUTED | USED_BY_EXPORT
 };
 
 #define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */

@@ -43,7 +43,6 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/libraries.c \
 	%D%/doctor/machine.c \
 	%D%/doctor/memory.c \
-	%D%/doctor/nvml.c \
 	%D%/export/export.c \
 	%D%/export/export_output.c \
 	%D%/export/onnx_file.c \
@@ -65,6 +64,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/config/training.c \
 	%D%/lib/cpu_times.c \
 	%D%/lib/limits.c \
+	%D%/lib/nvml.c \
 	%D%/lib/phase.c \
 	%D%/lib/results/checkpoint_format.c \
 	%D%/lib/results/checkpoint_reader.c \

@@ -5,7 +5,7 @@
 #include "stage/device.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
-#include "tools/doctor/nvml.h"
+#include "tools/lib/nvml.h"
 
 #define GPUS_MEASURED_MAX 16u           /* more GPUs have too many pairs to measure */
 

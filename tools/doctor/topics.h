@@ -6,8 +6,8 @@
 #include "compute/backend.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
-#include "tools/doctor/nvml.h"
 #include "tools/lib/cpu_times.h"
+#include "tools/lib/nvml.h"
 
 /* The load of the CPUs between two readings. */
 void topic_load(struct findings *findings, const struct machine *machine, const struct cpu_times *before,

@@ -28,6 +28,7 @@ struct nvml_api {
     int (*nvmlDeviceGetMaxPcieLinkGeneration)(nvml_device device, unsigned *generation);
     int (*nvmlDeviceGetCurrPcieLinkWidth)(nvml_device device, unsigned *lanes);
     int (*nvmlDeviceGetMaxPcieLinkWidth)(nvml_device device, unsigned *lanes);
+    int (*nvmlDeviceGetTotalEnergyConsumption)(nvml_device device, unsigned long long *millijoules);    /* or NULL */
 };
 
 #endif

@@ -1,11 +1,13 @@
 /* The state of GPUs as reported by NVML, NVIDIA's management library, which is part of the driver and is loaded at
- * run time. Main thread only. */
+ * run time. One thread at a time. */
 #ifndef PIPETRAIN_NVML_H
 #define PIPETRAIN_NVML_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tools/lib/nvml_api.h"
 
 struct nvml;
 
@@ -34,7 +36,11 @@ void nvml_close(struct nvml *nvml);
 /* The version of the driver, such as "580.65.06"; "?" if it is unknown. */
 const char *nvml_driver(const struct nvml *nvml);
 uint32_t nvml_count(const struct nvml *nvml);
-/* Reads the state of the GPU at a PCI address ("0000:1b:00.0"); false if there is none. */
+/* Find the GPU at a PCI address ("0000:1b:00.0"). 0, or -ENODEV if there is none. */
+int nvml_find(const struct nvml *nvml, const char *bus, nvml_device *device_out);
+/* Reads the state of the GPU at a PCI address; false if there is none. */
 bool nvml_read(const struct nvml *nvml, const char *bus, struct gpu_state *state_out);
+/* The energy that the GPU has used since the driver was loaded, in microjoules. 0, or -ENOTSUP (before Volta). */
+int nvml_energy(const struct nvml *nvml, nvml_device device, uint64_t *microjoules_out);
 
 #endif

@@ -1,5 +1,5 @@
 /* Loading NVML, and calls of its functions. */
-#include "tools/doctor/nvml.h"
+#include "tools/lib/nvml.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/doctor/nvml_api.h"
+#include "tools/lib/nvml_api.h"
 
 struct nvml {
     void *library;
@@ -15,15 +15,18 @@ struct nvml {
     char driver[80];            /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
 };
 
-#define ROW(name) { #name, offsetof(struct nvml_api, name) }
+#define ROW(name) { #name, offsetof(struct nvml_api, name), false }
+#define OPTIONAL_ROW(name) { #name, offsetof(struct nvml_api, name), true }
 
-static const struct row { const char *name; size_t offset; } rows[] = {
+/* is_optional: drivers that can do everything else may lack it. */
+static const struct row { const char *name; size_t offset; bool is_optional; } rows[] = {
     ROW(nvmlInit_v2), ROW(nvmlShutdown), ROW(nvmlErrorString), ROW(nvmlSystemGetDriverVersion),
     ROW(nvmlDeviceGetCount_v2), ROW(nvmlDeviceGetHandleByPciBusId_v2), ROW(nvmlDeviceGetMemoryInfo),
     ROW(nvmlDeviceGetClockInfo),
     ROW(nvmlDeviceGetMaxClockInfo), ROW(nvmlDeviceGetCurrentClocksThrottleReasons), ROW(nvmlDeviceGetTemperature),
     ROW(nvmlDeviceGetCurrPcieLinkGeneration), ROW(nvmlDeviceGetMaxPcieLinkGeneration),
     ROW(nvmlDeviceGetCurrPcieLinkWidth), ROW(nvmlDeviceGetMaxPcieLinkWidth),
+    OPTIONAL_ROW(nvmlDeviceGetTotalEnergyConsumption),
 };
 
 static int load(struct nvml *nvml, char *why, size_t why_size)
@@ -35,7 +38,7 @@ static int load(struct nvml *nvml, char *why, size_t why_size)
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         void *const function = dlsym(nvml->library, rows[i].name);
-        if (function == NULL) {
+        if (function == NULL && !rows[i].is_optional) {
             snprintf(why, why_size, "%s of this driver has no %s", NVML_FILE, rows[i].name);
             return -ENOTSUP;
         }
@@ -118,6 +121,11 @@ static uint32_t number_with(int (*function)(nvml_device device, int what, unsign
     return function(device, what, &number) == 0 ? number : 0;
 }
 
+int nvml_find(const struct nvml *nvml, const char *bus, nvml_device *device_out)
+{
+    return *bus != '\0' && nvml->call.nvmlDeviceGetHandleByPciBusId_v2(bus, device_out) == 0 ? 0 : -ENODEV;
+}
+
 bool nvml_read(const struct nvml *nvml, const char *bus, struct gpu_state *state_out)
 {
     const struct nvml_api *const call = &nvml->call;
@@ -125,7 +133,7 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct gpu_state *state
     struct nvml_memory memory;
     unsigned long long reasons;
     nvml_device device;
-    if (*bus == '\0' || call->nvmlDeviceGetHandleByPciBusId_v2(bus, &device) != 0)
+    if (nvml_find(nvml, bus, &device) != 0)
         return false;
     if (call->nvmlDeviceGetMemoryInfo(device, &memory) == 0) {
         state.memory_bytes = memory.total;
@@ -142,4 +150,14 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct gpu_state *state
     state.lanes_most = number_of(call->nvmlDeviceGetMaxPcieLinkWidth, device);
     *state_out = state;
     return true;
+}
+
+int nvml_energy(const struct nvml *nvml, nvml_device device, uint64_t *microjoules_out)
+{
+    unsigned long long millijoules;
+    if (nvml->call.nvmlDeviceGetTotalEnergyConsumption == NULL ||
+        nvml->call.nvmlDeviceGetTotalEnergyConsumption(device, &millijoules) != 0)
+        return -ENOTSUP;
+    *microjoules_out = (uint64_t)millijoules * 1000;
+    return 0;
 }

@@ -4,6 +4,7 @@ tools_libtools_a_SOURCES = \
 	%D%/compare/compare.c \
 	%D%/compare/compare_report.c \
 	%D%/compare/comparison.c \
+	%D%/convert/archive_store.c \
 	%D%/convert/archive_walk.c \
 	%D%/convert/conversion.c \
 	%D%/convert/convert_archive.c \
@@ -14,6 +15,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/convert_mnist.c \
 	%D%/convert/convert_npy.c \
 	%D%/convert/convert_tfrecord.c \
+	%D%/convert/convert_webdataset.c \
 	%D%/convert/csv_columns.c \
 	%D%/convert/csv_table.c \
 	%D%/convert/glyph.c \
@@ -30,6 +32,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/record_maker.c \
 	%D%/convert/record_queue.c \
 	%D%/convert/set_description.c \
+	%D%/convert/shard_names.c \
 	%D%/convert/shard_set.c \
 	%D%/convert/shard_writer.c \
 	%D%/convert/siblings.c \

@@ -39,3 +39,9 @@ answers() {
 absent() {
     [ ! -e "$1" ] && [ ! -L "$1" ] || failed "$1 was left behind"
 }
+
+# image TEXT - a PNG of 3 x 2 pixels, and the text after its end
+image() {
+    printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\003\000\000\000\002\010\002\000\000\000\022\026\361M'
+    printf '\000\000\000\020IDATx\234c\020P0\200\040\0068\013\000\025\324\002A4\204m\012\000\000\000\000IEND\256B\140\202%s' "$1"
+}

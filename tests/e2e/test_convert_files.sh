@@ -4,12 +4,6 @@
 examples=$(cd "$(dirname "$0")/../../examples" && pwd)
 . "$(dirname "$0")/convert.sh"
 
-# image TEXT - a PNG of 3 x 2 pixels, and the text after its end
-image() {
-    printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\003\000\000\000\002\010\002\000\000\000\022\026\361M'
-    printf '\000\000\000\020IDATx\234c\020P0\200\040\0068\013\000\025\324\002A4\204m\012\000\000\000\000IEND\256B\140\202%s' "$1"
-}
-
 make_set() {
     for class in cat dog "big bird"; do
         mkdir -p "set/train/$class" "set/val/$class"

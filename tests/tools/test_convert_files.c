@@ -406,7 +406,7 @@ TEST_WITH(refuses_shards_parts_and_records_as_classes, fixture_folder_enter, fix
     expect_refused_both_ways(FILES("000/1.png A", "000/1.cls", "001/2.png B", "001/2.cls"), "as in WebDataset");
     expect_refused_both_ways(FILES("s_a/1.png A", "s_a/1.cls.txt", "s_b/2.png B", "s_b/2.CLS.TXT"), "as in WebDataset");
     expect_refused_both_ways(FILES("s_a/1.png A", "s_a/1.label", "s_b/2.png B", "s_b/2.label"), "as in WebDataset");
-    expect_refused_both_ways(FILES("1.png A", "1.cls", "2.png B", "2.cls"), "labels of WebDataset samples");
+    expect_refused_both_ways(FILES("1.png A", "1.cls", "2.png B", "2.cls"), "labels of samples of WebDataset");
     expect_refused_both_ways(FILES("00000/a.png A", "00000/a.json", "00001/b.png B", "00001/b.json"),
                              "the folders 00000, 00001, ... are no classes: numbers, with a file (.json, .txt)");
     expect_refused_both_ways(FILES("00000/000.png A", "00000/001.png B", "00001/002.png C", "00001/003.png D"),

@@ -41,7 +41,7 @@ struct convert_command {
 #define JOBS_MAX 1024
 
 static const struct converter *const converters[] = {
-    &convert_folder, &convert_archive, &convert_csv, &convert_npy, &convert_tfrecord,
+    &convert_folder, &convert_archive, &convert_webdataset, &convert_csv, &convert_npy, &convert_tfrecord,
     &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_digits,
 };
 #define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
@@ -75,22 +75,24 @@ static const struct program_option option_rows[] = {
       .help = "threads (default: one per processor); the output does not depend on it" },
     { .name = "resize-short", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT16_MAX,
       FIELD(options.change.short_side), .group = CONVERT_RESIZE,
-      .help = "folder, tar, csv, tfrecord: shrink images whose shorter side exceeds N pixels to N; these become JPEG "
-              "(chroma 4:2:0), all others keep every byte" },
+      .help = "folder, tar, webdataset, csv, tfrecord: shrink images whose shorter side exceeds N pixels to N; these "
+              "become JPEG (chroma 4:2:0), all others keep every byte" },
     { .name = "quality", .value = "Q", .store = STORE_NUMBER, .least = 1, .most = 100, FIELD(options.change.quality),
       .group = CONVERT_QUALITY, .help = "JPEG quality of shrunk and turned images, 1 to 100 (default 90)" },
     { .name = "upright", .store = STORE_FLAG, FIELD(options.change.is_upright), .group = CONVERT_UPRIGHT,
-      .help = "folder, tar, csv, tfrecord: turn JPEG images whose EXIF orientation is not upright; these become JPEG "
-              "again" },
+      .help = "folder, tar, webdataset, csv, tfrecord: turn JPEG images whose EXIF orientation is not upright; these "
+              "become JPEG again" },
     { .name = "raw", .store = STORE_FLAG, FIELD(options.change.is_raw), .group = CONVERT_RAW,
-      .help = "folder, tar, csv, tfrecord: store decoded pixels (uint8, grey or RGB)" },
+      .help = "folder, tar, webdataset, csv, tfrecord: store decoded pixels (uint8, grey or RGB)" },
     { .name = "no-decode", .store = STORE_FLAG, FIELD(stores_unseen), .group = CONVERT_NO_DECODE,
-      .help = "folder, tar, csv, tfrecord: do not decode the images that are stored as they are; damaged ones are then "
-              "not found (default: all are decoded, and one that cannot be is refused)" },
+      .help = "folder, tar, webdataset, csv, tfrecord: do not decode the images that are stored as they are; damaged "
+              "ones are then not found (default: all are decoded, and one that cannot be is refused)" },
     { .name = "image-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.image_key), .group = CONVERT_IMAGE_KEY,
-      .help = "tfrecord: feature that contains the image, if it has an unusual name" },
+      .help = "tfrecord: feature that contains the image, if it has an unusual name; webdataset: extension of the "
+              "image, if a sample has several (jpg)" },
     { .name = "label-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.label_key), .group = CONVERT_LABEL_KEY,
-      .help = "tfrecord: feature that contains the label" },
+      .help = "tfrecord: feature that contains the label; webdataset: extension of the file with the label (cls), or "
+              "member of the .json with it" },
     { .name = "folders-are-classes", .store = STORE_FLAG, FIELD(options.folders_are_classes), .group = CONVERT_FOLDERS,
       .help = "folder, tar: take every folder for a class, whatever its name or contents suggest" },
     { .name = "images", .value = "DIR", .store = STORE_TEXT, FIELD(options.images_folder),
@@ -200,7 +202,7 @@ static const char *list_converters(char *text, size_t text_size)
 /* Usual names for the inputs of converters. */
 static const struct { const char *name, *converter; } other_names[] = {
     { "zip", "tar" }, { "7z", "tar" }, { "archive", "tar" }, { "archives", "tar" }, { "tgz", "tar" },
-    { "tar.gz", "tar" }, { "webdataset", "tar" }, { "images", "folder" }, { "image", "folder" },
+    { "tar.gz", "tar" }, { "wds", "webdataset" }, { "images", "folder" }, { "image", "folder" },
     { "directory", "folder" }, { "dir", "folder" }, { "imagefolder", "folder" }, { "photos", "folder" },
     { "jpeg", "folder" }, { "jpg", "folder" }, { "png", "folder" }, { "imagenet", "folder" }, { "table", "csv" },
     { "tsv", "csv" }, { "txt", "csv" }, { "numpy", "npy" }, { "npz", "npy" }, { "array", "npy" },
@@ -324,6 +326,7 @@ static void convert_command_help(void)
            "  " CONVERT_PROGRAM " folder photos -o small --validation=0.1 --resize-short=256\n"
            "  " CONVERT_PROGRAM " tfrecord shards -o raw --resize-short=256 --raw\n"
            "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o shards\n"
+           "  " CONVERT_PROGRAM " webdataset 'train-{000..099}.tar' 'val-*.tar' -o shards\n"
            "  " CONVERT_PROGRAM " csv labels.csv -o shards\n"
            "  " CONVERT_PROGRAM " npy x.npy y.npy -o arrays --validation=0.1\n"
            "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"

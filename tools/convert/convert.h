@@ -80,7 +80,7 @@ struct converter {
     const char *inputs;         /* the arguments, as printed in the usage line */
     size_t input_count_least, input_count_most;
     unsigned takes;             /* bits of enum convert_option */
-    bool has_named_inputs;      /* the format determines the names of the input files */
+    bool has_named_inputs;      /* the format determines the names of the inputs, or they decide on the splits */
     bool takes_pixels;          /* the inputs are files with pixels as numbers: see convert_report_emnist */
     size_t state_bytes;         /* size of conversion->state, which is zeroed before prepare is called */
     /* Read and check the inputs. 0, -ECANCELED when interrupted, or another negative errno after stop_fail. */
@@ -90,7 +90,7 @@ struct converter {
 };
 
 extern const struct converter convert_mnist, convert_cifar10, convert_cifar100, convert_npy, convert_digits;
-extern const struct converter convert_folder, convert_archive, convert_csv, convert_tfrecord;
+extern const struct converter convert_folder, convert_archive, convert_webdataset, convert_csv, convert_tfrecord;
 
 /* Allocate the state and call prepare of the converter. Returns the same as prepare; call converter_release in all
  * cases. */

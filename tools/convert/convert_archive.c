@@ -9,34 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/shell_word.h"
+#include "tools/convert/archive_store.h"
 #include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_set.h"
 #include "tools/convert/siblings.h"
-#include "tools/lib/limits.h"
 
 #define ARCHIVES_MAX 64u
-#define STORE_FIRST ((size_t)1 << 20)
 
 struct archive_set {
     struct image_set images;
     const struct convert_options *options;
     struct archive_walk *archives[ARCHIVES_MAX];
     size_t archive_count;
-    /* images that are kept in memory, concatenated */
-    uint8_t *store;
-    size_t store_bytes, store_room, store_limit;
+    struct archive_store store;
     uint64_t seen_bytes;            /* bytes of the current archive that are counted as progress */
     /* the splits that the names of the archives mean; all SPLIT_UNSAID if they mean none */
     enum split splits[ARCHIVES_MAX];
     char path[ARCHIVE_PATH_MAX + 32];   /* path of the current member, inside a folder named after its split */
 };
-
-/* image_file.input is INPUT_STORE for an image that is kept in memory, else the number of its archive. */
-#define INPUT_STORE UINT16_MAX
 
 /* Argument of read_head: where the bytes of the current file are. */
 struct file_bytes {
@@ -71,53 +65,22 @@ static int archive_fail(struct archive_set *set, int rc)
     return archive_walk_fail(set->archives[last], path, problem[0] != '\0' ? problem : NULL, rc, set->images.stop);
 }
 
-/* Half the memory of the machine, or of what is left in the control group of this process if that is less. The other
- * half is for the page cache and the writers. */
-static size_t memory_limit(void)
-{
-    const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    const size_t group = cgroup_memory_left("");
-
-    return (machine < group ? machine : group) / 2;
-}
-
-static int reserve(struct archive_set *set, uint64_t bytes)
-{
-    size_t room = set->store_room > 0 ? set->store_room : STORE_FIRST;
-
-    if (bytes > set->store_limit - set->store_bytes)
-        return -EFBIG;
-    while (room < set->store_bytes + bytes)
-        room = room > set->store_limit / 2 ? set->store_limit : 2 * room;
-    if (room <= set->store_room)
-        return 0;
-    uint8_t *store = realloc(set->store, room);
-    if (store == NULL)
-        return -ENOMEM;
-    set->store = store;
-    set->store_room = room;
-    return 0;
-}
-
-/* Append the data of the member to the store. */
+/* Load the data of the member into the store. */
 static int load_member(struct archive_set *set, struct archive_walk *walk, const struct archive_member *member)
 {
-    int rc = reserve(set, member->bytes);
+    const int rc = archive_store_load(&set->store, walk, member);
 
     if (rc == -EFBIG)
-        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: its images need more than half of the "
-                            "memory: convert it as an uncompressed .tar, or unpack it and convert the folder",
+        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: " ARCHIVE_STORE_FULL,
                             set->options->inputs[set->archive_count - 1]);
-    if (rc == 0)
-        rc = archive_walk_read(walk, set->store + set->store_bytes, (size_t)member->bytes);
     return rc < 0 ? archive_fail(set, rc) : 0;
 }
 
 static int read_bytes(const struct archive_set *set, uint16_t input, uint64_t offset, void *out, size_t bytes)
 {
-    if (input != INPUT_STORE)
+    if (input != ARCHIVE_STORE_INPUT)
         return archive_walk_read_at(set->archives[input], offset, out, bytes);
-    memcpy(out, set->store + offset, bytes);
+    memcpy(out, set->store.bytes + offset, bytes);
     return 0;
 }
 
@@ -155,15 +118,15 @@ static int add_file(struct archive_set *set, struct archive_walk *walk, const st
         const int rc = load_member(set, walk, member);
         if (rc < 0)
             return rc;
-        bytes = (struct file_bytes){ set, INPUT_STORE, set->store_bytes };
+        bytes = (struct file_bytes){ set, ARCHIVE_STORE_INPUT, set->store.count };
     }
     int rc = image_choice_take(&set->images.choice, member->path, member->bytes, read_head, &bytes, &is_image);
     if (rc < 0 || !is_image)
         return rc < 0 ? archive_fail(set, rc) : 0;
     const struct image_file file = { .place = bytes.offset, .bytes = (uint32_t)member->bytes, .input = bytes.input };
     rc = image_list_add(&set->images.list, path_of(set, member), &file);
-    if (rc == 0 && bytes.input == INPUT_STORE)
-        set->store_bytes += (size_t)member->bytes;
+    if (rc == 0 && bytes.input == ARCHIVE_STORE_INPUT)
+        archive_store_keep(&set->store, member->bytes);
     return rc < 0 ? archive_fail(set, rc) : 0;
 }
 
@@ -301,15 +264,29 @@ static uint64_t count_bytes(const struct convert_options *options)
     return bytes;
 }
 
+/* The command that reads the archives as shards of WebDataset. */
+static void name_webdataset(const struct convert_options *options, char *text, size_t text_size)
+{
+    char quoted[512];
+    size_t length = (size_t)snprintf(text, text_size, CONVERT_PROGRAM " webdataset");
+
+    for (size_t i = 0; i < options->input_count && i < 2; i++)
+        length += (size_t)snprintf(text + length, text_size > length ? text_size - length : 0, " %s",
+                                   shell_word(options->inputs[i], quoted, sizeof(quoted) / 2));
+    if (options->input_count > 2 && length < text_size)
+        snprintf(text + length, text_size - length, " ...");
+}
+
 static int archive_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     struct archive_set *const set = conversion->state;
 
     set->options = options;
-    set->store_limit = memory_limit();
+    archive_store_init(&set->store);
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
     set->images.stop = stop;
     set->images.folders_are_classes = options->folders_are_classes;
+    name_webdataset(options, set->images.webdataset, sizeof(set->images.webdataset));
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_STORED, 0);
     set->images.choice.orientation = image_change_orientation(&options->change);
     image_choice_count_bytes(&set->images.choice, count_bytes(options));
@@ -329,7 +306,7 @@ static void archive_release(struct conversion *conversion)
     for (size_t i = 0; i < set->archive_count; i++)
         archive_walk_close(set->archives[i]);
     image_set_release(&set->images);
-    free(set->store);
+    archive_store_release(&set->store);
 }
 
 const struct converter convert_archive = {

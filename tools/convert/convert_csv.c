@@ -551,16 +551,10 @@ static int find_parts(struct csv_set *set)
 static int check_ids(struct csv_set *set, uint32_t class_count)
 {
     const struct csv_table *const train = &set->parts[0];
-    bool *const is_there = calloc((size_t)class_count + 1, sizeof(*is_there));
-    size_t distinct = 0;
+    size_t distinct;
 
-    if (is_there == NULL)
+    if (csv_classes_count(train, class_count, &distinct) < 0)
         return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the classes");
-    for (size_t i = 0; i < train->row_count; i++) {
-        distinct += !is_there[train->rows[i].class];
-        is_there[train->rows[i].class] = true;
-    }
-    free(is_there);
     if (distinct < train->row_count || distinct < IDS_LEAST || set->options->label_column != NULL)
         return 0;
     return convert_fail(set->images.stop, EXIT_CODE_USAGE, -EINVAL, "%s: column %zu has another label in each row, as "

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/shell_word.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_folder.h"
 #include "tools/convert/image_repeats.h"
@@ -193,12 +194,15 @@ static int find_images(struct folder *folder)
 static int folder_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     struct folder *const folder = conversion->state;
+    char quoted[512];
 
     folder->fd = -1;
     folder->options = options;
     folder->images.input = options->inputs[0];
     folder->images.stop = stop;
     folder->images.folders_are_classes = options->folders_are_classes;
+    snprintf(folder->images.webdataset, sizeof(folder->images.webdataset), "tar --sort=name -cf samples.tar -C %s . && "
+             CONVERT_PROGRAM " webdataset samples.tar", shell_word(options->inputs[0], quoted, sizeof(quoted)));
     image_choice_begin(&folder->images.choice, IMAGE_CHOICE_STORED, 0);
     folder->images.choice.orientation = image_change_orientation(&options->change);
     folder->images.read = read_image;

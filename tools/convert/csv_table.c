@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -275,10 +276,21 @@ static int label_shown(struct csv_text label)
     return label.bytes < 200 ? (int)label.bytes : 200;
 }
 
+const char *csv_row_place(const struct csv_table *table, const struct csv_row *row, char text[CSV_PLACE_BYTES])
+{
+    if (table->place != NULL)
+        table->place(table->arg, row, text, CSV_PLACE_BYTES);
+    else
+        snprintf(text, CSV_PLACE_BYTES, "line %" PRIu64, row->line);
+    return text;
+}
+
 static int label_fail(const struct csv_table *table, const struct csv_row *row, struct stop *stop, const char *problem)
 {
-    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": label '%.*s' %s", table->input,
-                        row->line, label_shown(row->label), row->label.text, problem);
+    char place[CSV_PLACE_BYTES];
+
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s: label '%.*s' %s", table->input,
+                        csv_row_place(table, row, place), label_shown(row->label), row->label.text, problem);
 }
 
 static bool is_word(struct csv_text text, const char *word)
@@ -367,13 +379,15 @@ static void warn_mixed(const struct csv_table *tables, size_t table_count, const
                        const struct csv_row *name)
 {
     bool has_number = false;
+    char place[CSV_PLACE_BYTES];
 
     for (size_t t = 0; t < table_count && !has_number; t++)
         for (size_t i = 0; i < tables[t].row_count && !has_number; i++)
             has_number = is_numeric(tables[t].rows[i].label);
     if (has_number)
-        log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is not a whole number: all labels are names, numbered "
-                    "in bytewise order", table->input, name->line, label_shown(name->label), name->label.text);
+        log_message(LOG_RUN, "%s: %s: label '%.*s' is not a whole number: all labels are names, numbered in bytewise "
+                    "order", table->input, csv_row_place(table, name, place), label_shown(name->label),
+                    name->label.text);
 }
 
 static int assign_numbers(struct csv_table *table, struct stop *stop, uint32_t *class_count)
@@ -462,17 +476,19 @@ static bool is_list(struct csv_text label, const struct csv_text *labels, size_t
     return is_one;
 }
 
-static uint64_t line_of(const struct csv_table *table, struct csv_text label)
+/* Where the first row with the label is. Returns `text`. */
+static const char *place_of(const struct csv_table *table, struct csv_text label, char text[CSV_PLACE_BYTES])
 {
     size_t i = 0;
 
     while (compare_text(&table->rows[i].label, &label) != 0)
         i++;
-    return table->rows[i].line;
+    return csv_row_place(table, &table->rows[i], text);
 }
 
 static void warn_lists(const struct csv_table *table, const struct csv_text *labels, size_t count)
 {
+    char place[CSV_PLACE_BYTES];
     struct csv_text first = { 0 };
     size_t lists = 0;
 
@@ -480,19 +496,21 @@ static void warn_lists(const struct csv_table *table, const struct csv_text *lab
         if (is_list(labels[i], labels, count) && lists++ == 0)
             first = labels[i];
     if (lists > 0)
-        log_message(LOG_RUN, "%s: %zu of %zu labels list%s several classes, such as '%.*s' (line %" PRIu64
-                    "), and %s of %s own: an image has one class, so keep one of them unless that is meant",
-                    table->input, lists, count, lists == 1 ? "s" : "", label_shown(first), first.text,
-                    line_of(table, first), lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
+        log_message(LOG_RUN, "%s: %zu of %zu labels list%s several classes, such as '%.*s' (%s), and %s of %s own: an "
+                    "image has one class, so keep one of them unless that is meant", table->input, lists, count,
+                    lists == 1 ? "s" : "", label_shown(first), first.text, place_of(table, first, place),
+                    lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
 }
 
 /* Warn about "None", which Python writes for a missing value, but which may also be a class. */
 static void warn_none(const struct csv_table *table, const struct csv_text *labels, size_t count)
 {
+    char place[CSV_PLACE_BYTES];
+
     for (size_t i = 0; i < count; i++)
         if (is_word(labels[i], "none"))
-            log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is a class: remove its rows if it is a missing "
-                        "value", table->input, line_of(table, labels[i]), label_shown(labels[i]), labels[i].text);
+            log_message(LOG_RUN, "%s: %s: label '%.*s' is a class: remove its rows if it is a missing value",
+                        table->input, place_of(table, labels[i], place), label_shown(labels[i]), labels[i].text);
 }
 
 /* The length of an inconspicuous character at the beginning of a text: a blank, non-breaking blank, underscore or
@@ -535,6 +553,7 @@ static int warn_alike(const struct csv_table *table, const struct csv_text *labe
 {
     struct csv_text *const sorted = calloc(count + 1, sizeof(*sorted));
     size_t alike = 0, first = 0;
+    char one[CSV_PLACE_BYTES], other[CSV_PLACE_BYTES];
 
     if (sorted == NULL)
         return -ENOMEM;
@@ -544,10 +563,10 @@ static int warn_alike(const struct csv_table *table, const struct csv_text *labe
         if (compare_looks(&sorted[i - 1], &sorted[i]) == 0 && alike++ == 0)
             first = i;
     if (alike > 0)
-        log_message(LOG_RUN, "%s: '%.*s' (line %" PRIu64 ") and '%.*s' (line %" PRIu64 ") are two classes%s: write one "
-                    "name if they are one", table->input, label_shown(sorted[first - 1]), sorted[first - 1].text,
-                    line_of(table, sorted[first - 1]), label_shown(sorted[first]), sorted[first].text,
-                    line_of(table, sorted[first]), alike > 1 ? ", as others that differ as little are" : "");
+        log_message(LOG_RUN, "%s: '%.*s' (%s) and '%.*s' (%s) are two classes%s: write one name if they are one",
+                    table->input, label_shown(sorted[first - 1]), sorted[first - 1].text,
+                    place_of(table, sorted[first - 1], one), label_shown(sorted[first]), sorted[first].text,
+                    place_of(table, sorted[first], other), alike > 1 ? ", as others that differ as little are" : "");
     free(sorted);
     return 0;
 }
@@ -626,5 +645,20 @@ int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_
         return rc;
     *names_out = NULL;
     *class_count_out = class_count;
+    return 0;
+}
+
+int csv_classes_count(const struct csv_table *table, uint32_t class_count, size_t *count_out)
+{
+    bool *const is_there = calloc((size_t)class_count + 1, sizeof(*is_there));
+
+    if (is_there == NULL)
+        return -ENOMEM;
+    *count_out = 0;
+    for (size_t i = 0; i < table->row_count; i++) {
+        *count_out += !is_there[table->rows[i].class];
+        is_there[table->rows[i].class] = true;
+    }
+    free(is_there);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* A data set in a text table: each row has the class of an image, and either its pixels or the path of its file. */
+/* A data set in a text table: each row has the class of an image, and either its pixels or the path of its file. Other
+ * inputs that have a label for each image, such as archives of samples, make such rows for csv_classes_find. */
 #ifndef PIPETRAIN_CSV_TABLE
 #define PIPETRAIN_CSV_TABLE
 
@@ -11,6 +12,8 @@
 #include "stage/file/file.h"
 #include "stage/stop.h"
 #include "tools/convert/csv_columns.h"
+
+#define CSV_PLACE_BYTES 512u
 
 struct csv_row {
     struct csv_text label;
@@ -30,6 +33,9 @@ struct csv_table {
     struct csv_row *rows;
     size_t row_count, row_room;
     uint8_t *pixels;            /* columns.pixel_count pixels for each row */
+    /* Where a row is, for messages; NULL: "line N". The text is shorter than CSV_PLACE_BYTES. */
+    void (*place)(const void *arg, const struct csv_row *row, char *text, size_t text_size);
+    const void *arg;
 };
 
 /* Read a table of at most 2 GiB, compressed or not (unpacked_file_read). 0, -ECANCELED when interrupted, or a
@@ -39,11 +45,16 @@ int csv_table_read(struct csv_table *table, const char *input, const struct csv_
 /* Accepts a struct of zeros. */
 void csv_table_release(struct csv_table *table);
 
+/* Where a row is: "line 7", or as `place` of the table says. Returns `text`. */
+const char *csv_row_place(const struct csv_table *table, const struct csv_row *row, char text[CSV_PLACE_BYTES]);
+
 /* Set `class` of every row. If all labels are whole numbers, these are the classes, from 0. Otherwise labels are
  * names, and the classes are numbered in the bytewise order of the names in the first table. *names_out: those
  * names, owned by the caller; NULL: labels are numbers. 0, -ECANCELED when interrupted, or a negative errno after
  * stop_fail: a later table has a class that the first one lacks, a number over 999999, or out of memory. */
 int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
                      char ***names_out, uint32_t *class_count_out);
+/* The number of classes that the rows have, of `class_count`. 0 or -ENOMEM. */
+int csv_classes_count(const struct csv_table *table, uint32_t class_count, size_t *count_out);
 
 #endif

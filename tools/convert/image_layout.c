@@ -18,6 +18,7 @@
 #include "tools/convert/convert.h"
 #include "tools/convert/image_set.h"
 #include "tools/convert/siblings.h"
+#include "tools/convert/webdataset.h"
 
 #define FOLDERS_ADVICE "; --folders-are-classes takes every folder for a class"
 
@@ -47,6 +48,7 @@ struct top {
     const char *input;
     const struct image_choice *choice;
     bool folders_are_classes;   /* regardless of the names and contents of folders */
+    const char *webdataset;     /* the command for samples of WebDataset */
     struct stop *stop;
     struct range whole;
     struct range splits[SPLIT_KINDS];
@@ -300,10 +302,18 @@ static int find_splits(struct top *top)
     return 0;
 }
 
-/* Refuse a folder that contains only archives, such as that of ImageNet with one archive for each class. */
+/* Refuse a folder that contains only archives: shards of WebDataset, or one archive for each class as ImageNet has. */
 static int refuse_archives(const struct top *top)
 {
-    char problem[400];
+    char problem[400], path[4096], quoted[4096];
+
+    snprintf(path, sizeof(path), "%s/%s", top->input, top->choice->archive);
+    if (webdataset_begins(path, NULL)) {
+        *strrchr(path, '/') = '\0';
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: contains shards of WebDataset, such as %s: "
+                            CONVERT_PROGRAM " webdataset %s", top->input, top->choice->archive,
+                            shell_word(path, quoted, sizeof(quoted)));
+    }
 
     snprintf(problem, sizeof(problem), "contains no folder with images: unpack the archives in it, such as %s; if each "
              "is of one class, into a folder of its name", top->choice->archive);
@@ -324,10 +334,10 @@ static int read_top(struct top *top, bool *are_splits_out)
     if (count == 0 && (top->choice->label_file_count > 0 || top->list->count == 0))
         rc = top->choice->archive[0] != '\0'
            ? refuse_archives(top)
-           : layout_refuse(top, top->choice->label_file_count == 0
-                                ? "contains no folder with images"
-                                : "contains no folder with images; its .cls or .label files are labels of WebDataset "
-                                  "samples, which are not read: put the images into one folder for each class");
+           : top->choice->label_file_count == 0
+           ? layout_refuse(top, "contains no folder with images")
+           : convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: contains no folder with images; its .cls or .label "
+                          "files are labels of samples of WebDataset: %s", top->input, top->webdataset);
     else if (reading.meaning > SIBLINGS_SPLITS && !top->folders_are_classes)
         rc = layout_refuse_siblings(top, siblings, &reading);
     free(siblings);
@@ -392,8 +402,16 @@ static const char *list_tables(const struct top *top, char *text, size_t text_si
     return text;
 }
 
+/* Has nearly every image a file beside it that may hold its label, as in WebDataset? */
+static bool has_notes(const struct image_choice *choice)
+{
+    const uint64_t most = choice->image_count - choice->image_count / 10;
+    return choice->image_count > 0 && (choice->label_file_count >= most || choice->note_file_count >= most);
+}
+
 static int find_classes(const struct top *top, struct image_layout *layout, struct range range)
 {
+    const bool may_be_samples = has_notes(top->choice);
     char tables[4096];
     struct folders folders = folders_in(top->list, range);
 
@@ -407,9 +425,11 @@ static int find_classes(const struct top *top, struct image_layout *layout, stru
     if (layout->class_count == 1)
         return layout_refuse(top, "contains only one class: give the folder that contains the classes");
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %.*s%scontains %zu images and no folders of classes: "
-                        "put the images into one folder for each class, or list them with their classes in a table "
-                        "(" CONVERT_PROGRAM " csv%s)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 0),
+                        "%s%s%sput the images into one folder for each class, or list them with their classes in a "
+                        "table (" CONVERT_PROGRAM " csv%s)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 0),
                         path_of(top->list, range.first), range.begin > 0 ? " " : "", count_images(top->list, range),
+                        may_be_samples ? "the .json, .txt or .cls beside each may hold its class, as in WebDataset: "
+                                       : "", may_be_samples ? top->webdataset : "", may_be_samples ? "; or " : "",
                         list_tables(top, tables, sizeof(tables)));
 }
 
@@ -1048,13 +1068,15 @@ static int check_classes(const struct top *top, const struct image_layout *layou
                     layout->class_count);
     if (text == NULL && 10 * top->choice->left_out_count >= 9 * top->choice->image_count)
         log_message(LOG_RUN, "%s: there are about as many other files as images: if these hold the classes, the "
-                    "folders %s, %s, ... are none", top->input, layout->class_names[0], layout->class_names[1]);
+                    "folders %s, %s, ... are none%s%s", top->input, layout->class_names[0], layout->class_names[1],
+                    has_notes(top->choice) ? ": " : "", has_notes(top->choice) ? top->webdataset : "");
     if (text == NULL)
         return 0;
-    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... are no classes: %s: put the "
-                        "images into one folder for each class, or list them with their classes in a table ("
+    const bool are_samples = has_notes(top->choice);
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... are no classes: %s: %s%sput "
+                        "the images into one folder for each class, or list them with their classes in a table ("
                         CONVERT_PROGRAM " csv)" FOLDERS_ADVICE, top->input, layout->class_names[0],
-                        layout->class_names[1], text);
+                        layout->class_names[1], text, are_samples ? top->webdataset : "", are_samples ? "; or " : "");
 }
 
 /* ---- the layout ---- */
@@ -1151,7 +1173,8 @@ int image_set_find_layout(struct image_set *set)
 {
     struct image_layout *const layout = &set->layout;
     struct top top = { .list = &set->list, .input = set->input, .choice = &set->choice,
-                       .folders_are_classes = set->folders_are_classes, .stop = set->stop,
+                       .folders_are_classes = set->folders_are_classes, .webdataset = set->webdataset,
+                       .stop = set->stop,
                        .whole = { 0, set->list.count, 0 } };
     bool are_splits;
 

@@ -138,6 +138,7 @@ tools_tests = \
 	%D%/tools/test_options \
 	%D%/tools/test_pixel_order \
 	%D%/tools/test_pixels \
+	%D%/tools/test_price \
 	%D%/tools/test_progress \
 	%D%/tools/test_quantity \
 	%D%/tools/test_recipes \

@@ -59,6 +59,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/config/overfit.c \
 	%D%/lib/config/pipetrain_options.c \
 	%D%/lib/config/pixels.c \
+	%D%/lib/config/price.c \
 	%D%/lib/config/problems.c \
 	%D%/lib/config/program_option.c \
 	%D%/lib/config/recipes.c \
@@ -95,6 +96,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/account.c \
 	%D%/lib/run/balanced_order.c \
 	%D%/lib/run/class_weights.c \
+	%D%/lib/run/cost.c \
 	%D%/lib/run/environment.c \
 	%D%/lib/run/feed.c \
 	%D%/lib/run/memory_needs.c \

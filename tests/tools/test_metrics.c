@@ -14,7 +14,7 @@
 
 static const enum metric_place places[] = {
     IN_TRAIN, IN_VALIDATION, IN_EPOCH, IN_EPOCH_VALIDATION, IN_PROGRESS, IN_SPEED, IN_TIME, IN_LEARNED, IN_COSTS,
-    IN_FAULTS, IN_MEMORY,
+    IN_FAULTS, IN_MEMORY, IN_SPENT,
 };
 #define PLACES (sizeof(places) / sizeof(*places))
 

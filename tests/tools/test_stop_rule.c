@@ -262,7 +262,9 @@ TEST(progress_reads_back_as_itself)
                               .stale = UINT64_MAX, .skipped = UINT64_MAX, .skipped_in_row = UINT64_MAX,
                               .first_loss = UINT64_MAX, .lost_steps = UINT64_MAX, .has_warned = 1,
                               .rollbacks = RUN_PROGRESS_ROLLBACKS_MAX, .rate_last = UINT64_MAX,
-                              .best_by = BEST_BY_MACRO_F1, .best_value = 1.0 / 3 };
+                              .best_by = BEST_BY_MACRO_F1, .best_value = 1.0 / 3,
+                              .spent = { UINT64_MAX, UINT64_MAX, UINT64_MAX, 1 },
+                              .best_spent = { UINT64_MAX - 1, UINT64_MAX, UINT64_MAX - 2, 1 } };
     run_progress_write(&progress, text);
     assert_int_equal(run_progress_read(&again, text), 0);
     assert_int_equal(again.best_step, progress.best_step);
@@ -274,6 +276,8 @@ TEST(progress_reads_back_as_itself)
     assert_int_equal(again.best_images, progress.best_images);
     assert_int_equal(again.best_by, progress.best_by);
     assert_true(again.best_value == progress.best_value);
+    assert_memory_equal(&again.spent, &progress.spent, sizeof(again.spent));
+    assert_memory_equal(&again.best_spent, &progress.best_spent, sizeof(again.best_spent));
     progress.best_value = NAN;
     run_progress_write(&progress, text);
     assert_int_equal(run_progress_read(&again, text), 0);
@@ -294,9 +298,24 @@ TEST(an_older_text_is_read_and_what_is_none_is_refused)
                                        "0 0 0 0 0 0 0 0 0 6", "0 0 0 0 0 0 0 0 0 40", "0 0 0 0 0 0 0 0 0 1000",
                                        "0 0 0 0 0 0 0 0 0 18446744073709551615", "2 1", "0 0 0 0 1 2",
                                        "0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 0 0 99",
-                                       "0 0 0 0 0 0 0 0 0 0 0 1 x", "0 0 0 0 0 0 0 0 0 0 0 1 0.5 1" };
+                                       "0 0 0 0 0 0 0 0 0 0 0 1 x", "0 0 0 0 0 0 0 0 0 0 0 1 0.5 1", "0 0 0 0 0 0 0 0 0 0 0 1 0.5 2 2 0 0 1 1 0",
+                                       "0 0 0 0 0 0 0 0 0 0 0 1 0.5 2 2 0 0 1 1 0 0 0", "0 0 0 0 0 0 0 0 0 0 0 1 0.5 2 2 0 0 3 3 0 0",
+                                       "0 0 0 0 0 0 0 0 0 0 0 1 0.5 2 1 0 0 1 1 0 0", "0 0 0 0 0 0 0 0 0 0 0 1 0.5 2 2 0 2 1 1 0 0",
+                                       "0 0 0 0 0 0 0 0 0 0 0 1 0.5 2 2 5 0 1 1 6 0" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(run_progress_read(&progress, bad[i]), -EINVAL);
+}
+
+TEST(the_best_evaluation_has_what_was_spent_up_to_it)
+{
+    struct run_progress progress = { .spent = { 5, 10, 7, 0 } };
+    run_progress_add_evaluation(&progress, &(struct run_progress_evaluation){ 6, 10, 100, 0.6 });
+    progress.spent = (struct run_spent){ 6, 12, 9, 0 };
+    run_progress_add_evaluation(&progress, &(struct run_progress_evaluation){ 5, 10, 200, 0.5 });
+    assert_int_equal(progress.best_spent.wall_ns, 5);
+    assert_int_equal(progress.best_spent.microjoules, 7);
+    run_progress_add_evaluation(&progress, &(struct run_progress_evaluation){ 7, 10, 300, 0.7 });
+    assert_int_equal(progress.best_spent.machines_ns, 12);
 }
 
 TESTS_MAIN(NULL, NULL)

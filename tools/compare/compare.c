@@ -139,6 +139,7 @@ static int prepare(struct trial_arguments *arguments, struct settings *settings,
     axes_add_one_tower(&compare->axes, settings);
     compare->threads_per_tower = find_common_threads(&compare->axes, settings);
     compare->comparison.best_by = settings->train.best_by;
+    (void)price_read(settings->report.price, &compare->comparison.price);
     return 0;
 }
 

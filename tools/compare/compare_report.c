@@ -70,6 +70,15 @@ static const struct column time_columns[] = {
     { NULL, 0, NULL, 0, NULL, NULL },
 };
 
+static const struct column money_columns[] = {
+    { "cost", 12, NULL, 6, "", "cost_money" },            { "images/unit", 14, NULL, RATE, "", "images_per_money" },
+    { "to best", 12, NULL, 6, "", "money_to_best" },      { NULL, 0, NULL, 0, NULL, NULL },
+};
+static const struct column energy_columns[] = {
+    { "joules", 12, NULL, 1, "", "joules" },              { "images/J", 14, NULL, RATE, "", "images_per_joule" },
+    { "to best", 12, NULL, 1, "", "joules_to_best" },     { NULL, 0, NULL, 0, NULL, NULL },
+};
+
 /* The number to print: shares are converted to percent. */
 static double column_value(const struct comparison *comparison, uint32_t variant, const struct column *column)
 {
@@ -166,6 +175,30 @@ static void print_judged(const struct comparison *comparison, FILE *out)
     print_table(comparison, columns, out);
 }
 
+static bool has_any(const struct comparison *comparison, const char *name)
+{
+    for (uint32_t v = 0; v < comparison->variants; v++)
+        if (isfinite(comparison_spread(comparison, v, name).median))
+            return true;
+    return false;
+}
+
+/* Print the money and the energy of rounds, where they are known. */
+static void print_costs(const struct comparison *comparison, FILE *out)
+{
+    static const char to_best[] = "from start to end; to best: up to its best evaluation";
+    const bool is_one_price = axes_find(comparison->axes, "report.price") == NULL;
+    if (has_any(comparison, "cost_money")) {
+        fprintf(out, "\ncost of a round%s%s, %s\n", is_one_price ? " in " : "",
+                is_one_price ? comparison->price.currency : "", to_best);
+        print_table(comparison, money_columns, out);
+    }
+    if (has_any(comparison, "joules")) {
+        fprintf(out, "\nenergy of a round, %s\n", to_best);
+        print_table(comparison, energy_columns, out);
+    }
+}
+
 static void print_length(const struct comparison *comparison, FILE *out)
 {
     char steps[CELL_BYTES] = "", seconds[CELL_BYTES] = "";
@@ -226,6 +259,7 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     print_table(comparison, step_columns, out);
     fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);
     print_table(comparison, time_columns, out);
+    print_costs(comparison, out);
     const uint64_t warmup = comparison->results->values.run.warmup_steps;
     fprintf(out, "\nimages/s: all images over wall time, after %" PRIu64 " warm-up step%s\n"
                  "medians of the rounds; +/-: half the rounds' range\n"

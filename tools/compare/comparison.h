@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/compare/axes.h"
+#include "tools/lib/config/price.h"
 #include "tools/lib/config/settings.h"
 #include "tools/lib/trial/trial_round.h"
 
@@ -14,6 +15,7 @@ struct comparison {
     const struct axes *axes;    /* borrowed */
     const char *config_path;
     enum best_by best_by;       /* of the configuration */
+    struct price price;         /* of the configuration */
     double seconds;             /* 0: trials are limited by `steps` */
     uint64_t steps;             /* 0: trials are limited by `seconds` */
     uint32_t variants, rounds;

@@ -80,6 +80,8 @@ static const struct { enum part part; const char *name, *form, *path; } shown_va
     { PART_ENVIRONMENT, "architecture", "text", "host.machine" },
     { PART_ENVIRONMENT, "processor", "text", "host.cpu" },
     { PART_ENVIRONMENT, "devices", "devices", "devices" },
+    { PART_ENVIRONMENT, "price, an hour of a machine", "money", "price.per_hour" },
+    { PART_ENVIRONMENT, "machines", "count", "price.machines" },
 };
 
 /* `help` may be NULL. */

@@ -175,6 +175,7 @@ report.trace        | trace.json                | same
 report.trace_steps  | 3..4                      | same      | report.trace=trace.json
 report.prometheus   | run.prom                  | same
 report.tensorboard  | yes                       | same
+report.price        | 3.06 EUR                  | same
 report.histograms   | 2 steps                   | same      | report.tensorboard=yes
 END
 

@@ -606,6 +606,8 @@ const struct option_row option_table[] = {
       FIELD(report.histograms),
       .help = "TensorBoard histograms of weights and gradients: none, epoch, or e.g. 500 steps",
       .uses = { IF(SECTION_REPORT, "tensorboard", NULL) }, .in_trials = "none" },
+    { SECTION_REPORT, "price", OPTION_STRING, EFFECT_NONE, .initial = "", .initial_note = "unknown",
+      FIELD(report.price), .help = "price of a machine for an hour, such as 3.06 EUR: what the run costs" },
 
     { .key = NULL }
 };

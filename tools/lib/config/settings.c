@@ -10,6 +10,7 @@
 #include "stage/text/decimal.h"
 #include "tools/lib/config/intervals.h"
 #include "tools/lib/config/options.h"
+#include "tools/lib/config/price.h"
 #include "tools/lib/config/recipes.h"
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/config/training.h"
@@ -383,12 +384,16 @@ static void check_observers(struct settings *settings, struct problems *problems
 {
     struct trace_steps steps;
     struct histogram_steps histograms;
+    struct price price;
     const char *const problem = prometheus_problem(settings->report.prometheus);
     if (histogram_steps_read(settings->report.histograms, &histograms) != 0)
         report_value(settings, problems, "histograms", settings->report.histograms,
                      "is not one of: none, epoch, a number of steps (500)");
     if (problem != NULL)
         settings_report(settings, problems, SECTION_REPORT, "prometheus", problem);
+    if (price_read(settings->report.price, &price) != 0)
+        report_value(settings, problems, "price", settings->report.price,
+                     "is not a price: write what a machine costs for an hour, as " PRICE_WORDS);
     if (trace_steps_read(settings->report.trace_steps, &steps) != 0)
         report_value(settings, problems, "trace_steps", settings->report.trace_steps,
                      "is not a range of steps, counted from 1, as in 100..299");

@@ -201,6 +201,7 @@ struct report_settings {
     char *trace_steps;          /* valid for trace_steps_read */
     char *prometheus;           /* file; "" = none */
     char *histograms;           /* valid for histogram_steps_read */
+    char *price;                /* of a machine for an hour, valid for price_read; "" = unknown */
     char *tensorboard;          /* folder; "yes" = in the run directory, "no" and "" = none */
 };
 

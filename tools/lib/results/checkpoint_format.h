@@ -83,7 +83,7 @@ int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_plac
 /* ---- metadata ---- */
 
 #define CHECKPOINT_SUMS_BYTES 2048u
-#define CHECKPOINT_PROGRESS_BYTES 320u
+#define CHECKPOINT_PROGRESS_BYTES 512u
 #define CHECKPOINT_VERSION "1"          /* of the metadata; the reader rejects others */
 #define CHECKPOINT_TOWERS_MAX 65536u    /* of all processes of a run; the reader rejects more */
 

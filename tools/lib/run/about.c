@@ -201,9 +201,11 @@ static uint32_t ranks_beside(const struct ranks *ranks, uint32_t rank)
     return beside;
 }
 
-static uint32_t count_hosts(const struct ranks *ranks)
+uint32_t about_host_count(const struct ranks *ranks)
 {
     uint32_t hosts = 0;
+    if (ranks == NULL)
+        return 1;
     for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
         hosts += ranks_beside(ranks, rank) > 0;
     return hosts;
@@ -243,7 +245,7 @@ void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const s
     char hosts[HOSTS_BYTES];
     if (ranks == NULL)
         return;
-    const uint32_t host_count = count_hosts(ranks);
+    const uint32_t host_count = about_host_count(ranks);
     name_hosts(ranks, hosts, sizeof(hosts));
     wrapped_print(out, "ranks     %u on %u host%s (%s), %s%s", ranks_size(ranks), host_count,
                   host_count == 1 ? "" : "s", hosts, ranks_library(ranks), reading_words(plan, settings));

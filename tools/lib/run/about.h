@@ -18,6 +18,8 @@ void about_settings(const struct settings *settings, FILE *out);
 /* The lines "device" and "libraries", of at most 80 columns. `reads`: the run reads shards. Devices that cannot be
  * described are left out: with --check the settings may name devices that this machine lacks. */
 void about_print(const struct run_devices *plan, bool reads, FILE *out);
+/* The number of hosts on which ranks are; 1 without a launcher. Rank 0 only. */
+uint32_t about_host_count(const struct ranks *ranks);
 /* The line "ranks": their number on each host, the MPI library, and the input that each rank reads. Prints nothing if
  * `ranks` is NULL. Rank 0 only. */
 void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings, FILE *out);

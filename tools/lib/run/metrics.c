@@ -55,6 +55,14 @@ const struct metric metric_table[] = {
     { NULL, FIELD(process.checkpoint_seconds), .unit = UNIT_SECONDS, .needs = NEEDS_CHECKPOINT,
       .prometheus = "checkpoint_seconds",
       .help = "Time to save the latest checkpoint, in parallel with training." },
+    { NULL, FIELD(process.cost_seconds), .unit = UNIT_SECONDS, .prometheus = "cost_seconds_total", .counts_again = true,
+      .help = "Time that the run has taken, from the start of its processes on." },
+    { NULL, FIELD(process.cost_money), .unit = UNIT_MONEY, .needs = NEEDS_PRICE, .prometheus = "cost_money_total",
+      .counts_again = true,
+      .help = "What the run has cost so far, in the currency that the label of pipetrain_info names." },
+    { NULL, FIELD(process.cost_joules), .unit = UNIT_NUMBER, .needs = NEEDS_ENERGY, .prometheus = "cost_joules_total",
+      .counts_again = true,
+      .help = "Energy that was measured during the run." },
 
     /* ---- what was trained and learned ---- */
     { "steps", IN_SPEED, FIELD(run.steps), .unit = UNIT_COUNT, .label = "steps",
@@ -272,6 +280,38 @@ const struct metric metric_table[] = {
     { "decoding_computed", IN_TIME, FIELD(run.decoding_computed), .unit = UNIT_SHARE, .needs = NEEDS_LOADER,
       .help = "CPU time of the decoders / their busy time; the rest they waited for cores." },
 
+    /* ---- what it cost ---- */
+    { "cost.seconds", IN_SPENT, FIELD(run.cost.seconds), .unit = UNIT_SECONDS, .compared = "cost_seconds",
+      .label = "time from start to end",
+      .help = "Time from the start of the run's processes to their ends, with indexing, evaluation and saving." },
+    { "cost.machine_seconds", IN_SPENT, FIELD(run.cost.machine_seconds), .unit = UNIT_SECONDS,
+      .help = "That time, times the machines that the run was on." },
+    { "cost.money", IN_SPENT, FIELD(run.cost.money), .unit = UNIT_MONEY, .needs = NEEDS_PRICE, .compared = "cost_money",
+      .label = "cost", .is_headline = true,
+      .help = "Machine time at the price of report.price." },
+    { "cost.images_per_money", IN_SPENT, FIELD(run.cost.images_per_money), .unit = UNIT_PER_MONEY, .needs = NEEDS_PRICE,
+      .compared = "images_per_money", .label = "images trained on for a unit of money",
+      .help = "Images that were trained on / cost of the run." },
+    { "cost.joules", IN_SPENT, FIELD(run.cost.joules), .unit = UNIT_NUMBER, .needs = NEEDS_ENERGY,
+      .compared = "joules", .label = "energy, joules", .is_headline = true,
+      .help = "Energy of the CPU packages and GPUs that could be read, whatever used it." },
+    { "cost.images_per_joule", IN_SPENT, FIELD(run.cost.images_per_joule), .unit = UNIT_NUMBER, .needs = NEEDS_ENERGY,
+      .compared = "images_per_joule", .label = "images trained on for a joule",
+      .help = "Images that were trained on / energy." },
+    { "cost.energy_complete", IN_SPENT, FIELD(run.cost.is_whole_energy), .unit = UNIT_YES_NO, .needs = NEEDS_ENERGY,
+      .label = "energy of all machines and GPUs",
+      .help = "Whether all CPU packages and GPUs of all machines could be read, all the time." },
+    { "cost.best.seconds", IN_SPENT, FIELD(run.cost.best.seconds), .unit = UNIT_SECONDS, .needs = NEEDS_EVALUATION,
+      .compared = "seconds_to_best", .label = "time up to the best evaluation",
+      .help = "Time from the start of the run to the end of its best evaluation." },
+    { "cost.best.money", IN_SPENT, FIELD(run.cost.best.money), .unit = UNIT_MONEY,
+      .needs = NEEDS_EVALUATION | NEEDS_PRICE, .compared = "money_to_best", .label = "cost up to the best evaluation",
+      .help = "Cost of that time." },
+    { "cost.best.joules", IN_SPENT, FIELD(run.cost.best.joules), .unit = UNIT_NUMBER,
+      .needs = NEEDS_EVALUATION | NEEDS_ENERGY, .compared = "joules_to_best",
+      .label = "energy up to the best evaluation, joules",
+      .help = "Energy of that time." },
+
     /* ---- the machine, faults ---- */
     { "cores.own", IN_COSTS, FIELD(run.cores.own), .unit = UNIT_SHARE,
       .help = "Share of the cores' time that the run used." },
@@ -318,6 +358,7 @@ const char *metric_unit_name(enum metric_unit unit)
     static const char *const names[] = {
         [UNIT_NUMBER] = "number", [UNIT_COUNT] = "count", [UNIT_SHARE] = "share", [UNIT_RATE] = "rate",
         [UNIT_SECONDS] = "seconds", [UNIT_MS] = "ms", [UNIT_BYTES] = "bytes", [UNIT_YES_NO] = "yes or no",
+        [UNIT_MONEY] = "money", [UNIT_PER_MONEY] = "per money",
     };
     return names[unit];
 }

@@ -21,7 +21,9 @@ enum metric_need {
     NEEDS_CLIPPING = 4,         /* train.clip_norm */
     NEEDS_EVALUATION = 8,       /* there was a complete evaluation */
     NEEDS_ROLLBACKS = 16,       /* train.on_nan = rollback */
-    NEEDS_CHECKPOINT = 32       /* this process has saved a checkpoint */
+    NEEDS_CHECKPOINT = 32,      /* this process has saved a checkpoint */
+    NEEDS_PRICE = 64,           /* report.price */
+    NEEDS_ENERGY = 128          /* energy was measured */
 };
 
 #define METRIC_UNKNOWN UINT64_MAX       /* a count that is null in JSON */
@@ -33,7 +35,15 @@ struct process_values {
     double updated;             /* seconds since 1970 */
     uint64_t planned_steps, step, epoch, images, records_skipped, checkpoint_failures;
     double checkpoint_seconds;
+    double cost_seconds, cost_money, cost_joules;
     double read_seconds, decode_seconds, forward_seconds, backward_seconds, update_seconds, input_wait_seconds;
+};
+
+/* What the run costs (cost.h), from its start on and up to its best evaluation. */
+struct cost_values {
+    double seconds, machine_seconds, money, images_per_money, joules, images_per_joule;
+    bool is_whole_energy;       /* no part of the energy is unknown */
+    struct { double seconds, money, joules; } best;
 };
 
 /* Values that exist only for a whole run. */
@@ -52,6 +62,7 @@ struct run_values {
     struct { double accuracy, value; uint64_t correct, step; } best;
     struct cores_use cores;
     struct { double seconds, hidden; } copy;
+    struct cost_values cost;
     uint64_t rollbacks, decoder_warnings, corrupt_records, planned_bytes, peak_rss_bytes;
 };
 
@@ -83,11 +94,12 @@ enum metric_place {
     IN_COSTS = 256,             /* cores and copies */
     IN_FAULTS = 512,
     IN_MEMORY = 1024,
-    IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY
+    IN_SPENT = 2048,            /* money and energy */
+    IN_SUMMARY = IN_SPEED | IN_TIME | IN_LEARNED | IN_COSTS | IN_FAULTS | IN_MEMORY | IN_SPENT
 };
 
-/* The format of a number on the report page. */
-enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO };
+/* The format of a number on the report page; money has the currency of report.price. */
+enum metric_unit { UNIT_NUMBER, UNIT_COUNT, UNIT_SHARE, UNIT_RATE, UNIT_SECONDS, UNIT_MS, UNIT_BYTES, UNIT_YES_NO, UNIT_MONEY, UNIT_PER_MONEY };
 
 /* A chart of the report page, which has one or two curves, each of one metric. */
 enum metric_chart_number {

@@ -300,6 +300,15 @@ static void measure_process(const struct report *report, struct process_values *
     process->input_wait_seconds = (double)times->input_wait / 1e9;
 }
 
+static void measure_cost(const struct report *report, struct metric_values *values)
+{
+    const struct cost_values *const cost = &values->run.cost;
+    cost_measure(report->cost, report->account->state.training.images, report->progress, values);
+    values->process.cost_seconds = cost->seconds;
+    values->process.cost_money = cost->money;
+    values->process.cost_joules = cost->joules;
+}
+
 /* The values of a row of any kind. */
 static void measure_row(const struct report *report, const struct local_batch *local, const struct step_totals *totals,
                         struct metric_values *values)
@@ -323,6 +332,7 @@ static void measure_row(const struct report *report, const struct local_batch *l
         .share = totals_fractions(totals),
     };
     measure_process(report, &values->process);
+    measure_cost(report, values);
     values->process.epoch = values->epoch;
 }
 
@@ -631,6 +641,13 @@ static void print_warnings(uint64_t count)
                count == 1 ? "" : "s");
 }
 
+static void print_cost(const struct report *report)
+{
+    struct metric_values values = { .has = 0 };
+    cost_measure(report->cost, report->account->state.training.images, report->progress, &values);
+    cost_print(report->cost, &values, stdout);
+}
+
 static double ratio(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
@@ -711,6 +728,8 @@ int report_result(struct report *report, const struct report_end *end)
         print_training(report);
         print_time(report);
         print_feed(report, end);
+        if (report->directory != NULL)
+            print_cost(report);
     }
     print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);

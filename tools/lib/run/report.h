@@ -14,6 +14,7 @@
 #include "tools/lib/results/checkpoint_writer.h"
 #include "tools/lib/results/run_directory.h"
 #include "tools/lib/run/account.h"
+#include "tools/lib/run/cost.h"
 #include "tools/lib/run/feed.h"
 #include "tools/lib/run/observe/observers.h"
 #include "tools/lib/run/pipeline.h"
@@ -28,6 +29,7 @@ struct report {
     const struct net *net;
     const struct dataset *const *datasets;      /* of every phase; NULL for a phase without a data set */
     const struct run_progress *progress;
+    const struct cost *cost;
     const struct checkpoint_counts *saves;      /* used until report_release */
     const char *identity;               /* text by which a later run recognizes this one (run_state.h); NULL: none */
     struct account *account;            /* the progress display resets its recent totals */

@@ -23,6 +23,7 @@
 #include "tools/lib/run/account.h"
 #include "tools/lib/run/balanced_order.h"
 #include "tools/lib/run/class_weights.h"
+#include "tools/lib/run/cost.h"
 #include "tools/lib/run/pipeline.h"
 #include "tools/lib/run/plan_doubts.h"
 #include "tools/lib/run/ranks/device_share.h"
@@ -46,6 +47,7 @@ struct run {
     struct ranks *ranks;                        /* NULL: there is no other process */
     enum run_kind kind;
     uint64_t process_start_ns;
+    struct cost *cost;                          /* of this process, also after a rollback */
     struct net *net, *train_net;                /* train_net: NULL if training images have the size of the net's */
     struct initial_weights *initial_weights;    /* NULL: the model's own initialisation */
     struct dataset *datasets[PHASE_COUNT];
@@ -247,6 +249,7 @@ static void print_start(const struct run *run, FILE *out)
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, out);
     about_ranks(run->ranks, &run->plan, run->settings, out);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), out);
+    cost_print_plan(run->cost, out);
     if (run->initial_weights != NULL)
         initial_weights_print(run->initial_weights, out);
     run_state_print(&run->state, &run->plan, out);
@@ -272,7 +275,7 @@ static int open_report(struct run *run)
                                   .datasets = datasets_of(run), .progress = &run->state.progress,
                                   .identity = run_state_identity(&run->state, run->settings, &run->plan),
                                   .account = run->account, .directory = run->results.directory,
-                                  .pipeline = run->pipeline,
+                                  .pipeline = run->pipeline, .cost = run->cost,
                                   .saves = &run->state.counts, .process_start_ns = run->process_start_ns };
     return report_init(&run->report);
 }
@@ -369,6 +372,7 @@ static void add_batch(struct run *run, struct step_report *const *reports)
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.schedule.towers);
+    run->state.progress.spent = cost_spent(run->cost);
     nonfinite_check_evaluation(run->stop, run->account, local);
     decide(run, local);
     report_step(&run->report, reports[0]);
@@ -448,6 +452,7 @@ static int save(struct run *run)
 {
     int code = 0;
     enter(run, RUN_PHASE_SAVING);
+    run->state.progress.spent = cost_spent(run->cost);
     if (!stop_failed(run->stop) && leads(run))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
                             run->settings->train.learning_rate);
@@ -471,6 +476,7 @@ static void name_end(struct run *run, int asked_code)
 
 static int finish(struct run *run, int asked_code)
 {
+    run->state.progress.spent = cost_spent(run->cost);
     name_end(run, asked_code);
     if (run->results.directory != NULL && !run->results.have_begun) {
         log_message(LOG_RUN, "no step was done, so nothing is written");
@@ -540,7 +546,11 @@ static int start_pipeline(struct run *run)
         return stop_code(run->stop);
     const int code =
         run->initial_weights != NULL ? run_weights_write(run->initial_weights, run->pipeline, &run->plan) : 0;
-    return code == 0 ? run_state_restore(&run->state, &run->plan, run->pipeline, run->account) : code;
+    if (code != 0)
+        return code;
+    const int restored = run_state_restore(&run->state, &run->plan, run->pipeline, run->account);
+    cost_begin(run->cost, &run->state.progress.spent, &run->account->state);
+    return restored;
 }
 
 static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
@@ -603,6 +613,7 @@ static void print_end(const struct run *run, int code)
 /* Write the summary of a failed run; the cause was already reported. */
 static int finish_failed(struct run *run)
 {
+    run->state.progress.spent = cost_spent(run->cost);
     run->end.ended = "failed";
     run->end.early = stop_message(run->stop);
     if (run->results.have_begun)
@@ -695,13 +706,13 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-/* Execute a run. *back: in, the checkpoint to start from; out, the checkpoint to roll back to if a number was not
+/* Execute a run, or a part of it up to a rollback. *back: in, the checkpoint to start from; out, the checkpoint to roll back to if a number was not
  * finite. */
 static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks,
-                   struct run_back *back)
+                   struct cost *cost, struct run_back *back)
 {
     struct run run = { .settings = settings, .ranks = ranks, .kind = kind, .process_start_ns = process_start_ns,
-                       .state = { .back = back, .ranks = ranks } };
+                       .cost = cost, .state = { .back = back, .ranks = ranks } };
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : out_of_memory("the run");
     if (code == 0 && kind == RUN_CHECK)
         code = check(&run);
@@ -720,11 +731,13 @@ static int execute(struct settings *settings, enum run_kind kind, uint64_t proce
 int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks)
 {
     struct run_back back = { .folder = "" };
+    struct cost cost;
     int code;
     if (kind == RUN_DRY)
         settings->train.steps = 1;
+    cost_init(&cost, settings, ranks, process_start_ns);
     do
-        code = execute(settings, kind, process_start_ns, ranks, &back);
+        code = execute(settings, kind, process_start_ns, ranks, &cost, &back);
     while (back.folder[0] != '\0');
     return code;
 }

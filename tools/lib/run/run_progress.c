@@ -121,6 +121,7 @@ void run_progress_add_evaluation(struct run_progress *progress, const struct run
     progress->best_images = evaluation->images;
     progress->best_step = evaluation->step;
     progress->best_value = evaluation->value;
+    progress->best_spent = progress->spent;
     progress->stale = 0;
 }
 
@@ -131,6 +132,7 @@ void run_progress_copy_best(struct run_progress *progress, const struct run_prog
     progress->best_images = from->best_images;
     progress->best_step = from->best_step;
     progress->best_value = from->best_value;
+    progress->best_spent = from->best_spent;
 }
 
 void run_progress_add_step(struct run_progress *progress, bool is_skipped)
@@ -172,7 +174,7 @@ bool run_progress_add_epoch(struct run_progress *progress, const struct run_prog
 
 /* ---- as a text ---- */
 
-#define FIELDS 12u
+#define FIELDS 12u              /* numbers of fields_of */
 
 static void fields_of(struct run_progress *progress, uint64_t *fields[FIELDS])
 {
@@ -182,6 +184,19 @@ static void fields_of(struct run_progress *progress, uint64_t *fields[FIELDS])
                                     &progress->rollbacks, &progress->rate_last, &progress->best_by };
     for (size_t i = 0; i < FIELDS; i++)
         fields[i] = all[i];
+}
+
+#define SPENT_FIELDS 8u
+
+static void spent_of(struct run_progress *progress, uint64_t *fields[SPENT_FIELDS])
+{
+    struct run_spent *const all[] = { &progress->spent, &progress->best_spent };
+    for (size_t i = 0; i < 2; i++) {
+        *fields++ = &all[i]->wall_ns;
+        *fields++ = &all[i]->machines_ns;
+        *fields++ = &all[i]->microjoules;
+        *fields++ = &all[i]->is_partial;
+    }
 }
 
 void run_progress_write(const struct run_progress *progress, char text_out[RUN_PROGRESS_TEXT_BYTES])
@@ -195,14 +210,25 @@ void run_progress_write(const struct run_progress *progress, char text_out[RUN_P
         used += (size_t)snprintf(text_out + used, RUN_PROGRESS_TEXT_BYTES - used, "%s%" PRIu64, i > 0 ? " " : "",
                                  *fields[i]);
     decimal_write(isnan(copy.best_value) ? -1 : copy.best_value, number, sizeof(number));
-    snprintf(text_out + used, RUN_PROGRESS_TEXT_BYTES - used, " %s", number);
+    used += (size_t)snprintf(text_out + used, RUN_PROGRESS_TEXT_BYTES - used, " %s", number);
+    spent_of(&copy, fields);
+    for (size_t i = 0; i < SPENT_FIELDS; i++)
+        used += (size_t)snprintf(text_out + used, RUN_PROGRESS_TEXT_BYTES - used, " %" PRIu64, *fields[i]);
+}
+
+/* Can a run have spent this, of what it has spent in all? All machines together take at least the time of one. */
+static bool is_spent(const struct run_spent *spent, const struct run_spent *all)
+{
+    return spent->wall_ns <= all->wall_ns && spent->machines_ns <= all->machines_ns &&
+           spent->microjoules <= all->microjoules && spent->wall_ns <= spent->machines_ns && spent->is_partial <= 1;
 }
 
 static bool is_possible(const struct run_progress *progress)
 {
     return progress->best_correct <= progress->best_images && progress->skipped_in_row <= progress->skipped &&
            progress->has_warned <= 1 && progress->best_by < BEST_BY_COUNT && isfinite(progress->best_value) &&
-           progress->rollbacks <= RUN_PROGRESS_ROLLBACKS_MAX;
+           progress->rollbacks <= RUN_PROGRESS_ROLLBACKS_MAX && is_spent(&progress->spent, &progress->spent) &&
+           is_spent(&progress->best_spent, &progress->spent);
 }
 
 /* NULL: it is not a number. No measure is negative; a negative one stands for NAN. */
@@ -212,6 +238,18 @@ static const char *read_value(const char *text, double *value_out)
     if (end != NULL)
         *value_out = decimal_read(text);
     return end;
+}
+
+/* The text is empty, as of an earlier version, or has all numbers. NULL: it has others. */
+static const char *read_spent(const char *text, struct run_progress *progress)
+{
+    uint64_t *fields[SPENT_FIELDS];
+    if (text == NULL || *text == '\0')
+        return text;
+    spent_of(progress, fields);
+    for (size_t i = 0; text != NULL && i < SPENT_FIELDS; i++)
+        text = *text == ' ' ? decimal_u64_start(text + 1, fields[i]) : NULL;
+    return text;
 }
 
 int run_progress_read(struct run_progress *course_out, const char *text)
@@ -226,7 +264,7 @@ int run_progress_read(struct run_progress *course_out, const char *text)
         text = *end == ' ' ? end + 1 : end;
     }
     if (*text != '\0')
-        text = read_value(text, &progress.best_value);
+        text = read_spent(read_value(text, &progress.best_value), &progress);
     if (text == NULL || *text != '\0' || !is_possible(&progress))
         return -EINVAL;
     progress.best_value = progress.best_value < 0 ? NAN : progress.best_value;

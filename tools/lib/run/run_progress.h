@@ -10,8 +10,16 @@
 #include "tools/lib/config/settings.h"
 #include "tools/lib/run/account.h"
 
-#define RUN_PROGRESS_TEXT_BYTES 320u    /* enough for run_progress_write */
+#define RUN_PROGRESS_TEXT_BYTES 512u    /* enough for run_progress_write */
 #define RUN_PROGRESS_ROLLBACKS_MAX 5u   /* in a run; each halves its learning rate */
+
+/* What a run has taken from its start to some moment, over all its processes; all 0: unknown. */
+struct run_spent {
+    uint64_t wall_ns;           /* from the start of a process to its end, or to the checkpoint that is resumed */
+    uint64_t machines_ns;       /* the same times the number of machines */
+    uint64_t microjoules;       /* that were measured; 0: none */
+    uint64_t is_partial;        /* 1: the energy of a part of the machines or of the time is not known */
+};
 
 struct run_progress {                   /* begins as all 0 */
     uint64_t best_correct, best_images; /* of the best complete evaluation; both 0: there was none */
@@ -26,6 +34,7 @@ struct run_progress {                   /* begins as all 0 */
     uint64_t rollbacks;                 /* number of rollbacks to a checkpoint */
     uint64_t best_by;                   /* the measure by which evaluations were compared: enum best_by */
     double best_value;                  /* that measure, of the best evaluation; may be NAN; 0: there was none */
+    struct run_spent spent, best_spent;     /* up to now, set by the caller; up to the best evaluation */
 };
 
 /* ---- the measure by which evaluations are compared (train.best_by) ---- */

@@ -149,6 +149,7 @@ static void measure_run(const struct report *report, const struct report_end *en
     measure_evaluations(report, values);
     measure_costs(report, end, &values->run);
     measure_faults(report, end, values);
+    cost_measure(report->cost, values->images, report->progress, values);
 }
 
 /* Write "batches": the number of batches with staleness 0, 1, ... */
@@ -298,6 +299,8 @@ static void summarize(struct report *report, struct json *json, const struct rep
         verdict_write(verdict, json);
     else
         json_quoted(json, "verdict", "the run failed");
+    cost_write(report->cost, json);
+    metrics_write(&values, IN_SPENT, json);
     metrics_write(&values, IN_COSTS, json);
     if (report->plan->devices.mode->serves == SERVES_EACH)
         summarize_staleness(&report->account->staleness, json);

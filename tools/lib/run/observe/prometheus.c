@@ -21,6 +21,7 @@
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/utf8.h"
+#include "tools/lib/config/price.h"
 #include "tools/lib/version.h"
 
 #define TEXT_MAX (512u * METRICS_MAX)   /* bytes without the labels `run` */
@@ -114,9 +115,13 @@ static struct label_text label(const char *value)
 static void put_run(struct prometheus *prometheus)
 {
     const struct observed_run *const run = prometheus->run;
+    struct price price;
     put_head(prometheus, "info", "gauge", "The run: its value is 1.");
-    put(prometheus, "pipetrain_info{%s,name=\"%s\",version=\"%s\",model=\"%s\"} 1\n", prometheus->label,
+    put(prometheus, "pipetrain_info{%s,name=\"%s\",version=\"%s\",model=\"%s\"", prometheus->label,
         label(run->settings->run.name).text, label(PIPETRAIN_VERSION).text, label(run->net->model).text);
+    if (price_read(run->settings->report.price, &price) == 0 && price.amount > 0)
+        put(prometheus, ",currency=\"%s\"", label(price.currency).text);
+    put(prometheus, "} 1\n");
 }
 
 static bool is_counter(const struct metric *metric)

@@ -48,7 +48,10 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/memory.c \
 	%D%/export/export.c \
 	%D%/export/export_output.c \
+	%D%/export/folded_norm.c \
 	%D%/export/onnx_file.c \
+	%D%/export/onnx_graph.c \
+	%D%/export/onnx_metadata.c \
 	%D%/lib/config/config.c \
 	%D%/lib/config/hints.c \
 	%D%/lib/config/intervals.c \

@@ -631,6 +631,17 @@ static int write_parameter(const struct initial_weights *weights, struct tower *
     return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
 }
 
+static int report_read(const struct initial_weights *weights, const char *name, int rc)
+{
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: %s: %s", weights->path, name,
+                    rc == -EDOM     ? "holds a number that " FINITE_WORDS
+                    : rc == -ERANGE ? "is a variance, and holds a number below 0"
+                    : rc == -EILSEQ ? "the file is damaged"
+                                    : exit_cause(rc));
+    return rc;
+}
+
 int initial_weights_write(const struct initial_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;
@@ -642,13 +653,17 @@ int initial_weights_write(const struct initial_weights *weights, struct tower *t
         broken = net->parameters[i].name;
     }
     close_room(&room);
-    if (rc != 0)
-        log_message(LOG_ERROR, "%s: %s: %s", weights->path, broken,
-                    rc == -EDOM     ? "holds a number that " FINITE_WORDS
-                    : rc == -ERANGE ? "is a variance, and holds a number below 0"
-                    : rc == -EILSEQ ? "the file is damaged"
-                                    : exit_cause(rc));
-    return rc;
+    return report_read(weights, broken, rc);
+}
+
+int initial_weights_read(const struct initial_weights *weights, uint32_t parameter, float *numbers_out)
+{
+    const struct safetensors_tensor *const tensor = weights->tensors[parameter];
+    const bool is_float = strcmp(tensor->dtype, "F32") == 0;
+    const struct room room = { is_float ? NULL : malloc(tensor->bytes + 1), numbers_out };
+    const int rc = is_float || room.bytes != NULL ? read_parameter(weights, parameter, &room) : -ENOMEM;
+    free(room.bytes);
+    return report_read(weights, weights->net->parameters[parameter].name, rc);
 }
 
 void initial_weights_print(const struct initial_weights *weights, FILE *out)

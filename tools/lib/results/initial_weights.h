@@ -40,6 +40,8 @@ const struct safetensors_index *initial_weights_index(const struct initial_weigh
  * 0, or a negative errno after a message: -EDOM if a number is not finite, -ERANGE if a variance is below 0, -EBADMSG
  * if the file has become shorter, -EILSEQ if a hash differs, -ENOMEM, -EREMOTEIO for another error of the tower. */
 int initial_weights_write(const struct initial_weights *weights, struct tower *tower);
+/* Read a parameter that is loaded from the file: all its numbers. Returns as initial_weights_write. */
+int initial_weights_read(const struct initial_weights *weights, uint32_t parameter, float *numbers_out);
 /* Print lines of the plan: the number of loaded parameters, the skipped ones, and the unused tensors of the file. */
 void initial_weights_print(const struct initial_weights *weights, FILE *out);
 /* Report on stderr how names of the file were changed, if they were; initial_weights_print reports it, too. */

@@ -694,7 +694,7 @@ refuses_and_leaves_nothing() {
     mkdir -p bad/a bad/b
     image x >bad/a/1.png
     : >bad/b/1.png
-    answers 3 "pipetrain-convert: bad: 1 file cannot be used: remove or replace it: b/1.png: is empty" folder bad -o out
+    answers 3 "pipetrain-convert: bad: 1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: b/1.png: is empty" folder bad -o out
     ln -s /etc/passwd bad/b/2.png
     tar cf bad.tar -C bad b/2.png
     answers 3 "b/2.png: is a symbolic link" tar bad.tar -o out

@@ -112,7 +112,7 @@ reads_labels_of_json() {
     answers 3 "none of 2 samples can be used: 0: its .json has no member breed" webdataset b.tar -o no --label-key=breed
     for text in '[1,0]' '{"a":1}' 1.5 'null' '""' "\"$(seq -s, 400)\""; do
         json 0 '{"label": 0}'; json 1 "{\"label\": $text}"; json 2 '{"label": 1}'; pack c.tar
-        answers 3 "c.tar: 1 file cannot be used: remove or replace it: 1: " webdataset c.tar -o no
+        answers 3 "c.tar: 1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: 1: " webdataset c.tar -o no
     done
     json 0 '{"label": 0}'; json 1 '{"label": '; json 2 '{"label": 1, "label": 2}'; pack c.tar
     answers 3 "2 files cannot be used" webdataset c.tar -o no
@@ -129,7 +129,7 @@ reads_labels_of_json() {
 refuses_samples_that_say_nothing() {
     fresh
     sample 0 0; sample 1 1; image 2 >s/2.jpg; pack a.tar
-    answers 3 "1 file cannot be used: remove or replace it: 2: has no label" webdataset a.tar -o no
+    answers 3 "1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: 2: has no label" webdataset a.tar -o no
     sample 0 0; sample 1 1; echo 1 >s/2.cls; pack a.tar
     answers 3 "2: has no image (jpg, jpeg or png)" webdataset a.tar -o no
     sample 0 0; sample 1 1; image 1b >s/1.right.jpg; pack a.tar

@@ -93,6 +93,19 @@ void converter_release(const struct converter *converter, struct conversion *con
         converter->release(conversion);
     free(conversion->state);
     conversion->state = NULL;
+    for (size_t i = 0; i < conversion->left_out.listed; i++)
+        free(conversion->left_out.first[i]);
+    conversion->left_out = (struct left_out){ 0 };
+}
+
+void conversion_leave_out(struct conversion *conversion, const char *name, const char *problem)
+{
+    struct left_out *const left_out = &conversion->left_out;
+
+    left_out->count++;
+    if (left_out->listed < LEFT_OUT_LISTED &&
+        asprintf(&left_out->first[left_out->listed], "%s: %s", name, problem) >= 0)
+        left_out->listed++;
 }
 
 int convert_fail(struct stop *stop, enum exit_code otherwise, int rc, const char *format, ...)

@@ -87,6 +87,10 @@ static const struct program_option option_rows[] = {
     { .name = "no-decode", .store = STORE_FLAG, FIELD(stores_unseen), .group = CONVERT_NO_DECODE,
       .help = "folder, tar, webdataset, csv, tfrecord: do not decode the images that are stored as they are; damaged "
               "ones are then not found (default: all are decoded, and one that cannot be is refused)" },
+    { .name = "skip-unreadable", .store = STORE_FLAG, FIELD(options.skips_unreadable),
+      .group = CONVERT_SKIP_UNREADABLE,
+      .help = "folder, tar, webdataset, csv, tfrecord: leave out images that cannot be read, and samples without image "
+              "or label, instead of refusing the input; they are named, counted and listed in dataset.json" },
     { .name = "image-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.image_key), .group = CONVERT_IMAGE_KEY,
       .help = "tfrecord: feature that contains the image, if it has an unusual name; webdataset: extension of the "
               "image, if a sample has several (jpg)" },
@@ -323,6 +327,7 @@ static void convert_command_help(void)
            "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
            "  " CONVERT_PROGRAM " cifar10 cifar-10-binary.tar.gz -o cifar10\n"
            "  " CONVERT_PROGRAM " folder photos -o shards --validation=0.1\n"
+           "  " CONVERT_PROGRAM " folder photos -o shards --validation=0.1 --skip-unreadable\n"
            "  " CONVERT_PROGRAM " folder photos -o small --validation=0.1 --resize-short=256\n"
            "  " CONVERT_PROGRAM " tfrecord shards -o raw --resize-short=256 --raw\n"
            "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o shards\n"
@@ -391,6 +396,9 @@ static void report(const struct conversion *conversion, const char *output)
     }
     printf("\n");
     report_classes(conversion, output);
+    if (conversion->left_out.count > 0)
+        printf("%s: left out %" PRIu64 " image%s that cannot be read\n", output, conversion->left_out.count,
+               conversion->left_out.count == 1 ? "" : "s");
 }
 
 /* Print the result after all messages. The set is complete, so if the reader of the output has ended, only text is
@@ -476,10 +484,14 @@ static int convert(struct convert_command *command, struct stop *stop)
     const struct converter *const converter = command->converter;
     struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
     struct hold_out hold_out = { 0 };
+    struct kept_samples kept = { 0 };
 
     int rc = check_order(converter, options, stop);
     if (rc == 0)
         rc = converter_prepare(converter, options, stop, &conversion);
+    options->change.image_key = conversion.image_key;
+    if (rc == 0)
+        rc = splits_skip_unreadable(&kept, &conversion, options, stop);
     set_image_keys(options, &conversion);
     if (rc == 0)
         rc = set_description_check(&conversion, stop);
@@ -492,6 +504,7 @@ static int convert(struct convert_command *command, struct stop *stop)
     if (rc == 0)
         rc = write_shards(options, &conversion, stop);
     hold_out_release(&hold_out);
+    kept_samples_release(&kept);
     converter_release(converter, &conversion);
     return rc;
 }

@@ -20,8 +20,9 @@ enum convert_option {
     CONVERT_TRAIN = 1,          /* --train, and --validation as a number of samples to draw */
     CONVERT_LABEL = 2,          /* --label */
     CONVERT_RESIZE = 4, CONVERT_RAW = 8, CONVERT_QUALITY = 16, CONVERT_NO_DECODE = 32,
-    CONVERT_UPRIGHT = 16384,
-    CONVERT_IMAGES = CONVERT_RESIZE | CONVERT_RAW | CONVERT_QUALITY | CONVERT_NO_DECODE | CONVERT_UPRIGHT,
+    CONVERT_UPRIGHT = 16384, CONVERT_SKIP_UNREADABLE = 32768,
+    CONVERT_IMAGES = CONVERT_RESIZE | CONVERT_RAW | CONVERT_QUALITY | CONVERT_NO_DECODE | CONVERT_UPRIGHT |
+                     CONVERT_SKIP_UNREADABLE,
     CONVERT_IMAGE_KEY = 64, CONVERT_LABEL_KEY = 128,
     CONVERT_KEYS = CONVERT_IMAGE_KEY | CONVERT_LABEL_KEY,
     CONVERT_FOLDERS = 256,      /* --folders-are-classes */
@@ -48,6 +49,7 @@ struct convert_options {
     struct image_change change; /* changes of the images; image_key is filled in later */
     /* names of the input's features; NULL: those in dataset.json, or the usual names */
     const char *image_key, *label_key;
+    bool skips_unreadable;      /* leave out images that cannot be read instead of refusing the input */
     bool folders_are_classes;   /* do not treat folders or archives as splits because of their names */
     const char *images_folder;  /* paths in tables are relative to this folder; NULL: to the folder of the table */
     const char *label_column, *path_column, *pixels_column, *split_column;   /* NULL: derived from names and values */
@@ -56,6 +58,11 @@ struct convert_options {
     bool is_quiet;              /* do not print the result */
     const atomic_bool *interrupted;     /* true: a long preparation should stop with -ECANCELED */
 };
+
+#define LEFT_OUT_LISTED 100u
+
+/* Images that were left out because they cannot be read. */
+struct left_out { uint64_t count; size_t listed; char *first[LEFT_OUT_LISTED]; };     /* "NAME: PROBLEM"; owned */
 
 /* The result of a converter's prepare: the sources of samples, and data for dataset.json. */
 struct conversion {
@@ -70,6 +77,7 @@ struct conversion {
     size_t source_count;
     /* Called when all samples have been read; may be NULL. 0, or a negative errno after stop_fail. */
     int (*finish)(const struct conversion *conversion, struct stop *stop);
+    struct left_out left_out;
     const char *remark;         /* printed at the end; NULL or "": none */
     void *state;                /* data of the converter (state_bytes bytes); NULL: out of memory */
 };
@@ -97,6 +105,8 @@ extern const struct converter convert_folder, convert_archive, convert_webdatase
 int converter_prepare(const struct converter *converter, const struct convert_options *options, struct stop *stop,
                       struct conversion *conversion);
 void converter_release(const struct converter *converter, struct conversion *conversion);
+/* Add an image that was left out; only the first LEFT_OUT_LISTED texts are copied. */
+void conversion_leave_out(struct conversion *conversion, const char *name, const char *problem);
 
 /* Report a failure of a conversion: call stop_fail with the exit code for `rc`, which is `otherwise` if `rc` has
  * none of its own. Returns `rc`. */

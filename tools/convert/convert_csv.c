@@ -107,7 +107,8 @@ static int add_open_file(struct csv_set *set, const char *path, int fd, struct i
     row->identity = file_identity_of(&stat);
     const int rc = image_choice_take(&set->images.choice, path, (uint64_t)stat.st_size, image_head_read_file, &fd,
                                     &is_image);
-    return rc < 0 || !is_image ? rc : image_list_add(&set->images.list, path, file);
+    row->is_used = rc == 0 && is_image;
+    return row->is_used ? image_list_add(&set->images.list, path, file) : rc;
 }
 
 /* Copy the path of a row; false if it is too long. */
@@ -653,9 +654,12 @@ static struct listed_image *list_images(const struct csv_set *set, size_t *count
         room += set->parts[part].row_count;
     struct listed_image *const images = calloc(room + 1, sizeof(*images));
     for (size_t part = 0; part < set->part_count && images != NULL; part++) {
-        for (size_t i = 0; i < set->parts[part].row_count; i++, count++) {
+        for (size_t i = 0; i < set->parts[part].row_count; i++) {
             const struct csv_row *const row = &set->parts[part].rows[i];
+            if (!row->is_used)
+                continue;
             images[count] = (struct listed_image){ row->identity, row->class, (uint32_t)part, count, row };
+            count++;
         }
     }
     *count_out = count;

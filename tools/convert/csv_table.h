@@ -23,6 +23,7 @@ struct csv_row {
     uint32_t class;             /* set by csv_classes_find */
     enum split split;           /* set if the table has a column of splits */
     struct file_identity identity;      /* identity of the image file; set by the converter */
+    bool is_used;               /* the image file can be used; set by the converter */
 };
 
 struct csv_table {

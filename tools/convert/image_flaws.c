@@ -25,6 +25,7 @@ void image_flaws_close(struct image_flaws *flaws)
     if (flaws == NULL)
         return;
     pthread_mutex_destroy(&flaws->lock);
+    free(flaws->marks);
     free(flaws);
 }
 
@@ -56,6 +57,8 @@ void image_flaws_add(struct image_flaws *flaws, enum flaw_kind kind, const struc
     pthread_mutex_lock(&flaws->lock);
     flaws->kinds[kind].count++;
     insert_flaw(flaws->kinds[kind].first, &flaws->kinds[kind].listed, &flaw);
+    if (flaws->marks != NULL && (kind == FLAW_UNDECODABLE || kind == FLAW_UNKNOWN))
+        flaws->marks[index] = (uint8_t)(1 + kind);
     pthread_mutex_unlock(&flaws->lock);
     if (kind == FLAW_UNDECODABLE)
         atomic_store(&flaws->is_undecodable, true);
@@ -64,6 +67,16 @@ void image_flaws_add(struct image_flaws *flaws, enum flaw_kind kind, const struc
 bool image_flaws_refuse(const struct image_flaws *flaws)
 {
     return atomic_load(&flaws->is_undecodable);
+}
+
+const char *image_flaws_text(const struct image_flaws *flaws, uint64_t index)
+{
+    const int kind = flaws->marks[index] - 1;
+
+    for (size_t i = 0; kind >= 0 && i < flaws->kinds[kind].listed; i++)
+        if (flaws->kinds[kind].first[i].index == index)
+            return flaws->kinds[kind].first[i].text;
+    return "cannot be decoded";
 }
 
 void image_flaws_name(const struct sample_source *source, uint64_t index, char *name, size_t name_size)
@@ -126,7 +139,8 @@ int image_flaws_report(struct image_flaws *flaws, bool has_encoded, bool may_ski
     if (unknown > 0)
         print_flaws(flaws, FLAW_UNKNOWN, LOG_PROBLEM);
     stop_fail(stop, EXIT_CODE_DATA, "%" PRIu64 " image%s cannot be decoded%s: nothing was written: replace or remove "
-              "%s%s", count, count == 1 ? "" : "s", count > FLAWS_LISTED ? " (the first ones are listed)" : "",
+              "%s, or give --skip-unreadable to leave %s out%s", count, count == 1 ? "" : "s",
+              count > FLAWS_LISTED ? " (the first ones are listed)" : "", count == 1 ? "it" : "them",
               count == 1 ? "it" : "them", may_skip ? ", or give --no-decode to store all images unchecked" : "");
     return -EBADMSG;
 }

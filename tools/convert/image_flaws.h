@@ -32,6 +32,9 @@ struct image_flaw {
 struct image_flaws {
     pthread_mutex_t lock;
     struct { uint64_t count; size_t listed; struct image_flaw first[FLAWS_LISTED]; } kinds[FLAW_KIND_COUNT];
+    /* For the flaws of a single source: 1 + the kind of the flaw of each sample, 0: it has none; owned. NULL: flaws are
+     * not marked. */
+    uint8_t *marks;
     atomic_bool is_undecodable; /* there is a flaw of kind FLAW_UNDECODABLE */
 };
 
@@ -47,6 +50,9 @@ bool image_flaws_refuse(const struct image_flaws *flaws);
 /* Print the flaws. has_encoded: the data set has JPEG or PNG images. may_skip: images were decoded only as a check.
  * 0, or -EBADMSG after stop_fail if an image cannot be decoded. */
 int image_flaws_report(struct image_flaws *flaws, bool has_encoded, bool may_skip, struct stop *stop);
+
+/* What is wrong with a sample whose flaw is marked; a general text if it is not among the listed flaws. */
+const char *image_flaws_text(const struct image_flaws *flaws, uint64_t index);
 
 /* The name of a sample for messages. */
 void image_flaws_name(const struct sample_source *source, uint64_t index, char *name, size_t name_size);

@@ -331,10 +331,25 @@ static int fail_refused(struct image_choice *choice, const char *input, struct s
     char text[1500];
 
     image_choice_list_refused(choice, input, text, sizeof(text));
-    stop_fail(stop, EXIT_CODE_DATA, "%s: %" PRIu64 " file%s cannot be used: remove or replace %s%s%s%s%s%s", input,
-              choice->refused_count, is_one ? "" : "s", is_one ? "it" : "them", hint != NULL ? " (" : "",
+    stop_fail(stop, EXIT_CODE_DATA, "%s: %" PRIu64 " file%s cannot be used: remove or replace %s, or give "
+              "--skip-unreadable to leave %s out%s%s%s%s%s", input, choice->refused_count, is_one ? "" : "s",
+              is_one ? "it" : "them", is_one ? "it" : "them", hint != NULL ? " (" : "",
               hint != NULL ? hint : "", hint != NULL ? ")" : "", text[0] != '\0' ? ": " : "", text);
     return -EBADMSG;
+}
+
+/* Report the refused files, which are left out: a line for each of the first ones. */
+static void report_skipped(struct image_choice *choice, const char *input)
+{
+    const uint64_t count = choice->refused_count;
+
+    qsort(choice->refused, choice->refused_listed, sizeof(choice->refused[0]), compare_texts);
+    for (size_t i = 0; i < choice->refused_listed; i++)
+        log_message(LOG_RUN, "left out %s: %s", input, choice->refused[i]);
+    if (count > choice->refused_listed)
+        log_message(LOG_RUN, "left out %" PRIu64 " more of %s", count - choice->refused_listed, input);
+    if (choice->refused_hint != NULL)
+        log_message(LOG_RUN, "%s: %s", input, choice->refused_hint);
 }
 
 /* List the kinds of files that were left out: ": 3 a BMP (the first x.bmp), 1 no image (notes.txt)". */
@@ -393,7 +408,11 @@ int image_choice_end(struct image_choice *choice, const char *input, struct stop
     image_choice_report(choice, input);
     if (choice->turned_count > 0 && choice->orientation != ORIENTATION_TURNED)
         report_turned(choice, input);
-    return choice->refused_count > 0 ? fail_refused(choice, input, stop) : 0;
+    if (choice->refused_count > 0 && (!choice->skips_refused || choice->image_count == 0))
+        return fail_refused(choice, input, stop);
+    if (choice->refused_count > 0)
+        report_skipped(choice, input);
+    return 0;
 }
 
 void image_choice_release(struct image_choice *choice)

@@ -54,6 +54,7 @@ struct image_choice {
         char first[200];        /* the first path in bytewise order */
     } left_out[IMAGE_CHOICE_KINDS];
     char tables[IMAGE_CHOICE_TABLES][200];  /* paths of the first tables among the files left out, in bytewise order */
+    bool skips_refused;         /* refused files are left out, unless there is no image at all */
     const char *refused_hint;   /* a possible cause, for the message; NULL: unknown */
     size_t refused_listed;
     char *refused[IMAGE_CHOICE_LISTED]; /* the first refused files with the reasons, as text; owned */
@@ -88,7 +89,7 @@ void image_choice_report(struct image_choice *choice, const char *input);
  * each, and the text is "". */
 const char *image_choice_list_refused(struct image_choice *choice, const char *input, char *text, size_t text_size);
 /* Report the files that were left out or refused, and what becomes of images that are not upright. 0, or -EBADMSG after
- * stop_fail if a file was refused. */
+ * stop_fail if a file was refused and they are not skipped. */
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop);
 /* Accepts a struct of zeros. */
 void image_choice_release(struct image_choice *choice);

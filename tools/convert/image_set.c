@@ -138,7 +138,8 @@ static int refuse_undecodable(struct image_set *set, const struct convert_option
     if (all.count == 0)
         return 0;
     const struct sample_source source = make_source(&images);
-    const int rc = images_check(&source, &check, flaws, set->stop);
+    bool has_encoded;
+    const int rc = images_check(&source, &check, "checking the other images", flaws, &has_encoded, set->stop);
     for (size_t i = 0; rc == 0 && i < flaws->kinds[FLAW_UNDECODABLE].listed; i++) {
         const struct image_flaw *const flaw = &flaws->kinds[FLAW_UNDECODABLE].first[i];
         image_choice_refuse(&set->choice, image_list_path(&set->list, &set->list.files[flaw->index]), flaw->text);
@@ -150,11 +151,11 @@ static int refuse_undecodable(struct image_set *set, const struct convert_option
 int image_set_end_choice(struct image_set *set, const struct convert_options *options)
 {
     struct image_choice *const choice = &set->choice;
-    const bool is_checked = options->change.is_checked && choice->refused_count > 0 &&
-                            choice->refused_count < IMAGE_CHOICE_LISTED;
+    const bool is_checked = options->change.is_checked && !options->skips_unreadable && choice->refused_count > 0;
     struct image_flaws *const flaws = is_checked ? image_flaws_open() : NULL;
 
     progress_end(&choice->progress);
+    choice->skips_refused = options->skips_unreadable;
     const int rc = flaws != NULL ? refuse_undecodable(set, options, flaws) : 0;
     image_flaws_close(flaws);
     return rc < 0 ? rc : image_choice_end(choice, set->input, set->stop);
@@ -181,9 +182,18 @@ int image_set_read_file(const struct image_set *set, const struct image_file *fi
     return rc;
 }
 
+/* Add the refused files to those that the conversion leaves out. */
+static void describe_left_out(const struct image_set *set, struct conversion *conversion)
+{
+    for (uint64_t i = 0; i < set->choice.refused_count; i++)
+        conversion_leave_out(conversion, set->input, i < set->choice.refused_listed ? set->choice.refused[i] : "");
+}
+
 void image_set_describe(struct image_set *set, struct conversion *conversion)
 {
     const struct image_layout *layout = &set->layout;
+
+    describe_left_out(set, conversion);
 
     conversion->image_key = "image/encoded";
     conversion->label_key = "image/class/label";

@@ -188,6 +188,20 @@ static void describe_classes(struct json *json, const struct conversion *convers
     json_close_array(json);
 }
 
+/* List the images that were left out because they cannot be read. */
+static void describe_left_out(struct json *json, const struct left_out *left_out)
+{
+    if (left_out->count == 0)
+        return;
+    json_open_object(json, "left_out");
+    json_u64(json, "images", left_out->count);
+    json_open_array(json, "first");
+    for (size_t i = 0; i < left_out->listed; i++)
+        json_quoted(json, NULL, left_out->first[i]);
+    json_close_array(json);
+    json_close_object(json);
+}
+
 static void describe(struct json *json, const struct conversion *conversion, const struct shard_set *set,
                      const struct convert_options *options)
 {
@@ -201,6 +215,7 @@ static void describe(struct json *json, const struct conversion *conversion, con
         json_quoted(json, "label_key", conversion->label_key);
     if (conversion->image_key != NULL)
         describe_image(json, conversion, set, &options->change);
+    describe_left_out(json, &conversion->left_out);
     json_open_object(json, "splits");
     for (size_t i = 0; i < conversion->source_count; i++)
         describe_split(json, set, &conversion->sources[i]);

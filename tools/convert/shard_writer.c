@@ -527,13 +527,15 @@ int shards_write(struct shard_set *set, const struct shard_writer_options *optio
     return rc;
 }
 
-int images_check(const struct sample_source *source, const struct shard_writer_options *options,
-                 struct image_flaws *flaws, struct stop *stop)
+int images_check(const struct sample_source *source, const struct shard_writer_options *options, const char *title,
+                 struct image_flaws *flaws, bool *has_encoded_out, struct stop *stop)
 {
     struct shard_file file = { .source = source, .record_count = source->record_count };
-    struct shard_set set = { .spec = { .sources = source, .source_count = 1 }, .files = &file, .file_count = 1,
-                             .stop = stop };
+    struct shard_set set = { .spec = { .sources = source, .source_count = 1, .image_key = options->change.image_key },
+                             .files = &file, .file_count = 1, .stop = stop };
     struct writing writing = { .set = &set, .options = options, .flaws = flaws, .only_checks = true };
 
-    return run_writing(&writing, "checking the other images", 1);
+    const int rc = run_writing(&writing, title, 1);
+    *has_encoded_out = has_encoded(&set);
+    return rc;
 }

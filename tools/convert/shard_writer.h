@@ -23,9 +23,10 @@ struct shard_writer_options {
  * decoded, the remaining images are only checked, so that all damaged ones are found. 0, -ECANCELED when
  * interrupted, or a negative errno after stop_fail. */
 int shards_write(struct shard_set *set, const struct shard_writer_options *options);
-/* Only check the images of a source: flaws are added, and nothing is written. 0, -ECANCELED when interrupted, or a
- * negative errno after stop_fail. */
-int images_check(const struct sample_source *source, const struct shard_writer_options *options,
-                 struct image_flaws *flaws, struct stop *stop);
+/* Only check the images of a source: flaws are added, and nothing is written. `title` is that of the progress.
+ * *has_encoded_out: whether there are JPEG or PNG images. 0, -ECANCELED when interrupted, or a negative errno after
+ * stop_fail. */
+int images_check(const struct sample_source *source, const struct shard_writer_options *options, const char *title,
+                 struct image_flaws *flaws, bool *has_encoded_out, struct stop *stop);
 
 #endif

@@ -12,7 +12,9 @@
 #include "formats/tfrecord.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
+#include "tools/convert/image_flaws.h"
 #include "tools/convert/record_maker.h"
+#include "tools/convert/shard_writer.h"
 
 /* ---- order ---- */
 
@@ -262,6 +264,12 @@ static void subset_name(void *arg, uint64_t index, char *text, size_t text_size)
     subset->whole.name(subset->whole.arg, subset->chosen[index], text, text_size);
 }
 
+static int subset_label(void *arg, uint64_t index, void *scratch, int64_t *label_out)
+{
+    const struct sample_subset *const subset = arg;
+    return subset->whole.label(subset->whole.arg, subset->chosen[index], scratch, label_out);
+}
+
 static int number_compare(const void *a, const void *b)
 {
     const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -281,9 +289,108 @@ static struct sample_source make_subset(struct sample_subset *subset, const stru
     source.sample = subset_sample;
     source.payload = whole->payload != NULL ? subset_payload : NULL;
     source.name = whole->name != NULL ? subset_name : NULL;
-    source.label = NULL;
+    source.label = whole->label != NULL ? subset_label : NULL;
     source.arg = subset;
     return source;
+}
+
+/* ---- unreadable images ---- */
+
+static bool is_unreadable(const struct image_flaws *flaws, uint64_t index, bool has_encoded)
+{
+    return flaws->marks[index] == 1 + FLAW_UNDECODABLE || (has_encoded && flaws->marks[index] == 1 + FLAW_UNKNOWN);
+}
+
+/* Report the first unreadable images of a source, and add all to those left out. */
+static void leave_out(struct conversion *conversion, const struct sample_source *source,
+                      const struct image_flaws *flaws, bool has_encoded)
+{
+    char name[1024];
+
+    for (uint64_t i = 0; i < source->record_count; i++) {
+        if (!is_unreadable(flaws, i, has_encoded))
+            continue;
+        const bool is_listed = conversion->left_out.count < LEFT_OUT_LISTED;
+        const char *const problem = image_flaws_text(flaws, i);
+        image_flaws_name(source, i, name, sizeof(name));
+        conversion_leave_out(conversion, name, problem);
+        if (is_listed)
+            log_message(LOG_RUN, "left out %s: %s", name, problem);
+    }
+}
+
+/* Keep the readable images of a source. */
+static int keep_readable(struct kept_samples *kept, struct conversion *conversion, size_t number,
+                         const struct image_flaws *flaws, bool has_encoded, struct stop *stop)
+{
+    struct sample_source *const source = &conversion->sources[number];
+    const struct sample_source whole = *source;
+    uint64_t *const chosen = calloc(whole.record_count + 1, sizeof(*chosen));
+    uint64_t count = 0;
+
+    kept->chosen[number] = chosen;
+    if (chosen == NULL)
+        return splits_no_memory(stop, whole.record_count);
+    for (uint64_t i = 0; i < whole.record_count; i++)
+        if (!is_unreadable(flaws, i, has_encoded))
+            chosen[count++] = i;
+    leave_out(conversion, source, flaws, has_encoded);
+    if (count == 0)
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "none of the %" PRIu64 " %s images can be decoded",
+                            whole.record_count, whole.split);
+    if (count < whole.record_count)
+        *source = make_subset(&kept->subsets[number], &whole, whole.split, chosen, count);
+    return 0;
+}
+
+static int skip_unreadable_of(struct kept_samples *kept, struct conversion *conversion, size_t number,
+                              const struct convert_options *options, struct stop *stop)
+{
+    const struct sample_source *const source = &conversion->sources[number];
+    const struct shard_writer_options check = {
+        .jobs = (uint32_t)options->jobs, .keeps_order = true, .interrupted = options->interrupted,
+        .change = { .is_checked = true, .image_key = options->change.image_key },
+    };
+    struct image_flaws *const flaws = image_flaws_open();
+    bool has_encoded = false;
+    int rc = flaws != NULL ? 0 : splits_no_memory(stop, source->record_count);
+
+    if (rc == 0) {
+        flaws->marks = calloc(source->record_count + 1, 1);
+        rc = flaws->marks != NULL ? images_check(source, &check, "looking for unreadable images", flaws, &has_encoded,
+                                                 stop)
+                                  : splits_no_memory(stop, source->record_count);
+    }
+    if (rc == 0)
+        rc = keep_readable(kept, conversion, number, flaws, has_encoded, stop);
+    image_flaws_close(flaws);
+    return rc;
+}
+
+int splits_skip_unreadable(struct kept_samples *kept, struct conversion *conversion,
+                           const struct convert_options *options, struct stop *stop)
+{
+    const uint64_t before = conversion->left_out.count;
+    int rc = 0;
+
+    for (size_t i = 0; i < conversion->source_count && options->skips_unreadable && rc == 0; i++) {
+        if (conversion->sources[i].record_count == 0)
+            rc = convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "no %s image can be read", conversion->sources[i].split);
+        else if (options->change.is_checked)
+            rc = skip_unreadable_of(kept, conversion, i, options, stop);
+    }
+    if (rc < 0)
+        return rc;
+    if (conversion->left_out.count > LEFT_OUT_LISTED && conversion->left_out.count > before)
+        log_message(LOG_RUN, "and %" PRIu64 " more are left out", conversion->left_out.count - LEFT_OUT_LISTED);
+    return rc;
+}
+
+void kept_samples_release(struct kept_samples *kept)
+{
+    for (size_t i = 0; i < CONVERT_SOURCES_MAX; i++)
+        free(kept->chosen[i]);
+    *kept = (struct kept_samples){ 0 };
 }
 
 /* Compute how many of `count` samples to hold out: at least one, but not all. */

@@ -19,6 +19,20 @@ struct sample_subset {
     const uint64_t *chosen;     /* for each sample of the subset, its index in `whole` */
 };
 
+/* The samples of all sources that remain when unreadable images are left out. */
+struct kept_samples {
+    uint64_t *chosen[CONVERT_SOURCES_MAX];
+    struct sample_subset subsets[CONVERT_SOURCES_MAX];
+};
+
+/* With --skip-unreadable, decode all images, and leave out those that cannot be decoded: they are reported, and added
+ * to conversion->left_out. The sources then refer to *kept, until it is released. Nothing is decoded with --no-decode.
+ * 0, -ECANCELED when interrupted, or a negative errno after stop_fail: no image of a split can be decoded. */
+int splits_skip_unreadable(struct kept_samples *kept, struct conversion *conversion,
+                           const struct convert_options *options, struct stop *stop);
+/* Accepts a struct of zeros. */
+void kept_samples_release(struct kept_samples *kept);
+
 struct hold_out {
     uint64_t *order;            /* indices of the samples: those for validation, followed by those for training */
     struct sample_subset subsets[2];        /* training and validation */

@@ -457,7 +457,8 @@ TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder
     expect_samples(&convert_folder, "set", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 1 b 3.png A\n");
     assert_int_equal(symlink(".", "set/a/again"), 0);
     expect_refused(&convert_folder, "set", NULL,
-                   "1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: a/again: is a link to one of its own parent");
+                   "1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: a/again: is a link to "
+                   "one of its own parent");
     assert_int_equal(unlink("far/again"), 0);
     assert_int_equal(symlink("..", "set/b/up"), 0);
     assert_int_equal(symlink("../set", "far/down"), 0);
@@ -468,7 +469,8 @@ TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder
     expect_refused(&convert_folder, ".", NULL, "/32/33: is more than 32 folders deep");
     assert_int_equal(symlink("nowhere", "set/b/4.png"), 0);
     expect_refused(&convert_folder, "set", NULL,
-                   "set: 1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: b/4.png: No such file");
+                   "set: 1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: "
+                   "b/4.png: No such file");
 }
 
 TEST_WITH(a_file_has_one_class_whatever_links_lead_to_it, fixture_folder_enter, fixture_folder_leave)
@@ -753,7 +755,7 @@ TEST_WITH(says_where_files_were_looked_for, fixture_folder_enter, fixture_folder
     fixture_write_text("x.csv", "id,kind,place,age,sex\nis_1,a,x,1,r\nis_2,b,x,2,r\nis_3,a,y,2,s\nis_4,b,y,1,s\n");
     expect_refused(&convert_csv, "x.csv", NULL, "if column id names them, give --path-column=id;");
     fixture_write_text("x.csv", "set/1.png,a\n/nowhere/1.png,b\n");
-    expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png: No such file");
+    expect_refused(&convert_csv, "x.csv", NULL, "leave it out: /nowhere/1.png: No such file");
 }
 
 TEST_WITH(paths_begin_at_the_table, fixture_folder_enter, fixture_folder_leave)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # make check-long: everything that is too long for make check, one part after the other, each of them also a target of its
 # own. A part that fails does not end the others; the table at the end says how each went, and long/PART.log what it said.
-# PYTHON: an interpreter with PyTorch, for check-parity; ONEDNN: a folder of another oneDNN, for check-onednn.
+# PYTHON: an interpreter with PyTorch, for check-parity, and with ONNX Runtime, for check-peers; ONEDNN: a folder of
+# another oneDNN, for check-onednn.
 set -u
 make=${MAKE:-make}
 mkdir -p long
@@ -49,6 +50,11 @@ if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
     part parity "$make" check-parity PYTHON="${PYTHON:-python3}"
 else
     left_out parity 'PYTHON=venv/bin/python names an interpreter with PyTorch'
+fi
+if "${PYTHON:-python3}" -c 'import onnx, onnxruntime' 2>/dev/null; then
+    part peers "$make" check-peers PYTHON="${PYTHON:-python3}"
+else
+    left_out peers 'PYTHON=venv/bin/python names an interpreter with onnx and onnxruntime'
 fi
 if [ -n "${ONEDNN-}" ]; then
     part onednn "$make" check-onednn ONEDNN="$ONEDNN"

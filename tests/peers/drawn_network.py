@@ -1,0 +1,91 @@
+"""Networks with drawn weights, to compare what programs compute: realistic statistics without a training.
+
+pipetrain initialises the network, which gives names and shapes. Weights are drawn so that numbers keep their size from
+layer to layer, and running statistics measured in two steps at a learning rate of 0.
+"""
+import os
+import re
+import subprocess
+
+import numpy
+from safetensors.numpy import load_file, save_file
+
+from peer import BUILD, pipetrain, settings
+
+SEED, BATCH = 5, 8
+
+
+class DrawnNetwork:
+    """Its model file, its weights, and images of its size as an array [BATCH, height, width, channels] and as shards."""
+
+    def __init__(self, net, weights, images, shards):
+        self.net, self.weights, self.images, self.shards = net, weights, images, shards
+
+
+def shrink(text, side):
+    """The text of a network for images of at most `side` pixels."""
+    def smaller(match):
+        height, width = (min(int(match[i]), side) for i in (1, 2))
+        return f"image {height}x{width}x{match[3]}"
+    return re.sub(r"(?m)^image (\d+)x(\d+)x(\d+)$", smaller, text)
+
+
+def net_text(model, side=None, words=()):
+    """Running statistics follow the last batch; this is no difference in evaluation."""
+    text = pipetrain(f"--describe={model}", "--net", *words)
+    text = re.sub(r" decay [0-9.e-]+", " decay 0.1", text)
+    return text if side is None else shrink(text, side)
+
+
+def draw_images(folder, text):
+    height, width, channels = map(int, re.search(r"(?m)^image (\d+)x(\d+)x(\d+)$", text).groups())
+    random = numpy.random.default_rng(SEED)
+    areas = random.normal(0, 1, (BATCH, -(-height // 8), -(-width // 8), channels))
+    areas = areas.repeat(8, 1).repeat(8, 2)[:, :height, :width] + random.normal(0, 0.3, (BATCH, height, width, channels))
+    light, contrast = random.uniform(40, 215, (BATCH, 1, 1, channels)), random.uniform(10, 90, (BATCH, 1, 1, 1))
+    images = numpy.clip(light + contrast * areas, 0, 255).astype(numpy.uint8)
+    numpy.save(f"{folder}/images.npy", images)
+    numpy.save(f"{folder}/labels.npy", numpy.arange(BATCH) % 2)
+    subprocess.run([os.path.join(BUILD, "pipetrain-convert"), "npy", f"{folder}/images.npy", f"{folder}/labels.npy",
+                    "--shards=1", "--shuffle=none", "-o", f"{folder}/shards"], check=True, capture_output=True)
+    return images
+
+
+def train(folder, net, name, steps, *words):
+    """The weights of a run that changes only running statistics."""
+    pipetrain("-c", "/dev/null", "--quiet",
+              *settings(model__file=net, data__train=f"{folder}/shards/train-*", data__shuffle="none",
+                        augment__crop="none", augment__flip="no", train__batch=BATCH, train__steps=steps,
+                        train__optimizer="sgd", train__learning_rate=0, run__dir=f"{folder}/{name}",
+                        devices__kind="cpu", model__dropout="no"), *words)
+    return f"{folder}/{name}/weights.safetensors"
+
+
+def draw_tensor(random, name, tensor):
+    if name.endswith(("running_mean", "running_var")):
+        return tensor
+    if tensor.size > max(tensor.shape):
+        return random.normal(0, (2 / tensor[0].size) ** 0.5, tensor.shape).astype(numpy.float32)
+    centre = 1 if name.endswith(".weight") else tensor.flat[0]
+    return (centre + 0.1 * random.normal(0, 1, tensor.shape)).astype(numpy.float32)
+
+
+def condition(name, tensor):
+    """Channels that hardly vary would have their rounding errors enlarged to the size of the others' values."""
+    return numpy.maximum(tensor, tensor.mean()) if name.endswith("running_var") else tensor
+
+
+def draw(folder, text):
+    net = f"{folder}/drawn.net"
+    with open(net, "w") as file:
+        file.write(text)
+    images = draw_images(folder, text)
+    first = load_file(train(folder, net, "first", 1))
+    random = numpy.random.default_rng(SEED)
+    tensors = {name: draw_tensor(random, name, tensor) for name, tensor in first.items()}
+    save_file(tensors, f"{folder}/drawn.safetensors")
+    weights = f"{folder}/drawn.safetensors"
+    if any(name.endswith("running_var") for name in tensors):
+        measured = train(folder, net, "measured", 2, *settings(model__weights=weights))
+        save_file({name: condition(name, tensor) for name, tensor in load_file(measured).items()}, weights)
+    return DrawnNetwork(net, weights, images, f"{folder}/shards/train-*")

@@ -100,6 +100,7 @@ tools_tests = \
 	%D%/tools/compare/test_axes \
 	%D%/tools/compare/test_comparison \
 	%D%/tools/doctor/test_doctor \
+	%D%/tools/export/test_onnx \
 	%D%/tools/observe/test_event_file \
 	%D%/tools/observe/test_histogram \
 	%D%/tools/observe/test_trace_file \

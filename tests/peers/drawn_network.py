@@ -61,11 +61,13 @@ def train(folder, net, name, steps, *words):
     return f"{folder}/{name}/weights.safetensors"
 
 
-def draw_tensor(random, name, tensor):
+def draw_tensor(random, head, name, tensor):
+    """Logits are small, so that no probability is near 0 or 1."""
     if name.endswith(("running_mean", "running_var")):
         return tensor
     if tensor.size > max(tensor.shape):
-        return random.normal(0, (2 / tensor[0].size) ** 0.5, tensor.shape).astype(numpy.float32)
+        variance = (0.3 if name == head else 2) / tensor[0].size
+        return random.normal(0, variance ** 0.5, tensor.shape).astype(numpy.float32)
     centre = 1 if name.endswith(".weight") else tensor.flat[0]
     return (centre + 0.1 * random.normal(0, 1, tensor.shape)).astype(numpy.float32)
 
@@ -82,7 +84,8 @@ def draw(folder, text):
     images = draw_images(folder, text)
     first = load_file(train(folder, net, "first", 1))
     random = numpy.random.default_rng(SEED)
-    tensors = {name: draw_tensor(random, name, tensor) for name, tensor in first.items()}
+    head = re.findall(r"(?m)^\s*(?:conv2d|dense) (\S+)", text)[-1] + ".weight"
+    tensors = {name: draw_tensor(random, head, name, tensor) for name, tensor in first.items()}
     save_file(tensors, f"{folder}/drawn.safetensors")
     weights = f"{folder}/drawn.safetensors"
     if any(name.endswith("running_var") for name in tensors):

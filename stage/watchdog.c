@@ -53,6 +53,8 @@ struct watchdog {
                                          * may hang */
     bool is_failing, is_exiting;        /* the thread is in stop_fail; it only waits for the process to exit */
     enum exit_code code;                /* exit code if the watchdog ends the process */
+    void (*poll)(void *arg);            /* NULL: none */
+    void *poll_arg;
 };
 
 /* A copy of a heartbeat's fields. */
@@ -254,12 +256,23 @@ static _Noreturn void await_exit(struct watchdog *watchdog)
     }
 }
 
+static void poll_for_caller(struct watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->lock);
+    void (*const poll)(void *arg) = watchdog->closing ? NULL : watchdog->poll;
+    void *const arg = watchdog->poll_arg;
+    pthread_mutex_unlock(&watchdog->lock);
+    if (poll != NULL)
+        poll(arg);
+}
+
 static void watchdog_loop(void *arg)
 {
     struct watchdog *const watchdog = arg;
     while (sleep_until_look(watchdog)) {
         poll_heartbeats(watchdog);
         judge(watchdog);
+        poll_for_caller(watchdog);
     }
     if (watchdog->stays)
         await_exit(watchdog);
@@ -316,6 +329,14 @@ int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t de
     }
     *watchdog_out = watchdog;
     return 0;
+}
+
+void watchdog_set_poll(struct watchdog *watchdog, void (*poll)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&watchdog->lock);
+    watchdog->poll = poll;
+    watchdog->poll_arg = arg;
+    pthread_mutex_unlock(&watchdog->lock);
 }
 
 /* The libraries' clean-up at exit may hang, too. A mark without an end guards the exit of the process. */

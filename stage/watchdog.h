@@ -22,6 +22,10 @@ int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t de
  * for another reason and abandoned work (heartbeat_abandoned_work). Accepts NULL. */
 void watchdog_close(struct watchdog *watchdog);
 
+/* From now on call poll(arg) in the watchdog's thread after every poll of the heartbeats, until watchdog_close returns.
+ * It must not wait for a device. */
+void watchdog_set_poll(struct watchdog *watchdog, void (*poll)(void *arg), void *arg);
+
 /* Heartbeat `index`, for one thread at a time. */
 struct heartbeat *watchdog_heartbeat(struct watchdog *watchdog, uint32_t index);
 /* Name a heartbeat ("tower 1 (cuda0)") before a thread adopts it. Returns the heartbeat. */

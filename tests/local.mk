@@ -127,6 +127,7 @@ tools_tests = \
 	%D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy \
 	%D%/tools/test_dali_index \
+	%D%/tools/test_energy \
 	%D%/tools/test_found_sample \
 	%D%/tools/test_glyph \
 	%D%/tools/test_image_change \
@@ -200,7 +201,8 @@ script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D
 %C%_e2e_limits_pipetrain_slow_LDADD = $(TOOLS)
 %C%_e2e_limits_pipetrain_slow_LDFLAGS = $(slow_ldflags)
 slow_ldflags = $(AM_LDFLAGS) $(wrap)read_batch_run $(wrap)sample_read $(wrap)host_call \
-	$(wrap)team_run $(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync
+	$(wrap)team_run $(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync \
+	$(wrap)energy_open $(wrap)energy_read
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 if HAVE_ONEDNN
 script_programs += %D%/compute/onednn/few_graphs
@@ -278,6 +280,7 @@ script_tests = \
 	%D%/e2e/use/e2e_report_browser.sh \
 	%D%/gpu/test_first_light.sh \
 	%D%/e2e/use/e2e_doctor.sh \
+	%D%/e2e/use/e2e_cost.sh \
 	%D%/e2e/use/e2e_manual.sh \
 	%D%/e2e/use/e2e_terminal.sh \
 	%D%/e2e/test_convert.sh \

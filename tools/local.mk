@@ -100,6 +100,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/balanced_order.c \
 	%D%/lib/run/class_weights.c \
 	%D%/lib/run/cost.c \
+	%D%/lib/run/energy.c \
 	%D%/lib/run/environment.c \
 	%D%/lib/run/feed.c \
 	%D%/lib/run/memory_needs.c \
@@ -115,6 +116,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/ranks/checkpoint_transfer.c \
 	%D%/lib/run/ranks/core_share.c \
 	%D%/lib/run/ranks/device_share.c \
+	%D%/lib/run/ranks/energy_share.c \
 	%D%/lib/run/ranks/rank_share.c \
 	%D%/lib/run/ranks/remote_towers.c \
 	%D%/lib/run/ranks/shutdown.c \

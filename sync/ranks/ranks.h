@@ -42,6 +42,7 @@ enum message_kind {
     MESSAGE_CHECKPOINT,         /* to rank 0: a part of a checkpoint; from rank 0, empty: request for the next part */
     MESSAGE_DAMAGE,             /* to rank 0: a damaged record, or one with a decoder's warning */
     MESSAGE_COUNTS,             /* to rank 0: the loader's final counts */
+    MESSAGE_ENERGY,             /* to rank 0: the energy that this rank has read */
     MESSAGE_KINDS
 };
 

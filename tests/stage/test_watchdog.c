@@ -53,6 +53,22 @@ TEST_WITH(a_thread_outside_of_marks_may_take_as_long_as_it_likes, open_run, clos
     assert_false(stop_failed(stop));
 }
 
+static atomic_uint polls;
+
+static void count_poll(void *arg)
+{
+    assert_ptr_equal(arg, &polls);
+    atomic_fetch_add(&polls, 1);
+}
+
+TEST_WITH(the_thread_also_polls_for_its_caller, open_run, close_run)
+{
+    watchdog_set_poll(watchdog, count_poll, &polls);
+    while (atomic_load(&polls) < 3)
+        usleep(BEAT_US);
+    assert_false(stop_failed(stop));
+}
+
 TEST_WITH(many_short_calls_are_progress, open_run, close_run)
 {
     heartbeat_adopt(first);

@@ -269,6 +269,7 @@ static int run_comparison(struct trial_arguments *arguments, const struct trial_
     *comparison = (struct comparison){ .axes = &compare->axes,
                                        .config_path = spec->config.path,
                                        .best_by = comparison->best_by,
+                                       .price = comparison->price,
                                        .seconds = compare->seconds,
                                        .steps = compare->steps,
                                        .variants = (uint32_t)axes_variants(&compare->axes),

@@ -2,7 +2,9 @@
  * "STAGE MICROSECONDS [EVERY]": every call of the stage, or every EVERY-th of its thread, waits so long first. Several
  * stages, none of them in the same thread, stand behind each other with "; " between them.
  * "read-busy" and "decode-busy" compute meanwhile, as a stage does that is slow by itself; the others sleep.
- * PIPETRAIN_SLOW_TOLD names a file that is made when one begins to sleep. */
+ * PIPETRAIN_SLOW_TOLD names a file that is made when one begins to sleep.
+ * Energy is read below the folder PIPETRAIN_ROOT, if that is set. PIPETRAIN_SPEND is "FILE MICROJOULES RANGE": before
+ * main reads the counters, the one in the file gets so much more, and begins again at 0 after its range. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +20,7 @@
 #include "loader/shards/read_batch.h"
 #include "stage/clock.h"
 #include "stage/host_stream.h"
+#include "tools/lib/run/energy.h"
 #include "tools/lib/run/report.h"
 
 static void nap(uint64_t us)
@@ -166,4 +169,37 @@ int __wrap_fsync(int fd)
 {
     delay("fsync");
     return __real_fsync(fd);
+}
+
+void __real_energy_open(struct energy *energy, const char *root);
+void __wrap_energy_open(struct energy *energy, const char *root);
+void __wrap_energy_open(struct energy *energy, const char *root)
+{
+    const char *const other = getenv("PIPETRAIN_ROOT");
+    __real_energy_open(energy, other != NULL ? other : root);
+}
+
+/* In place, because the program keeps the file open. */
+static void spend(const char *path, unsigned long long step, unsigned long long range)
+{
+    unsigned long long value;
+    FILE *const file = fopen(path, "r+");
+    if (file == NULL || fscanf(file, "%llu", &value) != 1)
+        abort();
+    rewind(file);
+    value += step;
+    fprintf(file, "%020llu\n", value > range ? value - range : value);
+    fclose(file);
+}
+
+void __real_energy_read(struct energy *energy);
+void __wrap_energy_read(struct energy *energy);
+void __wrap_energy_read(struct energy *energy)
+{
+    const char *const asked = getenv("PIPETRAIN_SPEND");
+    char path[256];
+    unsigned long long step, range;
+    if (asked != NULL && sscanf(asked, "%255s %llu %llu", path, &step, &range) == 3)
+        spend(path, step, range);
+    __real_energy_read(energy);
 }

@@ -89,6 +89,8 @@ static int open_watchdog(struct pipeline *pipeline)
     const uint32_t deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000;
     const int rc = watchdog_open(&pipeline->watchdog, pipeline->parts.stop, deadline_ms,
                                  pipeline->tower_count * BEAT_COUNT);
+    if (rc == 0 && pipeline->parts.poll != NULL)
+        watchdog_set_poll(pipeline->watchdog, pipeline->parts.poll, pipeline->parts.poll_arg);
     for (uint32_t d = 0; d < pipeline->tower_count && rc == 0; d++)
         is_cpu ? name_heartbeat_of_cpu(pipeline, d) : name_heartbeats(pipeline, d);
     return rc;

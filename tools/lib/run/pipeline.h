@@ -32,6 +32,9 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     struct snapshot_rule shown;         /* for observers; all 0: none */
     bool waits_for_main;                /* towers wait for pipeline_allow after every evaluation */
     struct damage_sink damage_sink;     /* receives damaged records that are skipped, after pipeline_allocate */
+    /* Called about once a second in another thread, from pipeline_open to pipeline_close; waits for no device. */
+    void (*poll)(void *arg);            /* NULL: none */
+    void *poll_arg;
     struct stop *stop;
     struct ranks *ranks;                /* NULL: all towers are in this process */
 };

@@ -231,6 +231,8 @@ static int prepare(struct run *run)
     int code = check_facts(run, prepare_here(run));
     if (code == 0)
         code = device_share_agree(run->ranks, &run->plan.devices);
+    if (code == 0)
+        code = cost_find_energy(run->cost, &run->plan.devices);
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
@@ -342,6 +344,8 @@ static int open_pipeline(struct run *run)
         .shown = observers_rule(run->settings, &run->plan),
         .waits_for_main = stop_rule_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
+        .poll = energy_poll,
+        .poll_arg = &run->cost->energy,
         .stop = run->stop,
         .ranks = run->ranks,
     };
@@ -399,6 +403,7 @@ static void enter_phase(const struct run *run, const struct local_batch *local)
 static void follow_batch(struct run *run, struct step_report *const *reports)
 {
     const struct local_batch *const local = &reports[0]->local;
+    cost_follow(run->cost, local->phase == PHASE_EVALUATE && local->last_of_phase);
     if (leads(run))
         add_batch(run, reports);
     if (stop_failed(run->stop))
@@ -474,9 +479,16 @@ static void name_end(struct run *run, int asked_code)
     }
 }
 
+/* The final sums of the run. */
+static void settle_cost(struct run *run)
+{
+    energy_read(&run->cost->energy);
+    run->state.progress.spent = cost_spent(run->cost);
+}
+
 static int finish(struct run *run, int asked_code)
 {
-    run->state.progress.spent = cost_spent(run->cost);
+    settle_cost(run);
     name_end(run, asked_code);
     if (run->results.directory != NULL && !run->results.have_begun) {
         log_message(LOG_RUN, "no step was done, so nothing is written");
@@ -613,7 +625,7 @@ static void print_end(const struct run *run, int code)
 /* Write the summary of a failed run; the cause was already reported. */
 static int finish_failed(struct run *run)
 {
-    run->state.progress.spent = cost_spent(run->cost);
+    settle_cost(run);
     run->end.ended = "failed";
     run->end.early = stop_message(run->stop);
     if (run->results.have_begun)
@@ -643,6 +655,8 @@ static int train(struct run *run)
     run_steps(run);
     run->end.loader_end_ns = clock_now_ns();
     run->end.loader_wall_ns = run->end.loader_end_ns - run->began_ns;
+    if (!stop_failed(run->stop) || stop_code(run->stop) == EXIT_CODE_NONFINITE)
+        cost_end(run->cost);
     code = save(run);
     if (!leads(run))
         return end_here(run, code);
@@ -735,9 +749,10 @@ int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_
     int code;
     if (kind == RUN_DRY)
         settings->train.steps = 1;
-    cost_init(&cost, settings, ranks, process_start_ns);
+    cost_open(&cost, settings, ranks, process_start_ns);
     do
         code = execute(settings, kind, process_start_ns, ranks, &cost, &back);
     while (back.folder[0] != '\0');
+    cost_release(&cost);
     return code;
 }

@@ -287,3 +287,10 @@ int run_devices_init(struct run_devices *devices, const struct settings *setting
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
+
+void run_devices_bus(const struct run_devices *devices, uint32_t i, char bus_out[BUS_BYTES])
+{
+    struct device_description device;
+    const bool is_whole = devices->ops->describe(devices->index[i], &device) == 0 && strstr(device.name, " MIG ") == NULL;
+    snprintf(bus_out, BUS_BYTES, "%s", is_whole ? device.bus : "");
+}

@@ -13,6 +13,7 @@
 #include "tools/lib/config/settings.h"
 
 #define DEVICES_MAX 256
+#define BUS_BYTES 16u             /* of a PCI address, terminated */
 
 struct run_devices {
     const struct device_ops *ops;
@@ -44,6 +45,8 @@ static inline uint32_t run_devices_index(const struct run_devices *devices, uint
 {
     return devices->index[d % devices->count];
 }
+/* Write the PCI address of device `i` of devices->index; "" if it has none, or is a part of a GPU (MIG). */
+void run_devices_bus(const struct run_devices *devices, uint32_t i, char bus_out[BUS_BYTES]);
 const char *precision_name(enum precision precision);       /* "fp32", ... */
 
 #endif

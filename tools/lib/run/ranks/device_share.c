@@ -40,11 +40,8 @@ static void find_user(const struct run_devices *plan, struct device_user *user)
 {
     *user = (struct device_user){ .count = plan->count };
     (void)gethostname(user->host, sizeof(user->host) - 1);
-    for (uint32_t i = 0; i < plan->count; i++) {
-        struct device_description device;
-        if (plan->ops->describe(plan->index[i], &device) == 0 && strstr(device.name, " MIG ") == NULL)
-            snprintf(user->bus[i], BUS_BYTES, "%s", device.bus);
-    }
+    for (uint32_t i = 0; i < plan->count; i++)
+        run_devices_bus(plan, i, user->bus[i]);
 }
 
 static void bound(void *arg)

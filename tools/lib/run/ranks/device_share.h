@@ -7,8 +7,6 @@
 #include "tools/lib/run/ranks/core_share.h"
 #include "tools/lib/run/run_devices.h"
 
-#define BUS_BYTES 16u
-
 /* The addresses of the GPUs of a rank; "" for a device without one, or for a part of a GPU that has its own memory
  * (MIG). */
 struct device_user {

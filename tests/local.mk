@@ -26,7 +26,7 @@ $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example \
 	%D%/fuzz/fuzz_example_reference %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image \
-	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_json_label %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
+	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_json_label %D%/fuzz/fuzz_jsonl %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
 	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tfrecord
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_cursor %D%/loader/test_dataset \
 	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context %D%/loader/test_duplicates \
@@ -285,6 +285,7 @@ script_tests = \
 	%D%/e2e/use/e2e_terminal.sh \
 	%D%/e2e/test_convert.sh \
 	%D%/e2e/test_convert_files.sh \
+	%D%/e2e/test_convert_metadata.sh \
 	%D%/e2e/test_convert_samples.sh \
 	%D%/e2e/test_convert_unreadable.sh \
 	%D%/peers/test_operations.sh \
@@ -326,7 +327,8 @@ long_programs = %D%/compute/test_winograd %D%/compute/test_growing %D%/compute/o
 	%D%/tools/test_resume %D%/tools/test_resume_sim $(filter-out %/test_snapshot_pool_sim,$(sim_sync_twins))
 sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/use/e2e_predict.sh \
-	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_convert_samples.sh %D%/e2e/test_shards.sh
+	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_convert_metadata.sh %D%/e2e/test_convert_samples.sh \
+	%D%/e2e/test_convert_unreadable.sh %D%/e2e/test_shards.sh
 check-local: check-TESTS
 	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)
 else

@@ -28,6 +28,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/image_set.c \
 	%D%/convert/image_summary.c \
 	%D%/convert/jpeg_write.c \
+	%D%/convert/metadata.c \
 	%D%/convert/pixel_order.c \
 	%D%/convert/record_maker.c \
 	%D%/convert/record_queue.c \

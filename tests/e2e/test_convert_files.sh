@@ -112,7 +112,7 @@ lets_options_choose_columns() {
     { seq -s, 0 64; seq -s, 2 66; seq -s, 3 67; } >counted.csv
     answers 2 "has no column of classes" csv counted.csv -o out
     answers 2 "not both" csv letters.csv -o out --path-column=1 --pixels-column=2
-    answers 2 "--split-column does not apply" folder set -o out --split-column=x
+    answers 2 "--split-column does not apply" digits -o out --split-column=x
     (cd set/train && echo path,label,split && for class in cat dog; do for i in 1 2 3; do
         echo "$class/$i.png,$class,$([ $i = 3 ] && echo test || echo train)"; done; done) >set/train/all.csv
     answers 0 "the file is column 1, the label column 2, the split column 3, with a header row" \
@@ -302,8 +302,11 @@ takes_tables_as_others_write_them() {
     done
     while read -r one two three; do
         printf 'path,label\n0a1b.png,"%s"\n2c3d.png,"%s"\n4e5f.png,"%s"\n' "$one" "$two" "$three" | tr '~' ' ' >ids/labels.csv
-        expect 0 csv ids/labels.csv -o named --force
-        says "1 of 3 labels lists several classes"; says "(line 3), and is a class of its own"
+        answers 3 "1 of 3 labels lists several classes, such as" csv ids/labels.csv -o lists
+        says "(line 3): an image has one class, so keep one of them; choosing the labels with --label-column"
+        absent lists
+        answers 0 "1 of 3 labels lists several classes" csv ids/labels.csv -o named --force --label-column=label
+        says "(line 3), and is a class of its own"
     done <<'end'
 cat cat|dog dog
 a b|c d

@@ -596,7 +596,7 @@ TEST_WITH(many_rows_have_few_classes_or_many, fixture_folder_enter, fixture_fold
             snprintf(labels[i], LABEL_BYTES, "c%06u", i * 7919u % class_counts[c]);
             rows[i].label = (struct csv_text){ labels[i], strlen(labels[i]) };
         }
-        assert_int_equal(csv_classes_find(&table, 1, &interrupted, NULL, &names, &class_count), 0);
+        assert_int_equal(csv_classes_find(&table, 1, &(struct csv_label_choice){ .is_made = true }, &interrupted, NULL, &names, &class_count), 0);
         assert_int_equal(class_count, class_counts[c]);
         for (unsigned i = 0; i < ROWS; i++)
             assert_string_equal(names[rows[i].class], labels[i]);

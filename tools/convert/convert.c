@@ -103,7 +103,8 @@ static const struct program_option option_rows[] = {
       .group = CONVERT_IMAGES_FOLDER,
       .help = "csv: folder that the paths in the table are relative to (default: the folder of the table)" },
     { .name = "label-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.label_column),
-      .group = CONVERT_LABEL_COLUMN, .help = "csv: name or number of the column with the classes" },
+      .group = CONVERT_LABEL_COLUMN, .help = "csv, folder with metadata.csv: name or number of the column with the "
+      "classes" },
     { .name = "path-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.path_column),
       .group = CONVERT_PATH_COLUMN, .help = "csv: that with the paths of the images" },
     { .name = "pixels-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.pixels_column),
@@ -209,7 +210,8 @@ static const struct { const char *name, *converter; } other_names[] = {
     { "tar.gz", "tar" }, { "wds", "webdataset" }, { "images", "folder" }, { "image", "folder" },
     { "directory", "folder" }, { "dir", "folder" }, { "imagefolder", "folder" }, { "photos", "folder" },
     { "jpeg", "folder" }, { "jpg", "folder" }, { "png", "folder" }, { "imagenet", "folder" }, { "table", "csv" },
-    { "tsv", "csv" }, { "txt", "csv" }, { "numpy", "npy" }, { "npz", "npy" }, { "array", "npy" },
+    { "tsv", "csv" }, { "txt", "csv" }, { "jsonl", "csv" }, { "kaggle", "csv" }, { "metadata", "folder" }, { "huggingface", "folder" },
+    { "numpy", "npy" }, { "npz", "npy" }, { "array", "npy" },
     { "arrays", "npy" }, { "shards", "tfrecord" }, { "records", "tfrecord" }, { "tfrecords", "tfrecord" },
     { "tfds", "tfrecord" }, { "idx", "mnist" }, { "fashion-mnist", "mnist" }, { "fashion_mnist", "mnist" },
     { "kmnist", "mnist" }, { "cifar", "cifar10" },
@@ -256,7 +258,7 @@ static int parse_words(struct convert_command *command, char **words, int count)
         return usage_error("%s: no input given: %s %s", converter->name, converter->name, converter->inputs);
     if (options->input_count > converter->input_count_most)
         return usage_error("unexpected argument '%s': %s %s%s", options->inputs[converter->input_count_most],
-                           converter->name, converter->inputs, (converter->takes & CONVERT_COLUMNS) != 0
+                           converter->name, converter->inputs, (converter->takes & CONVERT_IMAGES_FOLDER) != 0
                            ? "; a column split with train, validation and test makes three sets of one table" : "");
     return 0;
 }
@@ -333,6 +335,7 @@ static void convert_command_help(void)
            "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o shards\n"
            "  " CONVERT_PROGRAM " webdataset 'train-{000..099}.tar' 'val-*.tar' -o shards\n"
            "  " CONVERT_PROGRAM " csv labels.csv -o shards\n"
+           "  " CONVERT_PROGRAM " csv labels.csv --images=train -o shards --validation=0.1\n"
            "  " CONVERT_PROGRAM " npy x.npy y.npy -o arrays --validation=0.1\n"
            "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"
            "Exit status: 0 done, 2 wrong command line, 3 input missing or damaged, 4 out of\n"

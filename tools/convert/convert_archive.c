@@ -286,6 +286,7 @@ static int archive_prepare(const struct convert_options *options, struct stop *s
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
     set->images.stop = stop;
     set->images.folders_are_classes = options->folders_are_classes;
+    set->images.is_archive = true;
     name_webdataset(options, set->images.webdataset, sizeof(set->images.webdataset));
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_STORED, 0);
     set->images.choice.orientation = image_change_orientation(&options->change);

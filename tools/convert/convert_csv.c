@@ -1,4 +1,4 @@
-/* The converter of tables: each row has the class of an image, and either its pixels or the path of its file. The
+/* The converter of tables, and of tables of metadata in folders of images (metadata.h): each row has the class of an image, and either its pixels or the path of its file. The
  * first table is the training set, the second one the validation set, unless a column gives the splits. Tables are
  * read into memory. Image files are read twice: first only their headers, and completely when their records are
  * written. */
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,8 +20,9 @@
 #include "tools/convert/csv_table.h"
 #include "tools/convert/image_repeats.h"
 #include "tools/convert/image_set.h"
+#include "tools/convert/metadata.h"
 
-#define TABLES_MAX 2u
+#define TABLES_MAX 3u
 #define PARTS_MAX 3u
 #define PATH_BYTES 4096u
 #define PATH_SHOWN 1000          /* bytes of a path in a hint */
@@ -36,6 +38,9 @@ struct pixel_source {
 
 struct csv_set {
     const struct convert_options *options;
+    char *const *inputs;        /* the paths of the tables: those of the options, or of the metadata */
+    size_t input_count;
+    const struct metadata *metadata;        /* NULL: the tables were named by the user */
     struct csv_table tables[TABLES_MAX];
     size_t table_count;
     struct csv_table parts[PARTS_MAX];      /* the rows of each split; the memory belongs to the tables */
@@ -49,6 +54,7 @@ struct csv_set {
     char beside[TABLES_MAX][NAME_MAX + 1];
     /* name of another subfolder that has a later missing file or, with --images, of a folder beside that subfolder */
     char others[TABLES_MAX][NAME_MAX + 1];
+    char alike[TABLES_MAX][NAME_MAX + 1];   /* a file that the first missing one may mean: "007.jpg" for 7; "": none */
     bool has_addresses[TABLES_MAX];         /* a missing file is an address, "https://..." */
     /* number of paths to which an extension was appended; the first such path follows */
     uint64_t ended[TABLES_MAX];
@@ -189,18 +195,70 @@ static bool find_beside(int table_folder, const char *place, const char *path, c
     return is_found;
 }
 
-/* A file does not exist in the folder for the paths of its table: find other folders that contain it. */
+/* Does the name of an image mean the same as a name in a table: a number with other zeros ("007.jpg" and "7" or
+ * "7.0"), another case, or another extension? */
+static bool is_alike(const char *file, const char *name)
+{
+    const size_t file_stem = strcspn(file, "."), name_stem = strcspn(name, ".");
+    const bool is_plain = name[name_stem] == '\0' || image_choice_name(name);
+    const struct csv_text stem = { file, file_stem }, whole = { name, is_plain ? name_stem : strlen(name) };
+    uint32_t one, other;
+
+    if (!image_choice_name(file))
+        return false;
+    if (csv_read_number(whole, &one) && csv_read_number(stem, &other))
+        return one == other;
+    return file_stem == name_stem && strncasecmp(file, name, name_stem) == 0;
+}
+
+/* Find an image in the folder of a missing file whose name may be meant. False if there is none. */
+static bool find_alike(int table_folder, const char *path, char *name_out, size_t name_size)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
+    char folder[PATH_BYTES];
+
+    snprintf(folder, sizeof(folder), "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".");
+    const int own = openat(table_folder, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const entries = own < 0 ? NULL : fdopendir(own);
+    const struct dirent *entry;
+    name_out[0] = '\0';
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL)
+        if (is_alike(entry->d_name, name) && (name_out[0] == '\0' || strcmp(entry->d_name, name_out) < 0))
+            snprintf(name_out, name_size, "%s", entry->d_name);
+    if (entries != NULL)
+        closedir(entries);
+    else if (own >= 0)
+        close(own);
+    return name_out[0] != '\0';
+}
+
+/* A file does not exist in the folder for the paths of its table: find other folders that contain it, or a file with
+ * another name there that may be meant. */
 static void note_missed(struct csv_set *set, size_t t, const char *path)
 {
     char *const beside = set->beside[t], *const others = set->others[t];
     const bool is_first = !set->is_missed[t];
 
     set->is_missed[t] = true;
+    if (is_first && find_alike(set->folders[t], path, set->alike[t], NAME_MAX + 1))
+        return;
+    if (set->metadata != NULL || set->alike[t][0] != '\0')
+        return;
     if (is_first && !find_beside(set->folders[t], ".", path, beside, NAME_MAX + 1) &&
         set->options->images_folder != NULL)
         find_beside(set->folders[t], "..", path, others, NAME_MAX + 1);
     if (!is_first && beside[0] != '\0' && others[0] == '\0' && !is_inside(set->folders[t], beside, path))
         find_beside(set->folders[t], ".", path, others, NAME_MAX + 1);
+}
+
+/* Does the path lead out of the folder that it is relative to? */
+static bool leads_outside(const char *path)
+{
+    const size_t bytes = strlen(path);
+
+    return path[0] == '/' || strcmp(path, "..") == 0 || strncmp(path, "../", 3) == 0 || strstr(path, "/../") != NULL ||
+           (bytes >= 3 && strcmp(path + bytes - 3, "/..") == 0);
 }
 
 static int add_file(struct csv_set *set, size_t t, struct csv_row *row)
@@ -212,6 +270,10 @@ static int add_file(struct csv_set *set, size_t t, struct csv_row *row)
         return -ECANCELED;
     if (!copy_path(row, path)) {
         image_choice_refuse(&set->images.choice, "a path", "is over 4095 bytes long");
+        return 0;
+    }
+    if (set->metadata != NULL && leads_outside(path)) {
+        image_choice_refuse(&set->images.choice, path, "is outside the folder of its table");
         return 0;
     }
     const int fd = open_file(set->folders[t], path);
@@ -272,6 +334,10 @@ static void describe_missed(const struct csv_set *set, size_t t, const char *fol
 
     if (length < 0 || (size_t)length >= text_size)
         return;
+    if (set->alike[t][0] != '\0')
+        snprintf(text + length, text_size - (size_t)length, "; %s is there: write names in the table as the files have "
+                 "them, ids with their leading zeros (a program that reads them as numbers drops these)",
+                 set->alike[t]);
     if (set->others[t][0] != '\0')
         snprintf(text + length, text_size - (size_t)length, "; such files are in the folder %s%s%s, too: put all "
                  "images, or links to them, into one folder", set->beside[t],
@@ -419,12 +485,18 @@ static bool names_file(const struct csv_set *set, size_t t, const struct csv_row
 /* Argument of value_names_file: the table whose columns are examined. */
 struct table_files { const struct csv_set *set; size_t table; };
 
+/* Is the value the path of a file, or a number that is one but for its leading zeros? */
 static bool value_names_file(void *arg, struct csv_text value)
 {
     const struct table_files *const files = arg;
     const struct csv_row row = { .path = value };
+    char path[PATH_BYTES], alike[NAME_MAX + 1];
 
-    return files->set->folders[files->table] >= 0 && value.bytes > 0 && names_file(files->set, files->table, &row);
+    if (files->set->folders[files->table] < 0 || value.bytes == 0)
+        return false;
+    return names_file(files->set, files->table, &row) ||
+           (csv_is_number(value) && copy_path(&row, path) &&
+            find_alike(files->set->folders[files->table], path, alike, sizeof(alike)));
 }
 
 /* Remove a header row with unknown names ("id,breed"), which is recognised because its path does not exist, but that
@@ -445,15 +517,18 @@ static int read_table(struct csv_set *set, size_t t)
     struct table_files files = { set, t };
     const struct csv_choice choice = {
         .label = options->label_column, .path = options->path_column, .split = options->split_column,
-        .pixels = options->pixels_column, .names_file = value_names_file, .arg = &files,
+        .pixels = options->pixels_column, .needs_named_label = set->metadata != NULL, .names_file = value_names_file, .arg = &files,
     };
     struct csv_table *const table = &set->tables[set->table_count++];
-    char *const folder = images_folder_of(set, options->inputs[t]);
+    char *const folder = images_folder_of(set, set->inputs[t]);
 
     if (folder != NULL)
         set->folders[t] = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
-    int rc = csv_table_read(table, options->inputs[t], &choice, options->interrupted, set->images.stop);
+    int rc = csv_table_read(table, set->inputs[t], &choice, options->interrupted, set->images.stop);
+    if (rc == -ENOMSG)
+        rc = t == 0 ? -ENODATA : refuse(set, table, "has no column with the name of a label, as that of the training "
+                                        "set has");
     if (rc == 0 && table->columns.pixel_count == 0 && set->folders[t] < 0)
         rc = open_folder(set, t);
     if (rc < 0)
@@ -466,7 +541,7 @@ static int read_table(struct csv_set *set, size_t t)
 
 static int read_tables(struct csv_set *set)
 {
-    for (size_t t = 0; t < set->options->input_count; t++) {
+    for (size_t t = 0; t < set->input_count; t++) {
         const int rc = read_table(set, t);
         if (rc < 0)
             return rc;
@@ -520,6 +595,39 @@ static int part_table(struct csv_set *set)
     return 0;
 }
 
+/* The split that folders in the path name; the last such folder counts. */
+static enum split split_of_path(struct csv_text path)
+{
+    enum split split = SPLIT_UNSAID;
+    size_t begin = 0;
+
+    for (size_t i = 0; i < path.bytes; i++) {
+        if (path.text[i] != '/' && path.text[i] != '\\')
+            continue;
+        const struct split_name name = split_name_read(path.text + begin, i - begin);
+        split = name.is_whole ? name.split : split;
+        begin = i + 1;
+    }
+    return split;
+}
+
+/* If every path in the only table of metadata has a folder of a split, these are the splits of the rows. */
+static bool take_path_splits(struct csv_set *set)
+{
+    struct csv_table *const table = &set->tables[0];
+    bool has_train = false;
+
+    if (set->metadata == NULL || set->table_count > 1 || set->options->split_column != NULL)
+        return false;
+    for (size_t i = 0; i < table->row_count; i++) {
+        table->rows[i].split = split_of_path(table->rows[i].path);
+        has_train |= table->rows[i].split == SPLIT_TRAIN;
+        if (table->rows[i].split == SPLIT_UNSAID)
+            return false;
+    }
+    return has_train;
+}
+
 /* If there are two tables, their columns of splits must agree with them. */
 static int check_splits(const struct csv_set *set, size_t t)
 {
@@ -537,7 +645,7 @@ static int check_splits(const struct csv_set *set, size_t t)
 
 static int find_parts(struct csv_set *set)
 {
-    if (set->table_count == 1 && set->tables[0].columns.places[CSV_SPLIT] != CSV_NO_COLUMN)
+    if (set->table_count == 1 && (set->tables[0].columns.places[CSV_SPLIT] != CSV_NO_COLUMN || take_path_splits(set)))
         return part_table(set);
     for (size_t t = 0; t < set->table_count; t++) {
         const int rc = check_splits(set, t);
@@ -563,22 +671,6 @@ static int check_ids(struct csv_set *set, uint32_t class_count)
                         train->columns.places[CSV_LABEL] + 1);
 }
 
-/* The split that folders in the path name; the last such folder counts. */
-static enum split split_of_path(struct csv_text path)
-{
-    enum split split = SPLIT_UNSAID;
-    size_t begin = 0;
-
-    for (size_t i = 0; i < path.bytes; i++) {
-        if (path.text[i] != '/' && path.text[i] != '\\')
-            continue;
-        const struct split_name name = split_name_read(path.text + begin, i - begin);
-        split = name.is_whole ? name.split : split;
-        begin = i + 1;
-    }
-    return split;
-}
-
 /* Report training images in folders that are called test or validation, unless a column or an option gives the
  * splits. */
 static void report_split_folders(const struct csv_set *set)
@@ -587,7 +679,7 @@ static void report_split_folders(const struct csv_set *set)
     const struct csv_row *first = NULL;
     size_t count = 0;
 
-    if (train->columns.places[CSV_SPLIT] != CSV_NO_COLUMN || set->options->split_column != NULL)
+    if (train->columns.places[CSV_SPLIT] != CSV_NO_COLUMN || set->options->split_column != NULL || set->part_count > 1)
         return;
     for (size_t i = 0; i < train->row_count; i++) {
         const enum split split = split_of_path(train->rows[i].path);
@@ -685,15 +777,126 @@ static int check_repeats(const struct csv_set *set)
     return 0;
 }
 
+/* ---- images of a folder with metadata ---- */
+
+/* The identities of the files of all rows, sorted; to be freed. NULL if out of memory. */
+static struct file_identity *list_identities(const struct csv_set *set, size_t *count_out)
+{
+    size_t room = 0, count = 0;
+
+    for (size_t part = 0; part < set->part_count; part++)
+        room += set->parts[part].row_count;
+    struct file_identity *const files = calloc(room + 1, sizeof(*files));
+    for (size_t part = 0; part < set->part_count && files != NULL; part++)
+        for (size_t i = 0; i < set->parts[part].row_count; i++)
+            files[count++] = set->parts[part].rows[i].identity;
+    if (count > 0)
+        qsort(files, count, sizeof(*files), file_identity_compare);
+    *count_out = count;
+    return files;
+}
+
+static void report_missing_rows(const struct csv_set *set, const struct image_list *list,
+                                const struct file_identity *files, size_t count)
+{
+    const struct image_file *first = NULL;
+    size_t missing = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const struct image_file *const file = &list->files[i];
+        if (file->is_folder ||
+            bsearch(&file->identity, files, count, sizeof(*files), file_identity_compare) != NULL)
+            continue;
+        first = first != NULL ? first : file;
+        missing++;
+    }
+    if (missing > 0)
+        log_message(LOG_RUN, "%s: left out %zu image%s that no %s lists, such as %s", set->metadata->folder, missing,
+                    missing == 1 ? "" : "s", strrchr(set->inputs[0], '/') + 1, image_list_path(list, first));
+}
+
+/* Report images of the folder that the tables do not list. */
+static int report_unlisted(const struct csv_set *set)
+{
+    struct image_choice choice;
+    struct image_list list = { 0 };
+    struct image_folder tree = { .choice = &choice, .list = &list, .interrupted = set->options->interrupted };
+    size_t count;
+    struct file_identity *const files = list_identities(set, &count);
+    const int fd = open(set->metadata->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    image_choice_begin(&choice, IMAGE_CHOICE_STORED, 0);
+    int rc = files == NULL ? -ENOMEM : fd < 0 ? -errno : image_folder_walk(&tree, fd);
+    progress_end(&choice.progress);
+    image_list_sort(&list);
+    if (rc == 0)
+        report_missing_rows(set, &list, files, count);
+    else if (rc != -ECANCELED)
+        convert_fail(set->images.stop, EXIT_CODE_DATA, rc, "%s: cannot look at its images: %s", set->metadata->folder,
+                     exit_cause(rc));
+    if (fd >= 0)
+        close(fd);
+    free(files);
+    image_list_release(&list);
+    image_choice_release(&choice);
+    return rc;
+}
+
+static int compare_name(const void *text, const void *element)
+{
+    const struct csv_text *const wanted = text;
+    const char *const name = *(char *const *)element;
+    const int order = strncmp(wanted->text, name, wanted->bytes);
+    return order != 0 ? order : -(name[wanted->bytes] != '\0');
+}
+
+/* Is the image in a folder called like another class than that of the row? */
+static bool is_in_other_class(const struct image_layout *classes, const struct csv_row *row)
+{
+    size_t end = row->path.bytes, begin;
+
+    while (end > 0 && row->path.text[end - 1] != '/')
+        end--;
+    for (begin = end > 0 ? end - 1 : 0; begin > 0 && row->path.text[begin - 1] != '/';)
+        begin--;
+    if (end == 0)
+        return false;
+    const struct csv_text folder = { row->path.text + begin, end - 1 - begin };
+    char **const found = bsearch(&folder, classes->class_names, classes->class_count, sizeof(char *), compare_name);
+    return found != NULL && (uint32_t)(found - classes->class_names) != row->class;
+}
+
+/* Report rows whose class is not that of the folder that the image is in. */
+static void report_folders(const struct csv_set *set)
+{
+    const struct image_layout *const classes = &set->images.layout;
+    const struct csv_row *first = NULL;
+    size_t count = 0, first_part = 0;
+
+    for (size_t part = 0; part < set->part_count && classes->class_names != NULL; part++)
+        for (size_t i = 0; i < set->parts[part].row_count; i++) {
+            if (!is_in_other_class(classes, &set->parts[part].rows[i]) || count++ > 0)
+                continue;
+            first = &set->parts[part].rows[i];
+            first_part = part;
+        }
+    if (count > 0)
+        log_message(LOG_RUN, "%s: %zu image%s in a folder called like another class, such as %.*s, which has the class "
+                    "%s (line %" PRIu64 "): using the table (--folders-are-classes takes the folders of 'folder')",
+                    set->parts[first_part].input, count, count == 1 ? " is" : "s are", shown(first->path, PATH_SHOWN),
+                    first->path.text, classes->class_names[first->class], first->line);
+}
+
 static int describe(struct csv_set *set, struct conversion *conversion)
 {
+    const struct csv_label_choice choice = { "--label-column", set->options->label_column != NULL };
     struct image_layout *classes = &set->images.layout;
 
     int rc = read_tables(set);
     if (rc == 0)
         rc = find_parts(set);
     if (rc == 0)
-        rc = csv_classes_find(set->parts, set->part_count, set->options->interrupted, set->images.stop,
+        rc = csv_classes_find(set->parts, set->part_count, &choice, set->options->interrupted, set->images.stop,
                               &classes->class_names, &classes->class_count);
     if (rc == 0)
         rc = check_ids(set, classes->class_count);
@@ -705,33 +908,70 @@ static int describe(struct csv_set *set, struct conversion *conversion)
         return describe_pixels(set, conversion);
     report_split_folders(set);
     rc = describe_files(set, conversion);
-    return rc < 0 ? rc : check_repeats(set);
+    report_folders(set);
+    if (rc == 0)
+        rc = check_repeats(set);
+    return rc == 0 && set->metadata != NULL ? report_unlisted(set) : rc;
+}
+
+static int prepare_set(struct csv_set *set, const struct convert_options *options, struct stop *stop,
+                       struct conversion *conversion)
+{
+    for (size_t t = 0; t < TABLES_MAX; t++)
+        set->folders[t] = -1;
+    set->options = options;
+    set->images.input = set->input_count == 1 ? set->inputs[0] : "the tables";
+    set->images.stop = stop;
+    set->images.read = read_image;
+    set->images.arg = set;
+    return describe(set, conversion);
 }
 
 static int csv_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     struct csv_set *const set = conversion->state;
 
-    set->folders[0] = set->folders[1] = -1;
-    set->options = options;
-    set->images.input = options->input_count == 1 ? options->inputs[0] : "the tables";
-    set->images.stop = stop;
-    set->images.read = read_image;
-    set->images.arg = set;
+    set->inputs = options->inputs;
+    set->input_count = options->input_count;
     conversion->origin = "rows of a table";
-    return describe(set, conversion);
+    return prepare_set(set, options, stop, conversion);
 }
 
-static void csv_release(struct conversion *conversion)
+static void release_set(struct csv_set *set)
 {
-    struct csv_set *const set = conversion->state;
-
     for (size_t t = 0; t < TABLES_MAX; t++) {
         csv_table_release(&set->tables[t]);
         if (set->folders[t] >= 0)
             close(set->folders[t]);
     }
     image_set_release(&set->images);
+}
+
+static void csv_release(struct conversion *conversion)
+{
+    release_set(conversion->state);
+}
+
+int csv_set_open(struct csv_set **set_out, const struct metadata *metadata, const struct convert_options *options,
+                 struct stop *stop, struct conversion *conversion)
+{
+    struct csv_set *const set = calloc(1, sizeof(*set));
+
+    *set_out = set;
+    if (set == NULL)
+        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
+    set->inputs = metadata->tables;
+    set->input_count = metadata->count;
+    set->metadata = metadata;
+    conversion->origin = "images in folders with metadata";
+    return prepare_set(set, options, stop, conversion);
+}
+
+void csv_set_close(struct csv_set *set)
+{
+    if (set != NULL)
+        release_set(set);
+    free(set);
 }
 
 const struct converter convert_csv = {
@@ -741,7 +981,7 @@ const struct converter convert_csv = {
                "...; label, class, category, ...; split, usage, ...)",
     .inputs = "TRAIN [VALIDATION]",
     .input_count_least = 1,
-    .input_count_most = TABLES_MAX,
+    .input_count_most = 2,
     .takes = CONVERT_IMAGES | CONVERT_COLUMNS,
     .takes_pixels = true,
     .state_bytes = sizeof(struct csv_set),

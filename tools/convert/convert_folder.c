@@ -15,8 +15,11 @@
 #include "tools/convert/image_folder.h"
 #include "tools/convert/image_repeats.h"
 #include "tools/convert/image_set.h"
+#include "tools/convert/metadata.h"
 
 struct folder {
+    struct metadata metadata;
+    struct csv_set *table;      /* the images of the metadata; NULL: classes are folders */
     struct image_set images;
     int fd;
     const struct convert_options *options;
@@ -171,16 +174,22 @@ static int check_links(const struct image_set *set)
 
 /* ---- the converter ---- */
 
-static int find_images(struct folder *folder)
+static int open_input(struct folder *folder)
 {
-    struct image_set *images = &folder->images;
+    const struct image_set *const images = &folder->images;
 
     folder->fd = open(images->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0)
         return fail_open(images, -errno);
-    if (holds_output(folder, folder->options->output))
-        return convert_fail(images->stop, EXIT_CODE_USAGE, -EINVAL, "%s: is inside %s, which is converted: choose a "
-                            "folder outside", folder->options->output, images->input);
+    return !holds_output(folder, folder->options->output) ? 0
+         : convert_fail(images->stop, EXIT_CODE_USAGE, -EINVAL, "%s: is inside %s, which is converted: choose a folder "
+                        "outside", folder->options->output, images->input);
+}
+
+static int find_images(struct folder *folder)
+{
+    struct image_set *images = &folder->images;
+
     int rc = walk(folder);
     if (rc == 0)
         rc = image_set_end_choice(images, folder->options);
@@ -189,6 +198,30 @@ static int find_images(struct folder *folder)
     if (rc == 0)
         rc = check_links(images);
     return rc;
+}
+
+/* Take the classes from tables of metadata in the folder, unless folders are chosen. 0; -ENODATA if there are none with
+ * labels; or a negative errno after stop_fail. */
+static int take_metadata(struct folder *folder, const struct convert_options *options, struct stop *stop,
+                         struct conversion *conversion)
+{
+    int rc = options->folders_are_classes ? 0 : metadata_find(&folder->metadata, options->inputs[0], stop);
+
+    if (rc == 0 && folder->metadata.count > 0)
+        rc = csv_set_open(&folder->table, &folder->metadata, options, stop, conversion);
+    else if (rc == 0)
+        rc = -ENODATA;
+    if (rc != -ENODATA)
+        return rc;
+    csv_set_close(folder->table);
+    folder->table = NULL;
+    if (folder->metadata.count > 0)
+        log_message(LOG_RUN, "%s: has no column with the name of a label (label, class, category, ...): classes are the "
+                    "folders; --label-column chooses a column", folder->metadata.tables[0]);
+    else if (options->label_column != NULL || options->path_column != NULL || options->split_column != NULL)
+        return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "%s: options of columns are for a metadata.csv or "
+                            "metadata.jsonl, which is not there", options->inputs[0]);
+    return -ENODATA;
 }
 
 static int folder_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
@@ -207,8 +240,13 @@ static int folder_prepare(const struct convert_options *options, struct stop *st
     folder->images.choice.orientation = image_change_orientation(&options->change);
     folder->images.read = read_image;
     folder->images.arg = folder;
+    int rc = open_input(folder);
+    if (rc == 0)
+        rc = take_metadata(folder, options, stop, conversion);
+    if (rc != -ENODATA)
+        return rc;
     conversion->origin = "images in folders";
-    const int rc = find_images(folder);
+    rc = find_images(folder);
     if (rc == 0)
         image_set_describe(&folder->images, conversion);
     return rc;
@@ -218,6 +256,8 @@ static void folder_release(struct conversion *conversion)
 {
     struct folder *const folder = conversion->state;
 
+    csv_set_close(folder->table);
+    metadata_release(&folder->metadata);
     image_set_release(&folder->images);
     if (folder->fd >= 0)
         close(folder->fd);
@@ -225,11 +265,12 @@ static void folder_release(struct conversion *conversion)
 
 const struct converter convert_folder = {
     .name = "folder",
-    .summary = "JPEG and PNG images, a folder for each class: DIR/CLASS or DIR/train/CLASS",
+    .summary = "JPEG and PNG images, a folder for each class: DIR/CLASS or DIR/train/CLASS; or the classes are in a "
+               "metadata.csv or metadata.jsonl (file_name, label) in DIR or in each of DIR/train, DIR/validation, ...",
     .inputs = "DIR",
     .input_count_least = 1,
     .input_count_most = 1,
-    .takes = CONVERT_IMAGES | CONVERT_FOLDERS,
+    .takes = CONVERT_IMAGES | CONVERT_FOLDERS | CONVERT_LABEL_COLUMN | CONVERT_PATH_COLUMN | CONVERT_SPLIT_COLUMN,
     .state_bytes = sizeof(struct folder),
     .prepare = folder_prepare,
     .release = folder_release,

@@ -818,10 +818,11 @@ static int check_samples(struct webdataset *set)
 
 static int check_classes(struct webdataset *set)
 {
+    const struct csv_label_choice choice = { "--label-key", set->options->label_key != NULL };
     struct image_layout *const layout = &set->images.layout;
     size_t distinct;
 
-    int rc = csv_classes_find(set->tables, layout->split_count, set->options->interrupted, set->stop,
+    int rc = csv_classes_find(set->tables, layout->split_count, &choice, set->options->interrupted, set->stop,
                               &layout->class_names, &layout->class_count);
     if (rc < 0)
         return rc;

@@ -324,7 +324,8 @@ static const char *const other_names[] = {
     "id", "index", "idx", "", "unnamed", "rowid", "imageid", "uuid", "md5", "hash", "weight", "weights",
     "sampleweight", "width", "height", "w", "h", "xmin", "ymin", "xmax", "ymax", "x", "x1", "y1", "x2", "y2", "bbox",
     "box", "area", "size", "depth", "channels", "score", "confidence", "lat", "lon", "latitude", "longitude", "url",
-    "date", "time", "timestamp", NULL
+    "date", "time", "timestamp", "text", "caption", "captions", "prompt", "description", "comment", "comments", "notes",
+    NULL
 };
 
 /* Normalise a name: lower case, without punctuation, and truncated to NAME_BYTES - 1. */
@@ -1144,6 +1145,8 @@ static int find_roles(struct sample *sample)
     rc = check_splits(sample);
     if (rc == 0)
         rc = take_named_label(sample);
+    if (rc == 0 && sample->choice->needs_named_label && !has(sample, CSV_LABEL))
+        rc = -ENOMSG;
     if (rc == 0 && sample->choice->pixels == NULL)
         rc = take_path(sample);
     if (rc == 0 && !has(sample, CSV_PATH))

@@ -45,13 +45,14 @@ struct csv_columns {
  * first one. */
 struct csv_choice {
     const char *label, *path, *split, *pixels;
+    bool needs_named_label;     /* only a column with the name of a label, or the chosen one, is the label */
     /* Whether a value is the path of an existing file. */
     bool (*names_file)(void *arg, struct csv_text value);
     void *arg;
 };
 
 /* 0, or a negative errno: -EINVAL with a problem that options have to solve, -EBADMSG with the problem and the
- * number of the invalid line, -ENOMEM. Call csv_columns_release in all cases. */
+ * number of the invalid line, -ENOMSG (no column has the name of a label, which the choice needs), -ENOMEM. Call csv_columns_release in all cases. */
 int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes, const struct csv_choice *choice,
                      char *problem_out, size_t problem_size, uint64_t *line_out);
 void csv_columns_release(struct csv_columns *columns);

@@ -12,6 +12,7 @@
 
 #include "formats/csv.h"
 #include "formats/html.h"
+#include "formats/jsonl.h"
 #include "stage/log.h"
 #include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
@@ -188,7 +189,7 @@ static int read_rows(struct csv_table *table, const atomic_bool *interrupted, st
     if (table->columns.has_header && skip_row(&csv) < 0)
         return table_fail(table, stop, -EBADMSG, "has no rows");
     for (;;) {
-        struct csv_row row = { .line = csv.line, .pixel_row = table->row_count };
+        struct csv_row row = { .line = csv.line - table->lines_added, .pixel_row = table->row_count };
         const char *problem;
         if (atomic_load(interrupted))
             return -ECANCELED;
@@ -231,6 +232,32 @@ static const char *other_format(const struct csv_table *table)
     return NULL;
 }
 
+/* Does the file have the name of JSON Lines: "a.jsonl", "a.ndjson", or those compressed? */
+static bool is_jsonl_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
+    return strstr(name, ".jsonl") != NULL || strstr(name, ".ndjson") != NULL;
+}
+
+/* Replace JSON Lines by a table with the same values. */
+static int replace_jsonl(struct csv_table *table, struct stop *stop)
+{
+    char problem[256], *text;
+    size_t bytes;
+    uint64_t line;
+
+    if (!jsonl_begins(table->text, table->bytes, false) && !is_jsonl_name(table->input))
+        return 0;
+    const int rc = jsonl_to_csv(table->text, table->bytes, &text, &bytes, &line, problem, sizeof(problem));
+    if (rc < 0)
+        return rc == -ENOMEM ? table_no_memory(table, stop) : table_fail_at(table, stop, line, problem);
+    free(table->text);
+    table->text = text;
+    table->bytes = bytes;
+    table->lines_added = JSONL_LINES_ADDED;
+    return 0;
+}
+
 int csv_table_read(struct csv_table *table, const char *input, const struct csv_choice *choice,
                    const atomic_bool *interrupted, struct stop *stop)
 {
@@ -239,6 +266,8 @@ int csv_table_read(struct csv_table *table, const char *input, const struct csv_
 
     *table = (struct csv_table){ .input = input };
     int rc = load_text(table, stop);
+    if (rc == 0)
+        rc = replace_jsonl(table, stop);
     if (rc < 0)
         return rc;
     const char *const other = other_format(table);
@@ -249,6 +278,9 @@ int csv_table_read(struct csv_table *table, const char *input, const struct csv_
         return table_no_memory(table, stop);
     if (rc == -EINVAL)
         return convert_fail(stop, EXIT_CODE_USAGE, rc, "%s: %s", table->input, problem);
+    if (rc == -ENOMSG)
+        return rc;
+    line -= line > table->lines_added ? table->lines_added : 0;
     return rc < 0 ? table_fail_at(table, stop, line, problem) : read_rows(table, interrupted, stop);
 }
 
@@ -486,20 +518,27 @@ static const char *place_of(const struct csv_table *table, struct csv_text label
     return csv_row_place(table, &table->rows[i], text);
 }
 
-static void warn_lists(const struct csv_table *table, const struct csv_text *labels, size_t count)
+/* Refuse labels that list several classes, or only report them if they were chosen. 0 or -EBADMSG after stop_fail. */
+static int check_lists(const struct csv_table *table, const struct csv_text *labels, size_t count,
+                       const struct csv_label_choice *choice, struct stop *stop)
 {
-    char place[CSV_PLACE_BYTES];
+    char place[CSV_PLACE_BYTES], text[1024];
     struct csv_text first = { 0 };
     size_t lists = 0;
 
     for (size_t i = 0; i < count; i++)
         if (is_list(labels[i], labels, count) && lists++ == 0)
             first = labels[i];
-    if (lists > 0)
-        log_message(LOG_RUN, "%s: %zu of %zu labels list%s several classes, such as '%.*s' (%s), and %s of %s own: an "
-                    "image has one class, so keep one of them unless that is meant", table->input, lists, count,
-                    lists == 1 ? "s" : "", label_shown(first), first.text, place_of(table, first, place),
-                    lists == 1 ? "is a class" : "are classes", lists == 1 ? "its" : "their");
+    if (lists == 0)
+        return 0;
+    snprintf(text, sizeof(text), "%zu of %zu labels list%s several classes, such as '%.*s' (%s)", lists, count,
+             lists == 1 ? "s" : "", label_shown(first), first.text, place_of(table, first, place));
+    if (!choice->is_made)
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s: an image has one class, so keep one of them; "
+                            "choosing the labels with %s makes each list a class", table->input, text, choice->option);
+    log_message(LOG_RUN, "%s: %s, and %s of %s own", table->input, text, lists == 1 ? "is a class" : "are classes",
+                lists == 1 ? "its" : "their");
+    return 0;
 }
 
 /* Warn about "None", which Python writes for a missing value, but which may also be a class. */
@@ -599,8 +638,8 @@ static char **copy_names(const struct csv_text *labels, size_t count)
     return NULL;
 }
 
-static int find_names(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
-                      char ***names_out, uint32_t *class_count_out)
+static int find_names(struct csv_table *tables, size_t table_count, const struct csv_label_choice *choice,
+                      const atomic_bool *interrupted, struct stop *stop, char ***names_out, uint32_t *class_count_out)
 {
     size_t count;
     struct csv_text *labels;
@@ -608,9 +647,9 @@ static int find_names(struct csv_table *tables, size_t table_count, const atomic
 
     if (rc < 0)
         return rc == -ENOMEM ? classes_no_memory(&tables[0], stop) : rc;
-    warn_lists(&tables[0], labels, count);
+    rc = check_lists(&tables[0], labels, count, choice, stop);
     warn_none(&tables[0], labels, count);
-    if (warn_alike(&tables[0], labels, count) < 0)
+    if (rc == 0 && warn_alike(&tables[0], labels, count) < 0)
         rc = classes_no_memory(&tables[0], stop);
     for (size_t t = 0; t < table_count && rc == 0; t++)
         rc = assign_names(&tables[t], labels, count, stop);
@@ -625,8 +664,8 @@ static int find_names(struct csv_table *tables, size_t table_count, const atomic
     return 0;
 }
 
-int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
-                     char ***names_out, uint32_t *class_count_out)
+int csv_classes_find(struct csv_table *tables, size_t table_count, const struct csv_label_choice *choice,
+                     const atomic_bool *interrupted, struct stop *stop, char ***names_out, uint32_t *class_count_out)
 {
     const struct csv_table *table;
     const struct csv_row *name;
@@ -637,7 +676,7 @@ int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_
         return rc;
     if (!are_numbers(tables, table_count, &table, &name)) {
         warn_mixed(tables, table_count, table, name);
-        return find_names(tables, table_count, interrupted, stop, names_out, class_count_out);
+        return find_names(tables, table_count, choice, interrupted, stop, names_out, class_count_out);
     }
     for (size_t t = 0; t < table_count && rc == 0; t++)
         rc = assign_numbers(&tables[t], stop, &class_count);

@@ -30,6 +30,7 @@ struct csv_table {
     const char *input;          /* path of the table, for messages */
     char *text;                 /* the whole file; quoted values are unescaped in place */
     size_t bytes;
+    uint64_t lines_added;       /* lines of `text` before the first line of the file, which was JSON Lines */
     struct csv_columns columns;
     struct csv_row *rows;
     size_t row_count, row_room;
@@ -39,8 +40,9 @@ struct csv_table {
     const void *arg;
 };
 
-/* Read a table of at most 2 GiB, compressed or not (unpacked_file_read). 0, -ECANCELED when interrupted, or a
- * negative errno after stop_fail. Call csv_table_release in all cases. */
+/* Read a table of at most 2 GiB, compressed or not (unpacked_file_read), or JSON Lines, whose members are the columns.
+ * 0, -ECANCELED when interrupted, -ENOMSG as of csv_columns_find, or another negative errno after stop_fail. Call
+ * csv_table_release in all cases. */
 int csv_table_read(struct csv_table *table, const char *input, const struct csv_choice *choice,
                    const atomic_bool *interrupted, struct stop *stop);
 /* Accepts a struct of zeros. */
@@ -49,12 +51,17 @@ void csv_table_release(struct csv_table *table);
 /* Where a row is: "line 7", or as `place` of the table says. Returns `text`. */
 const char *csv_row_place(const struct csv_table *table, const struct csv_row *row, char text[CSV_PLACE_BYTES]);
 
+/* The option that chooses the labels, and whether it was given: then a label that lists several classes is reported
+ * only, and is a class of its own. */
+struct csv_label_choice { const char *option; bool is_made; };
+
 /* Set `class` of every row. If all labels are whole numbers, these are the classes, from 0. Otherwise labels are
  * names, and the classes are numbered in the bytewise order of the names in the first table. *names_out: those
  * names, owned by the caller; NULL: labels are numbers. 0, -ECANCELED when interrupted, or a negative errno after
- * stop_fail: a later table has a class that the first one lacks, a number over 999999, or out of memory. */
-int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
-                     char ***names_out, uint32_t *class_count_out);
+ * stop_fail: a later table has a class that the first one lacks, a number over 999999, a label that lists several
+ * classes if they were not chosen by the user, or out of memory. */
+int csv_classes_find(struct csv_table *tables, size_t table_count, const struct csv_label_choice *choice,
+                     const atomic_bool *interrupted, struct stop *stop, char ***names_out, uint32_t *class_count_out);
 /* The number of classes that the rows have, of `class_count`. 0 or -ENOMEM. */
 int csv_classes_count(const struct csv_table *table, uint32_t class_count, size_t *count_out);
 

@@ -117,10 +117,10 @@ void image_choice_refuse(struct image_choice *choice, const char *path, const ch
 /* Keep the paths of the first tables, in bytewise order: they may contain the classes of the images. */
 static void note_table(struct image_choice *choice, const char *path)
 {
-    static const char *const table_names[] = { ".csv", ".tsv" };
+    static const char *const table_names[] = { ".csv", ".tsv", ".jsonl" };
     size_t at = IMAGE_CHOICE_TABLES;
 
-    if (!has_ending(path, table_names, 2) || strlen(path) >= sizeof(choice->tables[0]))
+    if (!has_ending(path, table_names, 3) || strlen(path) >= sizeof(choice->tables[0]))
         return;
     while (at > 0 && (choice->tables[at - 1][0] == '\0' || strcmp(path, choice->tables[at - 1]) < 0))
         at--;

@@ -1169,6 +1169,19 @@ static int collect_classes(struct top *top, struct image_layout *layout)
     return rc < 0 ? rc : collect_training(top, layout, top->whole);
 }
 
+/* Report a table of metadata that was left out of an archive: it may have the classes. */
+static void report_metadata(const struct image_set *set)
+{
+    for (size_t i = 0; i < IMAGE_CHOICE_TABLES; i++) {
+        const char *const table = set->choice.tables[i], *const slash = strrchr(table, '/');
+        if (strncmp(slash != NULL ? slash + 1 : table, "metadata.", 9) == 0 && set->is_archive) {
+            log_message(LOG_RUN, "%s: %s is not read from an archive: if it has the classes, unpack the archive, and "
+                        "convert the folder with 'folder'", set->input, table);
+            return;
+        }
+    }
+}
+
 int image_set_find_layout(struct image_set *set)
 {
     struct image_layout *const layout = &set->layout;
@@ -1178,6 +1191,7 @@ int image_set_find_layout(struct image_set *set)
                        .whole = { 0, set->list.count, 0 } };
     bool are_splits;
 
+    report_metadata(set);
     image_list_sort(top.list);
     unwrap(&top);
     int rc = read_top(&top, &are_splits);

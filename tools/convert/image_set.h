@@ -42,6 +42,7 @@ struct image_set {
     void *arg;                      /* for `read` */
     const char *input;              /* for messages */
     bool folders_are_classes;       /* do not treat folders as splits because of their names */
+    bool is_archive;                /* the images are in archives */
     char webdataset[1024];          /* the command for the same input if it is samples of WebDataset; "": unknown */
     struct stop *stop;
     struct image_source sources[CONVERT_SOURCES_MAX];

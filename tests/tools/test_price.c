@@ -34,7 +34,7 @@ TEST(what_is_no_price_is_refused)
     static const char *const rows[] = {
         "3.06", "EUR", " 3.06 EUR", "3.06  EUR", "3.06 EUR ", "3,06 EUR", "3. EUR", ".5 EUR", "-3 EUR", "+3 EUR", "0 EUR",
         "0.00 EUR", "1000000001 EUR", "3.06 EUR/h", "3.06 EUR an hour", "3 EUR 4", "3 EUR4", "$3 EUR", "$ $3", "1e3 EUR",
-        "nan EUR", "inf EUR", "3 E\tR", "3 \"E\"", "3 ninechars", "3\xc2\xa0" "EUR", "3 \xff", "3 \xe2\x80\xae", "3 %",
+        "nan EUR", "inf EUR", "3 E\tR", "3 \"E\"", "3 ninechars", ("3\xc2\xa0" "EUR"), "3 \xff", "3 \xe2\x80\xae", "3 %",
     };
     struct price price;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

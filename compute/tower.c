@@ -442,18 +442,57 @@ static int clear_gradients(struct tower *tower)
 
 /* ---- forward ---- */
 
+/* With spec.in_pieces: microbatch `number` of `count` samples; its count is 0 behind the last one. */
+static struct batch_part find_piece(const struct tower *tower, uint32_t count, uint32_t number)
+{
+    const uint32_t *size = tower->spec.evaluate_counts;
+    struct batch_part part = { .first = 0, .count = 0 };
+    for (uint32_t i = 0; i <= number; i++) {
+        part.first += part.count;
+        if (part.first == count)
+            return (struct batch_part){ count, 0 };
+        while (*size > count - part.first)
+            size++;
+        part.count = *size;
+    }
+    return part;
+}
+
+static uint32_t count_pieces(const struct tower *tower, uint32_t count)
+{
+    uint32_t pieces = 1;
+    while (find_piece(tower, count, pieces).count > 0)
+        pieces++;
+    return pieces;
+}
+
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
 {
     const uint32_t most = tower->spec.microbatch_max;
     if (tower_has_slices(tower))
         return tower->spec.slices.count;
+    if (tower->spec.in_pieces)
+        return count_pieces(tower, count);
     return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
+}
+
+uint32_t tower_microbatches_most(const struct tower *tower, uint32_t most)
+{
+    const uint32_t *const sizes = tower->spec.evaluate_counts;
+    uint32_t pieces = 1;
+    if (!tower->spec.in_pieces)
+        return tower_microbatches(tower, most);
+    for (uint32_t i = 1; i < TOWER_COUNTS && sizes[i] > 0; i++)
+        pieces += (sizes[i - 1] - 1) / sizes[i];
+    return pieces;
 }
 
 struct batch_part tower_microbatch(const struct tower *tower, const struct local_batch *local, uint32_t microbatch)
 {
     const struct tower_slices *const slices = &tower->spec.slices;
     const uint32_t most = tower->spec.microbatch_max, batch = local->global_count;
+    if (tower->spec.in_pieces)
+        return find_piece(tower, local->count, microbatch);
     if (!tower_has_slices(tower)) {
         const uint32_t first = microbatch * most, left = local->count - first;
         return (struct batch_part){ first, most > 0 && left > most ? most : left };

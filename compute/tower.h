@@ -14,8 +14,8 @@
 /* The buffers of the optimizer, and one for gradients that are applied a step later. */
 #define TOWER_STATES_MAX (OPTIMIZER_STATES_MAX + 1)
 /* Different sizes of microbatches: three in a full batch (slices of pairs, and an odd last one), three in the last
- * batch of an epoch. */
-#define TOWER_COUNTS 6u
+ * batch of an epoch; or with in_pieces a full batch and the powers of 4 below 65536. */
+#define TOWER_COUNTS 9u
 #define TOWER_SLICES_MAX 256u
 
 /* With train.slices: the slices of every batch that a tower computes, one microbatch each (stage/schedule.h). */
@@ -45,6 +45,9 @@ struct tower_spec {
     struct tower_slices slices; /* used instead of microbatch_max, which is then 0 */
     /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
     uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
+    /* With evaluates_only: batches have any number of samples up to evaluate_counts[0], and the microbatches have the
+     * sizes in evaluate_counts, which decrease to 1: each is the largest that the samples left fill. */
+    bool in_pieces;
     bool evaluates_only;                /* train_counts are 0: there are no gradients and no optimizer buffers, and the
                                          * weights are 0 until tower_write sets them */
 };
@@ -75,6 +78,8 @@ int tower_allocate(struct tower *tower);
 /* The number of microbatches of `count` samples of this tower: 1 for an empty local batch; with slices always
  * slices.count, and some of them may be empty. */
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
+/* The most microbatches of a batch of at most `most` samples. */
+uint32_t tower_microbatches_most(const struct tower *tower, uint32_t most);
 /* The samples of a microbatch, counted from the tower's first sample. */
 struct batch_part tower_microbatch(const struct tower *tower, const struct local_batch *local, uint32_t microbatch);
 /* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The

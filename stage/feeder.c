@@ -34,16 +34,34 @@ static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
                      feeder->spec.name, (unsigned long long)number, strerror(-error));
 }
 
-/* Queue the copy of the batch in the block into the slot, to run after the slot's last reader. */
-static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block, enum phase phase)
+static int copy_range(struct feeder *feeder, struct slot *slot, const void *block, size_t offset, size_t bytes)
 {
-    const struct device_ops *const ops = feeder->spec.device->ops;
-    const size_t bytes = feeder->spec.layout->of[phase].bytes;
+    return feeder->spec.device->ops->copy(feeder->copy, (char *)slot->block + offset, (const char *)block + offset, bytes,
+                                          COPY_TO_DEVICE);
+}
+
+/* Queue the copies of `count` samples: of a full batch a single one, of others of what they have in each array. */
+static int copy_samples(struct feeder *feeder, struct slot *slot, const void *block, enum phase phase, uint32_t count)
+{
+    const struct batch_image *const image = &feeder->spec.layout->of[phase];
+    if (count == feeder->spec.layout->capacity)
+        return copy_range(feeder, slot, block, 0, image->bytes);
+    int rc = copy_range(feeder, slot, block, 0, count * image->sample_bytes);
+    if (!rc)
+        rc = copy_range(feeder, slot, block, image->labels_offset, count * sizeof(*slot->labels));
+    if (!rc && image->mixes_offset > 0)
+        rc = copy_range(feeder, slot, block, image->mixes_offset, count * sizeof(*slot->mixes));
+    return rc;
+}
+
+/* Queue the copy of the samples in the block into the slot, to run after the slot's last reader. */
+static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block, enum phase phase, uint32_t count)
+{
     int rc = stream_wait(feeder->copy, slot->free);
     if (!rc)
         rc = stream_record(feeder->copy, feeder->begun);
     if (!rc)
-        rc = ops->copy(feeder->copy, slot->block, block, bytes, COPY_TO_DEVICE);
+        rc = copy_samples(feeder, slot, block, phase, count);
     if (!rc)
         rc = stream_record(feeder->copy, feeder->ended);
     return rc ? rc : stream_record(feeder->copy, slot->ready);
@@ -122,7 +140,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
     if (count > 0)
-        rc = copy_queue(feeder, slot, batch->block, batch->local.phase);
+        rc = copy_queue(feeder, slot, batch->block, batch->local.phase, count);
     if (!rc)
         slots_publish(feeder->spec.slots, slot);
     if (!rc && count > 0)
@@ -191,7 +209,7 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     range_begin(TRACE_FEED, local->number);
-    int rc = copy_queue(feeder, slot, feeder->block, PHASE_TRAIN);
+    int rc = copy_queue(feeder, slot, feeder->block, PHASE_TRAIN, feeder->spec.layout->capacity);
     if (!rc)
         rc = copy_wait(feeder, slot, local, begun_ns);
     range_end();

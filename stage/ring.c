@@ -202,6 +202,14 @@ void ring_range(struct ring *ring, uint64_t first, uint64_t end)
     pthread_mutex_unlock(&ring->lock);
 }
 
+void ring_finish(struct ring *ring, uint64_t end)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->end = end;
+    pthread_cond_signal(&ring->has_full);
+    pthread_mutex_unlock(&ring->lock);
+}
+
 void ring_cancel(void *ring)
 {
     struct ring *const cancelled = ring;

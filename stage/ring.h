@@ -26,7 +26,8 @@ void ring_close(struct ring *ring);
  * the number return the same batch. An empty local batch is published at once. 0 or -ECANCELED. */
 int ring_claim(struct ring *ring, const struct local_batch *local, struct batch **batch_out);
 /* For decoders: `count` more samples of this batch are written. The call that completes the batch publishes it. Never
- * blocks. */
+ * blocks. Before the last call, its caller may decrease batch->local.count if places from there on were counted as
+ * written: the batch ends early. */
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count);
 
 /* For the feeder: take the next batch by number, waiting until it is full. 0, -ENODATA after the last batch of
@@ -39,6 +40,9 @@ void ring_give_back(struct ring *ring, struct batch *batch);
  * takes end before `end`. To be called before the first claim; without this call the ring begins at 0 and has no
  * end. */
 void ring_range(struct ring *ring, uint64_t first, uint64_t end);
+/* The last batch is number end - 1: takes from `end` on return -ENODATA. All batches before `end` were claimed. For inputs
+ * whose end is not known before; called once. */
+void ring_finish(struct ring *ring, uint64_t end);
 /* End every wait now. A closer for stop_on_failure. */
 void ring_cancel(void *ring);
 void ring_count(struct ring *ring, struct ring_counts *counts_out);

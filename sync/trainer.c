@@ -121,7 +121,7 @@ static int open_inflight(struct trainer *trainer)
     struct device *const device = trainer->spec.tower.device;
     struct inflight_steps *const inflight = &trainer->inflight;
     inflight->depth = trainer->spec.reports_outputs ? 1 : device->ops->steps_ahead + 1;
-    inflight->microbatches_max = tower_microbatches(trainer->tower, trainer->spec.local_max);
+    inflight->microbatches_max = tower_microbatches_most(trainer->tower, trainer->spec.local_max);
     inflight->reports = calloc(inflight->depth, sizeof(struct step_report *));
     if (inflight->reports == NULL)
         return -ENOMEM;
@@ -302,21 +302,18 @@ static int queue_labels(struct trainer *trainer, const struct slot *slot, struct
                                       COPY_FROM_DEVICE);
 }
 
-/* Read the logits after the batch's forward; the next one overwrites them. */
-static int read_logits(struct trainer *trainer, struct step_report *report)
-{
-    return report->logits == NULL ? 0 : tower_logits(trainer->tower, report->logits);
-}
-
-/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. */
+/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. Logits are
+ * waited for, because the next forward overwrites them. */
 static int queue_result(struct trainer *trainer, struct step_report *report, uint32_t microbatch,
                         struct backend_result *result_out)
 {
     const int rc = tower_result(trainer->tower, result_out);
-    if (rc != 0 || report->local.phase == PHASE_TRAIN || report->answers == NULL)
+    if (rc != 0 || report->local.phase == PHASE_TRAIN)
         return rc;
-    const uint32_t first = tower_microbatch(trainer->tower, &report->local, microbatch).first;
-    return tower_answers(trainer->tower, report->answers + first);
+    const size_t first = tower_microbatch(trainer->tower, &report->local, microbatch).first;
+    if (report->logits != NULL)
+        return tower_logits(trainer->tower, report->logits + first * trainer->spec.tower.net->classes);
+    return report->answers != NULL ? tower_answers(trainer->tower, report->answers + first) : 0;
 }
 
 /* ---- snapshots ---- */
@@ -544,8 +541,6 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     int rc = queue_labels(trainer, slot, report);
     if (rc == 0)
         rc = queue_compute(trainer, slot, report, result->microbatches);
-    if (rc == 0)
-        rc = read_logits(trainer, report);
     range_end();
     report->staleness = local->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, local))

@@ -274,6 +274,7 @@ script_tests = \
 	%D%/e2e/use/e2e_fine_tune.sh \
 	%D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_predict_outputs.sh \
+	%D%/e2e/use/e2e_predict_stream.sh \
 	%D%/e2e/use/e2e_unused.sh \
 	%D%/e2e/use/e2e_weights_agree.sh \
 	%D%/e2e/use/e2e_report.sh \

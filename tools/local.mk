@@ -157,7 +157,10 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/confusion.c \
 	%D%/predict/evaluate.c \
 	%D%/predict/evaluation_result.c \
+	%D%/predict/image_decoder.c \
+	%D%/predict/image_stream.c \
 	%D%/predict/known_names.c \
+	%D%/predict/latencies.c \
 	%D%/predict/predict.c \
 	%D%/predict/predict_images.c \
 	%D%/predict/prediction.c \

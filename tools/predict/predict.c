@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "stage/text/program_folder.h"
@@ -21,7 +23,10 @@
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/signals.h"
 #include "tools/lib/text/columns.h"
+#include "tools/lib/text/number.h"
+#include "tools/predict/image_stream.h"
 #include "tools/predict/known_names.h"
+#include "tools/predict/latencies.h"
 #include "tools/predict/predict_images.h"
 #include "tools/predict/prediction.h"
 #include "tools/predict/rows_file.h"
@@ -35,6 +40,8 @@ struct predict_request {
     enum prediction_form form;
     const char *logits;         /* file; "": in the lines; NULL: not wanted */
     bool may_replace;           /* replace an existing file */
+    bool has_lengths;           /* standard input has images with their lengths */
+    uint64_t latency_ms;        /* how long an image may wait for others to fill its batch */
 };
 
 struct prediction_run {
@@ -46,6 +53,12 @@ struct prediction_run {
     struct prediction_printer printer;
     struct rows_file logits;
     struct image_source *source;        /* source of image files; NULL: shards are read */
+    struct image_stream *stream;        /* or images of standard input; NULL: none */
+    struct latencies latencies;         /* of the stream's images, and when the first came and the last was answered */
+    uint64_t first_arrived_ns, last_answered_ns;
+    uint64_t answered;                  /* images, whether they can be read or not */
+    uint64_t turned;                    /* images with an EXIF orientation other than upright */
+    char turned_first[PATH_MAX];        /* name of the first of them */
     uint64_t unreadable;
     uint64_t nonfinite;                 /* images with NaN or infinite outputs */
     int file_code;                      /* exit code of the first row that could not be written; 0: none */
@@ -77,8 +90,11 @@ static int open_shards(struct prediction_run *run)
     return code == 0 ? trained_open_data(&run->trained, true) : code;
 }
 
+/* The number of samples; of a stream only those of a batch are known. */
 static uint64_t sample_count(const struct prediction_run *run)
 {
+    if (run->words->is_stream)
+        return run->request->batch;
     return run->trained.dataset != NULL ? run->trained.dataset->record_count : run->words->count;
 }
 
@@ -91,7 +107,7 @@ static size_t shown_columns(const char *path)
 
 static uint32_t longest_path(const struct prediction_run *run)
 {
-    size_t longest = 0;
+    size_t longest = run->words->is_stream ? UINT32_MAX : 0;
     for (uint64_t i = 0; i < run->words->count; i++) {
         const size_t columns = shown_columns(run->words->paths[i]);
         longest = columns > longest ? columns : longest;
@@ -137,6 +153,52 @@ static int open_files(struct prediction_run *run)
     return rows_file_open(&run->logits, request->logits, request->may_replace, run->trained.net->classes);
 }
 
+static int start_stream(void *arg, struct ring *ring)
+{
+    return image_stream_start(((struct prediction_run *)arg)->stream, ring);
+}
+
+static void stop_stream(void *arg)
+{
+    image_stream_stop(((struct prediction_run *)arg)->stream);
+}
+
+static void join_stream(void *arg)
+{
+    image_stream_join(((struct prediction_run *)arg)->stream);
+}
+
+/* Batches of the stream outside the ring and the slots: two of reports (pipeline.h), one that is computed, and one that
+ * is read. */
+#define STREAM_BATCHES 4u
+
+static int open_stream(struct prediction_run *run)
+{
+    const struct input_settings *const input = &run->settings->input;
+    const struct image_stream_spec spec = {
+        .input_fd = STDIN_FILENO,
+        .output_fd = STDOUT_FILENO,
+        .has_lengths = run->request->has_lengths,
+        .latency_ns = run->request->latency_ms * 1000000u,
+        .batches_most = (uint32_t)(input->prefetch_depth + input->staging_depth) + STREAM_BATCHES,
+        .plan = &run->trained.plan,
+        .stop = run->trained.stop,
+    };
+    const int rc = image_stream_open(&run->stream, &spec);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "standard input cannot be read: %s", exit_cause(rc));
+    return (int)exit_code_of(rc, EXIT_CODE_INTERNAL);
+}
+
+static int plan_stream(struct prediction_run *run)
+{
+    const struct pipeline_input images = { start_stream, stop_stream, join_stream, run };
+    const int code = open_stream(run);
+    run->trained.plan.takes_any_count = true;
+    return code == 0 ? trained_plan(&run->trained, sample_count(run), &images) : code;
+}
+
 static int start_images(void *arg, struct ring *ring)
 {
     struct prediction_run *const run = arg;
@@ -159,31 +221,18 @@ static void join_images(void *arg)
 
 static int plan(struct prediction_run *run)
 {
-    const struct pipeline_input images = { start_images, join_images, run };
+    const struct pipeline_input images = { .start = start_images, .join = join_images, .arg = run };
     const uint64_t count = sample_count(run), batch = run->request->batch;
     trained_set_batch(run->settings, (int64_t)(count < batch ? count : batch));
     phase_enter(RUN_PHASE_PLANNING);
+    if (run->words->is_stream)
+        return plan_stream(run);
     return trained_plan(&run->trained, count, run->trained.dataset == NULL ? &images : NULL);
-}
-
-/* The orientation may be that of the weights, so it is known only when they are open. */
-static void report_turned(const struct prediction_run *run)
-{
-    const struct image_words *const words = run->words;
-    const bool is_one = words->turned == 1;
-    if (words->turned > 0)
-        log_message(LOG_RUN, "%" PRIu64 " image%s an EXIF orientation (%s%s), which is %s", words->turned,
-                    is_one ? " has" : "s have", is_one ? "" : "the first ", words->turned_first,
-                    run->settings->augment.orientation == ORIENTATION_EXIF
-                        ? "applied (augment.orientation = exif)"
-                        : "ignored: augment.orientation = exif turns them upright");
 }
 
 static int prepare(struct prediction_run *run)
 {
     int code = trained_open(&run->trained, run->settings, run->request->weights, WEIGHTS_PREDICTED_WITH);
-    if (code == 0)
-        report_turned(run);
     if (code == 0 && run->words->shards != NULL)
         code = open_shards(run);
     if (code == 0)
@@ -197,23 +246,44 @@ static int prepare(struct prediction_run *run)
 
 /* ---- batches ---- */
 
-/* The name of a sample: the path of an image, or the shard and number of a record. */
-static const char *name_sample(const struct prediction_run *run, uint64_t id, char *room)
+/* Has the reader of the output closed it? */
+static bool reader_has_gone(void)
 {
-    if (run->trained.dataset == NULL)
-        return run->words->paths[id];
-    const struct dataset_place place = dataset_find(run->trained.dataset, id);
-    snprintf(room, NAME_BYTES, "%.4096s:%" PRIu64, run->trained.dataset->paths[place.shard],
-             dataset_number(run->trained.dataset, &place));
-    return room;
+    struct pollfd out = { .fd = STDOUT_FILENO };
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* The problem of an image; NULL: it was decoded. Damaged records were already reported by the loader. */
-static const char *problem_of(const struct prediction_run *run, const struct step_report *report, uint32_t i)
+
+/* A sample of a batch. */
+struct predicted_sample {
+    const char *name;           /* the path of an image, or the shard and number of a record */
+    const char *problem;        /* NULL: it was decoded */
+    bool is_told;               /* the problem was already reported, by the loader */
+    bool is_turned;             /* it has an EXIF orientation other than upright */
+};
+
+static struct predicted_sample find_record(const struct prediction_run *run, const struct step_report *report,
+                                           uint32_t i, char *room)
 {
+    const struct dataset_place place = dataset_find(run->trained.dataset, report->ids[i]);
+    snprintf(room, NAME_BYTES, "%.4096s:%" PRIu64, run->trained.dataset->paths[place.shard],
+             dataset_number(run->trained.dataset, &place));
+    return (struct predicted_sample){ room, report->labels[i] == BATCH_NO_LABEL ? "is damaged" : NULL, true, false };
+}
+
+/* Describe sample `i` of a batch. `room` has NAME_BYTES for a name. */
+static struct predicted_sample find_sample(const struct prediction_run *run, const struct step_report *report,
+                                           uint32_t i, char *room)
+{
+    const uint64_t id = report->ids[i];
     if (run->trained.dataset != NULL)
-        return report->labels[i] == BATCH_NO_LABEL ? "is damaged" : NULL;
-    return image_source_problem(run->source, report->ids[i]);
+        return find_record(run, report, i, room);
+    if (run->stream != NULL) {
+        const struct stream_image *const image = image_stream_image(run->stream, id);
+        return (struct predicted_sample){ stream_image_name(image, room), image->problem, false, image->is_turned };
+    }
+    const struct image_state *const state = image_source_state(run->source, id);
+    return (struct predicted_sample){ run->words->paths[id], state->problem, false, state->is_turned };
 }
 
 /* Are the outputs finite? NaN and infinities are errors (exit code 73), as in an evaluation. */
@@ -225,29 +295,50 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
     return all;
 }
 
-static void print_problem(struct prediction_run *run, const char *name, const char *problem)
+static void print_problem(struct prediction_run *run, const struct predicted_sample *sample)
 {
-    const bool is_read = problem == NULL;
-    if (is_read)
-        problem = "the output of the network is not finite";
+    const bool is_read = sample->problem == NULL;
+    const char *const problem = is_read ? "the output of the network is not finite" : sample->problem;
     run->unreadable += !is_read;
     run->nonfinite += is_read;
-    if (is_read || run->trained.dataset == NULL)
-        log_message(LOG_RUN, "%s: %s", name, problem);
-    prediction_print_problem(&run->printer, name, problem);
+    if (is_read || !sample->is_told)
+        log_message(LOG_RUN, "%s: %s", sample->name, problem);
+    prediction_print_problem(&run->printer, sample->name, problem);
+}
+
+static void note_turned(struct prediction_run *run, const struct predicted_sample *sample)
+{
+    if (sample->is_turned && run->turned++ == 0)
+        snprintf(run->turned_first, sizeof(run->turned_first), "%s", sample->name);
 }
 
 static void print_sample(struct prediction_run *run, const struct step_report *report, uint32_t i)
 {
     char room[NAME_BYTES];
-    const char *const name = name_sample(run, report->ids[i], room), *const problem = problem_of(run, report, i);
+    const struct predicted_sample sample = find_sample(run, report, i, room);
     const float *const logits = report->logits + (size_t)i * run->trained.net->classes;
-    if (problem == NULL && are_finite(run, logits))
-        prediction_print(&run->printer, name, logits);
+    note_turned(run, &sample);
+    run->answered++;
+    if (sample.problem == NULL && are_finite(run, logits))
+        prediction_print(&run->printer, sample.name, logits);
     else
-        print_problem(run, name, problem);
+        print_problem(run, &sample);
     if (run->file_code == 0)
-        run->file_code = rows_file_add(&run->logits, problem == NULL ? logits : NULL);
+        run->file_code = rows_file_add(&run->logits, sample.problem == NULL ? logits : NULL);
+}
+
+/* The batch's answers were written: note how long they took since the images came, and give the images back. */
+static void finish_stream_batch(struct prediction_run *run, const struct step_report *report)
+{
+    const uint64_t now_ns = clock_now_ns();
+    for (uint32_t i = 0; i < report->local.count; i++) {
+        const uint64_t arrived_ns = image_stream_image(run->stream, report->ids[i])->arrived_ns;
+        if (run->latencies.count == 0)
+            run->first_arrived_ns = arrived_ns;
+        latencies_add(&run->latencies, now_ns - arrived_ns);
+    }
+    run->last_answered_ns = now_ns;
+    image_stream_give_back(run->stream, report->ids[0], report->local.count);
 }
 
 /* Print a batch. False to end: the reader of the output has closed it, or a file cannot be written. */
@@ -259,24 +350,66 @@ static bool print_batch(void *arg, const struct step_report *report)
     for (uint32_t i = 0; i < report->local.count; i++)
         print_sample(run, report, i);
     (void)fflush(stdout);
+    if (run->stream != NULL)
+        finish_stream_batch(run, report);
     return !ferror(stdout) && run->file_code == 0;
+}
+
+static void report_turned(const struct prediction_run *run)
+{
+    const bool is_one = run->turned == 1;
+    if (run->turned > 0)
+        log_message(LOG_RUN, "%" PRIu64 " image%s an EXIF orientation (%s%s), which is %s", run->turned,
+                    is_one ? " has" : "s have", is_one ? "" : "the first ", run->turned_first,
+                    run->settings->augment.orientation == ORIENTATION_EXIF
+                        ? "applied (augment.orientation = exif)"
+                        : "ignored: augment.orientation = exif turns them upright");
+}
+
+static void report_speed(const struct prediction_run *run)
+{
+    const double seconds = (double)(run->last_answered_ns - run->first_arrived_ns) / 1e9;
+    if (run->latencies.count > 0)
+        log_message(LOG_RUN, "%s image%s, %s images/s; from arrival to answer p50 %.2f ms, p99 %.2f ms",
+                    number_grouped(run->answered).text, run->answered == 1 ? "" : "s",
+                    number_rate((double)run->answered / seconds).text,
+                    (double)latencies_quantile(&run->latencies, 0.5) / 1e6,
+                    (double)latencies_quantile(&run->latencies, 0.99) / 1e6);
+}
+
+/* After all images: an input that ended early, or without any image. 0, or an exit code after a message. */
+static int check_stream(const struct prediction_run *run)
+{
+    const char *const problem = run->stream != NULL ? image_stream_problem(run->stream) : "";
+    if (*problem != '\0') {
+        log_message(LOG_ERROR, "standard input %s", problem);
+        return EXIT_CODE_DATA;
+    }
+    if (run->stream == NULL || run->answered > 0 || run->request->has_lengths || reader_has_gone())
+        return 0;
+    image_words_report_none();
+    return EXIT_CODE_USAGE;
 }
 
 static int compute(struct prediction_run *run)
 {
     int code = trained_evaluate(&run->trained, print_batch, run);
+    report_turned(run);
+    report_speed(run);
     if (code == 0)
         code = run->file_code;
     if (code == 0 && !ferror(stdout))
         code = rows_file_finish(&run->logits);
+    if (code == 0)
+        code = check_stream(run);
     if (code != 0)
         return code;
     if (run->unreadable > 0)
         log_message(LOG_ERROR, "%" PRIu64 " of %" PRIu64 " images could not be read", run->unreadable,
-                    sample_count(run));
+                    run->answered);
     if (run->nonfinite > 0) {
         log_message(LOG_ERROR, "%s: the output of the network is not finite for %" PRIu64 " of %" PRIu64 " images",
-                    run->request->weights, run->nonfinite, sample_count(run));
+                    run->request->weights, run->nonfinite, run->answered);
         return EXIT_CODE_NONFINITE;
     }
     return run->unreadable + run->words->empty_folders + run->words->unread > 0 ? EXIT_CODE_DATA : 0;
@@ -289,6 +422,7 @@ static int predict(struct settings *settings, const struct image_words *words, c
     if (code == 0)
         code = compute(&run);
     trained_close(&run.trained);
+    image_stream_close(run.stream);
     rows_file_drop(&run.logits);
     prediction_printer_release(&run.printer);
     known_names_release(&run.names);
@@ -301,6 +435,7 @@ static int predict(struct settings *settings, const struct image_words *words, c
 #define TOP_MOST 1000u
 #define BATCH_DEFAULT 64u
 #define BATCH_MOST 65536u
+#define LATENCY_MOST_MS 60000u
 
 struct arguments {
     struct network_arguments network;
@@ -332,6 +467,12 @@ static const struct program_option options[] = {
               "file appears when all images are classified." },
     { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(request.may_replace),
       .help = "let --logits replace an existing file" },
+    { .name = "length-prefixed", .store = STORE_FLAG, FIELD(request.has_lengths),
+      .help = "with -: standard input has the images themselves, each after its length, 4 bytes, little-endian" },
+    { .name = "latency", .value = "MS", .store = STORE_NUMBER, FIELD(request.latency_ms), .least = 0,
+      .most = LATENCY_MOST_MS,
+      .help = "with -: an image waits at most so many milliseconds for others of its batch while the network is idle "
+              "(default 0: a batch has what is there)" },
     { .name = "tsv", .group = PREDICTION_TSV, .help = "tab-separated: image, rank, class, name, probability" },
     { .name = "json", .group = PREDICTION_JSON, .help = "a JSON object per line" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(network.wants_help), .help = "this text" },
@@ -367,7 +508,7 @@ static void print_usage(FILE *out)
           "systems (__MACOSX, @eaDir, ...) are skipped, other files are counted. SHARDS are\n"
           "TFRecord files, folders of them, or quoted globs; their labels are ignored. With\n"
           "- paths are read from standard input, one per line, or NUL-terminated as from\n"
-          "find -print0.\n"
+          "find -print0, and answered while it is open, each batch as it is computed.\n"
           "Images are decoded and scaled like the validation images in training. An image\n"
           "that cannot be read is reported on standard error and skipped; the exit status\n"
           "is then 3.\n\n"
@@ -375,7 +516,8 @@ static void print_usage(FILE *out)
           "  pipetrain predict -w best.safetensors --top 1 --tsv photos > classes.tsv\n"
           "  pipetrain predict -w resnet50.safetensors -m torchvision_resnet50 cat.jpg\n"
           "  pipetrain predict -w best.safetensors --logits=logits.npy photos > table\n"
-          "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n", out);
+          "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n"
+          "  client | pipetrain predict -w best.safetensors --json --length-prefixed -\n", out);
 }
 
 /* Numbers are printed in a form for programs, or into a file, whose name follows an equals sign. 0 or -EINVAL. */
@@ -394,12 +536,35 @@ static int check_output(const struct arguments *arguments, const char *name, con
                : program_usage_error(&command_line, "--%s needs --json or --tsv, or a file: --%s=FILE.npy", name, name);
 }
 
+static bool reads_only_stdin(const struct arguments *arguments)
+{
+    return arguments->word_count == 1 && strcmp(arguments->words[0], "-") == 0;
+}
+
+static int check_stream_options(const struct arguments *arguments)
+{
+    const struct predict_request *const request = &arguments->request;
+    if (reads_only_stdin(arguments) || (!request->has_lengths && request->latency_ms == 0))
+        return 0;
+    return program_usage_error(&command_line, "--%s is for images from standard input: give - in place of images",
+                               request->has_lengths ? "length-prefixed" : "latency");
+}
+
+/* Are images classified as they come? A list in a file is read as a whole before, so its batches are always the same. */
+static bool is_stream(const struct arguments *arguments)
+{
+    struct stat status;
+    if (arguments->request.has_lengths)
+        return true;
+    return reads_only_stdin(arguments) && !(fstat(STDIN_FILENO, &status) == 0 && S_ISREG(status.st_mode));
+}
+
 static int check_arguments(void *out, char **words, int count)
 {
     struct arguments *const arguments = out;
     arguments->words = words;
     arguments->word_count = count;
-    if (check_output(arguments, "logits", arguments->request.logits) != 0)
+    if (check_output(arguments, "logits", arguments->request.logits) != 0 || check_stream_options(arguments) != 0)
         return -EINVAL;
     const int rc =
         network_arguments_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
@@ -408,13 +573,6 @@ static int check_arguments(void *out, char **words, int count)
     log_message(LOG_ERROR, "no images given: %spipetrain predict -w weights.safetensors photo.jpg (see --help)",
                 program_folder());
     return -EINVAL;
-}
-
-/* Has the reader of the output closed it? */
-static bool reader_has_gone(void)
-{
-    struct pollfd out = { .fd = STDOUT_FILENO };
-    return ferror(stdout) && poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
 /* Classify the images. From now on a signal ends the command after the current batch. So does a closed output, whose
@@ -441,7 +599,8 @@ static int run_predict(struct settings *settings, const void *out, char **argv, 
     char found[PATH_MAX];
     request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
     trained_settle(settings, argv, process_start_ns);
-    int code = image_words_read(&words, arguments->words, arguments->word_count);
+    words.is_stream = is_stream(arguments);
+    int code = words.is_stream ? 0 : image_words_read(&words, arguments->words, arguments->word_count);
     if (code == 0)
         network_arguments_warn(&arguments->network, settings, "predict",
                            words.shards != NULL ? USED_FOR_SHARDS : USED_FOR_IMAGES);

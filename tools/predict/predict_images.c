@@ -12,16 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loader/images/image.h"
-#include "loader/images/scratch.h"
 #include "loader/shards/shard_list.h"
-#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/program_folder.h"
 #include "stage/text/text_stream.h"
 #include "stage/thread.h"
 #include "tools/convert/image_folder.h"
+#include "tools/predict/image_decoder.h"
 
 /* ---- arguments of the command line ---- */
 
@@ -99,9 +97,6 @@ static void report_others(struct image_words *words, const char *folder, struct 
         log_message(LOG_ERROR, "%s: %" PRIu64 " cannot be read%s%s", folder, choice->refused_count,
                     text[0] != '\0' ? ": " : "", text);
     }
-    if (choice->turned_count > 0 && words->turned == 0)
-        snprintf(words->turned_first, sizeof(words->turned_first), "%s", choice->turned);
-    words->turned += choice->turned_count;
     words->unread += choice->refused_count;
     if (choice->image_count > 0)
         return;
@@ -232,6 +227,11 @@ static int add_word(struct image_words *words, const char *word)
     return add_path(words, word);
 }
 
+void image_words_report_none(void)
+{
+    log_message(LOG_ERROR, "there are no images to classify (see %spipetrain predict --help)", program_folder());
+}
+
 int image_words_read(struct image_words *words, char *const *argv, int count)
 {
     int code = 0;
@@ -244,7 +244,7 @@ int image_words_read(struct image_words *words, char *const *argv, int count)
     if (words->count > 0)
         log_message(LOG_ERROR, "shards and images cannot be combined: run the command once for each");
     else
-        log_message(LOG_ERROR, "there are no images to classify (see %spipetrain predict --help)", program_folder());
+        image_words_report_none();
     return EXIT_CODE_USAGE;
 }
 
@@ -257,88 +257,21 @@ void image_words_release(struct image_words *words)
     *words = (struct image_words){ .count = 0 };
 }
 
-/* ---- decoding threads: a file ---- */
-
-#define PROBLEM_BYTES 512u
-#define FILE_BYTES_MAX ((size_t)1 << 30)
+/* ---- decoding threads ---- */
 
 struct decode_thread {
     struct image_source *source;
     struct thread *thread;
-    void *codec;
-    struct scratch file;
+    struct image_decoder decoder;
 };
 
 struct image_source {
     struct image_source_spec spec;
     atomic_uint_fast64_t next;  /* number of the next image to decode */
-    char **problems;            /* [image]; written before its batch is published */
+    struct image_state *states; /* [image]; written before its batch is published */
     struct decode_thread *threads;
     uint32_t thread_count;
 };
-
-/* ---- a file ---- */
-
-static int read_open(struct decode_thread *thread, int fd, size_t *bytes_out, char *problem)
-{
-    struct stat status = { .st_size = 0 };
-    int rc = fstat(fd, &status) == 0 ? 0 : -errno;
-    if (rc == 0 && !S_ISREG(status.st_mode)) {
-        snprintf(problem, PROBLEM_BYTES, "is %s, not a file", S_ISDIR(status.st_mode) ? "a folder"
-                                                                                      : file_kind(status.st_mode));
-        return -EBADMSG;
-    }
-    const size_t bytes = (size_t)status.st_size;
-    if (rc == 0 && bytes > FILE_BYTES_MAX)
-        rc = -EFBIG;
-    if (rc == 0 && scratch_need(&thread->file, bytes + 1) == NULL)
-        rc = -ENOMEM;
-    if (rc == 0)
-        rc = file_read_whole(fd, thread->file.memory, bytes);
-    *bytes_out = bytes;
-    if (rc != 0)
-        snprintf(problem, PROBLEM_BYTES, "cannot be read: %s",
-                 rc == -EBADMSG ? "it changed while it was read" : strerror(-rc));
-    return rc;
-}
-
-static int read_file(struct decode_thread *thread, const char *path, size_t *bytes_out, char *problem)
-{
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) {
-        snprintf(problem, PROBLEM_BYTES, "cannot be read: %s", strerror(errno));
-        return -ENODATA;
-    }
-    const int rc = read_open(thread, fd, bytes_out, problem);
-    close(fd);
-    return rc;
-}
-
-/* ---- a sample of a batch ---- */
-
-static int decode(struct decode_thread *thread, uint64_t number, uint8_t *pixels, char *problem)
-{
-    const struct image_source_spec *const spec = &thread->source->spec;
-    const struct batch_layout *const layout = &spec->plan->layout;
-    const struct batch_image *const sample = &layout->of[PHASE_EVALUATE];
-    size_t bytes;
-    if (read_file(thread, spec->paths[number], &bytes, problem) != 0)
-        return -EBADMSG;
-    const struct stored_image image = {
-        .bytes = thread->file.memory,
-        .byte_count = bytes,
-        .height.said = IMAGE_SIZE_UNSAID,
-        .width.said = IMAGE_SIZE_UNSAID,
-        .channels.said = IMAGE_SIZE_UNSAID,
-    };
-    const struct image_request request = {
-        .augment = &spec->plan->augment,
-        .phase = PHASE_EVALUATE,
-        .position = number,
-        .shape = { sample->height, sample->width, layout->channels },
-    };
-    return image_encoded_ops.decode(thread->codec, &image, &request, pixels, problem, PROBLEM_BYTES);
-}
 
 /* Log a flaw that the decoder tolerated; keep the problem of an unreadable image for the report. */
 static int fill_place(struct decode_thread *thread, uint64_t number, struct batch *batch)
@@ -346,8 +279,10 @@ static int fill_place(struct decode_thread *thread, uint64_t number, struct batc
     struct image_source *const source = thread->source;
     const size_t sample_bytes = source->spec.plan->layout.of[PHASE_EVALUATE].sample_bytes;
     const uint32_t place = (uint32_t)(number - batch->local.first_position);
-    char problem[PROBLEM_BYTES] = "";
-    const int rc = decode(thread, number, batch->pixels + place * sample_bytes, problem);
+    char problem[IMAGE_PROBLEM_BYTES];
+    const int rc = image_decoder_file(&thread->decoder, source->spec.paths[number], number,
+                                      batch->pixels + place * sample_bytes, problem);
+    source->states[number].is_turned = thread->decoder.is_turned;
     batch->ids[place] = number;
     batch->labels[place] = BATCH_NO_LABEL;
     if (rc == 0 && problem[0] != '\0')
@@ -357,8 +292,8 @@ static int fill_place(struct decode_thread *thread, uint64_t number, struct batc
     if (rc == -ENOMEM)
         return stop_fail(source->spec.stop, EXIT_CODE_MEMORY, "%s: %s", source->spec.paths[number], problem);
     memset(batch->pixels + place * sample_bytes, 0, sample_bytes);
-    source->problems[number] = strdup(problem);
-    return source->problems[number] != NULL ? 0 : -ENOMEM;
+    source->states[number].problem = strdup(problem);
+    return source->states[number].problem != NULL ? 0 : -ENOMEM;
 }
 
 static int fill_next(struct decode_thread *thread)
@@ -386,12 +321,10 @@ static void decode_loop(void *arg)
     struct decode_thread *const thread = arg;
     if (run_plan_uses_cores(thread->source->spec.plan))
         thread_lower_priority();
-    int rc = image_encoded_ops.open(&thread->codec);
+    int rc = image_decoder_open(&thread->decoder, thread->source->spec.plan);
     while (rc == 0)
         rc = fill_next(thread);
-    if (thread->codec != NULL)
-        image_encoded_ops.close(thread->codec);
-    scratch_release(&thread->file);
+    image_decoder_close(&thread->decoder);
     if (rc != -ENODATA && rc != -ECANCELED)
         stop_fail(thread->source->spec.stop, exit_code_of(rc, EXIT_CODE_INTERNAL), "images could not be decoded: %s",
                   exit_cause(rc));
@@ -422,9 +355,9 @@ int image_source_start(struct image_source **source_out, const struct image_sour
         return -ENOMEM;
     source->spec = *spec;
     ring_range(spec->ring, 0, schedule_batch_count(&spec->plan->schedule));
-    source->problems = calloc(spec->count, sizeof(*source->problems));
+    source->states = calloc(spec->count, sizeof(*source->states));
     source->threads = calloc(wanted, sizeof(*source->threads));
-    int rc = source->problems != NULL && source->threads != NULL ? start_threads(source, wanted) : -ENOMEM;
+    int rc = source->states != NULL && source->threads != NULL ? start_threads(source, wanted) : -ENOMEM;
     if (rc == 0) {
         *source_out = source;
         return 0;
@@ -434,9 +367,9 @@ int image_source_start(struct image_source **source_out, const struct image_sour
     return rc;
 }
 
-const char *image_source_problem(const struct image_source *source, uint64_t number)
+const struct image_state *image_source_state(const struct image_source *source, uint64_t number)
 {
-    return source->problems[number];
+    return &source->states[number];
 }
 
 void image_source_close(struct image_source *source)
@@ -445,9 +378,9 @@ void image_source_close(struct image_source *source)
         return;
     for (uint32_t i = 0; i < source->thread_count; i++)
         thread_join(source->threads[i].thread);
-    for (uint64_t i = 0; source->problems != NULL && i < source->spec.count; i++)
-        free(source->problems[i]);
-    free(source->problems);
+    for (uint64_t i = 0; source->states != NULL && i < source->spec.count; i++)
+        free(source->states[i].problem);
+    free(source->states);
     free(source->threads);
     free(source);
 }

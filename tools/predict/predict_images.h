@@ -17,8 +17,7 @@ struct image_words {
     uint64_t count, room;
     char *shards;               /* or paths and patterns of shards, separated by commas, owned; NULL: none */
     uint64_t empty_folders;     /* number of folders without images; they were reported */
-    uint64_t turned;            /* number of images in folders with an EXIF orientation other than upright */
-    char turned_first[200];     /* path of the first of them in its folder */
+    bool is_stream;             /* images come on stdin (image_stream.h); nothing else is set */
     uint64_t unread;            /* number of unreadable files and folders in folders; they were reported */
 };
 
@@ -28,6 +27,8 @@ struct image_words {
  * images and shards is reported and skipped. 0, or an exit code after a message: shards together with images, an
  * unreadable list, or no image at all. Call image_words_release in both cases. */
 int image_words_read(struct image_words *words, char *const *argv, int count);
+/* Report that there are no images. */
+void image_words_report_none(void);
 /* Accepts a struct of zeros. */
 void image_words_release(struct image_words *words);
 
@@ -45,9 +46,13 @@ struct image_source_spec {              /* all members are borrowed until image_
  * BATCH_NO_LABEL. They end after the last image, or when the ring is cancelled. 0, or a negative errno with no thread
  * running. */
 int image_source_start(struct image_source **source_out, const struct image_source_spec *spec);
-/* The reason why image `number`, whose batch was received, could not be decoded, as a text to follow its path; NULL: it
- * was decoded. */
-const char *image_source_problem(const struct image_source *source, uint64_t number);
+/* What decoding an image gave. */
+struct image_state {
+    char *problem;              /* why it could not be decoded, as a text to follow its path; NULL: it was decoded */
+    bool is_turned;             /* it has an EXIF orientation other than upright */
+};
+/* The state of image `number`, whose batch was received. */
+const struct image_state *image_source_state(const struct image_source *source, uint64_t number);
 /* Join the threads and release everything. Accepts NULL. */
 void image_source_close(struct image_source *source);
 

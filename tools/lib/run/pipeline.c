@@ -500,6 +500,8 @@ void pipeline_request_stop(void *arg)
         remote_towers_request_stop(pipeline->remote);
     else
         gate_request(pipeline->gate);
+    if (pipeline->parts.input.stop != NULL)
+        pipeline->parts.input.stop(pipeline->parts.input.arg);
 }
 
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)

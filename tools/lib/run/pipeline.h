@@ -17,6 +17,7 @@ struct pipeline;
 /* An input that fills the ring of the only tower, instead of the loader (plan->is_fed). */
 struct pipeline_input {
     int (*start)(void *arg, struct ring *ring);         /* 0, or a negative errno with no thread running */
+    void (*stop)(void *arg);    /* the run was asked to end (pipeline_request_stop): end the input; NULL: it ends soon */
     void (*join)(void *arg);    /* called after the ring is cancelled: join the threads, if they were started */
     void *arg;
 };

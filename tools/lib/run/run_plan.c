@@ -667,6 +667,18 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
     add_counts(spec, &full, &last, spec->evaluate_counts);
 }
 
+/* The sizes in which batches of any size are computed. Powers of 4 are few plans, which take time to make, and at most
+ * three microbatches of a size. */
+static void find_pieces(uint32_t full, uint32_t counts[TOWER_COUNTS])
+{
+    uint32_t size = 1, i = 0;
+    counts[i++] = full;
+    while (size * 4 < full)
+        size *= 4;
+    for (; size > 0 && size < full; size /= 4)
+        counts[i++] = size;
+}
+
 /* Measuring the times of cuDNN's plans takes a second or two for ResNet-50, too long for a short run. Without a plan
  * cache another run with the same settings might choose other plans and get other bits. */
 #define STEPS_TO_MEASURE_FOR 5000u
@@ -726,7 +738,11 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
         .average_decay = plan->only_evaluated > 0 ? 0 : settings->train.ema,
         .seed = (uint64_t)settings->run.seed,
         .evaluates_only = plan->only_evaluated > 0,
+        .in_pieces = plan->takes_any_count,
     };
-    find_counts(&plan->schedule, tower, &spec);
+    if (plan->takes_any_count)
+        find_pieces(plan->schedule.batch, spec.evaluate_counts);
+    else
+        find_counts(&plan->schedule, tower, &spec);
     return spec;
 }

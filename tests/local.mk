@@ -271,6 +271,7 @@ script_tests = \
 	%D%/e2e/use/e2e_add_model.sh \
 	%D%/e2e/use/e2e_classes.sh \
 	%D%/e2e/use/e2e_evaluate.sh \
+	%D%/e2e/use/e2e_export.sh \
 	%D%/e2e/use/e2e_fine_tune.sh \
 	%D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_predict_outputs.sh \

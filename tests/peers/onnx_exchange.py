@@ -38,9 +38,8 @@ VARIANTS = {
 
 
 def our_logits(folder, drawn):
-    """Without Winograd's convolutions, whose rounding errors are larger than those that are compared here."""
     pipetrain("predict", "-w", drawn.weights, "-m", drawn.net, f"--logits={folder}/ours.npy", "--tsv",
-              *settings(devices__kind="cpu", devices__convolution="direct"), drawn.shards)
+              *settings(devices__kind="cpu"), drawn.shards)
     logits = numpy.load(f"{folder}/ours.npy")
     os.remove(f"{folder}/ours.npy")
     return logits

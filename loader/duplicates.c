@@ -128,6 +128,32 @@ static bool are_equal(struct search *search, uint64_t id, uint64_t other_id)
     return payload != NULL && other != NULL && bytes == other_bytes && memcmp(payload, other, bytes) == 0;
 }
 
+static bool read_label(struct search *search, int set, uint64_t id, int64_t *label_out)
+{
+    struct record_problem problem;
+    struct sample_label label;
+    uint64_t bytes;
+    const uint8_t *const payload = record_payload(search->contexts[set], id, &bytes, &problem);
+    if (payload == NULL || sample_read_label(&search->sets[set]->format, payload, bytes, &label, problem.text,
+                                             sizeof(problem.text)) < 0)
+        return false;
+    *label_out = label.stored;
+    return true;
+}
+
+/* Count a pair of equal images if their labels differ. */
+static void compare_pair(struct search *search, uint64_t id, uint64_t other_id, struct duplicates *duplicates)
+{
+    int64_t label, other;
+    if (!search->are_images || !read_label(search, 0, id, &label) || !read_label(search, 1, other_id, &other) ||
+        label == other || (duplicates->relabelled++ > 0 && id > duplicates->relabelled_first))
+        return;
+    duplicates->relabelled_first = id;
+    duplicates->relabelled_other = other_id;
+    duplicates->first_label = label;
+    duplicates->other_label = other;
+}
+
 enum counted { COUNTED_NOT, COUNTED, COUNTED_WITH_ALL_ITS_LIKES };
 
 /* Count the records that equal a record of the other data set, each once. Of a group of equal marks the first one
@@ -143,6 +169,7 @@ static void count_likes(struct search *search, struct marks *marks, enum counted
         const uint64_t own = marks->items[at].id;
         if (counted[at] == COUNTED_NOT && are_equal(search, own, mark->id)) {
             counted[at] = COUNTED;
+            compare_pair(search, own, mark->id, duplicates);
             if (duplicates->count++ == 0 || own <= duplicates->first) {
                 duplicates->first = own;
                 duplicates->other = mark->id;
@@ -229,29 +256,16 @@ static int mark_and_id_compare(const void *a, const void *b)
     return order != 0 ? order : (left->id > right->id) - (left->id < right->id);
 }
 
-static bool read_label(struct search *search, uint64_t id, int64_t *label_out)
-{
-    struct record_problem problem;
-    struct sample_label label;
-    uint64_t bytes;
-    const uint8_t *const payload = record_payload(search->contexts[0], id, &bytes, &problem);
-    if (payload == NULL || sample_read_label(&search->sets[0]->format, payload, bytes, &label, problem.text,
-                                             sizeof(problem.text)) < 0)
-        return false;
-    *label_out = label.stored;
-    return true;
-}
-
 /* Count the images of items[first, end), which are equal and in the order of their ids, whose label is not that of the
  * first one. */
 static void count_conflicts(struct search *search, const struct mark *items, uint64_t first, uint64_t end,
                             struct label_conflicts *conflicts)
 {
     int64_t expected, label;
-    if (!read_label(search, items[first].id, &expected))
+    if (!read_label(search, 0, items[first].id, &expected))
         return;
     for (uint64_t i = first + 1; i < end; i++) {
-        if (!read_label(search, items[i].id, &label) || label == expected)
+        if (!read_label(search, 0, items[i].id, &label) || label == expected)
             continue;
         if (conflicts->count++ == 0 || items[i].id < conflicts->first) {
             conflicts->first = items[i].id;

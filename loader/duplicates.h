@@ -17,6 +17,10 @@ struct duplicates {
     uint64_t count;             /* records of the first data set that are also in the other; first, other: ids of the
                                  * first such record in both */
     uint64_t first, other;
+    /* of these records, those whose label is not that of the equal image in the other data set, 0 unless are_images;
+     * and the first such pair, with its labels as stored */
+    uint64_t relabelled, relabelled_first, relabelled_other;
+    int64_t first_label, other_label;
     bool are_images;            /* records were compared by the hashes of their images; false: by their lengths and
                                  * stored checksums */
 };

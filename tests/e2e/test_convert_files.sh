@@ -392,6 +392,10 @@ copies: train/cat/3.png: what is trained on cannot validate" folder copies --no-
     cp copies/train/cat/3.png copies/val/dog/2.png
     copies_are_said "2 of 5 validation images are in the training set, too, 1 of them with another label, such as \
 copies: val/dog/2.png and copies: train/cat/3.png: what" folder copies
+    "$(dirname "$program")/pipetrain" -c /dev/null --set model.name=small_cifar --set data.train=copied \
+        --set data.validation=copied --check 2>&1 | tr -s ' \n' ' ' >checked
+    grep -q 'of train, too, 1 of them with another label (2 in record [0-9]* of validation-[^,]*, 1 in record' checked ||
+        failed "--check: $(cat checked)"
     tar cf copies.tar copies
     copies_are_said "2 of 5 validation images are in the training set, too, 1 of them" tar copies.tar
     copies_are_said "2 of 5 validation images are in the training set, too, 1 of them" tfrecord copied

@@ -112,4 +112,44 @@ TEST_WITH(images_with_two_labels_are_found, fixture_folder_make, fixture_folder_
     }
 }
 
+/* A set of one shard with records of these images and labels. */
+static struct dataset *open_labelled(const char *name, const uint64_t *ids, const int *labels, size_t count)
+{
+    uint8_t data[8 * FIXTURE_FRAME_MAX], pixels[FIXTURE_SAMPLE_BYTES];
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        fixture_pixels(ids[i], pixels);
+        bytes += fixture_example("image_raw", pixels, sizeof(pixels), "label", labels[i], data + bytes);
+    }
+    fixture_write(fixture_path(folder, name), data, bytes);
+    const struct dataset_options options = fixture_options(fixture_path(folder, name));
+    return fixture_open(&options);
+}
+
+TEST_WITH(images_of_both_sets_with_two_labels_are_counted, fixture_folder_make, fixture_folder_remove)
+{
+    static const uint64_t train_images[] = { 1, 2, 3, 4 }, images[] = { 9, 2, 4, 4 };
+    static const struct { int labels[4]; uint64_t count, first, other; } cases[] = {
+        { { 0, 1, 3, 3 }, 0, 0, 0 },
+        { { 0, 1, 3, 2 }, 1, 3, 3 },
+        { { 5, 7, 2, 2 }, 3, 1, 1 },
+    };
+    static const int train_labels[] = { 0, 1, 2, 3 };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct duplicates found;
+        struct dataset *const train = open_labelled("train.tfrecord", train_images, train_labels, 4);
+        struct dataset *const validation = open_labelled("val.tfrecord", images, cases[i].labels, 4);
+        assert_int_equal(duplicates_find(&found, validation, train, READ_ALL), 0);
+        assert_int_equal(found.count, 3);
+        assert_int_equal(found.relabelled, cases[i].count);
+        assert_true(found.relabelled_first == cases[i].first && found.relabelled_other == cases[i].other);
+        if (found.relabelled > 0) {
+            assert_int_equal(found.first_label, cases[i].labels[found.relabelled_first]);
+            assert_int_equal(found.other_label, train_labels[found.relabelled_other]);
+        }
+        dataset_close(train);
+        dataset_close(validation);
+    }
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -1,7 +1,7 @@
-/* The converter of tables, and of tables of metadata in folders of images (metadata.h): each row has the class of an image, and either its pixels or the path of its file. The
- * first table is the training set, the second one the validation set, unless a column gives the splits. Tables are
- * read into memory. Image files are read twice: first only their headers, and completely when their records are
- * written. */
+/* The converter of tables, and of tables of metadata in folders of images (metadata.h): each row has the class of an
+ * image, and either its pixels or the path of its file. The first table is the training set, the second one the
+ * validation set, unless a column gives the splits. Tables are read into memory. Image files are read twice: first only
+ * their headers, and completely when their records are written. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -517,7 +517,8 @@ static int read_table(struct csv_set *set, size_t t)
     struct table_files files = { set, t };
     const struct csv_choice choice = {
         .label = options->label_column, .path = options->path_column, .split = options->split_column,
-        .pixels = options->pixels_column, .needs_named_label = set->metadata != NULL, .names_file = value_names_file, .arg = &files,
+        .pixels = options->pixels_column, .needs_named_label = set->metadata != NULL, .names_file = value_names_file,
+        .arg = &files,
     };
     struct csv_table *const table = &set->tables[set->table_count++];
     char *const folder = images_folder_of(set, set->inputs[t]);

@@ -216,8 +216,8 @@ static int take_metadata(struct folder *folder, const struct convert_options *op
     csv_set_close(folder->table);
     folder->table = NULL;
     if (folder->metadata.count > 0)
-        log_message(LOG_RUN, "%s: has no column with the name of a label (label, class, category, ...): classes are the "
-                    "folders; --label-column chooses a column", folder->metadata.tables[0]);
+        log_message(LOG_RUN, "%s: has no column with the name of a label (label, class, category, ...): classes are "
+                    "the folders; --label-column chooses a column", folder->metadata.tables[0]);
     else if (options->label_column != NULL || options->path_column != NULL || options->split_column != NULL)
         return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "%s: options of columns are for a metadata.csv or "
                             "metadata.jsonl, which is not there", options->inputs[0]);

@@ -52,7 +52,8 @@ struct csv_choice {
 };
 
 /* 0, or a negative errno: -EINVAL with a problem that options have to solve, -EBADMSG with the problem and the
- * number of the invalid line, -ENOMSG (no column has the name of a label, which the choice needs), -ENOMEM. Call csv_columns_release in all cases. */
+ * number of the invalid line, -ENOMSG (no column has the name of a label, which the choice needs), -ENOMEM. Call
+ * csv_columns_release in all cases. */
 int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes, const struct csv_choice *choice,
                      char *problem_out, size_t problem_size, uint64_t *line_out);
 void csv_columns_release(struct csv_columns *columns);

@@ -227,16 +227,32 @@ static void name_record(const struct dataset *dataset, uint64_t id, char *text, 
     snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
 }
 
+/* Write a text such as ", 2 of them with another label (4 in record 1 of val, 7 in record 5 of train)"; "" if there are
+ * none. */
+static void describe_relabelled(const struct duplicates *found, const struct dataset *train,
+                                const struct dataset *validation, char *text, size_t text_size)
+{
+    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64];
+    text[0] = '\0';
+    if (found->relabelled == 0)
+        return;
+    name_record(validation, found->relabelled_first, first, sizeof(first));
+    name_record(train, found->relabelled_other, other, sizeof(other));
+    snprintf(text, text_size, ", %s of them with another label (%" PRId64 " in %s, %" PRId64 " in %s)",
+             number_grouped(found->relabelled).text, found->first_label, first, found->other_label, other);
+}
+
 /* Write a text such as "12 of 16 images are among 64 of train, too: record 0 of val is record 3 of train". */
 static void describe_duplicates(const struct duplicates *found, const struct dataset *train,
                                 const struct dataset *validation, char *text, size_t text_size)
 {
-    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64];
+    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64], relabelled[3 * NAME_TEXT_BYTES];
     name_record(validation, found->first, first, sizeof(first));
     name_record(train, found->other, other, sizeof(other));
-    snprintf(text, text_size, "%s of %s %s are among %s of train, too: %s is %s", number_grouped(found->count).text,
+    describe_relabelled(found, train, validation, relabelled, sizeof(relabelled));
+    snprintf(text, text_size, "%s of %s %s are among %s of train, too%s: %s is %s", number_grouped(found->count).text,
              number_grouped(found->looked_at).text, found->are_images ? "images" : "records, byte for byte,",
-             number_grouped(found->among).text, first, other);
+             number_grouped(found->among).text, relabelled, first, other);
 }
 
 /* Limits of sets that are compared at the start of every run, which takes less than about 50 ms. */
@@ -247,7 +263,7 @@ static void describe_duplicates(const struct duplicates *found, const struct dat
 static int warn_of_copies(const struct dataset *train, const struct dataset *validation, struct problems *problems)
 {
     struct duplicates found;
-    char text[3 * NAME_TEXT_BYTES];
+    char text[6 * NAME_TEXT_BYTES];
     if (train == NULL || validation == NULL || train->record_count + validation->record_count > COPIES_RECORDS_MAX ||
         duplicates_bytes(train, validation) > COPIES_READ_MAX)
         return 0;
@@ -922,7 +938,7 @@ static int check_duplicates(const struct dataset *train, const struct dataset *v
                             struct problems *problems)
 {
     struct duplicates found;
-    char text[3 * NAME_TEXT_BYTES];
+    char text[6 * NAME_TEXT_BYTES];
     const int rc = duplicates_find(&found, validation, train, DUPLICATES_READ_MAX);
     if (rc == -ENOMEM)
         problems_add(problems, "pipetrain", "not enough memory to look for validation records in train");

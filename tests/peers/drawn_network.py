@@ -6,6 +6,7 @@ layer to layer, and running statistics measured in two steps at a learning rate 
 import os
 import re
 import subprocess
+import tempfile
 
 import numpy
 from safetensors.numpy import load_file, save_file
@@ -30,11 +31,21 @@ def shrink(text, side):
     return re.sub(r"(?m)^image (\d+)x(\d+)x(\d+)$", smaller, text)
 
 
-def net_text(model, side=None, words=()):
-    """Running statistics follow the last batch; this is no difference in evaluation."""
+def fits(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
+        file.write(text)
+        file.flush()
+        words = [os.path.join(BUILD, "pipetrain"), f"--describe={file.name}"]
+        return subprocess.run(words, capture_output=True).returncode == 0
+
+
+def net_text(model, is_small=False, words=()):
+    """Running statistics follow the last batch; this is no difference in evaluation. is_small: for images of 64 pixels,
+    or of the smallest size on which all windows fit."""
     text = pipetrain(f"--describe={model}", "--net", *words)
     text = re.sub(r" decay [0-9.e-]+", " decay 0.1", text)
-    return text if side is None else shrink(text, side)
+    smaller = (shrink(text, side) for side in (64, 96, 128, 192)) if is_small else ()
+    return next(filter(fits, smaller), text)
 
 
 def draw_images(folder, text):

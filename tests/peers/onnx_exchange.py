@@ -110,7 +110,7 @@ def main():
             with open(files[name]) as file:
                 check(name, file.read())
         else:
-            check(name, net_text(name, 64))
+            check(name, net_text(name, is_small=True))
     end()
 
 

@@ -671,7 +671,7 @@ static void add_activation(struct builder *builder, uint32_t index)
     activations[layer->activation](builder, layer, input, output_name(builder, index));
 }
 
-/* NULL: identities in evaluation, and layers of training only. */
+/* NULL: identities in evaluation, and layers of training only; a kind without a row is refused. */
 static void (*const layer_table[LAYER_KIND_COUNT])(struct builder *builder, uint32_t index) = {
     [LAYER_CONV2D] = add_conv2d,
     [LAYER_DENSE] = add_dense,
@@ -849,11 +849,24 @@ static void fold_norms(struct builder *builder)
             builder->maker[i] = maker_of(builder, layer_at(builder, i), 0);
 }
 
+static void add_layer(struct builder *builder, uint32_t index)
+{
+    const struct layer *const layer = layer_at(builder, index);
+    const bool is_known = layer_table[layer->kind] != NULL &&
+                          (layer->kind != LAYER_ACTIVATION || activations[layer->activation] != NULL);
+    if (is_known) {
+        layer_table[layer->kind](builder, index);
+        return;
+    }
+    log_message(LOG_ERROR, "layer '%s': %s has no operator of ONNX", layer->name, layer_word(layer));
+    builder->code = EXIT_CODE_USAGE;
+}
+
 static void add_layers(struct builder *builder)
 {
-    for (uint32_t i = 0; i < builder->net->layer_count; i++)
+    for (uint32_t i = 0; i < builder->net->layer_count && builder->code == EXIT_CODE_OK; i++)
         if (builder->is_needed[i] && builder->maker[i] == i)
-            layer_table[layer_at(builder, i)->kind](builder, i);
+            add_layer(builder, i);
 }
 
 /* ---- the public functions ---- */

@@ -162,6 +162,15 @@ if [ -x "$sim" ] && [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1
     expect_out_joined 'energy not measured: no CPU package in .*; 0000:01:00\.0: the GPU or its driver does not report it'
 fi
 
+# ---- the comparison of doc/cost.md prints what the page says ----
+
+sed -n '/^    while read/,/^    END/s/^    //p' "$source_dir/doc/cost.md" >machines.sh
+run sh machines.sh
+expect_code 0 'the comparison'
+grep '^    [a-z]*: .* an epoch$' "$source_dir/doc/cost.md" | sed 's/^    //' >promised
+expect_equal "$(wc -l <promised)" 6 'rows of the page'
+cmp -s out promised || fail 'the page has other numbers than its command'
+
 # ---- prices that are none ----
 
 for bad in 3.06 EUR 3,06\ EUR -1\ EUR 3.06\ EUR/h; do

@@ -288,6 +288,7 @@ script_tests = \
 	%D%/e2e/test_convert.sh \
 	%D%/e2e/test_convert_files.sh \
 	%D%/e2e/test_convert_metadata.sh \
+	%D%/e2e/test_convert_parquet.sh \
 	%D%/e2e/test_convert_samples.sh \
 	%D%/e2e/test_convert_unreadable.sh \
 	%D%/peers/test_operations.sh \

@@ -131,6 +131,16 @@ archives_with_such_a_table_are_named() {
     absent no
 }
 
+names_what_reads_parquet() {
+    fresh
+    mkdir -p d/data
+    printf PAR1 >d/data/train-0.parquet
+    answers 3 "such as data/train-0.parquet: write the images in them as a tar archive, with python3 examples/parquet_to_tar.py" \
+        folder d -o no
+    answers 3 "examples/parquet_to_tar.py takes images out of it" csv d/data/train-0.parquet -o no
+    absent no
+}
+
 names_files_that_are_meant() {
     fresh
     images i 007.png 012.png 3b.png
@@ -165,5 +175,6 @@ says_what_is_not_listed_or_not_there
 a_table_without_labels_leaves_the_folders
 says_that_folders_and_table_disagree
 archives_with_such_a_table_are_named
+names_what_reads_parquet
 names_files_that_are_meant
 [ "$failures" -eq 0 ]

@@ -211,7 +211,7 @@ static const struct { const char *name, *converter; } other_names[] = {
     { "directory", "folder" }, { "dir", "folder" }, { "imagefolder", "folder" }, { "photos", "folder" },
     { "jpeg", "folder" }, { "jpg", "folder" }, { "png", "folder" }, { "imagenet", "folder" }, { "table", "csv" },
     { "tsv", "csv" }, { "txt", "csv" }, { "jsonl", "csv" }, { "kaggle", "csv" }, { "metadata", "folder" },
-    { "huggingface", "folder" },
+    { "huggingface", "folder" }, { "parquet", "webdataset" },
     { "numpy", "npy" }, { "npz", "npy" }, { "array", "npy" },
     { "arrays", "npy" }, { "shards", "tfrecord" }, { "records", "tfrecord" }, { "tfrecords", "tfrecord" },
     { "tfds", "tfrecord" }, { "idx", "mnist" }, { "fashion-mnist", "mnist" }, { "fashion_mnist", "mnist" },

@@ -215,8 +215,8 @@ static const char *other_format(const struct csv_table *table)
     if (html_begins(table->text, table->bytes))
         return "is HTML, not a table: download it again";
     if (table->bytes >= 4 && memcmp(text, "PAR1", 4) == 0)
-        return "is a Parquet file, not a table of text: write it as CSV, such as with "
-               "pandas.read_parquet(...).to_csv(..., index=False)";
+        return "is a Parquet file, not a table of text: examples/parquet_to_tar.py takes images out of it; or write it "
+               "as CSV, such as with pandas.read_parquet(...).to_csv(..., index=False)";
     if (table->bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
         return "is text in UTF-16: save it as UTF-8";
     if (memchr(text, '\n', table->bytes) == NULL && memchr(text, '\r', table->bytes) != NULL)

@@ -32,7 +32,7 @@ static const char *const decoded_names[] = { ".jpg", ".jpeg", ".png" };
 static const char *const label_file_names[] = { ".cls", ".label" };
 static const char *const label_text_names[] = { ".cls.txt", ".class.txt", ".label.txt", ".cls.json", ".label.json" };
 static const char *const note_file_names[] = { ".json", ".txt" };
-static const char *const archive_names[] = { ".tar", ".tgz", ".zip", ".7z" };
+static const char *const archive_names[] = { ".tar", ".tgz", ".zip", ".7z", ".parquet" };
 
 static bool has_ending(const char *path, const char *const *ends, size_t count)
 {
@@ -139,7 +139,7 @@ static void leave_out(struct image_choice *choice, const char *path, const char 
     choice->left_out_count++;
     note_table(choice, path);
     choice->label_file_count += is_label_file(path);
-    if ((has_ending(path, archive_names, 4) || strcasestr(path, ".tar.") != NULL) &&
+    if ((has_ending(path, archive_names, 5) || strcasestr(path, ".tar.") != NULL) &&
         (choice->archive[0] == '\0' || strcmp(path, choice->archive) < 0))
         snprintf(choice->archive, sizeof(choice->archive), "%s", path);
     choice->note_file_count += has_ending(path, note_file_names, 2);

@@ -40,7 +40,7 @@ struct image_choice {
     /* files left out that contain labels (.cls); files left out that may describe images (.json, .txt) */
     uint64_t label_file_count;
     uint64_t note_file_count;
-    char archive[200];          /* path of the first archive among the files left out; "": none */
+    char archive[200];          /* path of the first archive or Parquet file among the files left out; "": none */
     enum orientation_fate orientation;  /* for the report, which leaves out images that are turned */
     uint64_t turned_count;      /* number of images with an EXIF orientation other than upright */
     char turned[200];           /* path of the first such image, in bytewise order */

@@ -307,6 +307,12 @@ static int refuse_archives(const struct top *top)
 {
     char problem[400], path[4096], quoted[4096];
 
+    const char *const end = strrchr(top->choice->archive, '.');
+
+    if (end != NULL && strcmp(end, ".parquet") == 0)
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: contains Parquet files, such as %s: write the "
+                            "images in them as a tar archive, with python3 examples/parquet_to_tar.py FILE... -o "
+                            "train.tar, and convert that with 'webdataset'", top->input, top->choice->archive);
     snprintf(path, sizeof(path), "%s/%s", top->input, top->choice->archive);
     if (webdataset_begins(path, NULL)) {
         *strrchr(path, '/') = '\0';
@@ -331,10 +337,10 @@ static int read_top(struct top *top, bool *are_splits_out)
         return rc;
     const struct siblings_reading reading = siblings_read(siblings, count);
     *are_splits_out = reading.meaning == SIBLINGS_SPLITS && !top->folders_are_classes;
-    if (count == 0 && (top->choice->label_file_count > 0 || top->list->count == 0))
-        rc = top->choice->archive[0] != '\0'
-           ? refuse_archives(top)
-           : top->choice->label_file_count == 0
+    if (top->choice->image_count == 0 && top->choice->archive[0] != '\0')
+        rc = refuse_archives(top);
+    else if (count == 0 && (top->choice->label_file_count > 0 || top->list->count == 0))
+        rc = top->choice->label_file_count == 0
            ? layout_refuse(top, "contains no folder with images")
            : convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: contains no folder with images; its .cls or .label "
                           "files are labels of samples of WebDataset: %s", top->input, top->webdataset);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PART_ALIGNMENT ((size_t)64)
 
@@ -37,9 +38,12 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
     return backend->carried != NULL ? backend->carried(tower_backend(tower), bytes_out) : NULL;
 }
 
-/* Does a snapshot of this kind contain the part? All kinds contain the weights. */
+/* Does a snapshot of this kind contain the part? All kinds contain the weights. While averages are shown they are
+ * stored in the place of weights and statistics. */
 static bool is_wanted(enum part_kind part, enum snapshot_kind kind)
 {
+    if (kind == SNAPSHOT_EVALUATED)
+        return part == PART_WEIGHTS || part == PART_STATISTICS;
     return part == PART_WEIGHTS || (part == PART_GRADIENTS) == (kind == SNAPSHOT_SHOWN);
 }
 
@@ -134,7 +138,7 @@ void snapshot_close(struct snapshot *snapshot)
 int snapshot_queue(struct snapshot *snapshot)
 {
     const struct tower_spec *const spec = tower_spec(snapshot->tower);
-    int rc = tower_show_average(snapshot->tower, false);
+    int rc = tower_show_average(snapshot->tower, snapshot->kind == SNAPSHOT_EVALUATED);
     for (int i = 0; i < PART_COUNT && rc == 0; i++) {
         const struct part *const part = &snapshot->parts[i];
         if (part->bytes > 0 && !part->stays)
@@ -147,6 +151,11 @@ int snapshot_queue(struct snapshot *snapshot)
 struct event *snapshot_end(struct snapshot *snapshot)
 {
     return snapshot->copied;
+}
+
+enum snapshot_kind snapshot_kind(const struct snapshot *snapshot)
+{
+    return snapshot->kind;
 }
 
 static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)
@@ -187,6 +196,21 @@ int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *p
 {
     const int kind = is_trained(snapshot->tower, parameter) ? PART_WEIGHTS : PART_STATISTICS;
     return read_plain(snapshot, kind, parameter, plain_out);
+}
+
+/* The stored form has at least as many floats as the plain one. */
+int snapshot_value_in_place(struct snapshot *snapshot, uint32_t parameter, float *between, const float **plain_out)
+{
+    const int kind = is_trained(snapshot->tower, parameter) ? PART_WEIGHTS : PART_STATISTICS;
+    const struct arena_range *const range = &tower_arena_of(snapshot->tower, parameter)->ranges[parameter];
+    const size_t count = tower_spec(snapshot->tower)->net->parameters[parameter].count;
+    void *const stored = snapshot->block + snapshot->parts[kind].offset + range->offset * sizeof(float);
+    assert(snapshot->kind == SNAPSHOT_EVALUATED && range->count >= count);
+    const int rc = snapshot_value(snapshot, parameter, between);
+    if (rc == 0)
+        memcpy(stored, between, count * sizeof(float));
+    *plain_out = stored;
+    return rc;
 }
 
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)

@@ -18,6 +18,8 @@ enum snapshot_kind {
                          * buffers stay in the tower, which also has room for their plain form (snapshot_value_room).
                          * For towers in host memory that keep no averages and defer no gradients */
     SNAPSHOT_SHOWN,     /* not a state: copies of weights and reduced gradients, for display */
+    SNAPSHOT_EVALUATED, /* not a state: copies of the weights and statistics with which evaluations compute, which are
+                         * the averages if the tower keeps any */
 };
 
 /* The bytes of pinned memory that a snapshot of the tower needs. */
@@ -30,11 +32,12 @@ int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snap
 void snapshot_close(struct snapshot *snapshot);
 
 /* Queue the copies on the compute stream, from the tower's thread. The tower then computes with the trained weights
- * again (tower_show_average). Allocates nothing and does not wait, except on devices whose compute stream is inline,
+ * again (tower_show_average), or with SNAPSHOT_EVALUATED with the averages. Allocates nothing and does not wait, except on devices whose compute stream is inline,
  * where the copy is made now. 0 or a negative errno; after an error the contents of the snapshot are undefined. */
 int snapshot_queue(struct snapshot *snapshot);
 /* The event after which the copies are complete; from then until the next snapshot_queue any thread may read them. */
 struct event *snapshot_end(struct snapshot *snapshot);
+enum snapshot_kind snapshot_kind(const struct snapshot *snapshot);
 
 /* Get the plain form of a parameter (parameter->count floats): its value, or, if it is updated, its part of buffer
  * `state` < tower_state_count. Any thread; allocates nothing. 0 or a negative errno. */
@@ -46,6 +49,9 @@ int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t par
  * are copied, and for other kinds. */
 float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter);
 float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter);
+/* With SNAPSHOT_EVALUATED: convert a parameter within the snapshot's memory, once, and get its plain form there, which
+ * is valid until the next snapshot_queue. `between` has room for the parameter. */
+int snapshot_value_in_place(struct snapshot *snapshot, uint32_t parameter, float *between, const float **plain_out);
 /* With SNAPSHOT_SHOWN: the gradient of a parameter that is updated, a sum over samples. */
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 /* The average of a parameter, if the tower keeps averages. */

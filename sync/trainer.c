@@ -54,7 +54,7 @@ struct trainer {
     struct sync sync;
     struct step_clock *clock;
     struct inflight_steps inflight;
-    struct snapshot_pool snapshots, shown;
+    struct snapshot_pool snapshots, shown, evaluated;
     bool waits_for_main;            /* main decides whether the run continues after the batch queued last */
     uint64_t next;                  /* number of the batch after the one queued last */
     /* The array of all reports, with memory for their ids; allocated before the first step. */
@@ -343,6 +343,14 @@ static int queue_shown(struct trainer *trainer, struct step_report *report)
     return queue_or_wait(trainer, &trainer->shown, &report->shown);
 }
 
+/* Queue a snapshot of what an evaluation computed with. */
+static int queue_evaluated(struct trainer *trainer, struct step_report *report)
+{
+    if (!snapshot_due(&trainer->spec.evaluated, &report->local))
+        return 0;
+    return queue_or_wait(trainer, &trainer->evaluated, &report->evaluated);
+}
+
 /* Complete the states of all towers before they are copied, as they are after batch `batch`. */
 static int complete_state(struct trainer *trainer, uint64_t batch)
 {
@@ -354,9 +362,11 @@ static int complete_state(struct trainer *trainer, uint64_t batch)
 static int queue_snapshots(struct trainer *trainer, struct step_report *report)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    report->snapshot = report->shown = NULL;
+    report->snapshot = report->shown = report->evaluated = NULL;
     report->sync = &trainer->sync;
     int rc = queue_shown(trainer, report);
+    if (rc == 0)
+        rc = queue_evaluated(trainer, report);
     if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->local))
         return rc;
     rc = complete_state(trainer, report->local.number);
@@ -670,6 +680,8 @@ static int allocate(struct trainer *trainer)
         rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
     if (rc == 0)
         rc = snapshot_pool_open(&trainer->shown, trainer->tower);
+    if (rc == 0)
+        rc = snapshot_pool_open(&trainer->evaluated, trainer->tower);
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
@@ -729,6 +741,7 @@ static void trainer_loop(void *arg)
     close_outputs(trainer);
     snapshot_pool_close(&trainer->snapshots);
     snapshot_pool_close(&trainer->shown);
+    snapshot_pool_close(&trainer->evaluated);
     tower_close(trainer->tower);
     heartbeat_adopt(NULL);
 }
@@ -759,6 +772,7 @@ static void release(struct trainer *trainer)
     free(trainer->ids);
     snapshot_pool_release(&trainer->snapshots);
     snapshot_pool_release(&trainer->shown);
+    snapshot_pool_release(&trainer->evaluated);
     pthread_cond_destroy(&trainer->changed);
     pthread_mutex_destroy(&trainer->lock);
     free(trainer);
@@ -779,6 +793,8 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
         rc = snapshot_pool_init(&trainer->snapshots, is_first || !spec->shares_snapshots ? &spec->snapshots : &none);
     if (rc == 0)
         rc = snapshot_pool_init(&trainer->shown, is_first ? &spec->shown : &none);
+    if (rc == 0)
+        rc = snapshot_pool_init(&trainer->evaluated, is_first ? &spec->evaluated : &none);
     if (rc == 0)
         rc = thread_start(&trainer->thread, spec->name, trainer_loop, trainer);
     if (rc != 0) {
@@ -807,7 +823,8 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
     *needs_out = (struct trainer_needs){
         .tower = tower_needs(trainer->tower),
         .snapshots = trainer->snapshots.rule.count * snapshot_bytes(trainer->tower, trainer->spec.snapshots.kind) +
-                     trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN),
+                     trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN) +
+                     trainer->evaluated.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_EVALUATED),
         .reduction = sync_pinned_bytes(&sync),
         .outputs = trainer->spec.report_depth * output_bytes(&trainer->spec),
         .samples = samples_of(&trainer->spec.tower),
@@ -848,6 +865,8 @@ int trainer_report(struct trainer *trainer, struct step_report **report_out)
         snapshot_pool_lend(&trainer->snapshots);
     if ((*report_out)->shown != NULL)
         snapshot_pool_lend(&trainer->shown);
+    if ((*report_out)->evaluated != NULL)
+        snapshot_pool_lend(&trainer->evaluated);
     return 0;
 }
 
@@ -856,7 +875,9 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report)
     if (report->snapshot != NULL)
         trainer_return(trainer, report->snapshot);
     if (report->shown != NULL)
-        snapshot_pool_give_back(&trainer->shown, report->shown);
+        trainer_return(trainer, report->shown);
+    if (report->evaluated != NULL)
+        trainer_return(trainer, report->evaluated);
     queue_put(trainer->empty_reports, report);
 }
 
@@ -867,7 +888,11 @@ struct snapshot *trainer_last(struct trainer *trainer)
 
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot)
 {
-    snapshot_pool_give_back(&trainer->snapshots, snapshot);
+    const enum snapshot_kind kind = snapshot_kind(snapshot);
+    struct snapshot_pool *const pool = kind == SNAPSHOT_SHOWN       ? &trainer->shown
+                                     : kind == SNAPSHOT_EVALUATED ? &trainer->evaluated
+                                                                  : &trainer->snapshots;
+    snapshot_pool_give_back(pool, snapshot);
 }
 
 struct tower *trainer_tower(struct trainer *trainer)
@@ -898,6 +923,7 @@ void trainer_cancel(void *arg)
     queue_cancel(trainer->empty_reports);
     snapshot_pool_cancel(&trainer->snapshots);
     snapshot_pool_cancel(&trainer->shown);
+    snapshot_pool_cancel(&trainer->evaluated);
     gate_cancel(trainer->spec.gate);
     pthread_mutex_lock(&trainer->lock);
     trainer->is_cancelled = true;

@@ -41,6 +41,8 @@ struct step_report {
     /* Complete snapshot of weights and gradients after the batch, for observers; NULL: not due. Lent until the report
      * is returned. */
     struct snapshot *shown;
+    /* Complete SNAPSHOT_EVALUATED after the last batch of an evaluation; NULL: not due. Lent as `snapshot` is. */
+    struct snapshot *evaluated;
     const struct sync *sync;    /* of the tower; for sync_gradient_samples of shown gradients */
     /* Complete snapshot of the tower after the batch; NULL: not due. Lent until the report is returned, or, if main has
      * set this pointer to NULL before, until trainer_return. */
@@ -60,6 +62,7 @@ struct trainer_spec {
     bool shares_snapshots;      /* tower 0 makes the snapshots of all, which have the same state (train.slices) */
     /* For observers (SNAPSHOT_SHOWN), the same in all towers, but only tower 0 makes them. */
     struct snapshot_rule shown;
+    struct snapshot_rule evaluated;     /* SNAPSHOT_EVALUATED, for the best weights; likewise */
     /* Weights are checked for NaN and Inf after each multiple of this number of training steps, and after the last one
      * of an epoch; 0: never. */
     uint64_t inspect_every;
@@ -108,7 +111,7 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report);
 /* After the last report, with snapshots.last: the snapshot after the last batch, which the caller returns; NULL if the
  * run failed. Called once. Main only. */
 struct snapshot *trainer_last(struct trainer *trainer);
-/* Return a snapshot that was removed from a report, before trainer_join. A tower whose snapshots are all lent waits
+/* Return a snapshot that was removed from a report or is from trainer_last, before trainer_join. A tower whose snapshots are all lent waits
  * when the next one is due, and then the other towers wait for that tower in their reduction. So a thread must not keep
  * all snapshots while it waits for reports. Any thread. */
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot);

@@ -99,6 +99,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/about.c \
 	%D%/lib/run/account.c \
 	%D%/lib/run/balanced_order.c \
+	%D%/lib/run/best_file.c \
 	%D%/lib/run/class_weights.c \
 	%D%/lib/run/cost.c \
 	%D%/lib/run/energy.c \

@@ -244,6 +244,55 @@ TEST_ON_EACH_BACKEND(a_snapshot_that_shows_has_weights_and_gradients)
     net_close(net);
 }
 
+/* With averages they are evaluated, and the tower goes on as without the snapshot. */
+static void check_evaluated(const char *backend, double decay)
+{
+    struct net *net = net_make();
+    struct snapshot *snapshot = NULL;
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
+    spec.optimizer = optimizers[1];
+    spec.average_decay = decay;
+    tower_fixture_open_tower(&fixture, &spec);
+    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_EVALUATED), 0);
+    assert_true(snapshot_kind(snapshot) == SNAPSHOT_EVALUATED);
+    for (uint64_t step = 0; step < 3; step++) {
+        tower_fixture_steps(&fixture, net, (uint32_t)step, 1);
+        assert_int_equal(tower_update_average(fixture.tower, step), 0);
+    }
+    float *const trained = tower_fixture_weights(&fixture, net);
+    assert_int_equal(tower_show_average(fixture.tower, true), 0);
+    float *const evaluated = tower_fixture_weights(&fixture, net);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    assert_true(decay == 0 || tower_shows_average(fixture.tower));
+    assert_int_equal(tower_show_average(fixture.tower, false), 0);
+    tower_fixture_steps(&fixture, net, 3, 1);   /* what is copied stays */
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
+    size_t at = 0, differ = 0;
+    for (uint32_t p = 0; p < net->parameter_count; at += net->parameters[p++].count) {
+        const size_t bytes = net->parameters[p].count * sizeof(float);
+        float *const between = malloc(bytes);
+        const float *plain;
+        assert_int_equal(snapshot_value_in_place(snapshot, p, between, &plain), 0);
+        assert_memory_equal(plain, evaluated + at, bytes);
+        differ += memcmp(plain, trained + at, bytes) != 0;
+        free(between);
+    }
+    assert_true((differ > 0) == (decay > 0));
+    free(evaluated);
+    free(trained);
+    snapshot_close(snapshot);
+    tower_fixture_close(&fixture);
+    net_close(net);
+}
+
+TEST_ON_EACH_BACKEND(what_an_evaluation_computes_with_is_copied)
+{
+    check_evaluated(backend, 0);
+    check_evaluated(backend, 0.5);
+}
+
 /* Parameter by parameter, each plain form in the room there is for it. */
 static void check_last_parameter(const struct snapshot *snapshot, const struct plain_state *expected, size_t at,
                                  uint32_t p, size_t count)
@@ -326,6 +375,7 @@ TEST_ON_EACH_BACKEND(its_memory_is_known_before_it_is_taken)
     assert_in_range(snapshot_bytes(fixture.tower, SNAPSHOT_SHOWN), 2 * arena_bytes, 2 * arena_bytes + 2 * 64);
     assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_SHOWN), -ENOMEM);
     assert_int_equal(pinned_bytes, snapshot_bytes(fixture.tower, SNAPSHOT_SHOWN));
+    assert_in_range(snapshot_bytes(fixture.tower, SNAPSHOT_EVALUATED), arena_bytes, arena_bytes + 2 * 64);
     fixture.device->ops = whole_ops;
     snapshot_close(NULL);
     tower_fixture_close(&fixture);

@@ -19,6 +19,11 @@ best.accuracy
 best.correct
 best.step
 best.value
+best_weights.by
+best_weights.epoch
+best_weights.file
+best_weights.step
+best_weights.value
 copy.hidden
 copy.seconds
 cores.others
@@ -355,7 +360,7 @@ if unshare -rm sh -c "mkdir '$work/small' && mount -t tmpfs -o size=3m tmpfs '$w
     run unshare -rm sh -c "mount -t tmpfs -o size=3m tmpfs '$work/small' && exec '$pipetrain' -c '$work/tiny.conf' \
         --set 'run.dir=$work/small/run' --set checkpoint.on_stop=no"
     expect_code 5 'a file system that has no room for the results'
-    expect_err 'run: the results need 2\.[0-9] MiB, and twice that .* [23]\.[0-9] MiB are free'
+    expect_err 'run: the results need 4\.[0-9] MiB, and twice that .* [23]\.[0-9] MiB are free'
     expect_err_lines 1
     [ ! -s "$work/out" ] || fail 'it was planned and trained all the same'
 fi

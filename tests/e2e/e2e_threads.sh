@@ -84,13 +84,14 @@ are_named() {
     [ -s "$work/runs/named/metrics.jsonl" ] && { [ "$kind" != cpu ] || [ "$(grep -c '^pipetrain' "$work/names")" -eq $unnamed ]; }
 }
 
-# One saves states, where any are saved beside the training. (There is no pipetrain_slow on the simulated device.)
+# One saves states or the best weights, where any are saved beside the training. (There is no pipetrain_slow on the simulated device.)
 if [ -e /proc/self/task ] && [ "$simulated" = no ]; then
-    threads_of >"$work/threads"
+    threads_of --set checkpoint.keep_best=no >"$work/threads"
     grep -q '^feeder' "$work/threads" || fail 'no feeder among the threads'
     grep -q '^saver' "$work/threads" && fail 'a thread that saves where only the last state may be saved'
-    for option in checkpoint.every=1000 'checkpoint.every=1 hours' checkpoint.every=epoch checkpoint.keep_best=yes; do
-        threads_of --set "$option" >"$work/threads"
+    for option in checkpoint.every=1000 'checkpoint.every=1 hours' checkpoint.every=epoch checkpoint.keep_best=yes \
+        checkpoint.keep_best=weights; do
+        threads_of --set checkpoint.keep_best=no --set "$option" >"$work/threads"
         grep -q '^saver' "$work/threads" || fail "no thread saves states with $option"
     done
 fi

@@ -174,6 +174,57 @@ TEST(a_run_that_shows_is_the_same)
     }
 }
 
+/* Tower 0 alone copies what an evaluation computed with, after its last batch, and the run is the same. */
+static void follow_evaluations(enum sync_mode mode, float *weights)
+{
+    static struct trainer_fixture fixture;
+    static float plain[FIXTURE_FLOATS_MAX];
+    const uint32_t towers = 3;
+    uint32_t seen = 0;
+    open_rig(&fixture, mode, towers, 0);
+    for (uint32_t d = 0; d < towers; d++) {
+        struct trainer_spec spec = fixture_trainer(&fixture, d);
+        spec.evaluated = (struct snapshot_rule){ SNAPSHOT_EVALUATED, .count = 1, .each_evaluation = true };
+        fixture_start(&fixture, d, &spec);
+    }
+    assert_int_equal(fixture_ready_all(&fixture), 0);
+    fixture_go_all(&fixture);
+    for (int rc = 0; rc == 0;) {
+        for (uint32_t d = 0; d < towers; d++) {
+            struct step_report *report = NULL;
+            const int reported = trainer_report(fixture.towers[d].trainer, &report);
+            rc = rc == 0 ? reported : rc;
+            if (report == NULL)
+                continue;
+            const bool is_due = d == 0 && report->local.phase == PHASE_EVALUATE && report->local.last_of_phase;
+            assert_true((report->evaluated != NULL) == is_due);
+            seen += is_due;
+            for (uint32_t p = 0; is_due && p < fixture.net->parameter_count; p++)
+                assert_int_equal(snapshot_value(report->evaluated, p, plain), 0);
+            struct snapshot *const kept = is_due && seen % 2 == 0 ? report->evaluated : NULL;
+            report->evaluated = kept != NULL ? NULL : report->evaluated;
+            trainer_give_back(fixture.towers[d].trainer, report);
+            if (kept != NULL)
+                trainer_return(fixture.towers[d].trainer, kept);
+        }
+    }
+    assert_false(stop_failed(fixture.stop));
+    assert_int_equal(seen, fixture.schedule.epochs);
+    fixture_read_weights(&fixture, 0, weights);
+    trainer_fixture_close(&fixture);
+}
+
+TEST(what_was_evaluated_is_reported_by_tower_0_and_changes_nothing)
+{
+    static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_RELAXED, SYNC_AVERAGING, SYNC_SERVER_HOST };
+    static float followed[FIXTURE_FLOATS_MAX], plain[FIXTURE_FLOATS_MAX];
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        run(modes[i], &(struct snapshot_rule){ .count = 0 }, plain);
+        follow_evaluations(modes[i], followed);
+        assert_memory_equal(followed, plain, sizeof(plain));
+    }
+}
+
 int main(void)
 {
     alarm(120);

@@ -373,6 +373,77 @@ TEST(what_is_trained_takes_no_memory_where_it_is_borrowed)
     assert_int_equal(weights_file_bytes(net), with);
 }
 
+/* The plain forms are made in the memory of the snapshot where gradients are borrowed, else in one of their own. */
+TEST(the_weights_of_an_evaluation_say_which_one)
+{
+    struct fixture *fixture = *state;
+    struct checkpoint_metadata best = { .position = { 2, 77, 0 }, .progress = "3 4 77", .best_by = "macro_f1",
+                                        .best_value = 0.75 };
+    const struct { const char *key, *value; } texts_of_best[] = {
+        { "format", "pt" }, { "pipetrain.steps", "77" }, { "pipetrain.epoch", "2" }, { "pipetrain.best_by", "macro_f1" },
+        { "pipetrain.best_value", "0.75" }, { "pipetrain.settings", "run.seed = 1\n" }, { "pipetrain.position", "2 77 0" },
+        { "pipetrain.course", "3 4 77" }, { "pipetrain.model", "tiny" },
+    };
+    for (int borrows = 0; borrows < 2; borrows++) {
+        struct weights_spec spec = fixture->spec;
+        struct weights *weights;
+        struct snapshot *snapshot;
+        const char *broken = NULL;
+        uint64_t data_begin;
+        spec.borrows = borrows;
+        spec.best_settings = "run.seed = 1\n";
+        assert_int_equal(weights_open(&weights, spec, &pixels), 0);
+        assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_EVALUATED), 0);
+        assert_int_equal(snapshot_queue(snapshot), 0);
+        no_memory = true;
+        const int rc = weights_save_best(weights, fixture->directory, snapshot, &best, &broken);
+        no_memory = false;
+        assert_int_equal(rc, 0);
+        FILE *file = file_open("best.safetensors");
+        json_t *header = header_read(file, &data_begin);
+        assert_int_equal(json_object_size(header), fixture->net->parameter_count + 1);
+        for (uint32_t i = 0; i < fixture->net->parameter_count; i++)
+            check_data(file, data_begin, header, json_object_get(header, fixture->net->parameters[i].name),
+                       fixture->tower, &fixture->net->parameters[i], i);
+        for (size_t i = 0; i < sizeof(texts_of_best) / sizeof(*texts_of_best); i++)
+            assert_string_equal(json_string_value(json_object_get(json_object_get(header, "__metadata__"),
+                                                                  texts_of_best[i].key)), texts_of_best[i].value);
+        json_decref(header);
+        fclose(file);
+        /* The same memory saves the last weights. */
+        assert_int_equal(weights_save(weights, fixture->directory, "w.safetensors", fixture->tower, 80, &broken), 0);
+        snapshot_close(snapshot);
+        weights_close(weights);
+    }
+}
+
+TEST(weights_of_an_evaluation_that_are_not_finite_are_not_saved)
+{
+    struct fixture *fixture = *state;
+    const struct checkpoint_metadata best = { .position = { 1, 7, 0 }, .best_by = "accuracy" };
+    struct weights_spec spec = fixture->spec;
+    struct weights *weights;
+    struct snapshot *snapshot;
+    const char *broken = NULL;
+    float numbers[512];
+    spec.best_settings = "";
+    assert_int_equal(weights_open(&weights, spec, &pixels), 0);
+    assert_int_equal(tower_read(fixture->tower, 1, numbers), 0);
+    const float was = numbers[0];
+    numbers[0] = NAN;
+    unlinkat(run_directory_fd(fixture->directory), "best.safetensors", 0);
+    assert_int_equal(tower_write(fixture->tower, 1, numbers), 0);
+    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_EVALUATED), 0);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    assert_int_equal(weights_save_best(weights, fixture->directory, snapshot, &best, &broken), -EDOM);
+    assert_string_equal(broken, fixture->net->parameters[1].name);
+    assert_null(file_open("best.safetensors"));
+    numbers[0] = was;
+    assert_int_equal(tower_write(fixture->tower, 1, numbers), 0);
+    snapshot_close(snapshot);
+    weights_close(weights);
+}
+
 TEST(opening_without_memory_fails)
 {
     struct fixture *fixture = *state;

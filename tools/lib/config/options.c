@@ -74,6 +74,11 @@ static const struct option_choice best_by_choices[] = {
     { "macro_f1", BEST_BY_MACRO_F1 }, { "weighted_precision", BEST_BY_WEIGHTED_PRECISION },
     { "weighted_f1", BEST_BY_WEIGHTED_F1 }, { NULL, 0 }
 };
+/* Of two names of a value the first one is written to run.conf. */
+static const struct option_choice keep_best_choices[] = {
+    { "weights", KEEP_BEST_WEIGHTS }, { "checkpoint", KEEP_BEST_CHECKPOINT }, { "yes", KEEP_BEST_CHECKPOINT },
+    { "no", KEEP_BEST_NO }, { NULL, 0 }
+};
 static const struct option_choice on_nan_choices[] = {
     { "stop", ON_NAN_STOP }, { "skip", ON_NAN_SKIP }, { "rollback", ON_NAN_ROLLBACK }, { NULL, 0 }
 };
@@ -494,8 +499,10 @@ const struct option_row option_table[] = {
     { SECTION_CHECKPOINT, "keep", OPTION_INTEGER, EFFECT_NONE, .unit = "checkpoints", .initial = "2", RANGE(1, 1000),
       FIELD(checkpoint.keep), .help = "newest checkpoints to keep",
       .other_names = "keep_last" },
-    { SECTION_CHECKPOINT, "keep_best", OPTION_YES_NO, EFFECT_NONE, .initial = "no",
-      FIELD(checkpoint.keep_best), .help = "keep the checkpoint with the best validation accuracy: best.safetensors",
+    { SECTION_CHECKPOINT, "keep_best", OPTION_CHOICE, EFFECT_NONE, .initial = "weights", .choices = keep_best_choices,
+      FIELD(checkpoint.keep_best),
+      .help = "what to keep of the best evaluation in best.safetensors: its weights, the whole checkpoint (yes: the "
+              "same), or nothing",
       .other_names = "save_best", .in_trials = "no", .in_overfit = "no" },
     { SECTION_CHECKPOINT, "on_stop", OPTION_YES_NO, EFFECT_NONE, .initial = "yes",
       FIELD(checkpoint.on_stop), .help = "save a checkpoint when the run is stopped or its time is over",

@@ -130,7 +130,7 @@ static void check_ends(struct settings *settings, struct problems *problems)
                                                     "loss");
     if (train->stop_at > 0 && !evaluates)
         report_train(settings, problems, "stop_at", needs);
-    if (settings->checkpoint.keep_best && !evaluates)
+    if (settings->checkpoint.keep_best == KEEP_BEST_CHECKPOINT && !evaluates)
         settings_report(settings, problems, SECTION_CHECKPOINT, "keep_best", needs);
     if (train->on_nan == ON_NAN_ROLLBACK && strcmp(settings->checkpoint.every, "never") == 0)
         report_train(settings, problems, "on_nan", "rollback needs checkpoints: set checkpoint.every as well");

@@ -27,6 +27,8 @@ enum best_by {
     BEST_BY_ACCURACY, BEST_BY_LOSS, BEST_BY_BALANCED_ACCURACY, BEST_BY_MACRO_PRECISION, BEST_BY_MACRO_RECALL,
     BEST_BY_MACRO_F1, BEST_BY_WEIGHTED_PRECISION, BEST_BY_WEIGHTED_F1, BEST_BY_COUNT
 };
+/* What is kept of the best evaluation: its weights and statistics, or the whole checkpoint. */
+enum keep_best { KEEP_BEST_NO, KEEP_BEST_WEIGHTS, KEEP_BEST_CHECKPOINT };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
@@ -158,7 +160,7 @@ struct checkpoint_settings {
     int64_t keep;
     uint64_t steps, seconds;    /* of `every`, set by settings_finish; 0 = unused */
     bool each_epoch;
-    bool keep_best;             /* keep the checkpoint of the best evaluation */
+    enum keep_best keep_best;   /* what is kept of the best evaluation, where there are evaluations */
     bool on_stop;               /* save a checkpoint after the last step of a run that is stopped */
 };
 

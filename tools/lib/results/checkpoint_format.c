@@ -30,9 +30,28 @@ uint64_t checkpoint_file_step(const char *name)
     return strcmp(name, again) == 0 ? step : UINT64_MAX;
 }
 
-uint64_t checkpoint_best_number(const char *name)
+void checkpoint_position_write(struct position position, char *text_out, size_t text_size)
 {
-    return strcmp(name, CHECKPOINT_BEST_FILE) == 0 ? 0 : UINT64_MAX;
+    snprintf(text_out, text_size, "%" PRIu32 " %" PRIu64 " %" PRIu64, position.epoch, position.step,
+             position.evaluated);
+}
+
+int checkpoint_position_read(struct position *position_out, const char *text)
+{
+    uint64_t epoch;
+    struct position position;
+    if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &epoch, &position.step, &position.evaluated) != 3 ||
+        epoch > UINT32_MAX)
+        return -EINVAL;
+    position.epoch = (uint32_t)epoch;
+    *position_out = position;
+    return 0;
+}
+
+/* A shorter last epoch has no position in a next one. */
+uint32_t checkpoint_epoch(struct position position)
+{
+    return position.evaluated > 0 ? position.epoch + 1 : position.epoch;
 }
 
 /* ---- tensors ---- */

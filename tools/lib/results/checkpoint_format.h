@@ -103,8 +103,8 @@ void checkpoint_header_seal(char *header, size_t bytes);
 bool checkpoint_header_is_intact(char *header, size_t bytes);
 
 /* The files to which a checkpoint is written: one of the newest, named by its steps, that of the best evaluation, or
- * both. */
-enum checkpoint_files { CHECKPOINT_NEWEST = 1, CHECKPOINT_BEST = 2 };
+ * both; or only weights and statistics of the best evaluation. */
+enum checkpoint_files { CHECKPOINT_NEWEST = 1, CHECKPOINT_BEST = 2, CHECKPOINT_BEST_WEIGHTS = 4 };
 
 /* The metadata of a checkpoint: its position in the run, and the counts up to there. */
 struct checkpoint_metadata {
@@ -113,6 +113,9 @@ struct checkpoint_metadata {
     uint64_t lines_bytes[RUN_LINES_COUNT];      /* lengths of the files of JSON lines */
     char sums[CHECKPOINT_SUMS_BYTES];           /* a text of account_text_write */
     char progress[CHECKPOINT_PROGRESS_BYTES];   /* a text of run_progress_write; "" in early versions */
+    /* With CHECKPOINT_BEST_WEIGHTS: train.best_by, and this measure of the evaluation; may be NAN. */
+    const char *best_by;
+    double best_value;
 };
 
 /* ---- files ---- */
@@ -124,7 +127,11 @@ struct checkpoint_metadata {
 void checkpoint_file_name(uint64_t step, char name_out[CHECKPOINT_FILE_BYTES]);
 /* The steps in such a name; UINT64_MAX for other names. */
 uint64_t checkpoint_file_step(const char *name);
-/* 0 for CHECKPOINT_BEST_FILE, else UINT64_MAX. */
-uint64_t checkpoint_best_number(const char *name);
+/* The text of CHECKPOINT_KEY_POSITION. */
+void checkpoint_position_write(struct position position, char *text_out, size_t text_size);
+/* 0, or -EINVAL if the text is not one. */
+int checkpoint_position_read(struct position *position_out, const char *text);
+/* The number of the epoch, from 1, that ends with the evaluation before this position. */
+uint32_t checkpoint_epoch(struct position position);
 
 #endif

@@ -2,6 +2,7 @@
  * longest possible texts, so that making it later needs no more memory. */
 #include "tools/lib/results/checkpoint_writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -111,8 +112,7 @@ static int make_header(struct checkpoint_writer *writer)
     uint32_t about_count;
     const struct safetensors_text *const about = weights_about_texts(writer->about, &about_count);
     snprintf(steps, sizeof(steps), "%" PRIu64, metadata->position.step);
-    snprintf(position, sizeof(position), "%" PRIu32 " %" PRIu64 " %" PRIu64, metadata->position.epoch,
-             metadata->position.step, metadata->position.evaluated);
+    checkpoint_position_write(metadata->position, position, sizeof(position));
     snprintf(towers, sizeof(towers), "%" PRIu32, writer->shape.is_same ? 1 : writer->shape.towers);
     snprintf(lines, sizeof(lines), "%" PRIu64 " %" PRIu64, metadata->lines_bytes[RUN_METRICS],
              metadata->lines_bytes[RUN_QUARANTINE]);
@@ -285,7 +285,13 @@ struct checkpoint_saver {
     struct checkpoint_metadata taken_metadata;
 };
 
-/* Wait for a checkpoint. False: there will be no more. */
+/* Those of an item: of a checkpoint, or the one of the best weights. */
+static uint32_t most_snapshots(const struct checkpoint_saver_spec *spec)
+{
+    return spec->towers > 1 ? spec->towers : 1;
+}
+
+/* Wait for an item. False: there will be no more. */
 static bool take_state(struct checkpoint_saver *saver)
 {
     pthread_mutex_lock(&saver->lock);
@@ -293,7 +299,7 @@ static bool take_state(struct checkpoint_saver *saver)
         pthread_cond_wait(&saver->changed, &saver->lock);
     const bool found = saver->has_state;
     if (found) {
-        memcpy(saver->taken, saver->snapshots, saver->spec.towers * sizeof(*saver->taken));
+        memcpy(saver->taken, saver->snapshots, most_snapshots(&saver->spec) * sizeof(*saver->taken));
         saver->taken_metadata = saver->metadata;
         saver->has_state = false;
     }
@@ -306,7 +312,7 @@ static void report_failure(const struct checkpoint_saver *saver, int rc, const c
 {
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(saver->taken_metadata.position.step, name);
-    if (saver->taken_metadata.files == CHECKPOINT_BEST)
+    if ((saver->taken_metadata.files & CHECKPOINT_NEWEST) == 0)
         snprintf(name, sizeof(name), CHECKPOINT_BEST_FILE);
     if (rc == -EDOM)
         log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that " FINITE_WORDS,
@@ -349,11 +355,27 @@ static void save_state(struct checkpoint_saver *saver)
         report_failure(saver, rc, broken);
 }
 
+static void save_best(struct checkpoint_saver *saver)
+{
+    const struct checkpoint_saver_spec *const spec = &saver->spec;
+    const char *broken = NULL;
+    const int rc = weights_save_best(spec->weights, spec->directory, saver->taken[0], &saver->taken_metadata, &broken);
+    spec->give_back(spec->arg, 0, saver->taken[0]);
+    pthread_mutex_lock(&saver->lock);
+    saver->counts.best_failed = rc != 0;
+    pthread_mutex_unlock(&saver->lock);
+    if (rc != 0)
+        report_failure(saver, rc, broken);
+}
+
 static void saver_loop(void *arg)
 {
     struct checkpoint_saver *const saver = arg;
     while (take_state(saver))
-        save_state(saver);
+        if (saver->taken_metadata.files == CHECKPOINT_BEST_WEIGHTS)
+            save_best(saver);
+        else
+            save_state(saver);
 }
 
 static void saver_release(struct checkpoint_saver *saver)
@@ -373,8 +395,8 @@ int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct che
     saver->spec = *spec;
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
-    saver->snapshots = calloc(spec->towers, sizeof(*saver->snapshots));
-    saver->taken = calloc(spec->towers, sizeof(*saver->taken));
+    saver->snapshots = calloc(most_snapshots(spec), sizeof(*saver->snapshots));
+    saver->taken = calloc(most_snapshots(spec), sizeof(*saver->taken));
     const bool has_room = saver->snapshots != NULL && saver->taken != NULL;
     const int rc = has_room ? thread_start(&saver->thread, "saver", saver_loop, saver) : -ENOMEM;
     if (rc == 0)
@@ -384,17 +406,30 @@ int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct che
     return rc;
 }
 
-void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
-                          const struct checkpoint_metadata *metadata)
+static void put(struct checkpoint_saver *saver, struct snapshot *const *snapshots, uint32_t count,
+                const struct checkpoint_metadata *metadata)
 {
     pthread_mutex_lock(&saver->lock);
     while (saver->has_state)
         pthread_cond_wait(&saver->changed, &saver->lock);
-    memcpy(saver->snapshots, snapshots, saver->spec.towers * sizeof(*snapshots));
+    memcpy(saver->snapshots, snapshots, count * sizeof(*snapshots));
     saver->metadata = *metadata;
     saver->has_state = true;
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
+}
+
+void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
+                          const struct checkpoint_metadata *metadata)
+{
+    put(saver, snapshots, saver->spec.towers, metadata);
+}
+
+void checkpoint_saver_put_best(struct checkpoint_saver *saver, struct snapshot *evaluated,
+                               const struct checkpoint_metadata *metadata)
+{
+    assert(metadata->files == CHECKPOINT_BEST_WEIGHTS);
+    put(saver, &evaluated, 1, metadata);
 }
 
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out)

@@ -48,14 +48,16 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
 
 /* ---- the thread that saves during training ---- */
 
-/* The thread copies the snapshots for a checkpoint, returns them, and writes the copy. While it writes, one more
- * checkpoint may wait; a further one blocks the caller. An error is printed, and the run continues with earlier
+/* The thread copies the snapshots for a checkpoint, returns them, and writes the copy. Weights of an evaluation are
+ * written from their snapshot, which is returned afterwards. While it writes, one more item may wait; a further one
+ * blocks the caller. An error is printed, and the run continues with earlier
  * checkpoints. In a process that does not write checkpoints the thread sends the snapshots to the process that does,
  * which prints errors and counts checkpoints. */
 struct checkpoint_saver;
 
 struct checkpoint_counts {
     uint64_t saved, failures;   /* numbers of checkpoints */
+    bool best_failed;           /* the latest weights of checkpoint_saver_put_best could not be saved */
     uint64_t latest_ns;         /* the time to save the latest checkpoint, from the towers' snapshots to the disk */
 };
 
@@ -64,6 +66,7 @@ struct checkpoint_saver_spec {
     struct checkpoint_writer *writer;
     struct run_directory *directory;
     struct checkpoint_sender *sender;   /* not NULL: this process sends; writer, directory and keep are not used */
+    struct weights *weights;            /* for checkpoint_saver_put_best; may be NULL without it */
     uint32_t towers, keep;              /* towers of this process */
     void (*give_back)(void *arg, uint32_t tower, struct snapshot *snapshot);    /* called by the thread */
     void *arg;
@@ -75,6 +78,10 @@ int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct che
  * checkpoint is waiting. `metadata` are needed only for writing. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
                           const struct checkpoint_metadata *metadata);
+/* In the process that writes: save the weights of the best evaluation, a complete SNAPSHOT_EVALUATED of tower 0, which
+ * is borrowed until give_back. Otherwise as checkpoint_saver_put; what is put first is saved first. */
+void checkpoint_saver_put_best(struct checkpoint_saver *saver, struct snapshot *evaluated,
+                               const struct checkpoint_metadata *metadata);
 /* The current counts. Accepts NULL: *counts_out is unchanged. */
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);
 /* Count a checkpoint that was saved (rc 0) in this time, or failed. */

@@ -11,9 +11,10 @@
 #define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */
 #define PROBLEM_BYTES 8192u
 
-static uint64_t bytes_of(const struct net *net, uint64_t state_bytes)
+static uint64_t bytes_of(struct weights_spec saved, uint64_t state_bytes)
 {
-    return SMALL_BYTES + (net != NULL ? weights_file_bytes(net) : 0) + state_bytes;
+    const uint64_t files = saved.net == NULL ? 0 : saved.best_settings != NULL ? 2 : 1;
+    return SMALL_BYTES + (files > 0 ? files * weights_file_bytes(saved.net) : 0) + state_bytes;
 }
 
 static int code_of(int rc, const char *problem)
@@ -37,7 +38,7 @@ static int open_results(struct results *results, const struct settings *settings
 {
     int rc = run_directory_open(&results->directory, settings, past, problem, PROBLEM_BYTES);
     if (rc == 0)
-        rc = run_directory_room(results->directory, bytes_of(saved.net, state_bytes), problem, PROBLEM_BYTES);
+        rc = run_directory_room(results->directory, bytes_of(saved, state_bytes), problem, PROBLEM_BYTES);
     if (rc == 0)
         rc = output_locks_open(&results->outputs, settings, run_directory_path(results->directory), false, problem,
                                PROBLEM_BYTES);
@@ -70,7 +71,7 @@ int results_check(const struct settings *settings, struct weights_spec saved, co
                   uint64_t state_bytes)
 {
     char problem[PROBLEM_BYTES];
-    const uint64_t bytes = bytes_of(saved.net, state_bytes);
+    const uint64_t bytes = bytes_of(saved, state_bytes);
     struct output_locks outputs;
     int rc = run_directory_check(settings, past, bytes, problem, sizeof(problem));
     if (rc == 0)

@@ -39,6 +39,7 @@ struct run_place {
 static const char *const result_names[] = {
     "run.conf",            "metrics.jsonl", "quarantine.jsonl", "summary.json",
     "weights.safetensors", "weights.previous.safetensors",      RUN_MODEL_FILE,     "best.safetensors",
+    "best.previous.safetensors",
 };
 #define RESULT_COUNT (sizeof(result_names) / sizeof(result_names[0]))
 
@@ -384,6 +385,7 @@ struct run_directory {
     struct run_place place;
     struct jsonl_file lines[RUN_LINES_COUNT];
     bool has_begun, has_model;
+    bool goes_on;               /* of a resumed run */
     int lost;                   /* the result of run_directory_look: 0, -ESTALE or -ENOENT */
 };
 
@@ -445,6 +447,7 @@ static int enter_of(struct run_directory *directory, const struct settings *sett
 
 static int prepare(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
 {
+    directory->goes_on = past != NULL;
     int rc = enter_of(directory, settings, past);
     if (rc == 0)
         run_place_clear(&directory->place);
@@ -531,15 +534,24 @@ static int begin_lines(const struct run_directory *directory, enum run_lines whi
     return begin_file(directory, lines_names[which], directory->lines[which].fd >= 0);
 }
 
+/* Give the earlier run's file another name. */
+static int begin_previous(const struct run_directory *directory, const char *name, const char *previous)
+{
+    const int fd = directory->place.fd;
+    return renameat(fd, name, fd, previous) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
 /* When metrics.jsonl has been replaced, the directory counts as this run's. */
 int run_directory_begin(struct run_directory *directory)
 {
     const int fd = directory->place.fd;
     if (unlinkat(fd, "summary.json", 0) != 0 && errno != ENOENT)
         return -errno;
-    if (renameat(fd, "weights.safetensors", fd, "weights.previous.safetensors") != 0 && errno != ENOENT)
-        return -errno;
-    int rc = begin_lines(directory, RUN_METRICS);
+    int rc = begin_previous(directory, "weights.safetensors", "weights.previous.safetensors");
+    if (rc == 0 && !directory->goes_on)
+        rc = begin_previous(directory, "best.safetensors", "best.previous.safetensors");
+    if (rc == 0)
+        rc = begin_lines(directory, RUN_METRICS);
     directory->has_begun = rc == 0;
     if (rc == 0)
         rc = begin_lines(directory, RUN_QUARANTINE);

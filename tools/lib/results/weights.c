@@ -4,16 +4,20 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/netfile/net_file.h"
+#include "stage/text/decimal.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/results/tensor_writer.h"
 
 #define OWN_TEXTS 2u            /* number of metadata texts other than hashes and weights_about: format, steps */
+#define BEST_TEXTS 6u           /* number of further ones of weights_save_best */
 #define OWN_TEXT_BYTES 1024u    /* upper limit of each, with the start of the buffer for the header */
 #define ABOUT_TEXT_BYTES 1024u  /* upper limit of a text of weights_about, except the network and class names */
 #define LAYER_TEXT_BYTES 512u   /* upper limit of twice the length of a line of the network's text; usually some 100 */
@@ -127,6 +131,7 @@ struct weights {
     struct tensor_writer file;
     uint32_t *parameters;       /* in the order of the file */
     float *data;                /* buffer of all tensors that have none elsewhere, concatenated */
+    float *between;             /* room for any one tensor, to convert it in its snapshot; NULL: `data` has all */
 };
 
 static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
@@ -143,12 +148,21 @@ static size_t float_count(struct weights_spec spec)
     return count;
 }
 
+/* What weights_save_best needs in addition, with the texts in the header. */
+static size_t best_bytes(struct weights_spec spec)
+{
+    if (spec.best_settings == NULL)
+        return 0;
+    return (spec.borrows ? net_most_numbers(spec.net) * sizeof(float) : 0) + 2 * strlen(spec.best_settings) +
+           BEST_TEXTS * OWN_TEXT_BYTES;
+}
+
 size_t weights_bytes(struct weights_spec spec)
 {
     if (spec.net == NULL)
         return 0;
     const size_t count = spec.net->parameter_count;
-    return sizeof(struct weights) + OWN_TEXTS * OWN_TEXT_BYTES + weights_about_bytes(spec.net) +
+    return best_bytes(spec) + sizeof(struct weights) + OWN_TEXTS * OWN_TEXT_BYTES + weights_about_bytes(spec.net) +
            tensor_writer_bytes(spec.net->parameter_count) + count * sizeof(uint32_t) +
            float_count(spec) * sizeof(float);
 }
@@ -165,10 +179,14 @@ static int take_room(struct weights *weights)
     const size_t count = weights->spec.net->parameter_count, data_bytes = float_count(weights->spec) * sizeof(float);
     weights->parameters = calloc(count + 1, sizeof(*weights->parameters));
     weights->data = malloc(data_bytes + sizeof(float));
-    if (weights->parameters == NULL || weights->data == NULL)
+    const bool converts = weights->spec.best_settings != NULL && weights->spec.borrows;
+    if (converts)
+        weights->between = malloc(net_most_numbers(weights->spec.net) * sizeof(float) + sizeof(float));
+    if (weights->parameters == NULL || weights->data == NULL || (converts && weights->between == NULL))
         return -ENOMEM;
     memset(weights->data, 0, data_bytes);       /* the kernel allocates the pages at the first write */
-    return tensor_writer_open(&weights->file, weights->spec.net->parameter_count, OWN_TEXTS + WEIGHTS_ABOUT_TEXTS,
+    return tensor_writer_open(&weights->file, weights->spec.net->parameter_count,
+                              OWN_TEXTS + BEST_TEXTS + WEIGHTS_ABOUT_TEXTS,
                               SAFETENSORS_ALIGNMENT);
 }
 
@@ -201,6 +219,38 @@ static int make_header(struct weights *weights, uint64_t count)
     return tensor_writer_head(&weights->file, texts, OWN_TEXTS, about, about_count);
 }
 
+static int make_best_header(struct weights *weights, const struct checkpoint_metadata *metadata)
+{
+    char steps[24], position[72], epoch[16], value[DECIMAL_SIZE] = "";
+    const struct safetensors_text texts[OWN_TEXTS + BEST_TEXTS] = {
+        { "format", "pt" },
+        { WEIGHTS_STEPS, steps },
+        { WEIGHTS_EPOCH, epoch },
+        { WEIGHTS_BEST_BY, metadata->best_by },
+        { WEIGHTS_BEST_VALUE, value },
+        { CHECKPOINT_KEY_SETTINGS, weights->spec.best_settings },
+        { CHECKPOINT_KEY_POSITION, position },
+        { CHECKPOINT_KEY_PROGRESS, metadata->progress },
+    };
+    uint32_t about_count;
+    const struct safetensors_text *const about = weights_about_texts(weights->about, &about_count);
+    snprintf(steps, sizeof(steps), "%" PRIu64, metadata->position.step);
+    checkpoint_position_write(metadata->position, position, sizeof(position));
+    snprintf(epoch, sizeof(epoch), "%" PRIu32, checkpoint_epoch(metadata->position));
+    if (isfinite(metadata->best_value))
+        decimal_write(metadata->best_value, value, sizeof(value));
+    return tensor_writer_head(&weights->file, texts, OWN_TEXTS + BEST_TEXTS, about, about_count);
+}
+
+/* Make the longest header that a file may need. */
+static int make_longest_header(struct weights *weights)
+{
+    struct checkpoint_metadata most = { .position = { UINT32_MAX - 1, UINT64_MAX, UINT64_MAX },
+                                        .best_by = "a measure with a longer name than any", .best_value = -DBL_MIN };
+    memset(most.progress, '0', sizeof(most.progress) - 1);
+    return weights->spec.best_settings != NULL ? make_best_header(weights, &most) : make_header(weights, UINT64_MAX);
+}
+
 int weights_open(struct weights **weights_out, struct weights_spec spec, const struct pixels_text *pixels)
 {
     struct weights *const weights = calloc(1, sizeof(*weights));
@@ -215,7 +265,7 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
     if (rc == 0 && spec.learned != NULL)
         weights_about_learned(weights->about, spec.learned);
     if (rc == 0)
-        rc = make_header(weights, UINT64_MAX);
+        rc = make_longest_header(weights);
     if (rc != 0) {
         weights_close(weights);
         return rc;
@@ -227,7 +277,7 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
 int weights_name_classes(struct weights *weights, char *names)
 {
     weights_about_classes(weights->about, names);
-    return make_header(weights, UINT64_MAX);
+    return make_longest_header(weights);
 }
 
 int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_SHARDS_BYTES])
@@ -235,7 +285,7 @@ int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_
     struct weights_about *const about = weights->about;
     memcpy(about->trained_on, text, sizeof(about->trained_on));
     add_text(about, WEIGHTS_SHARDS, about->trained_on);
-    return make_header(weights, UINT64_MAX);
+    return make_longest_header(weights);
 }
 
 const struct weights_about *weights_about(const struct weights *weights)
@@ -249,6 +299,7 @@ void weights_close(struct weights *weights)
         return;
     tensor_writer_close(&weights->file);
     weights_about_close(weights->about);
+    free(weights->between);
     free(weights->data);
     free(weights->parameters);
     free(weights);
@@ -282,6 +333,49 @@ static int read_tensors(struct weights *weights, struct tower *tower)
             tensor_writer_put(file, i, data, true);
     }
     return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
+}
+
+/* Convert a parameter of the snapshot: into `next`, or within the snapshot if only one at a time has room elsewhere. */
+static int take_plain(struct weights *weights, struct snapshot *snapshot, uint32_t parameter, float *next,
+                      const float **plain_out)
+{
+    if (weights->between != NULL)
+        return snapshot_value_in_place(snapshot, parameter, weights->between, plain_out);
+    *plain_out = next;
+    return snapshot_value(snapshot, parameter, next);
+}
+
+static int read_snapshot(struct weights *weights, struct snapshot *snapshot)
+{
+    struct tensor_writer *const file = &weights->file;
+    float *next = weights->data;
+    int rc = 0;
+    for (uint32_t i = 0; i < file->count && rc == 0; i++) {
+        const uint32_t parameter = weights->parameters[i];
+        const float *plain;
+        rc = take_plain(weights, snapshot, parameter, next, &plain);
+        if (rc == 0)
+            tensor_writer_put(file, i, plain, true);
+        next += weights->between != NULL ? 0 : weights->spec.net->parameters[parameter].count;
+    }
+    return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
+}
+
+int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *snapshot,
+                      const struct checkpoint_metadata *metadata, const char **broken_out)
+{
+    struct tensor_writer *const writer = &weights->file;
+    writer->broken = NULL;
+    int rc = read_snapshot(weights, snapshot);
+    *broken_out = writer->broken;
+    if (writer->broken != NULL)
+        return -EDOM;
+    if (rc == 0)
+        rc = make_best_header(weights, metadata);
+    if (rc != 0)
+        return rc;
+    tensor_writer_join(writer);
+    return whole_file_write(run_directory_fd(directory), CHECKPOINT_BEST_FILE, writer->parts, writer->part_count);
 }
 
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,

@@ -9,6 +9,7 @@
 #include "compute/tower.h"
 #include "formats/safetensors.h"
 #include "tools/lib/config/pixels.h"
+#include "tools/lib/results/checkpoint_format.h"
 #include "tools/lib/results/run_directory.h"
 
 #define WEIGHTS_FILE "weights.safetensors"      /* in a run directory */
@@ -22,6 +23,10 @@
 #define WEIGHTS_STEPS "pipetrain.steps"
 #define WEIGHTS_LEARNED "pipetrain.learned"
 #define WEIGHTS_SHARDS "pipetrain.trained_on"       /* some shards of the training set (trained_shards.h) */
+/* Of best.safetensors: the epoch (from 1) after which it was evaluated, train.best_by, and this measure. */
+#define WEIGHTS_EPOCH "pipetrain.epoch"
+#define WEIGHTS_BEST_BY "pipetrain.best_by"
+#define WEIGHTS_BEST_VALUE "pipetrain.best_value"
 #define WEIGHTS_CLASS_BYTES 64u         /* upper limit of the average length of a class name */
 
 /* ---- metadata ---- */
@@ -50,6 +55,9 @@ struct weights_spec {
      * for it. */
     bool borrows;
     const char *learned;        /* the text of WEIGHTS_LEARNED, borrowed; NULL: trained on the data set */
+    /* weights_save_best is called, with this identity of the run (tools/lib/run/run_identity.h), borrowed; NULL: it is
+     * not. */
+    const char *best_settings;
 };
 
 /* Upper limits of the memory that weights_open allocates, for the plan, and of the size of the file. */
@@ -72,5 +80,10 @@ void weights_close(struct weights *weights);
  * -EREMOTEIO if the tower cannot be read for another reason. */
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
                  uint64_t steps, const char **broken_out);
+/* Write the weights of an evaluation, a SNAPSHOT_EVALUATED whose contents are lost, as CHECKPOINT_BEST_FILE, in the same
+ * way; `metadata` describe the evaluation. From any thread, but not while another function uses the weights. Allocates
+ * nothing. Returns as weights_save. */
+int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *snapshot,
+                      const struct checkpoint_metadata *metadata, const char **broken_out);
 
 #endif

@@ -187,7 +187,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .snapshots = pipeline->parts.snapshots,
         .shares_snapshots = plan->schedule.slices > 0,
         .inspect_every = report_interval_steps(settings, &plan->schedule),
-        .shown = pipeline->parts.shown, .waits = waits_of(pipeline),
+        .shown = pipeline->parts.shown, .evaluated = pipeline->parts.evaluated, .waits = waits_of(pipeline),
         .report_depth = pipeline->parts.reports_outputs ? OUTPUT_DEPTH
                                                         : REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .local_max = plan->layout.capacity,

@@ -31,6 +31,7 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     bool reports_outputs;               /* as in trainer.h */
     struct snapshot_rule snapshots;     /* all 0: none */
     struct snapshot_rule shown;         /* for observers; all 0: none */
+    struct snapshot_rule evaluated;     /* for the best weights; all 0: none */
     bool waits_for_main;                /* towers wait for pipeline_allow after every evaluation */
     struct damage_sink damage_sink;     /* receives damaged records that are skipped, after pipeline_allocate */
     /* Called about once a second in another thread, from pipeline_open to pipeline_close; waits for no device. */

@@ -559,6 +559,33 @@ static void print_evaluation(const struct report *report)
                   "%s/weights.safetensors", (int)WRAPPED_INDENT, "", program_folder(), quoted, quoted);
 }
 
+/* Print where the weights of the best evaluation are. */
+static void print_kept(const struct report *report)
+{
+    const struct best_file *const best = &report->best;
+    const enum best_by by = (enum best_by)best->progress.best_by;
+    const double value = run_progress_best_value(&best->progress);
+    if (report->has_best && best->step == report->progress->best_step)
+        wrapped_print(stdout, "%*sits weights, after epoch %" PRIu32 ", are in " CHECKPOINT_BEST_FILE ": evaluate, predict "
+                      "and export take them from the run directory (--last: the last ones)", (int)WRAPPED_INDENT, "",
+                      best->epoch);
+    else if (report->has_best && report->settings->checkpoint.keep_best != KEEP_BEST_NO)
+        wrapped_print(stdout, "%*sits weights were not kept; " CHECKPOINT_BEST_FILE " has those after epoch %" PRIu32
+                      ", %s %s", (int)WRAPPED_INDENT, "", best->epoch, best_by_words(by), best_by_text(by, value).text);
+    else
+        wrapped_print(stdout, "%*sthe saved weights are those of the last step; checkpoint.keep_best = weights keeps the "
+                      "best ones, too", (int)WRAPPED_INDENT, "");
+}
+
+void report_find_best(struct report *report)
+{
+    char path[PATH_MAX + sizeof("/" CHECKPOINT_BEST_FILE)];
+    if (report->directory == NULL)
+        return;
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(report->directory));
+    report->has_best = best_file_read(&report->best, path, false) == 0;
+}
+
 /* Print the best evaluation, unless it is the last one. With --quiet the note about the saved weights is left out. */
 static void print_best(const struct report *report)
 {
@@ -576,10 +603,8 @@ static void print_best(const struct report *report)
                       best_by_text(by, run_progress_best_value(progress)).text,
                       number_grouped(progress->best_step).text);
     const bool is_better = by != BEST_BY_ACCURACY || totals_accuracy(evaluation) < run_progress_best(progress);
-    if (!report->settings->checkpoint.keep_best && report->directory != NULL &&
-        report_evaluation_is_complete(report) && is_better)
-        wrapped_print(stdout, "%*sthe saved weights are those of the last step; checkpoint.keep_best = yes keeps the "
-                      "best ones, too", (int)WRAPPED_INDENT, "");
+    if (report->directory != NULL && report_evaluation_is_complete(report) && is_better)
+        print_kept(report);
 }
 
 /* Print the speed. An interrupted run may have no step after warm-up, or only a step with a partial batch. */
@@ -702,6 +727,7 @@ int report_result(struct report *report, const struct report_end *end)
     const struct verdict_facts facts = find_facts(report, end);
     struct verdict verdict;
     verdict_find(&facts, report->plan, report->settings, &verdict);
+    report_find_best(report);
     progress_display_clear(&report->display);
     if (end->early != NULL)
         wrapped_print(result_out(report), "ended     early, %s", end->early);

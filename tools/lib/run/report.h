@@ -14,6 +14,7 @@
 #include "tools/lib/results/checkpoint_writer.h"
 #include "tools/lib/results/run_directory.h"
 #include "tools/lib/run/account.h"
+#include "tools/lib/run/best_file.h"
 #include "tools/lib/run/cost.h"
 #include "tools/lib/run/feed.h"
 #include "tools/lib/run/observe/observers.h"
@@ -47,6 +48,8 @@ struct report {
     struct cores_seen cores;            /* at report_init */
     double gradient_norm;               /* from the report of the latest batch */
     struct feed_meter meter;            /* use of the loader in training after warm-up */
+    bool has_best;                      /* this and the next member are set by report_find_best */
+    struct best_file best;
 };
 
 /* Allocate memory for the reports. 0 or -ENOMEM. Call report_release after success or failure. */
@@ -88,6 +91,8 @@ struct mean_measures report_measures(const struct report *report);
 uint64_t report_peak_bytes(void);
 /* The time from the start of the process to the end of its first step; 0 without a step. */
 double report_first_step_seconds(const struct report *report);
+/* Find out which weights best.safetensors in the run directory has, if it exists. */
+void report_find_best(struct report *report);
 /* Did the last evaluation include all its samples? */
 bool report_evaluation_is_complete(const struct report *report);
 #define REPORT_TIME_SIZE 32

@@ -268,7 +268,8 @@ static void print_doubts(const struct run *run)
 static struct weights_spec saved_weights(const struct run *run)
 {
     const bool saves = run->kind != RUN_DRY && run->plan.devices.backend->computes;
-    return (struct weights_spec){ .net = saves ? run->net : NULL, .borrows = run->plan.devices.ops->host_memory };
+    return (struct weights_spec){ .net = saves ? run->net : NULL, .borrows = run->plan.devices.ops->host_memory,
+                                  .best_settings = run->state.keeps_weights ? run->state.identity.text : NULL };
 }
 
 static int open_report(struct run *run)
@@ -342,6 +343,7 @@ static int open_pipeline(struct run *run)
         .datasets = { run->datasets[PHASE_TRAIN], run->datasets[PHASE_EVALUATE] },
         .snapshots = run_state_rule(&run->state, run->settings, &run->plan),
         .shown = observers_rule(run->settings, &run->plan),
+        .evaluated = run_state_best_rule(&run->state),
         .waits_for_main = stop_rule_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .poll = energy_poll,
@@ -458,6 +460,7 @@ static int save(struct run *run)
     int code = 0;
     enter(run, RUN_PHASE_SAVING);
     run->state.progress.spent = cost_spent(run->cost);
+    run_state_settle(&run->state);
     if (!stop_failed(run->stop) && leads(run))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
                             run->settings->train.learning_rate);
@@ -611,7 +614,7 @@ static void print_end(const struct run *run, int code)
         .settings = run->settings,
         .plan = &run->plan,
         .saves_states = run->state.saves && !run->state.needs_none,
-        .saved_best = run->state.keeps_best && run_state_has_best(&run->state),
+        .saved_best = run_state_has_best(&run->state),
         .steps = run->account->step,
     };
     const bool was_asked = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;

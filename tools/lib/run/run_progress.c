@@ -78,6 +78,13 @@ struct best_by_text best_by_text(enum best_by by, double value)
 
 /* ---- the best evaluation ---- */
 
+struct run_progress_evaluation run_progress_latest(enum best_by by, const struct account *account)
+{
+    const struct step_totals *const evaluation = &account->state.phases[PHASE_EVALUATE];
+    return (struct run_progress_evaluation){ evaluation->correct, evaluation->images, account->step,
+                                             best_by_value(by, account) };
+}
+
 __extension__ typedef unsigned __int128 wide;
 
 /* Compares two fractions without rounding. */

@@ -58,6 +58,8 @@ struct best_by_text best_by_text(enum best_by by, double value);
  * accuracies are compared by `correct` and `images`. */
 struct run_progress_evaluation { uint64_t correct, images, step; double value; };
 
+/* The latest complete evaluation. */
+struct run_progress_evaluation run_progress_latest(enum best_by by, const struct account *account);
 /* Compare evaluations by this measure from now on. If it is another one than before, no evaluation is the best any
  * more; returns true if there was one. */
 bool run_progress_set_best_by(struct run_progress *progress, enum best_by by);

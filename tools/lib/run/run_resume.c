@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "loader/label.h"
 #include "stage/log.h"
@@ -14,6 +15,7 @@
 #include "tools/lib/results/named_classes.h"
 #include "tools/lib/results/run_names.h"
 #include "tools/lib/results/weights_agree.h"
+#include "tools/lib/run/best_file.h"
 #include "tools/lib/run/environment.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_state.h"
@@ -140,12 +142,39 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
 }
 
+/* Was this run killed in its directory before its first checkpoint, so that only its best weights are there? They get
+ * another name then, and are not lost. */
+static bool was_killed(const struct run_state *state, const struct settings *settings)
+{
+    static const char *const of_ended[] = { "summary.json", WEIGHTS_FILE };
+    char path[PATH_MAX + sizeof("/" CHECKPOINT_BEST_FILE)], problem[256];
+    struct run_differences differences;
+    struct tensor_file file;
+    for (size_t i = 0; i < sizeof(of_ended) / sizeof(*of_ended); i++) {
+        snprintf(path, sizeof(path), "%s/%s", settings->run.dir, of_ended[i]);
+        if (access(path, F_OK) == 0)
+            return false;
+    }
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, settings->run.dir);
+    if (tensor_file_open(&file, path, problem, sizeof(problem)) != 0)
+        return false;
+    const char *const theirs = safetensors_index_text(&file.index, CHECKPOINT_KEY_SETTINGS);
+    const bool is_ours = theirs != NULL && !run_identity_differs(&state->identity, theirs, &differences);
+    tensor_file_close(&file);
+    return is_ours;
+}
+
 /* Start a new run, because there is no checkpoint. Fails if the directory has other results, which would be lost. */
-static int start_anew(const struct settings *settings)
+static int start_anew(const struct run_state *state, const struct settings *settings)
 {
     char problem[2 * PATH_MAX + 256];
     if (!run_name_is_taken(settings, problem, sizeof(problem)))
         return 0;
+    if (was_killed(state, settings)) {
+        log_message(LOG_RUN, "%s has only the best weights of this run, which was killed before a checkpoint: it starts "
+                    "anew, and they become best.previous.safetensors", settings->run.dir);
+        return 0;
+    }
     log_message(LOG_ERROR, "%s", problem);
     return EXIT_CODE_USAGE;
 }
@@ -160,7 +189,7 @@ static int check_null_run(struct run_state *state, const struct settings *settin
         log_message(LOG_ERROR, "%s holds a run that computes: choose another directory with --set run.dir=OTHER",
                     settings->run.dir);
     close_reader(state);
-    return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
+    return has_checkpoints ? EXIT_CODE_USAGE : start_anew(state, settings);
 }
 
 /* Report that only the checkpoint, not the data, has class names: the saved weights get those of the data. */
@@ -250,39 +279,38 @@ static void report_rate(const struct run_state *state, const struct learning_rat
                     number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
 }
 
-/* The progress at the best evaluation, from best.safetensors; without one if there is no such file, or if it is the
- * best by another measure. */
+/* The progress at the best evaluation, from best.safetensors, a checkpoint or weights; without one if there is no such
+ * file, or if it is the best by another measure. */
 static struct run_progress read_best(const struct run_state *state)
 {
     const struct run_progress none = { .best_by = state->progress.best_by };
-    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
-    struct checkpoint_reader *reader = NULL;
-    struct checkpoint_problem problem;
-    struct run_progress progress = none;
+    char path[PATH_MAX + sizeof("/" CHECKPOINT_BEST_FILE)];
+    struct best_file best;
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
-    if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
-        return progress;
-    if (run_progress_read(&progress, reader->metadata.progress) != 0 || progress.best_by != state->progress.best_by)
-        progress = none;
-    checkpoint_reader_close(reader);
-    return progress;
+    if (state->folder[0] == '\0' || best_file_read(&best, path, true) != 0)
+        return none;
+    return best.progress.best_by == state->progress.best_by ? best.progress : none;
 }
 
-/* If the run keeps the best checkpoint, but the file in its directory is older than the best evaluation or missing:
- * compare evaluations with that file from now on. Report this, or a best file that is not updated any more. */
+/* If the run keeps the best weights or checkpoint, but the file in its directory is older than the best evaluation or
+ * missing: compare evaluations with that file from now on. For weights this changes nothing else. Report this, or a best
+ * file that is not updated any more. A file of the other kind stays until an evaluation is better. */
 static void match_best(struct run_state *state)
 {
     struct run_progress *const progress = &state->progress;
     const struct run_progress saved = progress->best_images > 0 ? read_best(state) : *progress;
-    if (!state->keeps_best && saved.best_images > 0)
+    const bool keeps = state->keeps_best || state->keeps_weights;
+    state->kept = *progress;
+    if (!keeps && saved.best_images > 0)
         log_message(LOG_RUN, "%s/" CHECKPOINT_BEST_FILE ", of step %" PRIu64 ", is not updated any more: "
                     "checkpoint.keep_best is no", state->folder, saved.best_step);
-    if (!state->keeps_best || saved.best_step >= progress->best_step)
+    if (!keeps || saved.best_step >= progress->best_step)
         return;
-    log_message(LOG_RUN, "the checkpoint of the best evaluation so far, at step %" PRIu64 ", is not in the run's "
-                "directory: " CHECKPOINT_BEST_FILE " will be the best of %s", progress->best_step,
+    log_message(LOG_RUN, "the %s of the best evaluation so far, at step %" PRIu64 ", %s not in the run's directory: "
+                CHECKPOINT_BEST_FILE " will be the best of %s", state->keeps_best ? "checkpoint" : "weights",
+                progress->best_step, state->keeps_best ? "is" : "are",
                 saved.best_images > 0 ? "the one there and later ones" : "later ones");
-    run_progress_copy_best(progress, &saved);
+    run_progress_copy_best(state->keeps_best ? progress : &state->kept, &saved);
 }
 
 /* An evaluation that was interrupted is repeated as a whole: checkpoints do not contain its counts of classes. */
@@ -360,6 +388,7 @@ static int find_rollback_target(struct run_state *state, const struct settings *
     /* The file of the best evaluation was written after this checkpoint: it stays, and so does its evaluation. */
     if (failed->best_step > state->progress.best_step) {
         run_progress_copy_best(&state->progress, failed);
+        state->kept = read_best(state);
     }
     return code;
 }
@@ -484,7 +513,7 @@ static int reject_other(struct run_state *state, const struct settings *settings
 static int start_without(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     const int code = find_ended(state, settings, plan);
-    return code != 0 || state->is_over ? code : start_anew(settings);
+    return code != 0 || state->is_over ? code : start_anew(state, settings);
 }
 
 static int find_start(struct run_state *state, const struct settings *settings, struct run_plan *plan,
@@ -493,9 +522,11 @@ static int find_start(struct run_state *state, const struct settings *settings, 
     struct run_differences differences;
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch ||
-                       checkpoint->keep_best;
+                       checkpoint->keep_best == KEEP_BEST_CHECKPOINT;
     const bool computes = plan->devices.backend->computes;
-    state->keeps_best = checkpoint->keep_best && computes;
+    const bool evaluates = plan->schedule.records[PHASE_EVALUATE] > 0 && settings->input.source != INPUT_SYNTHETIC;
+    state->keeps_best = checkpoint->keep_best == KEEP_BEST_CHECKPOINT && computes;
+    state->keeps_weights = checkpoint->keep_best == KEEP_BEST_WEIGHTS && computes && evaluates;
     state->saves = (saves || checkpoint->on_stop) && computes;
     state->only_on_stop = state->saves && !saves;
     if (run_identity_make(&state->identity, settings, plan, datasets) != 0) {
@@ -523,7 +554,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
     if (code == 0)
         code = check_towers(state, plan);
     if (code == 0 && state->folder[0] == '\0')
-        code = start_anew(settings);
+        code = start_anew(state, settings);
     if (code != 0)
         return code;
     state->saves = true;        /* a resumed run saves a checkpoint at least at its end */
@@ -536,7 +567,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
 /* The result of rank 0's search, as a message. */
 struct run_start {
     int code;                   /* an exit code; 0: the other members are valid */
-    bool is_over, keeps_best, saves, only_on_stop;
+    bool is_over, keeps_best, keeps_weights, saves, only_on_stop;
     uint64_t first;             /* the first batch */
     bool repeats_evaluation;    /* as in struct schedule */
     struct run_progress progress;
@@ -571,6 +602,7 @@ static int send_start(const struct run_state *state, const struct run_plan *plan
     start.code = code;
     start.is_over = state->is_over;
     start.keeps_best = state->keeps_best;
+    start.keeps_weights = state->keeps_weights;
     start.saves = state->saves;
     start.only_on_stop = state->only_on_stop;
     start.first = plan->schedule.first;
@@ -618,6 +650,7 @@ static int follow_start(struct run_state *state, struct run_plan *plan)
         return code;
     state->is_over = start.is_over;
     state->keeps_best = start.keeps_best;
+    state->keeps_weights = start.keeps_weights;
     state->saves = start.saves;
     state->only_on_stop = start.only_on_stop;
     state->progress = start.progress;
@@ -640,6 +673,7 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
     if (ranks_rank(state->ranks) > 0)
         return follow_start(state, plan);
     run_progress_set_best_by(&state->progress, settings->train.best_by);
+    state->kept = state->progress;
     const int code = find_start(state, settings, plan, datasets);
     return ranks_size(state->ranks) > 1 ? send_start(state, plan, code) : code;
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
+#include "tools/lib/config/options.h"
 #include "tools/lib/limits.h"
 #include "tools/lib/results/file_list.h"
 #include "tools/lib/run/stop_rule.h"
@@ -218,11 +220,18 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan,
 
 /* ---- saving ---- */
 
-/* Is only the checkpoint of the last step saved? Then no thread for saving is needed. */
+/* Is only the checkpoint of the last step saved? */
 static bool saves_only_last(const struct run_state *state, const struct settings *settings)
 {
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
+}
+
+/* Are files written during training, for which a thread is needed? */
+static bool has_thread(const struct run_state *state, const struct settings *settings)
+{
+    const bool keeps_weights = state->keeps_weights && ranks_rank(state->ranks) == 0;
+    return keeps_weights || (state->saves && !saves_only_last(state, settings));
 }
 
 /* Is the last checkpoint written directly from the towers' memory, without a copy? This is possible in host memory. */
@@ -264,6 +273,12 @@ struct snapshot_rule run_state_rule(const struct run_state *state, const struct 
                                    .each_evaluation = state->keeps_best, .last = true };
 }
 
+struct snapshot_rule run_state_best_rule(const struct run_state *state)
+{
+    return (struct snapshot_rule){ .kind = SNAPSHOT_EVALUATED, .count = state->keeps_weights ? 1 : 0,
+                                   .each_evaluation = true };
+}
+
 size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
                             const struct run_plan *plan, const struct net *net)
 {
@@ -282,6 +297,7 @@ static bool is_shared(const struct run_state *state, const struct checkpoint_sha
 void run_state_add_memory(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
                           const struct net *net)
 {
+    plan->memory.aside += has_thread(state, settings) ? limits_thread_bytes() : 0;
     if (!state->saves)
         return;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
@@ -294,7 +310,6 @@ void run_state_add_memory(const struct run_state *state, const struct settings *
     if (sends)
         memory_share_add(&plan->memory.host, MEMORY_RESULTS,
                          checkpoint_transfer_bytes(checkpoint_sender_total(&shape)));
-    plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
 /* While a checkpoint is written there is one file more than checkpoint.keep; the files of a resumed run exist already.
@@ -329,27 +344,37 @@ static int open_taker(struct run_state *state, const struct checkpoint_shape *sh
     return rc;
 }
 
+/* Allocate the memory for checkpoints. 0 or a negative errno. */
+static int open_checkpoints(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                            const struct results *results)
+{
+    struct tower *const tower = pipeline_tower(state->pipeline, 0);
+    const struct net *const net = tower_spec(tower)->net;
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, snapshot_carried_bytes(tower));
+    state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
+    state->saved_ns = clock_now_ns();
+    state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
+    state->snapshot_count = shape.is_same ? shape.here.first == 0 : shape.here.count;
+    return state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
+}
+
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                    struct pipeline *pipeline, struct account *account, const struct results *results)
 {
     struct run_directory *const directory = results->directory;
     state->directory = directory;
-    if (!state->saves)
+    if (!state->saves && !state->keeps_weights)
         return 0;
-    struct tower *const tower = pipeline_tower(pipeline, 0);
-    const struct net *const net = tower_spec(tower)->net;
-    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, snapshot_carried_bytes(tower));
     state->plan = plan;
-    state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
-    state->saved_ns = clock_now_ns();
     state->pipeline = pipeline;
     state->account = account;
-    state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
-    state->snapshot_count = shape.is_same ? shape.here.first == 0 : shape.here.count;
-    const int rc = state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
-    if (rc != 0 || saves_only_last(state, settings) || (state->writer == NULL && state->sender == NULL))
+    state->weights = results->weights;
+    const int rc = state->saves ? open_checkpoints(state, settings, plan, results) : 0;
+    const bool has_work = state->writer != NULL || state->sender != NULL || state->keeps_weights;
+    if (rc != 0 || !has_thread(state, settings) || !has_work)
         return rc;
     const struct checkpoint_saver_spec spec = { .writer = state->writer, .sender = state->sender,
+                                                .weights = state->weights,
                                                 .directory = directory, .towers = state->snapshot_count,
                                                 .keep = (uint32_t)settings->checkpoint.keep,
                                                 .give_back = give_back, .arg = pipeline };
@@ -371,10 +396,8 @@ static void make_metadata(const struct run_state *state, uint64_t next, unsigned
 /* Remove checkpoints of an earlier run from this directory; its other results have already been replaced. */
 static void remove_earlier(struct run_state *state)
 {
-    if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL) {
+    if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL)
         file_list_keep(run_directory_fd(state->directory), checkpoint_file_step, 0, 0);
-        file_list_keep(run_directory_fd(state->directory), checkpoint_best_number, 0, 0);
-    }
     state->has_begun = true;
 }
 
@@ -425,12 +448,34 @@ static void tell_decision(const struct run_state *state, uint64_t next, bool is_
         checkpoint_transfer_decide(state->transfer, next, is_saved);
 }
 
+/* Pass the weights of an evaluation that was better than that of the kept ones to the thread that saves. */
+static void keep_weights_of(struct run_state *state, struct step_report *report)
+{
+    const enum best_by by = (enum best_by)state->kept.best_by;
+    const struct run_progress_evaluation evaluation = run_progress_latest(by, state->account);
+    struct run_progress progress = { .stale = 0 };
+    struct checkpoint_metadata metadata;
+    run_progress_add_evaluation(&state->kept, &evaluation);
+    if (evaluation.images == 0 || !run_progress_is_best(&state->kept))
+        return;
+    make_metadata(state, report->local.number + 1, CHECKPOINT_BEST_WEIGHTS, &metadata);
+    run_progress_copy_best(&progress, &state->kept);
+    progress.best_spent = progress.spent;       /* the text is of the evaluation alone, equal whenever it is repeated */
+    run_progress_write(&progress, metadata.progress);
+    metadata.best_by = option_choice_name(option_find(SECTION_TRAIN, "best_by"), (int)by);
+    metadata.best_value = run_progress_best_value(&state->kept);
+    checkpoint_saver_put_best(state->saver, report->evaluated, &metadata);
+    report->evaluated = NULL;
+}
+
 static void follow_and_write(struct run_state *state, struct step_report *const *reports)
 {
     const struct local_batch *const local = &reports[0]->local;
     struct checkpoint_metadata metadata;
     remove_earlier(state);
     checkpoint_saver_count(state->saver, &state->counts);
+    if (reports[0]->evaluated != NULL)
+        keep_weights_of(state, reports[0]);
     if (reports[0]->snapshot == NULL) {
         request_by_time(state);
         return;
@@ -512,31 +557,46 @@ static bool is_last_saved(const struct run_state *state, uint64_t next)
     return !state->needs_none;
 }
 
+void run_state_settle(struct run_state *state)
+{
+    checkpoint_saver_end(state->saver, &state->counts);
+    state->saver = NULL;
+}
+
 /* A run that was stopped by a signal saves a checkpoint even after its last step; without one the same command might
  * start a new run. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
 {
     if (state->pipeline == NULL)
         return;
-    checkpoint_saver_end(state->saver, &state->counts);
-    state->saver = NULL;
+    run_state_settle(state);
     state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
-    if (last->can_be_taken && is_last_saved(state, last->next))
+    if (state->saves && last->can_be_taken && is_last_saved(state, last->next))
         save_last(state, last->next);
     state->pipeline = NULL;
 }
 
+static int report_best_failure(const struct run_state *state)
+{
+    if (!state->counts.best_failed)
+        return 0;
+    log_message(LOG_ERROR, "%s/" CHECKPOINT_BEST_FILE ": the weights of the best evaluation could not be saved",
+                run_directory_path(state->directory));
+    return EXIT_CODE_OUTPUT;
+}
+
 int run_state_write_last(struct run_state *state, const struct settings *settings)
 {
+    const int best_code = report_best_failure(state);
     if (!state->has_last)
-        return 0;
+        return best_code;
     state->has_last = false;
     const uint32_t keep = (uint32_t)settings->checkpoint.keep;
     const int rc = state->last_rc == 0 ? checkpoint_writer_appear(state->writer, state->directory, keep)
                                        : state->last_rc;
     checkpoint_counts_add(&state->counts, rc, state->last_ns);
     if (rc == 0)
-        return 0;
+        return best_code;
     log_message(LOG_ERROR, "%s: the checkpoint of the last step could not be saved: %s: earlier checkpoints stay",
                 run_directory_path(state->directory), rc == -EDOM ? state->broken : strerror(-rc));
     return EXIT_CODE_OUTPUT;
@@ -544,9 +604,8 @@ int run_state_write_last(struct run_state *state, const struct settings *setting
 
 bool run_state_has_best(const struct run_state *state)
 {
-    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
-    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(state->directory));
-    return access(path, F_OK) == 0;
+    return state->directory != NULL && state->has_begun &&
+           faccessat(run_directory_fd(state->directory), CHECKPOINT_BEST_FILE, F_OK, 0) == 0;
 }
 
 /* ---- rollbacks ---- */

@@ -46,7 +46,11 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     struct run_progress progress;
     bool is_over;               /* the run to be resumed has already done all its steps */
     bool has_begun;             /* run_state_follow was called */
-    bool keeps_best;            /* the checkpoint of the best evaluation is kept as best.safetensors */
+    bool keeps_best;            /* the checkpoint of the best evaluation is kept as best.safetensors ... */
+    bool keeps_weights;         /* ... or only its weights and statistics */
+    /* With keeps_weights, in rank 0: the evaluation of the kept weights, as its best one, by which the next ones are
+     * judged. It differs from `progress` if the weights of an earlier, better evaluation are not in the directory. */
+    struct run_progress kept;
     bool saves;                 /* checkpoints are saved */
     bool has_last;              /* the checkpoint of the last step was prepared, and still has its temporary name */
     int last_rc;                /* the result of preparing it; -EDOM: `broken` is not finite */
@@ -68,6 +72,7 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     const struct run_plan *plan;        /* this and the members below are borrowed from run_state_open on */
     const struct account *account;
     struct run_directory *directory;
+    struct weights *weights;            /* borrowed; NULL in other ranks */
 };
 
 /* ---- where the run starts ---- */
@@ -107,6 +112,8 @@ int run_weights_write(const struct initial_weights *weights, struct pipeline *pi
  * run_state_file_bytes: the approximate size of a checkpoint file; 0 in ranks that do not write any. */
 struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings,
                                     const struct run_plan *plan);
+/* The same for snapshots of what evaluations computed with, for the best weights. */
+struct snapshot_rule run_state_best_rule(const struct run_state *state);
 size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
                             const struct run_plan *plan, const struct net *net);
 /* Add the host memory that saving needs to the plan. */
@@ -118,7 +125,7 @@ uint64_t run_state_room(const struct run_state *state, const struct settings *se
  * ranks other than 0 `results` has no directory and no weights. 0 or a negative errno. */
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                    struct pipeline *pipeline, struct account *account, const struct results *results);
-/* Does best.safetensors exist in the run's directory? */
+/* Does best.safetensors of this run exist in its directory? */
 bool run_state_has_best(const struct run_state *state);
 /* Called after each global batch, when it is in the account, with the reports of at least the towers of this process:
  * saves a checkpoint if the towers made snapshots. Other ranks send their reports to rank 0 before they call it, and in
@@ -127,12 +134,15 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
 /* Rank 0 only, after a failure that is not sent to the other ranks, which end as usual: no checkpoint is saved any
  * more, so the other ranks do not wait for rank 0's calls. */
 void run_state_give_up(struct run_state *state);
-/* Called after the steps and before the pipeline is closed, also after a failure. Waits until checkpoints are saved,
- * and writes that of the last step under a temporary name, unless it is impossible (the run failed, or did no step) or
+/* Called after the steps: wait until all checkpoints and best weights that were due are saved; the memory of
+ * results->weights is free again. */
+void run_state_settle(struct run_state *state);
+/* Called after the steps and before the pipeline is closed, also after a failure. Calls run_state_settle, and writes that of the last step under a temporary name, unless it is impossible (the run failed, or did no step) or
  * not needed. The towers may lose their weights. If it is possible, other ranks wait for rank 0's call. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last);
 /* Rename the checkpoint of the last step from its temporary name, after all other results are written: a run with its
- * last checkpoint is complete. 0, also if there is none; or an exit code after a message. */
+ * last checkpoint is complete. 0, also if there is none; or an exit code after a message, also if the best weights
+ * could not be saved. */
 int run_state_write_last(struct run_state *state, const struct settings *settings);
 /* Print lines of the plan: where the run starts, unless at its beginning, and the effect of a signal. */
 void run_state_print(const struct run_state *state, const struct run_plan *plan, FILE *out);

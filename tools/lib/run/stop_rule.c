@@ -153,7 +153,7 @@ void stop_rule_warn_unused(const struct settings *settings)
     const struct { const char *key; bool is_set; } keys[] = {
         { "train.stop_at", train->stop_at > 0 },
         { "train.patience", train->patience > 0 },
-        { "checkpoint.keep_best", settings->checkpoint.keep_best },
+        { "checkpoint.keep_best", settings->checkpoint.keep_best == KEEP_BEST_CHECKPOINT },
     };
     char words[80] = "";
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -208,8 +208,7 @@ bool stop_rule_check(struct stop_rule *rule, const struct local_batch *local)
     const bool is_evaluated = local->phase == PHASE_EVALUATE && local->last_of_phase && rule->uses_evaluations;
     if (is_evaluated) {
         warn_of_infinite_losses(evaluation);
-        const struct run_progress_evaluation result = { evaluation->correct, evaluation->images, rule->account->step,
-                                                        best_by_value(rule->train->best_by, rule->account) };
+        const struct run_progress_evaluation result = run_progress_latest(rule->train->best_by, rule->account);
         run_progress_add_evaluation(rule->progress, &result);
     }
     if (local->phase == PHASE_TRAIN && rule->uses_evaluations)

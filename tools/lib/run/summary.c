@@ -11,6 +11,7 @@
 
 #include "loader/dataset.h"
 #include "stage/device.h"
+#include "tools/lib/config/options.h"
 #include "tools/lib/config/training.h"
 #include "tools/lib/run/about.h"
 #include "tools/lib/run/metrics.h"
@@ -239,6 +240,21 @@ static void summarize_host(struct json *json)
     json_close_object(json);
 }
 
+/* Write which weights best.safetensors has. */
+static void summarize_best(const struct report *report, struct json *json)
+{
+    const struct run_progress *const progress = &report->best.progress;
+    if (!report->has_best)
+        return;
+    json_open_object(json, "best_weights");
+    json_quoted(json, "file", CHECKPOINT_BEST_FILE);
+    json_u64(json, "epoch", report->best.epoch);
+    json_u64(json, "step", report->best.step);
+    json_quoted(json, "by", option_choice_name(option_find(SECTION_TRAIN, "best_by"), (int)progress->best_by));
+    json_double(json, "value", run_progress_best_value(progress));
+    json_close_object(json);
+}
+
 /* Copy the rows of epochs from metrics.jsonl, which also contains those of earlier processes of the run. */
 static void list_epochs(const struct report *report, struct json *json)
 {
@@ -295,6 +311,7 @@ static void summarize(struct report *report, struct json *json, const struct rep
     summarize_histogram(report, json);
     metrics_write(&values, IN_TIME, json);
     metrics_write(&values, IN_LEARNED, json);
+    summarize_best(report, json);
     if (verdict != NULL)
         verdict_write(verdict, json);
     else
@@ -316,6 +333,7 @@ int summary_write(struct report *report, const struct report_end *end, const str
 {
     if (report->directory == NULL)
         return 0;
+    report_find_best(report);
     json_reset(&report->summary);
     summarize(report, &report->summary, end, verdict);
     const struct file_part parts[] = { { report->summary.text, report->summary.bytes }, { "\n", 1 } };

@@ -158,6 +158,7 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/confusion.c \
 	%D%/predict/evaluate.c \
 	%D%/predict/evaluation_result.c \
+	%D%/predict/found_weights.c \
 	%D%/predict/image_decoder.c \
 	%D%/predict/image_stream.c \
 	%D%/predict/known_names.c \

@@ -110,12 +110,14 @@ static const char *const layouts[] = { "nchw", "nhwc", NULL }, *const inputs[] =
 
 static const struct program_option options[] = {
     { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
-      .help = "weights or a checkpoint" },
+      .help = "weights, a checkpoint, or a run directory: its best weights" },
+    { .name = "last", .store = STORE_FLAG, FIELD(network.wants_last),
+      .help = "of a run: its last weights, not the best ones" },
     { .letter = 'o', .name = "output", .value = "FILE", .store = STORE_TEXT, FIELD(request.output),
       .help = "the file to write, model.onnx; -: to stdout" },
     { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config.path),
       .help = "the configuration of the training run, if the weights do not name their network (the default of -w is "
-              "then the weights of the last run, or its newest checkpoint if it was killed)" },
+              "then the best weights of the last run)" },
     { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
       .help = "the model instead: a name or a file (mine.net)" },
     { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(network.config.assignments),
@@ -147,14 +149,14 @@ static void print_usage(FILE *out)
           "already, and computes logits and probabilities as pipetrain predict does. Its\n"
           "metadata name the classes and say how images are scaled; dropout, auxiliary\n"
           "losses and stochastic depth are left out. Exit status as for pipetrain.\n\n"
-          "  pipetrain export -w runs/run/weights.safetensors -o model.onnx\n"
+          "  pipetrain export -w runs/run -o model.onnx\n"
           "  pipetrain export -c run.conf -o model.onnx --layout=nhwc\n"
           "  pipetrain export -w resnet50.safetensors -m torchvision_resnet50 -o r50.onnx\n", out);
 }
 
 static int check_arguments(void *out, char **words, int count)
 {
-    static const char example[] = "export -w weights.safetensors -o model.onnx";
+    static const char example[] = "export -w runs/run -o model.onnx";
     const struct arguments *const arguments = out;
     if (count > 0)
         return program_usage_error(&command_line, "unexpected argument '%s'", *words);
@@ -173,19 +175,19 @@ static int check_arguments(void *out, char **words, int count)
 static int run_export(struct settings *settings, const void *out, char **argv, uint64_t process_start_ns)
 {
     const struct arguments *const arguments = out;
-    const char *weights = arguments->network.weights;
-    char found[PATH_MAX];
+    struct found_weights found;
     (void)argv, (void)process_start_ns;
     signals_block();
     run_name_report_followed(settings);
     pixels_warn(settings);
     network_arguments_warn(&arguments->network, settings, "export", USED_BY_EXPORT);
     int code = network_command_start_signals();
-    if (code == EXIT_CODE_OK && weights == NULL) {
-        weights = found;
-        code = found_weights(settings, found);
-    }
-    return code == EXIT_CODE_OK ? export_network(settings, weights, &arguments->request) : code;
+    if (code == EXIT_CODE_OK)
+        code = network_weights(&arguments->network, settings, &found);
+    if (code != EXIT_CODE_OK)
+        return code;
+    found_weights_report(&found);
+    return export_network(settings, found.path, &arguments->request);
 }
 
 static const struct network_command command = {

@@ -24,7 +24,7 @@
 #include "tools/predict/trained.h"
 
 struct evaluate_request {
-    const char *weights;        /* file; NULL: see found_weights */
+    const struct network_arguments *network;
     const char *csv;            /* file for the confusion matrix; NULL: none */
     bool may_replace;           /* replace an existing file */
     bool is_json;
@@ -34,8 +34,7 @@ struct evaluate_request {
 struct evaluation {
     struct settings *settings;
     const struct evaluate_request *request;
-    const char *weights_path;       /* of the request, or found_path */
-    char found_path[PATH_MAX];
+    struct found_weights found;
     struct trained trained;
     struct known_names names;
     struct confusion confusion;
@@ -43,16 +42,6 @@ struct evaluation {
 };
 
 /* ---- network and data ---- */
-
-static int find_weights(struct evaluation *evaluation)
-{
-    evaluation->weights_path = evaluation->request->weights;
-    if (evaluation->weights_path != NULL)
-        return 0;
-    const int code = found_weights(evaluation->settings, evaluation->found_path);
-    evaluation->weights_path = evaluation->found_path;
-    return code;
-}
 
 /* Warn if the weights were trained on these shards; not if a part was held out, which is in the same shards. */
 static void warn_of_trained(const struct trained *trained)
@@ -88,9 +77,9 @@ static int prepare(struct evaluation *evaluation)
     const struct evaluate_request *const request = evaluation->request;
     int code = request->csv != NULL ? result_file_check(request->csv, request->may_replace) : 0;
     if (code == 0)
-        code = find_weights(evaluation);
+        code = network_weights(request->network, evaluation->settings, &evaluation->found);
     if (code == 0)
-        code = trained_open(&evaluation->trained, evaluation->settings, evaluation->weights_path,
+        code = trained_open(&evaluation->trained, evaluation->settings, evaluation->found.path,
                             WEIGHTS_EVALUATED);
     if (code == 0)
         code = open_data(evaluation);
@@ -123,7 +112,7 @@ static int compute(struct evaluation *evaluation)
     const int code = trained_evaluate(&evaluation->trained, add_batch, evaluation);
     if (code != 0 || isfinite(evaluation->loss_sum))
         return code;
-    log_message(LOG_ERROR, "%s: the loss is not a finite number", evaluation->weights_path);
+    log_message(LOG_ERROR, "%s: the loss is not a finite number", evaluation->found.path);
     return EXIT_CODE_NONFINITE;
 }
 
@@ -142,7 +131,7 @@ static struct evaluation_result result_of(const struct evaluation *evaluation)
     const struct confusion *const confusion = &evaluation->confusion;
     return (struct evaluation_result){
         .model = evaluation->trained.net->model,
-        .weights = evaluation->weights_path,
+        .weights = evaluation->found.path,
         .steps = steps_of(evaluation->trained.weights),
         .confusion = confusion,
         .names = evaluation->names.names,
@@ -155,11 +144,13 @@ static struct evaluation_result result_of(const struct evaluation *evaluation)
 static void print_subject(const struct evaluation *evaluation, const struct evaluation_result *result)
 {
     const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->trained.dataset };
+    const struct found_weights *const found = &evaluation->found;
     char steps[64] = "";
     if (result->steps != UINT64_MAX)
         snprintf(steps, sizeof(steps), ", after %" PRIu64 " step%s", result->steps, result->steps == 1 ? "" : "s");
     wrapped_print(stdout, "model     %s", result->model);
-    wrapped_print(stdout, "weights   %s%s", result->weights, steps);
+    wrapped_print(stdout, "weights   %s%s%s%s%s", result->weights, steps, found->which[0] != '\0' ? ": " : "",
+                  found->which, found->is_best ? "; --last: the last ones" : "");
     run_data_print(datasets, stdout);
     trained_print_device(&evaluation->trained, stdout);
 }
@@ -224,8 +215,10 @@ static const struct program_option options[] = {
     { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config.path),
       .help = "the configuration of the training run" },
     { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
-      .help = "weights or a checkpoint. With -c the default is the weights of the last run, or its newest checkpoint "
-              "if it was killed. Without -c, FILE's metadata names the network and how images are scaled" },
+      .help = "weights, a checkpoint, or a run directory: its best weights. With -c the default is those of the last "
+              "run. Without -c, FILE's metadata names the network and how images are scaled" },
+    { .name = "last", .store = STORE_FLAG, FIELD(network.wants_last),
+      .help = "of a run: its last weights, not the best ones" },
     { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
       .help = "without -c: the model, if the weights do not name it; a name or a file (mine.net)" },
     { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(network.config.assignments),
@@ -277,7 +270,7 @@ static int run_evaluate(struct settings *settings, const void *out, char **argv,
 {
     const struct arguments *const arguments = out;
     struct evaluate_request request = arguments->request;
-    request.weights = arguments->network.weights;
+    request.network = &arguments->network;
     signals_block();
     if (arguments->network.config.path == NULL)
         trained_set_batch(settings, settings->train.batch > 0 ? settings->train.batch : BATCH_ALONE);
@@ -295,6 +288,6 @@ static const struct network_command command = {
 
 int evaluate_command(int argc, char **argv, uint64_t process_start_ns)
 {
-    struct arguments arguments = { .request = { .weights = NULL } };
+    struct arguments arguments = { .request = { .csv = NULL } };
     return network_command_run(&command, &arguments.network, argc, argv, process_start_ns);
 }

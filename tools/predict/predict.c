@@ -448,10 +448,12 @@ struct arguments {
 
 static const struct program_option options[] = {
     { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
-      .help = "weights or a checkpoint" },
+      .help = "weights, a checkpoint, or a run directory: its best weights" },
+    { .name = "last", .store = STORE_FLAG, FIELD(network.wants_last),
+      .help = "of a run: its last weights, not the best ones" },
     { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config.path),
       .help = "the configuration of the training run, if the weights do not name their network (the default of -w is "
-              "then the weights of the last run, or its newest checkpoint if it was killed)" },
+              "then the best weights of the last run)" },
     { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
       .help = "the model instead: a name or a file (mine.net)" },
     { .name = "set", .value = "SECTION.KEY=VALUE", .store = STORE_LIST, FIELD(network.config.assignments),
@@ -512,7 +514,7 @@ static void print_usage(FILE *out)
           "Images are decoded and scaled like the validation images in training. An image\n"
           "that cannot be read is reported on standard error and skipped; the exit status\n"
           "is then 3.\n\n"
-          "  pipetrain predict -w runs/run/weights.safetensors photo.jpg\n"
+          "  pipetrain predict -w runs/run photo.jpg\n"
           "  pipetrain predict -w best.safetensors --top 1 --tsv photos > classes.tsv\n"
           "  pipetrain predict -w resnet50.safetensors -m torchvision_resnet50 cat.jpg\n"
           "  pipetrain predict -w best.safetensors --logits=logits.npy photos > table\n"
@@ -567,10 +569,10 @@ static int check_arguments(void *out, char **words, int count)
     if (check_output(arguments, "logits", arguments->request.logits) != 0 || check_stream_options(arguments) != 0)
         return -EINVAL;
     const int rc =
-        network_arguments_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
+        network_arguments_check(&arguments->network, "predict", "predict -w runs/run photo.jpg");
     if (rc != 0 || arguments->word_count > 0)
         return rc;
-    log_message(LOG_ERROR, "no images given: %spipetrain predict -w weights.safetensors photo.jpg (see --help)",
+    log_message(LOG_ERROR, "no images given: %spipetrain predict -w runs/run photo.jpg (see --help)",
                 program_folder());
     return -EINVAL;
 }
@@ -596,16 +598,18 @@ static int run_predict(struct settings *settings, const void *out, char **argv, 
     const struct arguments *const arguments = out;
     struct predict_request request = arguments->request;
     struct image_words words = { .count = 0 };
-    char found[PATH_MAX];
-    request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
+    struct found_weights found;
+    request.weights = found.path;
     trained_settle(settings, argv, process_start_ns);
     words.is_stream = is_stream(arguments);
     int code = words.is_stream ? 0 : image_words_read(&words, arguments->words, arguments->word_count);
     if (code == 0)
         network_arguments_warn(&arguments->network, settings, "predict",
                            words.shards != NULL ? USED_FOR_SHARDS : USED_FOR_IMAGES);
-    if (code == 0 && request.weights == found)
-        code = found_weights(settings, found);
+    if (code == 0)
+        code = network_weights(&arguments->network, settings, &found);
+    if (code == 0)
+        found_weights_report(&found);
     if (code == 0)
         code = predict_images(settings, &words, &request);
     image_words_release(&words);

@@ -17,13 +17,11 @@
 #include "stage/stop.h"
 #include "stage/text/output.h"
 #include "stage/text/program_folder.h"
-#include "stage/text/shell_word.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/pixels.h"
 #include "tools/lib/config/recipes.h"
 #include "tools/lib/config/settings_model.h"
 #include "tools/lib/phase.h"
-#include "tools/lib/results/checkpoint_reader.h"
 #include "tools/lib/results/run_names.h"
 #include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/weights.h"
@@ -36,88 +34,6 @@
 #include "tools/lib/signals.h"
 #include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
-
-/* ---- the weights of a run ---- */
-
-/* Write the path of the weights in a run directory. 0 or -ENAMETOOLONG. */
-static int name_weights(const char *folder, char path_out[PATH_MAX])
-{
-    const int length = snprintf(path_out, PATH_MAX, "%s/" WEIGHTS_FILE, folder);
-    return length < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
-/* Find the weights in a run directory. 0, -ENOENT (there are none), or another negative errno. */
-static int find_in(const char *folder, char path_out[PATH_MAX])
-{
-    struct checkpoint_reader *state = NULL;
-    struct checkpoint_problem problem;
-    int rc = name_weights(folder, path_out);
-    if (rc != 0 || access(path_out, F_OK) == 0)
-        return rc;
-    rc = checkpoint_reader_find(&state, folder, UINT64_MAX, &problem);
-    if (rc != 0)
-        return rc == -ENOMEM ? rc : -ENOENT;
-    snprintf(path_out, PATH_MAX, "%s", state->path);
-    log_message(LOG_RUN, "%s has no " WEIGHTS_FILE ": using its newest checkpoint, %s", folder, path_out);
-    checkpoint_reader_close(state);
-    return 0;
-}
-
-/* Are the weights of a run on synthetic input or with --overfit? This is logged. Unreadable weights are reported
- * later. */
-static bool learned_something_else(const char *path)
-{
-    char problem[256], shown[256], quoted[PATH_MAX];
-    struct tensor_file file;
-    if (tensor_file_open(&file, path, problem, sizeof(problem)) != 0)
-        return false;
-    const char *const learned = safetensors_index_text(&file.index, WEIGHTS_LEARNED);
-    if (learned != NULL) {
-        log_plain(learned, shown, sizeof(shown));
-        log_message(LOG_RUN, "%s learned %s: skipped (use it with --weights=%s)", path, shown,
-                    shell_word(path, quoted, sizeof(quoted)));
-    }
-    tensor_file_close(&file);
-    return learned != NULL;
-}
-
-/* Find the weights of the last run that has weights trained on the data. Later runs, which are skipped, are logged.
- * Returns the codes of find_in. */
-static int find_last(const struct settings *settings, char path_out[PATH_MAX])
-{
-    char folder[PATH_MAX];
-    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
-    int rc = -ENOENT, number = count;
-    for (; number > 0 && rc == -ENOENT; number--) {
-        rc = run_name_numbered(folder, sizeof(folder), settings->run.dir, number);
-        if (rc == 0)
-            rc = find_in(folder, path_out);
-        if (rc == -ENOENT && count > 1 && access(folder, F_OK) == 0)
-            log_message(LOG_RUN, "%s has no weights", folder);
-        else if (rc == 0 && learned_something_else(path_out))
-            rc = -ENOENT;
-    }
-    if (rc == 0 && number + 1 < count)
-        log_message(LOG_RUN, "using the weights of an earlier run: %s", path_out);
-    return rc;
-}
-
-int found_weights(const struct settings *settings, char path_out[PATH_MAX])
-{
-    char quoted[PATH_MAX];
-    int rc = find_last(settings, path_out);
-    if (rc == -ENOENT) {
-        log_message(LOG_ERROR, "no run has weights in %s: train the network with %spipetrain -c %s, or name other "
-                    "weights with --weights FILE", settings->run.dir, program_folder(),
-                    *settings->config_path != '\0' ? shell_word(settings->config_path, quoted, sizeof(quoted))
-                                                   : "FILE");
-        return EXIT_CODE_DATA;
-    }
-    if (rc == 0)
-        return 0;
-    log_message(LOG_ERROR, "the weights: %s", strerror(-rc));
-    return exit_code_of(rc, EXIT_CODE_DATA);
-}
 
 /* ---- settings from the metadata of weights ---- */
 
@@ -442,6 +358,42 @@ static int run_command(const struct network_command *command, const struct netwo
     return code;
 }
 
+/* Replace a run directory in the weights by the file there. 0, or an exit code after a message. */
+static int choose_in_folder(struct network_arguments *arguments)
+{
+    struct stat status;
+    struct found_weights found;
+    const char *const folder = arguments->weights;
+    const bool is_folder = folder != NULL && stat(folder, &status) == 0 && S_ISDIR(status.st_mode);
+    if (folder != NULL && !is_folder && arguments->wants_last) {
+        log_message(LOG_ERROR, "--last chooses among the weights of a run directory, but %s is none", folder);
+        return EXIT_CODE_USAGE;
+    }
+    if (!is_folder)
+        return 0;
+    const int rc = found_weights_in(folder, arguments->wants_last, false, &found);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "%s: %s", folder, rc != -ENOENT ? strerror(-rc)
+                    : "the directory has no weights: no " WEIGHTS_FILE ", " CHECKPOINT_BEST_FILE " or checkpoint");
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    arguments->folder = folder;
+    snprintf(arguments->in_folder, sizeof(arguments->in_folder), "%s", found.path);
+    arguments->weights = arguments->in_folder;
+    return 0;
+}
+
+int network_weights(const struct network_arguments *arguments, const struct settings *settings,
+                    struct found_weights *found_out)
+{
+    if (arguments->folder != NULL)
+        return found_weights_in(arguments->folder, arguments->wants_last, true, found_out) == 0 ? 0 : EXIT_CODE_DATA;
+    if (arguments->weights == NULL)
+        return found_weights_of_run(settings, arguments->wants_last, found_out);
+    found_weights_describe(arguments->weights, found_out);
+    return 0;
+}
+
 int network_command_run(const struct network_command *command, struct network_arguments *arguments, int argc,
                         char **argv, uint64_t process_start_ns)
 {
@@ -453,8 +405,11 @@ int network_command_run(const struct network_command *command, struct network_ar
         (void)output_start();       /* if this fails, output is unbuffered */
         command->print_usage(stdout);
         code = EXIT_CODE_OK;
-    } else if (rc == 0 && command->check(arguments, argv + 1 + first, argc - 1 - first) == 0)
-        code = run_command(command, arguments, argv, process_start_ns);
+    } else if (rc == 0 && command->check(arguments, argv + 1 + first, argc - 1 - first) == 0) {
+        code = choose_in_folder(arguments);
+        if (code == 0)
+            code = run_command(command, arguments, argv, process_start_ns);
+    }
     config_arguments_release(&arguments->config);
     return code;
 }

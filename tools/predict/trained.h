@@ -12,13 +12,17 @@
 #include "tools/lib/config/settings.h"
 #include "tools/lib/results/weights_agree.h"
 #include "tools/lib/run/pipeline.h"
+#include "tools/predict/found_weights.h"
 
 /* The arguments of the command line; borrowed; NULL: not given. */
 struct network_arguments {
     struct config_arguments config; /* the configuration of the training run, and --set, which overrides all others */
-    const char *weights;        /* file */
+    const char *weights;        /* a file, or a run directory, which network_command_run replaces by a file there */
     const char *model;          /* a name or a file, used without `config` if the weights do not contain the model */
+    bool wants_last;            /* the last weights of a run, not the best ones */
     bool wants_help;
+    const char *folder;         /* this and the next member are set by network_command_run: the run directory in */
+    char in_folder[PATH_MAX];   /* `weights`, and the path of the file there */
 };
 
 /* Check that the given arguments can be combined. 0, or -EINVAL after a message, which contains `example`. */
@@ -46,10 +50,10 @@ int network_no_memory(const char *what);
 /* Call signals_start. 0, or an exit code after a message. */
 int network_command_start_signals(void);
 
-/* Find the weights of a run: weights.safetensors in the run directory of the settings, or in the last of runs/NAME,
- * runs/NAME-2, ... that has it; if the run was killed, its newest valid checkpoint, which is logged. Runs without
- * results, or with synthetic input or --overfit, are skipped and logged. 0, or an exit code after a message. */
-int found_weights(const struct settings *settings, char path_out[PATH_MAX]);
+/* The weights that the arguments name, or those of the run of the settings; what this chooses besides the best or last
+ * ones is logged. 0, or an exit code after a message. */
+int network_weights(const struct network_arguments *arguments, const struct settings *settings,
+                    struct found_weights *found_out);
 
 /* Zero it first; call trained_close after any of the functions below. */
 struct trained {

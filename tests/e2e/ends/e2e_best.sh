@@ -1,6 +1,6 @@
 #!/bin/sh
-# checkpoint.keep_best: the state of the best evaluation stays beside the newest ones, whatever becomes of the run, and
-# is a state as any other: it is evaluated, predicted with, and gone on from.
+# checkpoint.keep_best: the weights, or with `checkpoint` the whole state, of the best evaluation stay beside the newest
+# ones, whatever becomes of the run. A state is as any other: it is evaluated, predicted with, and gone on from.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
 make_quick
@@ -85,11 +85,151 @@ expect_err "the checkpoint of the best evaluation so far, at step $later, is not
 [ "$(summary parts best.step)" -ne "$later" ] || fail 'a best state that was not kept'
 expect_best parts 'keeping the best again'
 
-# A new run in the place of that one takes it away; without a validation set there is no best.
-run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/left" --set run.resume=never --set train.steps=2
+# A new run in the place of that one gives it another name; without a validation set there is no best.
+cp "$work/runs/left/best.safetensors" "$work/before"
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/left" --set run.resume=never --set train.steps=2 \
+    --set checkpoint.keep_best=no
 expect_code 0 'a new run'
 [ ! -e "$work/runs/left/best.safetensors" ] || fail 'the best state of an earlier run is left'
+expect_same_file "$work/runs/left/best.previous.safetensors" "$work/before" 'the best state of the run before'
 best refused --set data.validation=
 expect_code 2 'no validation set'
 expect_err 'keep_best: needs a validation set'
+
+# ---- only weights ----
+
+# kept NAME OPTION...: as best, by default.
+kept() {
+    name=$1
+    shift
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $recipe "$@"
+}
+
+# The number of bytes of the tensors of a file.
+data_bytes() {
+    header=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
+    echo $(($(wc -c <"$1") - 8 - header))
+}
+
+# expect_weights RUN WHAT: of the best evaluation, as weights.safetensors has them.
+expect_weights() {
+    expect_best "$1" "$2"
+    expect_equal "$(data_bytes "$work/runs/$1/best.safetensors")" "$(data_bytes "$work/runs/$1/weights.safetensors")" \
+        "$2: bytes of the tensors"
+    expect_summary "$1" best_weights.step "$(summary "$1" best.step)"
+}
+
+# They are those that a run which ends there leaves, in every mode.
+for mode in 'devices.towers=1' 'devices.towers=3' 'train.ema=0.9' 'train.slices=2 devices.towers=2' 'train.accumulate=2' \
+    'devices.towers=2 sync.mode=averaging' 'devices.towers=2 sync.mode=independent' \
+    'devices.towers=2 sync.mode=parameter_server' 'devices.towers=2 sync.mode=parameter_server sync.server=cpu' \
+    'devices.towers=2 sync.consistency=relaxed'; do
+    how=
+    for option in $mode; do how="$how --set $option"; done
+    rm -rf "$work"/runs/mode-*
+    kept mode-weights $how
+    expect_code 0 "$mode"
+    at=$(summary mode-weights best.step)
+    kept mode-there $how --set train.steps="$at"
+    run "$tensors_near" "$work/runs/mode-there/weights.safetensors" "$work/runs/mode-weights/best.safetensors" 0
+    expect_code 0 "$mode: weights are not those of a run that ends there"
+    run "$tensors_near" "$work/runs/mode-there/weights.safetensors" "$work/runs/mode-there/best.safetensors" 0
+    expect_code 0 "$mode: the last ones are the best"
+done
+
+kept plain
+expect_code 0 'weights by default'
+expect_out_joined 'at step 114 its weights, after epoch 3, are in best.safetensors: evaluate, predict and export take them'
+expect_out_joined 'files .*weights.safetensors, best.safetensors}'
+expect_weights plain 'weights by default'
+expect_summary plain best_weights.epoch 3
+expect_summary plain best_weights.by accuracy
+expect_summary plain best_weights.value "$(summary plain best.accuracy)"
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/on-2" $recipe --set "run.resume=$work/runs/plain/best.safetensors"
+expect_code 3 'resuming from weights'
+expect_err 'best.safetensors: holds weights only, which is not enough to resume a run: model.weights = FILE'
+
+# They are what the commands take, unless the last ones are asked for.
+run "$pipetrain" evaluate -c "$work/runs/plain/run.conf"
+expect_out_joined 'weights .*/plain/best.safetensors, after 114 steps: epoch 3, the best of 6 by validation accuracy \([0-9.]+ %\); --last'
+expect_out "top-1 [0-9.]+ % \($(summary plain best.correct)\)"
+run "$pipetrain" evaluate -c "$work/runs/plain/run.conf" --last
+expect_out_joined 'weights .*/plain/weights.safetensors, after 228 steps data '
+run "$pipetrain" evaluate -w "$work/runs/plain" --set data.validation="$work/data/validation-*"
+expect_out_joined 'weights .*/plain/best.safetensors, after 114 steps: epoch 3, the best of 6'
+run "$pipetrain" predict -w "$work/runs/plain" "$work"/data/validation-*
+expect_code 0 'predicting with a run'
+expect_err 'using .*/plain/best.safetensors: epoch 3, the best of 6 by validation accuracy \([0-9.]+ %\); --last uses the last weights'
+run "$pipetrain" predict -w "$work/runs/plain" --last "$work"/data/validation-*
+expect_code 0 'predicting with the last weights'
+expect_err_lines 0
+run "$pipetrain" predict -w "$work/runs/plain/weights.safetensors" --last "$work"/data/validation-*
+expect_code 2 'the last ones of a file'
+expect_err 'chooses among the weights of a run directory, but .*/weights.safetensors is none'
+run "$pipetrain" predict -w "$work/runs" "$work"/data/validation-*
+expect_code 3 'a directory without weights'
+expect_err 'the directory has no weights'
+
+# None without evaluations, silently, nor where they mean nothing.
+for how in data.validation= input.source=synthetic checkpoint.keep_best=no; do
+    rm -rf "$work/runs/none"
+    kept none --set $how --set train.epochs=1
+    expect_code 0 "$how"
+    [ ! -e "$work/runs/none/best.safetensors" ] || fail "$how: weights of no evaluation"
+    grep -q 'keep_best' "$work/err" && fail "$how: a message"
+done
+kept none-saved --set checkpoint.on_stop=no
+expect_code 0 'no checkpoints'
+expect_weights none-saved 'no checkpoints'
+
+# Killed, also before a first checkpoint: the run starts anew then, and nothing is lost.
+kept course --set checkpoint.every=9
+for at in 18 63 126 207; do
+    rm -rf "$work/runs/killed"
+    killed_at "update $((at + 3))" "$work/runs/killed/checkpoint-$(printf %08d $at).safetensors" \
+        --set "run.dir=$work/runs/killed" $recipe --set checkpoint.every=9
+    kept killed --set checkpoint.every=9
+    expect_code 0 "weights, killed at step $at"
+    expect_same_file "$work/runs/killed/best.safetensors" "$work/runs/course/best.safetensors" "weights, killed at step $at"
+done
+rm -rf "$work/runs/killed"
+killed_at "update 160" "$work/runs/killed/best.safetensors" --set "run.dir=$work/runs/killed" $recipe
+cp "$work/runs/killed/best.safetensors" "$work/before"
+run "$pipetrain" evaluate -w "$work/runs/killed" --set data.validation="$work/data/validation-*"
+expect_out_joined 'weights .*/killed/best.safetensors, after [0-9]+ steps: epoch [0-9], the best by validation accuracy'
+kept killed --set train.batch=32
+expect_code 2 'another run beside the best weights'
+expect_err 'holds the results of an earlier run, and no checkpoint to resume \(there is best.safetensors\)'
+kept killed
+expect_code 0 'killed before a checkpoint'
+expect_err 'has only the best weights of this run, which was killed before a checkpoint: it starts anew'
+expect_same_file "$work/runs/killed/best.previous.safetensors" "$work/before" 'the best weights before'
+expect_weights killed 'killed before a checkpoint'
+
+# What is kept may change: a file of the other kind stays until there is a better evaluation.
+kept change --set checkpoint.every=epoch --set train.epochs=2
+kept change --set checkpoint.every=epoch --set train.epochs=3 --set checkpoint.keep_best=yes
+expect_code 0 'from weights to states'
+expect_best change 'from weights to states'
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/change-2" $recipe --set "run.resume=$work/runs/change/best.safetensors"
+expect_code 0 'a state in place of weights'
+kept change --set checkpoint.every=epoch
+expect_code 0 'from states to weights'
+expect_best change 'from states to weights'
+
+# A course whose best weights are elsewhere goes on as without: only the file is the best of later ones.
+kept away --set checkpoint.every=9 --set "run.resume=$work/runs/course/checkpoint-00000225.safetensors"
+expect_code 0 'going on elsewhere'
+expect_err "the weights of the best evaluation so far, at step 114, are not in the run's directory"
+expect_summary away best.step 114
+expect_summary away best_weights.step 228
+expect_out_joined 'its weights were not kept; best.safetensors has those after epoch 6'
+
+# Not kept any more: the file is not taken for the best.
+kept outdated --set checkpoint.every=epoch --set train.epochs=1
+kept outdated --set checkpoint.every=epoch --set train.epochs=3 --set checkpoint.keep_best=no
+expect_err 'best.safetensors, of step 38, is not updated any more: checkpoint.keep_best is no'
+run "$pipetrain" evaluate -c "$work/runs/outdated/run.conf"
+expect_err 'best.safetensors is of step 38, but the best evaluation was at step 114, whose weights were not kept'
+expect_out_joined 'weights .*/outdated/weights.safetensors'
 finish

@@ -95,32 +95,35 @@ for weights in runs/saved/weights.safetensors "$1"; do
     expect_equal "$(result steps)" "$(summary saved steps)" 'steps'
     grep -q "\"steps\":$(summary saved steps)," result.json || fail 'steps are no number'
 done
-# The configuration alone means its last run, and of one that was killed the newest checkpoint.
+# The configuration alone means the best weights of its last run, and --last the last ones, which of a run that was killed
+# are its newest checkpoint.
 newest_run() {
     expect_end 0 'a run in the next directory' run "$pipetrain" -c tiny.conf "$@"
 }
 newest_run --set train.steps=3
 newest_run --set train.steps=5
+run "$pipetrain" evaluate -c tiny.conf --last
+expect_out 'weights +runs/tiny-2/weights.safetensors, after 5 steps$'
 run "$pipetrain" evaluate -c tiny.conf
-expect_out 'weights +runs/tiny-2/weights.safetensors, after 5 steps'
+expect_out_joined 'weights +runs/tiny-2/best.safetensors, after 5 steps: epoch 1, the best of 1 by validation accuracy'
 newest_run --set train.steps=8 --set checkpoint.every=3
 rm runs/tiny-3/weights.safetensors
-expect_end 0 'an evaluation of a run that was killed' run "$pipetrain" evaluate -c tiny.conf
+expect_end 0 'an evaluation of a run that was killed' run "$pipetrain" evaluate -c tiny.conf --last
 expect_err 'runs/tiny-3 has no weights.safetensors: using its newest checkpoint, runs/tiny-3/checkpoint-00000008'
 expect_out 'after 8 steps'
 flip runs/tiny-3/checkpoint-00000008.safetensors 5000
-run "$pipetrain" predict -c tiny.conf "$work"/data/validation-*
+run "$pipetrain" predict -c tiny.conf --last "$work"/data/validation-*
 expect_err 'using its newest checkpoint, runs/tiny-3/checkpoint-00000006'
 # Where a run was removed, its number stays free: the newest run has the largest number.
 rm -r runs/tiny
 newest_run --set train.steps=2 --set run.resume=never
 [ -f runs/tiny-4/weights.safetensors ] || fail 'a run after a gap has not the next number'
 expect_end 0 'the last run after a gap' run "$pipetrain" evaluate -c tiny.conf
-expect_out 'weights +runs/tiny-4/weights.safetensors, after 2 steps'
+expect_out 'weights +runs/tiny-4/best.safetensors, after 2 steps'
 # Another configuration may have a name that ends with a number.
 mkdir runs/tiny-50 && sed 's/^name = tiny$/name = tiny-50/' runs/tiny-4/run.conf >runs/tiny-50/run.conf
 expect_end 0 'a run of another name' run "$pipetrain" evaluate -c tiny.conf
-expect_out 'weights +runs/tiny-4/weights.safetensors, after 2 steps'
+expect_out 'weights +runs/tiny-4/best.safetensors, after 2 steps'
 rm -r runs/tiny-*
 expect_end 3 'no run at all' run "$pipetrain" evaluate -c tiny.conf
 expect_err 'no run has weights in runs/tiny'
@@ -158,10 +161,10 @@ last_run
 last_run --set devices.kind=null
 last_run --set input.source=synthetic
 expect_end 0 'the evaluation of the last of three runs' run "$pipetrain" evaluate -c runs.conf
-expect_out '^weights   runs/runs/weights.safetensors, after [0-9]+ steps$'
+expect_out '^weights   runs/runs/best.safetensors, after [0-9]+ steps:'
 expect_err '^runs/runs-3/weights.safetensors learned made-up images and labels \(input.source = synthetic\): skipped '
 expect_err '^runs/runs-2 has no weights$'
-expect_err '^using the weights of an earlier run: runs/runs/weights.safetensors$'
+expect_err '^using the weights of an earlier run: runs/runs/best.safetensors$'
 expect_err_lines 3
 run "$pipetrain" evaluate -c runs.conf -w runs/runs-3/weights.safetensors
 expect_code 0 'weights of made-up images that were named'
@@ -169,7 +172,7 @@ expect_err '^runs/runs-3/weights.safetensors: these weights learned made-up imag
 expect_err_lines 1
 last_run --set data.shuffle=none
 run "$pipetrain" evaluate -c runs.conf
-expect_out '^weights   runs/runs-4/weights.safetensors, after [0-9]+ steps$'
+expect_out '^weights   runs/runs-4/best.safetensors, after [0-9]+ steps:'
 expect_err_lines 0
 rm -r runs/runs runs/runs-4
 mv runs/runs-3 runs/runs
@@ -245,7 +248,7 @@ expect_code 0 'a validation set without names'
 expect_end 0 'data without names' evaluate named
 expect_out 'zero'
 expect_end 3 'data whose classes are not those of the weights' evaluate named --set 'data.validation=other/v*'
-expect_err 'weights.safetensors was trained with other classes: zero, .*; those of other/v[*] are one, two'
+expect_err 'best.safetensors was trained with other classes: zero, .*; those of other/v[*] are one, two'
 evaluate named --set 'data.validation=other/v*' --set data.class_names=named/labels.txt
 expect_code 0 'data whose classes are named'
 head -n 3 named/labels.txt >other/labels.txt

@@ -21,7 +21,7 @@ expect_err_lines 0
 cp out by_file
 expect_equal "$(sed 1d by_file | wc -l)" 90 'images of the folder'
 "$convert" folder others -o shards --shards=2 >/dev/null 2>&1 || fail 'no shards'
-run "$pipetrain" evaluate -c tiny.conf --set 'data.validation=shards/train-*' --json
+run "$pipetrain" evaluate --last -c tiny.conf --set 'data.validation=shards/train-*' --json
 cp out result.json
 right=$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' by_file)
 expect_equal "$right" "$("$json_value" result.json top1.correct)" 'right, by predict and by evaluate'
@@ -29,7 +29,7 @@ expect_equal "$right" "$("$json_value" result.json top1.correct)" 'right, by pre
 
 # Resized to a number of pixels: the same in both, other pixels than before, and never less than the network's.
 resized='--set augment.evaluation=central --set augment.evaluation_resize=36 --set model.weights_differ=yes'
-run "$pipetrain" evaluate -c tiny.conf $resized \
+run "$pipetrain" evaluate --last -c tiny.conf $resized \
     --set 'data.validation=shards/train-*' --json
 expect_code 0 'evaluate, resized'
 cp out resized.json
@@ -57,7 +57,7 @@ expect_equal "$(sed 's/^held/others/' turned | cmp -s - by_file; echo $?)" 1 'tu
 "$convert" folder held -o held-shards >/dev/null 2>&1 || fail 'no shards of images with EXIF data'
 run "$pipetrain" -c tiny.conf --set 'data.validation=held-shards/train-*' --check
 expect_out_joined '[0-9]+ of them are rotated by their EXIF orientation, which training ignores unless augment.orientation = exif'
-run "$pipetrain" evaluate -c tiny.conf --set augment.orientation=exif --set 'data.validation=held-shards/train-*' --json
+run "$pipetrain" evaluate --last -c tiny.conf --set augment.orientation=exif --set 'data.validation=held-shards/train-*' --json
 expect_code 0 'evaluate, turned'
 cp out turned.json
 expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' turned)" \
@@ -68,7 +68,7 @@ expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] =
 grep -q 'EXIF orientation' convert-err && fail 'images that are turned are said to be ignored'
 run "$convert" folder held -o small-shards --resize-short=8
 expect_err '^held: [0-9]+ images have an EXIF orientation .*: it is lost where an image is encoded again; --upright turns the pixels$'
-run "$pipetrain" evaluate -c tiny.conf --set 'data.validation=upright-shards/train-*' --json
+run "$pipetrain" evaluate --last -c tiny.conf --set 'data.validation=upright-shards/train-*' --json
 cp out upright.json
 awk "BEGIN { d = $("$json_value" upright.json top1.correct) - $("$json_value" turned.json top1.correct); exit d * d > 16 }" ||
     fail 'turned by the converter, other images than turned by evaluate'
@@ -113,7 +113,7 @@ expect_equal "$(wc -l <out) $(wc -c <err)" '2 0' 'images of a list with zeros be
 grep -qF '"image":"odd/two\nlines.jpg"' out || fail "a name with a line's end is told"
 predict --json $first
 cp out own
-expect_end 0 'a configuration' run "$pipetrain" predict -c tiny.conf --json $first
+expect_end 0 'a configuration' run "$pipetrain" predict -c tiny.conf --last --json $first
 expect_same_file own out 'by the configuration'
 expect_end 0 'a model' run "$pipetrain" predict -w $weights -m mnist_cnn --set devices.kind=$kind --json $first
 expect_same_file own out 'by the model'

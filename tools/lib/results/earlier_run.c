@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,13 @@
 #include "stage/file/file.h"
 
 #define SUMMARY_BYTES_MAX ((size_t)64 << 20)
+
+/* The number, rounded up; 0: it is not one. */
+static uint64_t count_of(const json_t *number)
+{
+    const double value = json_is_number(number) ? json_number_value(number) : 0;
+    return value > 0 && value < (double)UINT64_MAX ? (uint64_t)ceil(value) : 0;
+}
 
 static int copy_members(struct earlier_run *run_out, const json_t *summary)
 {
@@ -21,6 +29,8 @@ static int copy_members(struct earlier_run *run_out, const json_t *summary)
         return -ENOENT;
     run.identity = strdup(json_string_value(identity));
     run.steps = (uint64_t)json_integer_value(steps);
+    run.epochs = count_of(json_object_get(summary, "epochs"));
+    run.best_step = count_of(json_object_get(json_object_get(summary, "best"), "step"));
     snprintf(run.ended, sizeof(run.ended), "%s", json_string_value(ended));
     if (run.identity == NULL)
         return -ENOMEM;

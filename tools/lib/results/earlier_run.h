@@ -7,7 +7,8 @@
 struct earlier_run {
     char *identity;             /* as in the metadata of checkpoints; owned */
     char ended[24];             /* "finished", "stop_at", ... */
-    uint64_t steps;
+    uint64_t steps, epochs;     /* epochs: also one that was not completed */
+    uint64_t best_step;         /* of the best evaluation; 0: there was none */
 };
 
 /* 0; -ENOENT: no run has ended there, it did not train on data, or its version stored no identity; or -ENOMEM. */

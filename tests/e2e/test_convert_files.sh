@@ -499,6 +499,17 @@ names_the_classes_and_says_what_looks_like_another_split() {
     answers 2 "--folders-are-classes does not apply" csv x.csv -o out --folders-are-classes
 }
 
+says_what_numbers_and_tables_beside_folders_mean() {
+    for i in 0 1 2 3 10 11; do mkdir -p digits/$i; for k in 1 2; do image $i-$k >digits/$i/$k.png; done; done
+    answers 0 "digits: the folders are numbers, and classes are in bytewise order: the label of folder 2 is 4" \
+        folder digits -o digits-set
+    rm -r digits/1? digits-set
+    printf 'image,label\n0/1.png,cat\n1/1.png,dog\n' >digits/labels.csv
+    answers 0 "if the table beside them has the classes: pipetrain-convert csv digits/labels.csv" folder digits -o digits-set
+    ! grep -q 'bytewise' messages || failed "numbers are in order: $(cat messages)"
+    rm -r digits digits-set
+}
+
 # turned ORIENTATION - a JPEG of 3 x 2 pixels, all but its data, with EXIF data
 turned() {
     printf '\377\330\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000%b\000\000' "\\00$1"
@@ -732,6 +743,7 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short
 says_that_images_show_little
 takes_tables_as_others_write_them
 names_the_classes_and_says_what_looks_like_another_split
+says_what_numbers_and_tables_beside_folders_mean
 says_that_images_are_trained_on
 says_that_equal_images_of_a_set_have_two_classes
 says_that_no_set_is_made_of_a_split_without_classes

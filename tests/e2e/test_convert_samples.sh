@@ -114,6 +114,16 @@ reads_labels_of_json() {
         json 0 '{"label": 0}'; json 1 "{\"label\": $text}"; json 2 '{"label": 1}'; pack c.tar
         answers 3 "c.tar: 1 file cannot be used: remove or replace it, or give --skip-unreadable to leave it out: 1: " webdataset c.tar -o no
     done
+    for i in 0 1; do
+        image $i >s/0$i.input.jpg; echo '{"fps": 3}' >s/0$i.mp4.json; echo "{\"class\": \"c$i\"}" >s/0$i.info.json
+    done; cp -r s t; pack c.tar
+    expect 0 webdataset c.tar -o out --force --shuffle=none --shards=1
+    has_labels 00.input.jpg:0 01.input.jpg:1
+    rm -r s; mv t s
+    for i in 0 1; do echo '{"class": "same"}' >s/0$i.mp4.json; done; pack c.tar
+    answers 3 "has labels in .info.json and .mp4.json: choose one with --label-key" webdataset c.tar -o no
+    expect 0 webdataset c.tar -o out --force --label-key=info.json
+    grep -qx 'out: 2 classes: c0, c1' output || failed "not of .info.json: $(cat output)"
     json 0 '{"label": 0}'; json 1 '{"label": '; json 2 '{"label": 1, "label": 2}'; pack c.tar
     answers 3 "2 files cannot be used" webdataset c.tar -o no
     says "its .json is no JSON: "
@@ -135,6 +145,8 @@ refuses_samples_that_say_nothing() {
     sample 0 0; sample 1 1; image 1b >s/1.right.jpg; pack a.tar
     answers 3 "1: has several images, .jpg and .right.jpg: choose one with --image-key" webdataset a.tar -o no
     expect 0 webdataset a.tar -o out --image-key=jpg
+    sample 22.05 0; sample 23.05 1; pack a.tar
+    expect 0 webdataset a.tar -o out --force
     sample img_0.5 0; sample img_0.7 1; pack a.tar
     answers 3 "(a key ends at the first dot of the file's name)" webdataset a.tar -o no
     sample 0 ""; sample 1 1; sample 2 "$(printf '1\n2')"; sample 3 "$(seq 900)"; sample 4 0; pack a.tar

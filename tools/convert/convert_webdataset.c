@@ -143,19 +143,27 @@ static bool is_last_of(const char *ending, const char *const *endings, size_t co
     return is_one_of(dot != NULL ? dot + 1 : ending, endings, count);
 }
 
-/* The kind of a file by its name. */
+/* Is it the extension of a JSON document: "json", "info.json"? */
+static bool is_json(const char *ending)
+{
+    static const char *const endings[] = { "json" };
+    return is_last_of(ending, endings, 1);
+}
+
+/* The kind of a file by its name. The label may have an extension with several dots, too, as in 0001.info.json. */
 static enum part_kind kind_of(const struct convert_options *options, const char *path)
 {
     const char *const ending = ending_of(path);
 
     if (options->label_key != NULL && strcasecmp(ending, options->label_key) == 0)
-        return PART_LABEL;
+        return is_json(ending) ? PART_JSON : PART_LABEL;
     if (options->image_key != NULL ? is_listed(ending, options->image_key) : image_choice_name(path))
         return PART_IMAGE;
     if (options->label_key == NULL &&
-        is_one_of(ending, label_endings, sizeof(label_endings) / sizeof(label_endings[0])))
+        (is_one_of(ending, label_endings, sizeof(label_endings) / sizeof(label_endings[0])) ||
+         is_last_of(ending, label_endings, sizeof(label_endings) / sizeof(label_endings[0]))))
         return PART_LABEL;
-    if (strcasecmp(ending, "json") == 0)
+    if (is_json(ending) && (options->label_key == NULL || !is_json(options->label_key)))
         return PART_JSON;
     return is_last_of(ending, foreign_endings, sizeof(foreign_endings) / sizeof(foreign_endings[0])) ? PART_FOREIGN
                                                                                                     : PART_OTHER;
@@ -399,7 +407,9 @@ static bool is_same_key(const struct webdataset *set, const struct part *a, cons
 
 /* What a sample has. */
 struct findings {
-    const struct part *image, *other_image, *label, *other_label, *json, *foreign;
+    const struct part *image, *other_image, *label, *other_label;
+    const struct part *json, *other_json;       /* those with a label come first */
+    const struct part *foreign;
     bool is_refused, is_scattered, has_text;
 };
 
@@ -413,7 +423,8 @@ static void note_part(struct findings *found, const struct part *part, const cha
         *(found->label == NULL ? &found->label : &found->other_label) = part;
         break;
     case PART_JSON:
-        found->json = part;
+        found->other_json = found->json == NULL || found->json->label == NULL ? found->json : part;
+        found->json = found->json == NULL || found->json->label == NULL ? part : found->json;
         break;
     case PART_FOREIGN:
         found->foreign = part;
@@ -455,6 +466,9 @@ static void find_label(struct webdataset *set, size_t shard, const struct findin
     if (found->other_label != NULL)
         refuse_sample(set, shard, found->label, "has labels in .%.*s and .%.*s: choose one with --label-key",
                       ENDING(set, found->label), ENDING(set, found->other_label));
+    else if (found->label == NULL && found->other_json != NULL && found->other_json->label != NULL)
+        refuse_sample(set, shard, part, "has labels in .%.*s and .%.*s: choose one with --label-key",
+                      ENDING(set, part), ENDING(set, found->other_json));
     else if (part != NULL && part->problem != NULL)
         refuse_sample(set, shard, part, "its .%.*s %s", ENDING(set, part), part->problem);
     else if (part != NULL && part->label != NULL && set->source != PART_OTHER && set->source != part->kind)
@@ -873,7 +887,7 @@ static int webdataset_prepare(const struct convert_options *options, struct stop
     set->images.stop = stop;
     set->images.read = read_image;
     set->images.arg = set;
-    if (options->label_key != NULL)
+    if (options->label_key != NULL && !is_json(options->label_key))
         snprintf(set->member, sizeof(set->member), "%s", options->label_key);
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_STORED, 0);
     set->images.choice.orientation = image_change_orientation(&options->change);

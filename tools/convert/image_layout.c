@@ -1129,6 +1129,36 @@ static void report_unlabelled(const struct top *top)
                 count == 1 ? "" : "s", (int)range.begin - 1, path_of(top->list, range.first), count == 1 ? "s" : "ve");
 }
 
+/* Report folders called by numbers whose bytewise order, which numbers the classes, is not that of the numbers. */
+static void report_numbers(const struct top *top, const struct image_layout *layout)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < layout->class_count; i++) {
+        const char *const name = layout->class_names[i];
+        if (digits_of(name) != strlen(name) || strlen(name) > 9)
+            return;
+        if (first == 0 && i > 0 && strtoul(name, NULL, 10) < strtoul(layout->class_names[i - 1], NULL, 10))
+            first = i;
+    }
+    if (first > 0)
+        log_message(LOG_RUN, "%s: the folders are numbers, and classes are in bytewise order: the label of folder %s is "
+                    "%" PRIu32 " (with leading zeros, as in 002, both orders are the same)", top->input,
+                    layout->class_names[first], first);
+}
+
+/* Report a table beside the folders: it may have the classes. */
+static void report_table(const struct top *top)
+{
+    const char *const table = top->choice->tables[0];
+    char path[4096], quoted[4096];
+
+    snprintf(path, sizeof(path), "%s/%s", top->input, table);
+    if (table[0] != '\0' && strchr(table, '/') == NULL && strncmp(table, "metadata.", 9) != 0 && access(path, F_OK) == 0)
+        log_message(LOG_RUN, "%s: classes are the folders; if the table beside them has the classes: " CONVERT_PROGRAM
+                    " csv %s", top->input, shell_word(path, quoted, sizeof(quoted)));
+}
+
 /* Check and collect the training images. Most checks come first, because collecting moves the entries that make up
  * the folders. */
 static int collect_training(struct top *top, struct image_layout *layout, struct range range)
@@ -1146,7 +1176,13 @@ static int collect_training(struct top *top, struct image_layout *layout, struct
         rc = check_groups(top, layout, range);
     if (rc == 0)
         rc = collect_split(top, layout, "train", range);
-    return rc < 0 ? rc : check_classes(top, layout);
+    if (rc == 0)
+        rc = check_classes(top, layout);
+    if (rc == 0)
+        report_numbers(top, layout);
+    if (rc == 0)
+        report_table(top);
+    return rc;
 }
 
 static int collect_splits(struct top *top, struct image_layout *layout)

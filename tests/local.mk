@@ -126,6 +126,7 @@ tools_tests = \
 	%D%/tools/test_confusion \
 	%D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy \
+	%D%/tools/test_cost \
 	%D%/tools/test_dali_index \
 	%D%/tools/test_energy \
 	%D%/tools/test_found_sample \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a run costs: time, money and energy add up in all outputs, over a resume and a rollback, where counters begin again
+# What a run costs: time, money and energy add up in all outputs, over a resume, where counters begin again
 # and where they cannot be read. Counters are files that pipetrain_slow reads in place of the kernel's.
 . "$(dirname "$0")/../e2e.sh"
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -116,8 +116,7 @@ class Classifier:
         metadata = self.session.get_modelmeta().custom_metadata_map
         self.input = self.session.get_inputs()[0]
         self.prepare = Preparation(self.input.shape[1:], metadata)
-        classes = self.session.get_outputs()[0].shape[1]
-        self.names = json.loads(metadata.get("class_names", "null")) or [""] * classes
+        self.names = json.loads(metadata.get("class_names", "[]"))      # none is known of some weights
 
     def classify(self, images):
         """Probabilities [N, classes] of a list of prepared images, all in one batch."""
@@ -126,8 +125,8 @@ class Classifier:
 
     def top(self, probabilities, count):
         best = numpy.argsort(-probabilities, kind="stable")[:count]
-        return [{"class": int(i), "name": self.names[i], "probability": float(probabilities[i])}
-                for i in best]
+        names = [{"name": name} if name else {} for name in self.names] or [{}] * len(probabilities)
+        return [{"class": int(i), **names[i], "probability": float(probabilities[i])} for i in best]
 
 
 def prepared(prepare, path):
@@ -152,7 +151,7 @@ def answers(classifier, paths, batch, threads):
 
 def print_accuracy(classifier, results):
     start = time.monotonic()
-    right = [classifier.top(row, 1)[0]["name"] == os.path.basename(os.path.dirname(path)) for path, row in results
+    right = [classifier.top(row, 1)[0].get("name") == os.path.basename(os.path.dirname(path)) for path, row in results
              if not isinstance(row, Exception)]
     print(f"{sum(right):,} of {len(right):,} images right, {100 * sum(right) / max(1, len(right)):.2f} %, "
           f"{len(right) / (time.monotonic() - start):,.0f} images/s")

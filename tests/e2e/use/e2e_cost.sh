@@ -70,7 +70,8 @@ expect_summary one cost.energy_complete true
 expect_number 'joules' "$(summary one cost.joules)" "$(spent) / 1e6"
 grep -q ',currency="EUR"} 1$' one.prom || fail 'Prometheus has no currency'
 for name in seconds money joules; do
-    grep -Eq "^pipetrain_cost_${name}_total\{run=\"[^\"]*\"\} [0-9.e+-]+$" one.prom || fail "Prometheus has no cost in $name"
+    found=$(sed -n "s/^pipetrain_cost_${name}_total{run=\"[^\"]*\"} //p" one.prom)
+    expect_number "cost in $name for Prometheus" "$found" "$(summary one cost.$name)"
 done
 
 # The page has the same numbers.

@@ -125,13 +125,16 @@ void energy_open(struct energy *energy, const char *root)
     pthread_mutex_init(&energy->lock, NULL);
     snprintf(path, sizeof(path), "%s" FOLDER, root);
     DIR *const entries = opendir(path);
+    const int error = errno;
     for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;)
         add_package(energy, root, entry->d_name);
     if (entries != NULL)
         closedir(entries);
-    if (energy->package_count == 0)
+    if (entries == NULL && error != ENOENT)
+        snprintf(energy->why_no_package, sizeof(energy->why_no_package), "%.40s" FOLDER ": %s", root, strerror(error));
+    else if (energy->package_count == 0)
         snprintf(energy->why_no_package, sizeof(energy->why_no_package),
-                 "no CPU package in %.40s" FOLDER ", as on most virtual machines", root);
+                 "no CPU package in %.40s" FOLDER ", as in most virtual machines and containers", root);
 }
 
 static void drop_packages(struct energy *energy)

@@ -175,7 +175,7 @@ int report_init(struct report *report)
     const struct observed_run run = {
         .settings = report->settings, .plan = report->plan, .net = report->net, .datasets = report->datasets,
         .directory = report->directory != NULL ? run_directory_path(report->directory) : NULL,
-        .account = report->account, .saves = report->saves,
+        .account = report->account, .cost = report->cost, .progress = report->progress, .saves = report->saves,
     };
     report->observers = observers_open(&run);
     int rc = progress_display_init(&report->display, report->settings, report->plan, report->account);
@@ -300,15 +300,6 @@ static void measure_process(const struct report *report, struct process_values *
     process->input_wait_seconds = (double)times->input_wait / 1e9;
 }
 
-static void measure_cost(const struct report *report, struct metric_values *values)
-{
-    const struct cost_values *const cost = &values->run.cost;
-    cost_measure(report->cost, report->account->state.training.images, report->progress, values);
-    values->process.cost_seconds = cost->seconds;
-    values->process.cost_money = cost->money;
-    values->process.cost_joules = cost->joules;
-}
-
 /* The values of a row of any kind. */
 static void measure_row(const struct report *report, const struct local_batch *local, const struct step_totals *totals,
                         struct metric_values *values)
@@ -332,7 +323,6 @@ static void measure_row(const struct report *report, const struct local_batch *l
         .share = totals_fractions(totals),
     };
     measure_process(report, &values->process);
-    measure_cost(report, values);
     values->process.epoch = values->epoch;
 }
 

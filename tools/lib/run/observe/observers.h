@@ -9,6 +9,7 @@
 #include "sync/trainer.h"
 #include "tools/lib/results/checkpoint_writer.h"
 #include "tools/lib/run/account.h"
+#include "tools/lib/run/cost.h"
 #include "tools/lib/run/metrics.h"
 #include "tools/lib/run/run_plan.h"
 
@@ -20,6 +21,8 @@ struct observed_run {
     const struct dataset *const *datasets;      /* of every phase; NULL for a phase without a data set */
     const char *directory;      /* NULL: nothing is written */
     const struct account *account;
+    const struct cost *cost;
+    const struct run_progress *progress;        /* with what was spent so far */
     const struct checkpoint_counts *saves;      /* checkpoints saved so far */
 };
 

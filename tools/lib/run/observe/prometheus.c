@@ -21,7 +21,6 @@
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/utf8.h"
-#include "tools/lib/config/price.h"
 #include "tools/lib/version.h"
 
 #define TEXT_MAX (512u * METRICS_MAX)   /* bytes without the labels `run` */
@@ -115,12 +114,11 @@ static struct label_text label(const char *value)
 static void put_run(struct prometheus *prometheus)
 {
     const struct observed_run *const run = prometheus->run;
-    struct price price;
     put_head(prometheus, "info", "gauge", "The run: its value is 1.");
     put(prometheus, "pipetrain_info{%s,name=\"%s\",version=\"%s\",model=\"%s\"", prometheus->label,
         label(run->settings->run.name).text, label(PIPETRAIN_VERSION).text, label(run->net->model).text);
-    if (price_read(run->settings->report.price, &price) == 0 && price.amount > 0)
-        put(prometheus, ",currency=\"%s\"", label(price.currency).text);
+    if (run->cost->price.amount > 0)
+        put(prometheus, ",currency=\"%s\"", label(run->cost->price.currency).text);
     put(prometheus, "} 1\n");
 }
 
@@ -206,6 +204,11 @@ static void measure_now(struct prometheus *prometheus)
     process->updated = (double)clock_read_ns(CLOCK_REALTIME) / 1e9;
     process->planned_steps = schedule_step_count(&prometheus->run->plan->schedule);
     process->images = prometheus->run->account->process.images;
+    cost_measure(prometheus->run->cost, prometheus->run->account->state.training.images, prometheus->run->progress,
+                 &prometheus->now);
+    process->cost_seconds = prometheus->now.run.cost.seconds;
+    process->cost_money = prometheus->now.run.cost.money;
+    process->cost_joules = prometheus->now.run.cost.joules;
     process->checkpoint_failures = saves->failures;
     process->checkpoint_seconds = (double)saves->latest_ns / 1e9;
     if (saves->saved > 0)

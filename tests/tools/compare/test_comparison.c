@@ -37,6 +37,7 @@ static int set_up(void **state)
                                .exposed_reduction = 0.02, .update = 0.04 },
                 .values.loss = 0.5 + v, .values.run.validation.accuracy = 0.75,
                 .values.run.validation.loss = NAN, .values.run.peak_rss_bytes = 1000,
+                .values.run.cost = { .money = NAN, .joules = NAN },
             };
     comparison = (struct comparison){ .axes = &axes, .config_path = "run.conf", .steps = 10, .variants = VARIANTS,
                                       .rounds = ROUNDS, .results = results };

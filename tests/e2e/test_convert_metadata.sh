@@ -1,5 +1,6 @@
 #!/bin/sh
 # pipetrain-convert folder with metadata.csv or metadata.jsonl beside images, and csv with names as others write them.
+doc=$(cd "$(dirname "$0")/../../doc" && pwd)
 . "$(dirname "$0")/convert.sh"
 
 # fresh - nothing is there
@@ -169,6 +170,17 @@ names_files_that_are_meant() {
     absent no
 }
 
+the_commands_of_the_documentation_run() {
+    fresh
+    ln -s "$program" pipetrain-convert
+    images photos 1.jpg 2.jpg
+    sed -n '/^### A table beside the images/,/^### Samples/p' "$doc/data.md" | grep '^    ' >commands
+    [ "$(grep -c . commands)" -eq 2 ] || failed "not 2 commands: $(cat commands)"
+    sh -e ./commands >output 2>messages || failed "$(cat messages)"
+    counts 'shards: 2 classes: cat, dog'
+}
+
+the_commands_of_the_documentation_run
 takes_classes_from_a_table_beside_the_images
 takes_a_table_in_the_folder_of_each_split
 says_what_is_not_listed_or_not_there

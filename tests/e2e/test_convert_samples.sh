@@ -1,5 +1,6 @@
 #!/bin/sh
 # pipetrain-convert webdataset from end to end: which files are samples, what the labels are, and what is refused.
+doc=$(cd "$(dirname "$0")/../../doc" && pwd)
 . "$(dirname "$0")/convert.sh"
 
 # sample KEY LABEL [EXTENSION] - an image and its label in ./s
@@ -222,6 +223,24 @@ is_named_by_tar_and_folder() {
     absent no
 }
 
+the_commands_of_the_documentation_run() {
+    fresh
+    ln -s "$program" pipetrain-convert
+    mkdir shards.d
+    sample 0 0; sample 1 1; pack shards.d/0.tar
+    for i in $(seq 0 99); do cp shards.d/0.tar train-$(printf %06d $i).tar; done
+    cp shards.d/0.tar val-0.tar
+    for i in 0 1; do image $i-side >s/$i.side.jpg; json $i "{\"breed\": \"b$i\", \"label\": 0}"; done; pack a.tar
+    sed -n '/^### Samples of WebDataset/,/^### Large/p' "$doc/data.md" | grep '^    \./pipetrain-convert' | grep -v test.tar >commands
+    [ "$(grep -c . commands)" -eq 3 ] || failed "not 3 commands: $(cat commands)"
+    while read -r command; do
+        rm -rf shards
+        sh -c "$command" >output 2>messages </dev/null || failed "$command: $(cat messages)"
+    done <commands
+    grep -qx 'shards: 2 classes: b0, b1' output || failed "the last command: $(cat output)"
+}
+
+the_commands_of_the_documentation_run
 takes_an_image_and_a_label_of_each_key
 takes_ranges_patterns_and_folders_of_shards
 splits_are_the_names_of_shards_or_folders

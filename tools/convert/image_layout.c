@@ -1142,8 +1142,8 @@ static void report_numbers(const struct top *top, const struct image_layout *lay
             first = i;
     }
     if (first > 0)
-        log_message(LOG_RUN, "%s: the folders are numbers, and classes are in bytewise order: the label of folder %s is "
-                    "%" PRIu32 " (with leading zeros, as in 002, both orders are the same)", top->input,
+        log_message(LOG_RUN, "%s: the folders are numbers, and classes are in bytewise order: the label of folder %s "
+                    "is %" PRIu32 " (with leading zeros, as in 002, both orders are the same)", top->input,
                     layout->class_names[first], first);
 }
 
@@ -1154,7 +1154,9 @@ static void report_table(const struct top *top)
     char path[4096], quoted[4096];
 
     snprintf(path, sizeof(path), "%s/%s", top->input, table);
-    if (table[0] != '\0' && strchr(table, '/') == NULL && strncmp(table, "metadata.", 9) != 0 && access(path, F_OK) == 0)
+    const bool may_have_classes = table[0] != '\0' && strchr(table, '/') == NULL &&
+                                  strncmp(table, "metadata.", 9) != 0;
+    if (may_have_classes && access(path, F_OK) == 0)
         log_message(LOG_RUN, "%s: classes are the folders; if the table beside them has the classes: " CONVERT_PROGRAM
                     " csv %s", top->input, shell_word(path, quoted, sizeof(quoted)));
 }

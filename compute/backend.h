@@ -60,6 +60,7 @@ struct backend_spec {
     size_t workspace_max;       /* bytes that a convolution may use in addition to its values (on the CPU: by
                                  * Winograd's algorithm), 0 = 256 MiB */
     bool skips_nonfinite;       /* skip steps whose gradients are not finite */
+    bool keeps_embedding;       /* in evaluation, the input of net_embedding_layer is kept to the end of forward */
     bool poison;                /* for tests: fill unused memory with NaN after every layer */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory of saved convolution plans, NULL = none; lent */
@@ -205,9 +206,11 @@ struct backend_ops {
     /* Queue a copy of the answers of the last forward of an evaluation plan to answers_out (pinned host memory): one
      * for each sample of the plan. */
     int (*answers)(struct plan *plan, struct answer *answers_out);
-    /* Copy the logits of the last forward of an evaluation plan to host memory: count x classes floats, sample by
-     * sample. Waits for the compute stream, so that all results queued before are complete; allocates nothing. */
-    int (*logits)(struct plan *plan, float *logits_out);
+    /* Copy the first input of a layer in the last forward of an evaluation plan to host memory, sample by sample, in
+     * C,H,W order. It has to be in memory still: the layer is the last loss, whose input are the logits, or with
+     * spec.keeps_embedding that of the embedding. Waits for the compute stream, so that all results queued before are
+     * complete; allocates nothing. */
+    int (*values)(struct plan *plan, uint32_t layer, float *values_out);
     /* The caller needs layer_done only after the layers for which `ends` (by layer index) is true, so that the layers
      * in between can run as one segment. Once, after all plans are made; until then every layer with parameters is an
      * end. NULL: the backend has no segments. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct null_backend {
     struct backend_base base;
@@ -145,12 +146,11 @@ static int null_answers(struct plan *plan, struct answer *answers_out)
     return 0;
 }
 
-static int null_logits(struct plan *plan, float *logits_out)
+static int null_values(struct plan *plan, uint32_t layer, float *values_out)
 {
     const struct plan_base *const base = &((const struct null_plan *)plan)->base;
-    const size_t count = (size_t)base->count * ((const struct null_backend *)base->backend)->net->classes;
-    for (size_t i = 0; i < count; i++)
-        logits_out[i] = 0;
+    const struct net *const net = ((const struct null_backend *)base->backend)->net;
+    memset(values_out, 0, base->count * shape_count(net->layers[layer].in) * sizeof(*values_out));
     return 0;
 }
 
@@ -220,7 +220,7 @@ const struct backend_ops backend_null_ops = {
     .backward = null_backward,
     .result = null_result,
     .answers = null_answers,
-    .logits = null_logits,
+    .values = null_values,
     .squares = null_squares,
     .update = null_update,
     .clip_value = null_clip_value,

@@ -823,6 +823,14 @@ size_t net_most_numbers(const struct net *net)
     return most;
 }
 
+uint32_t net_embedding_layer(const struct net *net)
+{
+    uint32_t layer = net->layers[net->layer_count - 1].inputs[0];
+    while (layer != NET_INPUT && net->layers[layer].kind != LAYER_DENSE && net->layers[layer].kind != LAYER_CONV2D)
+        layer = net->layers[layer].inputs[0];
+    return layer == NET_INPUT || net->layers[layer].inputs[0] == NET_INPUT ? NET_INPUT : layer;
+}
+
 const struct layer *net_find_sized(const struct net *net, const struct net *other)
 {
     for (uint32_t i = 0; i < net->layer_count; i++) {

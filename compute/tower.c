@@ -865,7 +865,14 @@ int tower_answers(struct tower *tower, struct answer *answers_out)
 
 int tower_logits(struct tower *tower, float *logits_out)
 {
-    return tower->last != NULL ? tower->spec.backend->logits(tower->last, logits_out) : 0;
+    const uint32_t loss = tower->spec.net->layer_count - 1;
+    return tower->last != NULL ? tower->spec.backend->values(tower->last, loss, logits_out) : 0;
+}
+
+int tower_embeddings(struct tower *tower, float *embeddings_out)
+{
+    const uint32_t layer = net_embedding_layer(tower->spec.net);
+    return tower->last != NULL ? tower->spec.backend->values(tower->last, layer, embeddings_out) : 0;
 }
 
 /* ---- arenas ---- */

@@ -133,6 +133,8 @@ int tower_answers(struct tower *tower, struct answer *answers_out);
 /* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
  * sample. Blocks until the compute stream has executed the copy; results queued before are complete then, too. */
 int tower_logits(struct tower *tower, float *logits_out);
+/* The same with the input of net_embedding_layer, with backend_spec.keeps_embedding. */
+int tower_embeddings(struct tower *tower, float *embeddings_out);
 
 /* Do nothing without spec.has_bf16_grads. Convert range [offset, offset + count) of the gradients of tower_applied to
  * tower_bf16_grads, rounding to the nearest, ties to even; or back. */

@@ -246,6 +246,13 @@ static size_t logits_bytes(const struct trainer_spec *spec)
     return (size_t)spec->local_max * spec->tower.net->classes * sizeof(float);
 }
 
+/* Numbers of an embedding; 0: they are not reported. */
+static size_t embedding_count(const struct trainer_spec *spec)
+{
+    const struct net *const net = spec->tower.net;
+    return spec->tower.backend_spec.keeps_embedding ? shape_count(net->layers[net_embedding_layer(net)].in) : 0;
+}
+
 static bool evaluates(const struct tower_spec *tower)
 {
     uint32_t samples = 0;
@@ -258,7 +265,7 @@ static bool evaluates(const struct tower_spec *tower)
 static size_t output_bytes(const struct trainer_spec *spec)
 {
     if (spec->reports_outputs)
-        return label_bytes(spec) + logits_bytes(spec);
+        return label_bytes(spec) + logits_bytes(spec) + spec->local_max * embedding_count(spec) * sizeof(float);
     return evaluates(&spec->tower) ? spec->local_max * sizeof(struct answer) : 0;
 }
 
@@ -267,6 +274,8 @@ static void set_outputs(const struct trainer_spec *spec, struct step_report *rep
     if (spec->reports_outputs) {
         report->labels = outputs;
         report->logits = (float *)(void *)((char *)outputs + label_bytes(spec));
+        if (embedding_count(spec) > 0)
+            report->embeddings = report->logits + (size_t)spec->local_max * spec->tower.net->classes;
     } else {
         report->answers = outputs;
     }
@@ -302,17 +311,21 @@ static int queue_labels(struct trainer *trainer, const struct slot *slot, struct
                                       COPY_FROM_DEVICE);
 }
 
-/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. Logits are
+/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. Logits and embeddings are
  * waited for, because the next forward overwrites them. */
 static int queue_result(struct trainer *trainer, struct step_report *report, uint32_t microbatch,
                         struct backend_result *result_out)
 {
-    const int rc = tower_result(trainer->tower, result_out);
+    int rc = tower_result(trainer->tower, result_out);
     if (rc != 0 || report->local.phase == PHASE_TRAIN)
         return rc;
     const size_t first = tower_microbatch(trainer->tower, &report->local, microbatch).first;
-    if (report->logits != NULL)
+    if (report->embeddings != NULL)
+        rc = tower_embeddings(trainer->tower, report->embeddings + first * embedding_count(&trainer->spec));
+    if (rc == 0 && report->logits != NULL)
         return tower_logits(trainer->tower, report->logits + first * trainer->spec.tower.net->classes);
+    if (rc != 0)
+        return rc;
     return report->answers != NULL ? tower_answers(trainer->tower, report->answers + first) : 0;
 }
 

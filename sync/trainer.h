@@ -35,6 +35,7 @@ struct step_report {
     /* With reports_outputs, of an evaluation: [local.count], BATCH_NO_LABEL for no sample or an unknown label;
      * otherwise NULL. */
     int32_t *labels;
+    float *embeddings;          /* as labels, with backend_spec.keeps_embedding: the inputs of net_embedding_layer */
     float *logits;              /* as labels: local.count x classes of the network, sample by sample */
     /* Norm of the mean gradients, with train.clip_norm after the steps of inspect_every; otherwise NAN. */
     double gradient_norm;

@@ -123,7 +123,7 @@ tools_tests = \
 	%D%/tools/test_checkpoint \
 	%D%/tools/test_columns \
 	%D%/tools/test_config \
-	%D%/tools/test_confusion \
+	%D%/tools/test_confusion %D%/tools/test_latencies \
 	%D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy \
 	%D%/tools/test_cost \

@@ -44,7 +44,7 @@ static int loss_forward(struct plan *plan, uint32_t head)
                         plan_data(plan, plan->result));
 }
 
-/* ---- logits on the host ---- */
+/* ---- logits and embeddings on the host ---- */
 
 /* Converts fp16 (IEEE 754 binary16) to float. */
 static float fp16_to_float(uint16_t half)
@@ -67,33 +67,37 @@ static float value_to_float(enum value_type type, const void *values, size_t ind
     return number;
 }
 
-/* Converts values [begin, begin + count) of the padded rows; the bounce buffer starts with value `begin`. */
-static void convert_logits(const struct plan *plan, size_t stored, size_t begin, size_t count, float *logits_out)
+/* Converts numbers [begin, begin + count) of the value, whose pixels are padded to a stride; the bounce buffer starts
+ * with number `begin`. */
+static void convert_values(const struct plan *plan, uint32_t value, size_t begin, size_t count, float *values_out)
 {
     const struct backend *const backend = plan->base.backend;
-    const size_t classes = plan_net(plan)->classes;
+    const size_t stride = value_stride(plan, value), pixels = value_pixels(plan, value);
+    const size_t channels = plan_shape(&plan->base, value).channels;
     for (size_t i = 0; i < count; i++) {
-        const size_t row = (begin + i) / stored, column = (begin + i) % stored;
-        if (column < classes)
-            logits_out[row * classes + column] = value_to_float(backend->type, backend->bounce, i);
+        const size_t row = (begin + i) / stride, channel = (begin + i) % stride;
+        if (channel < channels)
+            values_out[(row / pixels * channels + channel) * pixels + row % pixels] =
+                value_to_float(backend->type, backend->bounce, i);
     }
 }
 
-int cuda_logits(struct plan *plan, float *logits_out)
+int cuda_values(struct plan *plan, uint32_t layer, float *values_out)
 {
     struct backend *const backend = plan->base.backend;
     const struct device_ops *const ops = backend->spec.device->ops;
-    const uint32_t value = plan_input(&plan->base, plan_net(plan)->layer_count - 1, 0);
-    const char *const logits = plan_data(plan, plan->base.values.values[value].buffer);
-    const size_t size = value_bytes(backend->type), count = value_counts(plan, value), most = BOUNCE_BYTES / size;
+    const uint32_t value = plan_input(&plan->base, layer, 0);
+    const char *const values = plan_data(plan, plan->base.values.values[value].buffer);
+    const size_t size = value_bytes(backend->type), most = BOUNCE_BYTES / size;
+    const size_t count = value_rows(plan, value) * value_stride(plan, value);
     int rc = cuda_enter(backend->spec.device);
     for (size_t at = 0; at < count && rc == 0; at += most) {
         const size_t piece = count - at < most ? count - at : most;
-        rc = ops->copy(backend->spec.compute, backend->bounce, logits + at * size, piece * size, COPY_FROM_DEVICE);
+        rc = ops->copy(backend->spec.compute, backend->bounce, values + at * size, piece * size, COPY_FROM_DEVICE);
         if (rc == 0)
             rc = cuda_store_wait(backend);
         if (rc == 0)
-            convert_logits(plan, value_stored(plan, value), at, piece, logits_out);
+            convert_values(plan, value, at, piece, values_out);
     }
     return rc;
 }

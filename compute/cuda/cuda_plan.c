@@ -178,6 +178,7 @@ int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struc
         .net = backend_net(&backend->spec, training),
         .count = count,
         .training = training,
+        .keeps_embedding = backend->spec.keeps_embedding,
     };
     plan->next = backend->plans;
     backend->plans = plan;

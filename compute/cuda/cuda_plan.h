@@ -140,7 +140,7 @@ int cuda_store_plain(const struct backend *backend, uint32_t parameter, const fl
 /* cuda_counts.c: */
 int cuda_count_step(const struct backend_spec *spec, uint32_t count, struct step_counts *counts_out);
 /* cuda_loss.c: */
-int cuda_logits(struct plan *plan, float *logits_out);
+int cuda_values(struct plan *plan, uint32_t layer, float *values_out);
 /* cuda_plan.c: */
 int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
 void cuda_plan_close(struct plan *plan);

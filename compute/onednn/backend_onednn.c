@@ -397,7 +397,7 @@ static int onednn_plan_open(struct backend *backend, uint32_t count, bool traini
         return -ENOMEM;
     plan->base = (struct plan_base){
         .backend = backend, .ops = &onednn_plan_ops, .net = backend_net(&backend->spec, training), .count = count,
-        .training = training };
+        .training = training, .keeps_embedding = backend->spec.keeps_embedding };
     int rc = open_tensors(plan);
     if (rc == 0)
         rc = nn_jit_result(plan_base_open(&plan->base));
@@ -499,6 +499,19 @@ static void put_onednn(char *text, size_t text_size)
 static const struct library onednn_libraries[] = { { "oneDNN", put_onednn, "libdnnl.so" },
                                                    { NULL, NULL, NULL } };
 
+static int onednn_values(struct plan *plan, uint32_t layer, float *values_out)
+{
+    const uint32_t value = plan_input(&plan->base, layer, 0);
+    const struct tensor_layout *const tensor = &plan->tensors[value];
+    const size_t pixels = tensor_pixels(tensor);
+    for (size_t i = 0; i < plan->base.count; i++)
+        for (size_t c = 0; c < tensor->shape.channels; c++)
+            for (size_t p = 0; p < pixels; p++)
+                *values_out++ = value_read(tensor->type, plan_value(plan, value),
+                                           i * tensor_count(tensor) + tensor_at(tensor, c, p));
+    return 0;
+}
+
 const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
     .libraries = onednn_libraries,
@@ -526,7 +539,7 @@ const struct backend_ops backend_onednn_ops = {
     .backward = onednn_backward,
     .result = onednn_result,
     .answers = onednn_answers,
-    .logits = onednn_logits,
+    .values = onednn_values,
     .squares = onednn_squares,
     .update = onednn_update,
     .clip_value = onednn_clip_value,

@@ -224,17 +224,6 @@ static int loss_forward(struct plan *plan, uint32_t layer)
     return 0;
 }
 
-/* Copies the input of the last loss, whose buffer no other value reuses in evaluation. */
-int onednn_logits(struct plan *plan, float *logits_out)
-{
-    const uint32_t value = plan_input(&plan->base, plan->base.net->layer_count - 1, 0);
-    const struct loss_work work = {
-        .type = plan_type(plan), .tensor = &plan->tensors[value], .logits = plan_value(plan, value) };
-    for (size_t i = 0; i < plan->base.count; i++)
-        read_row(&work, i, logits_out + i * work.tensor->shape.channels);
-    return 0;
-}
-
 const struct layer_ops onednn_loss_ops = {
     .uses = { .gradient_early = true },
     .state_bytes = sizeof(struct loss_state),

@@ -293,7 +293,6 @@ void relu_store_mask(const struct plan *plan, uint32_t value, uint32_t mask);
 void input_convert(const struct plan *plan, const struct backend_input *input);
 
 /* Rows of struct backend_ops of other files, see compute/backend.h. */
-int onednn_logits(struct plan *plan, float *logits_out);
 int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);

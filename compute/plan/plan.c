@@ -36,6 +36,22 @@ static int find_bytes(struct plan_base *base, size_t *bytes)
     return 0;
 }
 
+/* The value of the embedding, which is kept to the end of an evaluation; 0, the image: there is none. */
+static uint32_t kept_value(const struct plan_base *base)
+{
+    const uint32_t layer = base->keeps_embedding && !base->training ? net_embedding_layer(base->net) : NET_INPUT;
+    return layer != NET_INPUT ? plan_input(base, layer, 0) : 0;
+}
+
+/* No layer may overwrite the value. */
+static void keep_value(const struct plan_base *base, uint32_t value, struct value_use *uses)
+{
+    for (uint32_t i = 0; i < base->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(&base->fusion, i) && k < plan_group(base, i)->input_count; k++)
+            if (plan_input(base, i, k) == value)
+                uses[i].in_place = false;
+}
+
 static int open_values(struct plan_base *base)
 {
     const uint32_t layer_count = base->net->layer_count;
@@ -49,8 +65,13 @@ static int open_values(struct plan_base *base)
         if (row_of(base, i)->use != NULL)
             row_of(base, i)->use(plan_of(base), i, &uses[i]);
     }
+    const uint32_t kept = rc == 0 ? kept_value(base) : 0;
+    if (kept != 0)
+        keep_value(base, kept, uses);
     if (rc == 0)
         rc = value_memory_open(&base->values, &base->fusion, base->training, bytes, uses);
+    if (rc == 0 && kept != 0)
+        value_memory_use(&base->values, base->values.values[kept].buffer, time_forward(layer_count - 1));
     free(bytes);
     free(uses);
     return rc;

@@ -59,6 +59,7 @@ struct plan_base {
     const struct net *net;
     uint32_t count;             /* samples */
     bool training;
+    bool keeps_embedding;       /* spec.keeps_embedding (backend.h) */
     struct fusion fusion;
     struct value_memory values;
     void **states;              /* [head]: the state of the group, used by its row from plan to release; NULL: none */
@@ -67,7 +68,7 @@ struct plan_base {
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
 
-/* With backend, ops, net, count and training set: find the groups, plan values and layers, then assign the offsets
+/* With backend, ops, net, count, training and keeps_embedding set: find the groups, plan values and layers, then assign the offsets
  * in one block. 0, -EOVERFLOW (a value is too large), or another negative errno. */
 int plan_base_open(struct plan_base *base);
 void plan_base_close(struct plan_base *base);

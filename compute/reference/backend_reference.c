@@ -249,6 +249,7 @@ static int reference_plan(struct backend *base, uint32_t count, bool training, s
         .net = backend_net(&backend->spec, training),
         .count = count,
         .training = training,
+        .keeps_embedding = backend->spec.keeps_embedding,
     };
     const int rc = open_layers(plan);
     if (rc != 0) {
@@ -337,12 +338,11 @@ static int reference_answers(struct plan *base, struct answer *answers_out)
     return 0;
 }
 
-static int reference_logits(struct plan *base, float *logits_out)
+static int reference_values(struct plan *base, uint32_t layer, float *values_out)
 {
     const struct reference_plan *const plan = reference_plan_of(base);
-    const struct net *const net = plan->base.net;
-    const float *const logits = in_value(base, net->layer_count - 1, 0);
-    memcpy(logits_out, logits, (size_t)plan->base.count * net->classes * sizeof(*logits));
+    const size_t count = plan->base.count * shape_count(plan->base.net->layers[layer].in);
+    memcpy(values_out, in_value(base, layer, 0), count * sizeof(*values_out));
     return 0;
 }
 
@@ -412,7 +412,7 @@ const struct backend_ops backend_reference_ops = {
     .backward = reference_backward,
     .result = reference_result,
     .answers = reference_answers,
-    .logits = reference_logits,
+    .values = reference_values,
     .squares = reference_squares,
     .update = reference_update,
     .clip_value = reference_clip_value,

@@ -62,6 +62,113 @@ TEST_ON_EACH_BACKEND(a_tower_that_only_evaluates_gives_the_numbers_of_one_that_t
     }
 }
 
+/* ---- pieces and embeddings ---- */
+
+static void open_special(struct tower_fixture *fixture, const char *backend, const struct net *net,
+                         struct tower_fixture *from, bool in_pieces)
+{
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
+    memset(spec.train_counts, 0, sizeof(spec.train_counts));
+    memset(spec.evaluate_counts, 0, sizeof(spec.evaluate_counts));
+    spec.evaluates_only = true;
+    spec.in_pieces = in_pieces;
+    spec.evaluate_counts[0] = FIXTURE_BATCH;
+    spec.evaluate_counts[1] = in_pieces ? 4 : 0;
+    spec.evaluate_counts[2] = in_pieces;
+    spec.backend_spec.keeps_embedding = !in_pieces;
+    tower_fixture_open_tower(fixture, &spec);
+    float *const weights = tower_fixture_weights(from, net);
+    tower_fixture_set_weights(fixture, net, weights);
+    free(weights);
+}
+
+static void assert_floats_near(const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_true(fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i])));
+}
+
+TEST_ON_EACH_BACKEND(batches_of_any_size_are_computed_in_pieces_that_have_plans)
+{
+    struct net *net = network_random_graph(7100, 0.3f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 1);
+    struct tower_fixture whole, pieces;
+    float logits[FIXTURE_BATCH * 64];
+    tower_fixture_open(&whole, backend, net);
+    open_special(&pieces, backend, net, &whole, true);
+    tower_fixture_fill(&whole, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_evaluate(&whole);
+    float *const expected = read_logits(&whole, net);
+    assert_in_range(net->classes, 1, 64);
+    for (uint32_t count = 1; count <= FIXTURE_BATCH; count++) {
+        uint32_t computed = 0;
+        tower_fixture_fill(&pieces, net, &input, 0, count);
+        const uint32_t microbatches = tower_microbatches(pieces.tower, count);
+        assert_in_range(microbatches, 1, tower_microbatches_most(pieces.tower, FIXTURE_BATCH));
+        for (uint32_t i = 0; i < microbatches; i++) {
+            const struct batch_part part = tower_microbatch(pieces.tower, &pieces.slot.local, i);
+            assert_int_equal(part.first, computed);
+            assert_true(part.count == 1 || part.count == 4 || part.count == FIXTURE_BATCH);
+            assert_int_equal(tower_forward(pieces.tower, &pieces.slot, i, false), 0);
+            assert_int_equal(tower_logits(pieces.tower, logits + (size_t)part.first * net->classes), 0);
+            computed += part.count;
+        }
+        assert_int_equal(computed, count);
+        assert_floats_near(logits, expected, (size_t)count * net->classes);
+    }
+    free(expected);
+    tower_fixture_close(&pieces);
+    tower_fixture_close(&whole);
+    network_input_release(&input);
+    net_close(net);
+}
+
+/* The last layer of the random graphs is dense: the logits are its product with the embedding. */
+TEST_ON_EACH_BACKEND(the_last_dense_layer_makes_the_logits_of_the_embeddings)
+{
+    for (uint32_t seed = 0; seed < 8; seed++) {
+        struct net *net = network_random_graph(7200 + seed, 0.3f);
+        struct backend_input input = network_input(net, FIXTURE_BATCH, seed);
+        const struct layer *const dense = &net->layers[net_embedding_layer(net)];
+        const size_t width = shape_count(dense->in);
+        struct tower_fixture plain, keeping;
+        float *const embeddings = malloc(FIXTURE_BATCH * width * sizeof(*embeddings));
+        float *const weight = malloc(width * net->classes * sizeof(*weight));
+        float *const bias = calloc(net->classes, sizeof(*bias));
+        assert_true(embeddings != NULL && weight != NULL && bias != NULL);
+        tower_fixture_open(&plain, backend, net);
+        open_special(&keeping, backend, net, &plain, false);
+        tower_fixture_fill(&plain, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_fill(&keeping, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_evaluate(&plain);
+        tower_fixture_evaluate(&keeping);
+        float *const expected = read_logits(&plain, net), *const logits = read_logits(&keeping, net);
+        assert_memory_equal(logits, expected, (size_t)FIXTURE_BATCH * net->classes * sizeof(*logits));
+        assert_int_equal(tower_embeddings(keeping.tower, embeddings), 0);
+        assert_int_equal(tower_read(keeping.tower, dense->parameters[PARAMETER_WEIGHT], weight), 0);
+        if (layer_has(dense, PARAMETER_BIAS))
+            assert_int_equal(tower_read(keeping.tower, dense->parameters[PARAMETER_BIAS], bias), 0);
+        for (uint32_t i = 0; i < FIXTURE_BATCH * net->classes; i++) {
+            const uint32_t class = i % net->classes;
+            double sum = (double)bias[class];
+            for (size_t k = 0; k < width; k++)
+                sum += (double)weight[class * width + k] * (double)embeddings[i / net->classes * width + k];
+            logits[i] = (float)sum;
+        }
+        assert_floats_near(logits, expected, (size_t)FIXTURE_BATCH * net->classes);
+        free(logits);
+        free(expected);
+        free(bias);
+        free(weight);
+        free(embeddings);
+        tower_fixture_close(&keeping);
+        tower_fixture_close(&plain);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
 static uint32_t first_largest(const float *logits, uint32_t classes)
 {
     uint32_t best = 0;

@@ -220,6 +220,52 @@ TEST(taking_ends_after_as_many_batches_as_the_run_has)
     ring_drop(&blocks, ring, 2);
 }
 
+TEST(a_batch_may_end_before_it_is_full)
+{
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 2);
+    struct batch *batch, *taken;
+    for (uint32_t count = 1; count < CAPACITY; count++) {
+        const uint64_t number = count - 1;
+        const struct local_batch local = local_batch_make(number, CAPACITY);
+        assert_int_equal(ring_claim(ring, &local, &batch), 0);
+        write_places(batch, number, 0, count);
+        if (count % 2 == 0)
+            ring_fill(ring, batch, count);
+        batch->local.count = count;
+        ring_fill(ring, batch, CAPACITY - count);
+        if (count % 2 != 0)
+            ring_fill(ring, batch, count);
+        assert_int_equal(ring_take(ring, &taken), 0);
+        assert_true(taken->local.count == count && places_hold(taken, number));
+        ring_give_back(ring, taken);
+    }
+    ring_drop(&blocks, ring, 2);
+}
+
+static void take_until_the_end(void *arg)
+{
+    struct batch *batch;
+    assert_int_equal(ring_take(arg, &batch), 0);
+    ring_give_back(arg, batch);
+    assert_int_equal(ring_take(arg, &batch), -ENODATA);
+}
+
+TEST(an_end_that_becomes_known_later_ends_taking)
+{
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 2);
+    struct thread *thread;
+    struct batch *batch;
+    assert_int_equal(thread_start(&thread, "taker", take_until_the_end, ring), 0);
+    const struct local_batch local = local_batch_make(0, 0);
+    assert_int_equal(ring_claim(ring, &local, &batch), 0);
+    ring_finish(ring, 1);
+    thread_join(thread);
+    assert_int_equal(ring_take(ring, &batch), -ENODATA);
+    ring_drop(&blocks, ring, 2);
+}
+
 TEST(a_ring_may_begin_with_any_batch)
 {
     for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++)

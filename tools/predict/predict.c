@@ -38,7 +38,7 @@ struct predict_request {
     const char *weights;        /* file */
     uint64_t top, batch;        /* number of classes to print for an image; largest batch size */
     enum prediction_form form;
-    const char *logits;         /* file; "": in the lines; NULL: not wanted */
+    const char *logits, *embeddings;    /* file; "": in the lines; NULL: not wanted */
     bool may_replace;           /* replace an existing file */
     bool has_lengths;           /* standard input has images with their lengths */
     uint64_t latency_ms;        /* how long an image may wait for others to fill its batch */
@@ -51,7 +51,9 @@ struct prediction_run {
     struct trained trained;
     struct known_names names;
     struct prediction_printer printer;
-    struct rows_file logits;
+    struct rows_file logits, embeddings;
+    float *embedding;                   /* [embedding_count], of the image that is printed; NULL: not wanted */
+    uint32_t embedding_count;
     struct image_source *source;        /* source of image files; NULL: shards are read */
     struct image_stream *stream;        /* or images of standard input; NULL: none */
     struct latencies latencies;         /* of the stream's images, and when the first came and the last was answered */
@@ -137,6 +139,7 @@ static int open_printer(struct prediction_run *run)
     run->printer.names = run->names.names;
     run->printer.path_columns = longest_path(run);
     run->printer.shows_logits = is_in_lines(run->request->logits);
+    run->printer.embedding_count = is_in_lines(run->request->embeddings) ? run->embedding_count : 0;
     return 0;
 }
 
@@ -148,9 +151,31 @@ static bool is_in_file(const char *output)
 static int open_files(struct prediction_run *run)
 {
     const struct predict_request *const request = run->request;
-    if (!is_in_file(request->logits))
+    int code = 0;
+    if (is_in_file(request->logits))
+        code = rows_file_open(&run->logits, request->logits, request->may_replace, run->trained.net->classes);
+    if (code == 0 && is_in_file(request->embeddings))
+        code = rows_file_open(&run->embeddings, request->embeddings, request->may_replace, run->embedding_count);
+    return code;
+}
+
+/* The embedding is the input of the layer, or if that is a convolution its mean over the pixels. */
+static int open_embeddings(struct prediction_run *run)
+{
+    const struct net *const net = run->trained.net;
+    const uint32_t layer = net_embedding_layer(net);
+    if (run->request->embeddings == NULL)
         return 0;
-    return rows_file_open(&run->logits, request->logits, request->may_replace, run->trained.net->classes);
+    if (layer == NET_INPUT) {
+        log_message(LOG_ERROR, "--embeddings: the first layer of %s is also the last with weights: its input is the image",
+                    net->model);
+        return EXIT_CODE_USAGE;
+    }
+    const struct shape in = net->layers[layer].in;
+    run->embedding_count = net->layers[layer].kind == LAYER_CONV2D ? in.channels : (uint32_t)shape_count(in);
+    run->embedding = malloc(run->embedding_count * sizeof(*run->embedding));
+    run->trained.plan.keeps_embedding = true;
+    return run->embedding != NULL ? 0 : network_no_memory("the embeddings");
 }
 
 static int start_stream(void *arg, struct ring *ring)
@@ -236,6 +261,8 @@ static int prepare(struct prediction_run *run)
     if (code == 0 && run->words->shards != NULL)
         code = open_shards(run);
     if (code == 0)
+        code = open_embeddings(run);
+    if (code == 0)
         code = open_printer(run);
     if (code == 0)
         code = plan(run);
@@ -312,19 +339,44 @@ static void note_turned(struct prediction_run *run, const struct predicted_sampl
         snprintf(run->turned_first, sizeof(run->turned_first), "%s", sample->name);
 }
 
+/* Set the embedding of sample `i`. */
+static void find_embedding(struct prediction_run *run, const struct step_report *report, uint32_t i)
+{
+    if (run->embedding == NULL)
+        return;
+    const struct net *const net = run->trained.net;
+    const size_t count = shape_count(net->layers[net_embedding_layer(net)].in), pixels = count / run->embedding_count;
+    const float *values = report->embeddings + i * count;
+    for (uint32_t c = 0; c < run->embedding_count; c++, values += pixels) {
+        double sum = 0;
+        for (size_t p = 0; p < pixels; p++)
+            sum += (double)values[p];
+        run->embedding[c] = (float)(sum / (double)pixels);
+    }
+}
+
+static void add_rows(struct prediction_run *run, const struct predicted_sample *sample, const float *logits)
+{
+    const bool is_read = sample->problem == NULL;
+    if (run->file_code == 0)
+        run->file_code = rows_file_add(&run->logits, is_read ? logits : NULL);
+    if (run->file_code == 0)
+        run->file_code = rows_file_add(&run->embeddings, is_read ? run->embedding : NULL);
+}
+
 static void print_sample(struct prediction_run *run, const struct step_report *report, uint32_t i)
 {
     char room[NAME_BYTES];
     const struct predicted_sample sample = find_sample(run, report, i, room);
     const float *const logits = report->logits + (size_t)i * run->trained.net->classes;
     note_turned(run, &sample);
+    find_embedding(run, report, i);
     run->answered++;
     if (sample.problem == NULL && are_finite(run, logits))
-        prediction_print(&run->printer, sample.name, logits);
+        prediction_print(&run->printer, sample.name, logits, run->embedding);
     else
         print_problem(run, &sample);
-    if (run->file_code == 0)
-        run->file_code = rows_file_add(&run->logits, sample.problem == NULL ? logits : NULL);
+    add_rows(run, &sample, logits);
 }
 
 /* The batch's answers were written: note how long they took since the images came, and give the images back. */
@@ -400,6 +452,8 @@ static int compute(struct prediction_run *run)
         code = run->file_code;
     if (code == 0 && !ferror(stdout))
         code = rows_file_finish(&run->logits);
+    if (code == 0 && !ferror(stdout))
+        code = rows_file_finish(&run->embeddings);
     if (code == 0)
         code = check_stream(run);
     if (code != 0)
@@ -424,6 +478,8 @@ static int predict(struct settings *settings, const struct image_words *words, c
     trained_close(&run.trained);
     image_stream_close(run.stream);
     rows_file_drop(&run.logits);
+    rows_file_drop(&run.embeddings);
+    free(run.embedding);
     prediction_printer_release(&run.printer);
     known_names_release(&run.names);
     return code;
@@ -467,8 +523,10 @@ static const struct program_option options[] = {
               "FILE in a NumPy array of one row per image",
       .more = "The array is float32; its row n is image n of the output, from 0, NaN if the image could not be read. The "
               "file appears when all images are classified." },
+    { .name = "embeddings", .value = "FILE.npy", .may_lack_value = true, .store = STORE_TEXT, FIELD(request.embeddings),
+      .help = "the values before the last dense layer: with --json, or in a NumPy array as --logits" },
     { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(request.may_replace),
-      .help = "let --logits replace an existing file" },
+      .help = "let --logits and --embeddings replace existing files" },
     { .name = "length-prefixed", .store = STORE_FLAG, FIELD(request.has_lengths),
       .help = "with -: standard input has the images themselves, each after its length, 4 bytes, little-endian" },
     { .name = "latency", .value = "MS", .store = STORE_NUMBER, FIELD(request.latency_ms), .least = 0,
@@ -538,6 +596,20 @@ static int check_output(const struct arguments *arguments, const char *name, con
                : program_usage_error(&command_line, "--%s needs --json or --tsv, or a file: --%s=FILE.npy", name, name);
 }
 
+static int check_outputs(const struct arguments *arguments)
+{
+    const struct predict_request *const request = &arguments->request;
+    if (check_output(arguments, "logits", request->logits) != 0 ||
+        check_output(arguments, "embeddings", request->embeddings) != 0)
+        return -EINVAL;
+    if (is_in_lines(request->embeddings) && request->form == PREDICTION_TSV)
+        return program_usage_error(&command_line, "--embeddings needs --json, or a file: --embeddings=FILE.npy");
+    if (is_in_file(request->logits) && is_in_file(request->embeddings) &&
+        strcmp(request->logits, request->embeddings) == 0)
+        return program_usage_error(&command_line, "--logits and --embeddings need a file each");
+    return 0;
+}
+
 static bool reads_only_stdin(const struct arguments *arguments)
 {
     return arguments->word_count == 1 && strcmp(arguments->words[0], "-") == 0;
@@ -566,7 +638,7 @@ static int check_arguments(void *out, char **words, int count)
     struct arguments *const arguments = out;
     arguments->words = words;
     arguments->word_count = count;
-    if (check_output(arguments, "logits", arguments->request.logits) != 0 || check_stream_options(arguments) != 0)
+    if (check_outputs(arguments) != 0 || check_stream_options(arguments) != 0)
         return -EINVAL;
     const int rc =
         network_arguments_check(&arguments->network, "predict", "predict -w runs/run photo.jpg");

@@ -50,9 +50,10 @@ static void head_of_table(struct prediction_printer *printer)
 }
 
 /* Print a row of the table. A path that is too long gets its own line. */
-static void print_table(struct prediction_printer *printer, const char *path, const float *logits)
+static void print_table(struct prediction_printer *printer, const char *path, const float *logits,
+                        const float *embedding)
 {
-    (void)logits;
+    (void)logits, (void)embedding;
     const uint32_t columns = columns_of_paths(printer);
     char shown[PATH_BYTES], name[NAME_BYTES], class[NAME_BYTES + 16];
     log_plain(path, shown, sizeof(shown));
@@ -77,8 +78,10 @@ static void head_of_tsv(struct prediction_printer *printer)
     fprintf(printer->out, "image\trank\tclass\tname\tprobability%s\n", printer->shows_logits ? "\tlogit" : "");
 }
 
-static void print_tsv(struct prediction_printer *printer, const char *path, const float *logits)
+static void print_tsv(struct prediction_printer *printer, const char *path, const float *logits,
+                      const float *embedding)
 {
+    (void)embedding;
     char shown[PATH_BYTES], name[NAME_BYTES];
     log_plain(path, shown, sizeof(shown));
     for (uint32_t i = 0; i < printer->top; i++) {
@@ -116,7 +119,8 @@ static void add_floats(struct json *json, const char *key, const float *floats, 
     json_close_array(json);
 }
 
-static void print_json(struct prediction_printer *printer, const char *path, const float *logits)
+static void print_json(struct prediction_printer *printer, const char *path, const float *logits,
+                       const float *embedding)
 {
     struct json *const json = &printer->line;
     json_reset(json);
@@ -135,6 +139,8 @@ static void print_json(struct prediction_printer *printer, const char *path, con
     json_close_array(json);
     if (printer->shows_logits)
         add_floats(json, "logits", logits, printer->classes);
+    if (printer->embedding_count > 0)
+        add_floats(json, "embedding", embedding, printer->embedding_count);
     json_close_object(json);
     end_json(printer);
 }
@@ -159,7 +165,7 @@ static void no_problem(struct prediction_printer *printer, const char *path, con
 
 static const struct {
     void (*head)(struct prediction_printer *printer);
-    void (*print)(struct prediction_printer *printer, const char *path, const float *logits);
+    void (*print)(struct prediction_printer *printer, const char *path, const float *logits, const float *embedding);
     void (*problem)(struct prediction_printer *printer, const char *path, const char *problem);
 } forms[PREDICTION_FORM_COUNT] = {
     [PREDICTION_TABLE] = { head_of_table, print_table, no_problem },
@@ -172,10 +178,11 @@ void prediction_print_head(struct prediction_printer *printer)
     forms[printer->form].head(printer);
 }
 
-void prediction_print(struct prediction_printer *printer, const char *path, const float *logits)
+void prediction_print(struct prediction_printer *printer, const char *path, const float *logits,
+                      const float *embedding)
 {
     ranking_top(logits, printer->classes, printer->top, printer->ranked);
-    forms[printer->form].print(printer, path, logits);
+    forms[printer->form].print(printer, path, logits, embedding);
 }
 
 void prediction_print_problem(struct prediction_printer *printer, const char *path, const char *problem)

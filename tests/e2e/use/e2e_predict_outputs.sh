@@ -62,6 +62,21 @@ cp out lines
 expect_end 0 'records' predict --logits=records.npy shards
 expect_numbers "$(row records.npy 13 10)" "$(logits_of 14)" 'a record'
 
+# Embeddings, in lines and in a file.
+expect_end 0 'embeddings in lines' predict --json --logits --embeddings $first
+cp out lines
+embedding=$(sed 's/.*"embedding":\[\([^]]*\)\].*/\1/' lines | tr ',' ' ')
+expect_end 0 'embeddings in a file' predict --embeddings=embeddings.npy $first others/class9/1.jpg
+width=$(echo $embedding | wc -w)
+expect_equal "$(wc -c <embeddings.npy)" $((128 + 2 * 4 * width)) 'bytes of the embeddings'
+expect_numbers "$(row embeddings.npy 0 $width)" "$embedding" 'the embedding in the file and in its line'
+expect_end 0 'embeddings of records' predict --embeddings=records.npy -f shards
+expect_end 2 'embeddings in a table' predict --embeddings $first
+expect_end 2 'embeddings in TSV' predict --embeddings --tsv $first
+expect_err 'predict: --embeddings needs --json, or a file: --embeddings=FILE.npy'
+expect_end 2 'two arrays in one file' predict --logits=both.npy --embeddings=both.npy $first
+expect_err 'predict: --logits and --embeddings need a file each'
+
 # What exists stays; nothing else is left.
 expect_end 5 'a file that exists' predict --logits=all.npy others
 expect_err 'all.npy: exists already: replace it with --force$'

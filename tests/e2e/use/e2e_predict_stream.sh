@@ -9,7 +9,7 @@ write_jpeg_conf tiny.conf jpeg 'epochs = 1'
 weights=runs/tiny/weights.safetensors
 expect_end 0 'the training' run "$pipetrain" -c tiny.conf
 first=others/class0/0.jpg
-limit=60        # seconds after which a test that hangs fails
+limit=300       # seconds after which a test that hangs fails
 
 # stream NAME OPTION... - predict - with these options, whose input is NAME
 stream() {

@@ -718,6 +718,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
         .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,
         .backend_spec = { .threads = plan->threads_per_tower,
                          .local_max = computed_at_once(plan),
+                         .keeps_embedding = plan->keeps_embedding,
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,

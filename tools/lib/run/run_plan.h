@@ -28,6 +28,7 @@ struct run_plan {
     const struct net *train_net;        /* of training images of another size than the net's; NULL: the net */
     uint64_t only_evaluated;            /* not 0: only evaluate this number of samples, once */
     bool is_fed;                        /* with only_evaluated: the caller's threads put encoded images into the ring */
+    bool keeps_embedding;               /* with only_evaluated: reports have embeddings (trainer.h) */
     bool takes_any_count;               /* with is_fed: batches have any number of samples up to train.batch */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
     uint32_t threads_per_tower, threads_wanted;         /* fewer than wanted if the environment limits teams */
@@ -44,8 +45,9 @@ struct run_plan {
     struct memory_needs memory;          /* without the needs of towers until these are planned */
 };
 
-/* Plan everything but devices, train_net, only_evaluated, is_fed and takes_any_count, which are already set. `datasets` may be NULL
- * (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
+/* Plan everything but devices, train_net, only_evaluated, is_fed, keeps_embedding and takes_any_count, which are already
+ * set. `datasets` may be NULL (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in
+ * `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
 /* If only train.steps is set, set train.epochs to the number of epochs that these steps need. Called after the data is

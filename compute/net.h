@@ -277,6 +277,14 @@ static inline bool layer_is_depthwise(const struct layer *layer)
     return layer->groups > 1 && layer->groups == layer->in.channels;
 }
 
+/* Is it an average pool of the whole image? It fits images of any size, and has a word of its own in model files. */
+static inline bool layer_is_global_average(const struct layer *layer)
+{
+    return layer->kind == LAYER_AVERAGE_POOL && layer->kernel_h == layer->in.height &&
+           layer->kernel_w == layer->in.width && layer->stride_h == 1 && layer->stride_w == 1 &&
+           (layer->pad_top | layer->pad_bottom | layer->pad_left | layer->pad_right) == 0;
+}
+
 static inline size_t shape_count(struct shape shape)
 {
     return (size_t)shape.channels * shape.height * shape.width;

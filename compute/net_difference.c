@@ -23,13 +23,6 @@ struct comparison {
 
 /* ---- descriptions for messages ---- */
 
-static bool is_global(const struct layer *layer)
-{
-    return layer->kind == LAYER_AVERAGE_POOL && layer->kernel_h == layer->in.height &&
-           layer->kernel_w == layer->in.width && layer->stride_h == 1 && layer->stride_w == 1 &&
-           (layer->pad_top | layer->pad_bottom | layer->pad_left | layer->pad_right) == 0;
-}
-
 static bool has_window(const struct layer *layer)
 {
     return layer->kind == LAYER_CONV2D || layer->kind == LAYER_MAX_POOL || layer->kind == LAYER_AVERAGE_POOL;
@@ -46,7 +39,7 @@ static void describe_values(const struct layer *layer, char *text, size_t text_s
     char groups[24] = "";
     if (layer->kind == LAYER_CONV2D && layer->groups > 1)
         snprintf(groups, sizeof(groups), " groups %u", layer->groups);
-    if (is_global(layer))
+    if (layer_is_global_average(layer))
         snprintf(text, text_size, "the mean of the whole image");
     else if (has_window(layer))
         snprintf(text, text_size, "%s kernel %ux%u stride %ux%u padding %u,%u,%u,%u%s", layer_word(layer),
@@ -104,7 +97,7 @@ static bool has_same_values(const struct layer *a, const struct layer *b)
 {
     const struct local_response_norm *const x = &a->response, *const y = &b->response;
     if (has_window(a))
-        return (is_global(a) && is_global(b)) || has_same_window(a, b);
+        return (layer_is_global_average(a) && layer_is_global_average(b)) || has_same_window(a, b);
     if (a->kind == LAYER_LOCAL_RESPONSE_NORM)
         return x->size == y->size && x->alpha == y->alpha && x->beta == y->beta && x->k == y->k;
     if (a->kind == LAYER_ACTIVATION)

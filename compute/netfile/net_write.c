@@ -209,19 +209,11 @@ static void write_init(const struct parameter *parameter, FILE *out)
         write_number(" ", how.value, out);
 }
 
-/* Is the layer a global average? It is written with that word, so that it stays global for other image sizes. */
-static bool is_global(const struct layer *layer)
-{
-    return layer->kind == LAYER_AVERAGE_POOL && layer->kernel_h == layer->in.height &&
-           layer->kernel_w == layer->in.width && layer->stride_h == 1 && layer->stride_w == 1 &&
-           (layer->pad_top | layer->pad_bottom | layer->pad_left | layer->pad_right) == 0;
-}
-
 /* Write two strings, each with its terminating 0: the text before the layer's inputs, and the text after them. */
 static void write_layer(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
-    const bool is_global_average = is_global(layer);
+    const bool is_global_average = layer_is_global_average(layer);
     fprintf(out, "%s %s", is_global_average ? net_form_name(&net_forms[NET_GLOBAL_AVERAGE]) : layer_word(layer),
             layer->name);
     fputc('\0', out);

@@ -101,6 +101,7 @@ tools_tests = \
 	%D%/tools/compare/test_comparison \
 	%D%/tools/doctor/test_doctor \
 	%D%/tools/export/test_onnx \
+	%D%/tools/export/test_torch_module \
 	%D%/tools/observe/test_event_file \
 	%D%/tools/observe/test_histogram \
 	%D%/tools/observe/test_trace_file \
@@ -273,6 +274,7 @@ script_tests = \
 	%D%/e2e/use/e2e_classes.sh \
 	%D%/e2e/use/e2e_evaluate.sh \
 	%D%/e2e/use/e2e_export.sh \
+	%D%/e2e/use/e2e_export_torch.sh \
 	%D%/e2e/use/e2e_fine_tune.sh \
 	%D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_predict_outputs.sh \

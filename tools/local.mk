@@ -53,6 +53,10 @@ tools_libtools_a_SOURCES = \
 	%D%/export/onnx_file.c \
 	%D%/export/onnx_graph.c \
 	%D%/export/onnx_metadata.c \
+	%D%/export/python_text.c \
+	%D%/export/torch_code.c \
+	%D%/export/torch_module.c \
+	%D%/export/torch_tree.c \
 	%D%/lib/config/config.c \
 	%D%/lib/config/hints.c \
 	%D%/lib/config/intervals.c \

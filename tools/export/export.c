@@ -13,6 +13,7 @@
 #include "tools/export/export_output.h"
 #include "tools/export/export_subject.h"
 #include "tools/export/onnx_file.h"
+#include "tools/export/torch_module.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/pixels.h"
 #include "tools/lib/config/program_option.h"
@@ -24,16 +25,17 @@
 #include "tools/predict/trained.h"
 
 /* The kinds of files. */
-enum export_form { EXPORT_ONNX, EXPORT_FORM_COUNT };
+enum export_form { EXPORT_ONNX, EXPORT_TORCH, EXPORT_FORM_COUNT };
 
 static export_writer *const writers[EXPORT_FORM_COUNT] = {
     [EXPORT_ONNX] = onnx_file_write,
+    [EXPORT_TORCH] = torch_module_write,
 };
 
 struct export_request {
     const char *output;         /* file; "-": standard output */
     bool may_replace;
-    enum export_form form;
+    bool is_torch;              /* a module for PyTorch instead of an ONNX model */
     struct export_options options;
 };
 
@@ -74,7 +76,7 @@ static int write_output(const struct trained *trained, const struct known_names 
         .names = names->names,
         .options = request->options,
     };
-    int code = writers[request->form](&subject, output);
+    int code = writers[request->is_torch ? EXPORT_TORCH : EXPORT_ONNX](&subject, output);
     if (code == EXIT_CODE_OK)
         code = export_output_finish(output);
     if (code == EXIT_CODE_OK)
@@ -114,7 +116,7 @@ static const struct program_option options[] = {
     { .name = "last", .store = STORE_FLAG, FIELD(network.wants_last),
       .help = "of a run: its last weights, not the best ones" },
     { .letter = 'o', .name = "output", .value = "FILE", .store = STORE_TEXT, FIELD(request.output),
-      .help = "the file to write, model.onnx; -: to stdout" },
+      .help = "the file to write, model.onnx or net.py; -: to stdout" },
     { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config.path),
       .help = "the configuration of the training run, if the weights do not name their network (the default of -w is "
               "then the best weights of the last run)" },
@@ -129,6 +131,8 @@ static const struct program_option options[] = {
               "normalisation" },
     { .name = "no-fold", .store = STORE_FLAG, FIELD(request.options.keeps_norms),
       .help = "write batch normalisation as layers of its own instead of folding it into convolutions" },
+    { .name = "torch", .store = STORE_FLAG, FIELD(request.is_torch),
+      .help = "write a Python module for PyTorch instead, which loads the weights from their file" },
     { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(request.may_replace),
       .help = "replace an existing file" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(network.wants_help), .help = "this text" },
@@ -142,16 +146,25 @@ static const struct program_command command_line = {
 static void print_usage(FILE *out)
 {
     fputs("Usage: pipetrain export -w FILE -o FILE [OPTION]...\n"
-          "Write a trained network as a file for other programs: an ONNX model.\n\n", out);
+          "Write a trained network as a file for other programs: an ONNX model, or with\n"
+          "--torch a module for PyTorch.\n\n", out);
     program_option_help(options, out);
     fputs("\n"
-          "The model takes pixels from 0 to 255 of images that have the size of the network\n"
-          "already, and computes logits and probabilities as pipetrain predict does. Its\n"
-          "metadata name the classes and say how images are scaled; dropout, auxiliary\n"
-          "losses and stochastic depth are left out. Exit status as for pipetrain.\n\n"
+          "The ONNX model takes pixels from 0 to 255 of images that have the size of the\n"
+          "network already, and computes logits and probabilities as pipetrain predict does.\n"
+          "Its metadata name the classes and say how images are scaled; dropout, auxiliary\n"
+          "losses and stochastic depth are left out. The Python module has the network as\n"
+          "an nn.Module, and functions that load weights and images. Exit status as for\n"
+          "pipetrain.\n\n"
           "  pipetrain export -w runs/run -o model.onnx\n"
           "  pipetrain export -c run.conf -o model.onnx --layout=nhwc\n"
-          "  pipetrain export -w resnet50.safetensors -m torchvision_resnet50 -o r50.onnx\n", out);
+          "  pipetrain export -w resnet50.safetensors -m torchvision_resnet50 -o r50.onnx\n"
+          "  pipetrain export -w runs/run --torch -o net.py\n", out);
+}
+
+static bool has_onnx_option(const struct export_options *given)
+{
+    return given->layout != EXPORT_NCHW || given->input != EXPORT_UINT8 || given->keeps_norms;
 }
 
 static int check_arguments(void *out, char **words, int count)
@@ -165,6 +178,8 @@ static int check_arguments(void *out, char **words, int count)
         return rc;
     if (arguments->request.output == NULL)
         log_message(LOG_ERROR, "no output given: %spipetrain %s (see --help)", program_folder(), example);
+    else if (arguments->request.is_torch && has_onnx_option(&arguments->request.options))
+        log_message(LOG_ERROR, "export: --layout, --input and --no-fold are for ONNX: leave them out with --torch");
     else if (*arguments->request.output == '\0')
         log_message(LOG_ERROR, "export: --output: the name of the file is empty");
     else

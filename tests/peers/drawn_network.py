@@ -3,6 +3,7 @@
 pipetrain initialises the network, which gives names and shapes. Weights are drawn so that numbers keep their size from
 layer to layer, and running statistics measured in two steps at a learning rate of 0.
 """
+import glob
 import os
 import re
 import subprocess
@@ -109,3 +110,24 @@ def draw(folder, text):
         measured = train(folder, net, "measured", 2, *settings(model__weights=weights))
         save_file(condition(load_file(measured)), weights)
     return DrawnNetwork(net, weights, images, f"{folder}/shards/train-*")
+
+
+def our_logits(folder, drawn):
+    """What pipetrain predict computes for all images: [BATCH, classes]."""
+    pipetrain("predict", "-w", drawn.weights, "-m", drawn.net, f"--logits={folder}/ours.npy", "--tsv",
+              *settings(devices__kind="cpu"), drawn.shards)
+    logits = numpy.load(f"{folder}/ours.npy")
+    os.remove(f"{folder}/ours.npy")
+    return logits
+
+
+def networks(names):
+    """Name and text of these networks, for small images; no names: those of nets/ here and all by name."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    files = {os.path.basename(path)[:-4]: path for path in sorted(glob.glob(f"{here}/nets/*.net"))}
+    for name in names or [*files, *re.findall(r"(?m)^([a-z][\w.]*)  ", pipetrain("--describe"))]:
+        if name not in files:
+            yield name, net_text(name, is_small=True)
+            continue
+        with open(files[name]) as file:
+            yield name, file.read()

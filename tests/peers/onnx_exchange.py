@@ -11,7 +11,6 @@ and type of the input, and without folding.
 Without a model: all of them by name, and the networks of nets/ here. $PIPETRAIN_BUILD is the folder of the build
 ('.'). Exit status 77: onnx, onnxruntime or safetensors are missing.
 """
-import glob
 import os
 import re
 import sys
@@ -25,8 +24,8 @@ try:
 except ImportError as error:
     print(sys.executable, "has not all that is needed:", error)
     sys.exit(77)
-from drawn_network import draw, net_text
-from peer import end, expect, pipetrain, settings
+from drawn_network import draw, networks, our_logits
+from peer import end, expect, pipetrain
 
 LOGITS, PROBABILITIES = 1e-5, 1e-6
 COUNT = 7
@@ -35,14 +34,6 @@ VARIANTS = {
     "convnext_tiny": (["--layout=nhwc", "--input=float"],),
     "mobilenet_v3_large": (["--no-fold"],),
 }
-
-
-def our_logits(folder, drawn):
-    pipetrain("predict", "-w", drawn.weights, "-m", drawn.net, f"--logits={folder}/ours.npy", "--tsv",
-              *settings(devices__kind="cpu"), drawn.shards)
-    logits = numpy.load(f"{folder}/ours.npy")
-    os.remove(f"{folder}/ours.npy")
-    return logits
 
 
 def softmax(logits):
@@ -92,25 +83,15 @@ def check(name, text):
     with tempfile.TemporaryDirectory() as folder:
         drawn = draw(folder, text)
         ours = our_logits(folder, drawn)
-        expect(numpy.isfinite(ours).all() and ours.std(0).mean() > 0.01 * numpy.abs(ours).max(), f"{name}: logits that images decide")
+        expect(numpy.isfinite(ours).all() and ours.std(0).mean() > 0.01 * numpy.abs(ours).max(),
+               f"{name}: logits that images decide")
         for words in ([], *VARIANTS.get(name, ())):
             export(folder, name, drawn, drawn.images, ours, words)
 
 
-def model_names():
-    lines = pipetrain("--describe").splitlines()
-    return [match[1] for match in (re.match(r"([a-z][\w.]*)  ", line) for line in lines) if match]
-
-
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
-    files = {os.path.basename(path)[:-4]: path for path in sorted(glob.glob(f"{here}/nets/*.net"))}
-    for name in sys.argv[1:] or [*files, *model_names()]:
-        if name in files:
-            with open(files[name]) as file:
-                check(name, file.read())
-        else:
-            check(name, net_text(name, is_small=True))
+    for name, text in networks(sys.argv[1:]):
+        check(name, text)
     end()
 
 

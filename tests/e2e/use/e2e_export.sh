@@ -61,7 +61,7 @@ expect_end 0 'other names' export_model -w $weights -o f.onnx -f --set data.clas
 has_text f.onnx '"g","\"h\"","i"'
 
 # The command line.
-refuses 2 'no output' 'no output given: .*export -w weights.safetensors -o model.onnx' -w $weights
+refuses 2 'no output' 'no output given: .*export -w runs/run -o model.onnx' -w $weights
 refuses 2 'an empty output' 'the name of the file is empty' -w $weights -o ''
 refuses 2 'no weights' 'no weights and no configuration' -o x.onnx
 refuses 2 'another layout' 'nchw' -w $weights -o x.onnx --layout=hwc

@@ -225,13 +225,24 @@ static bool is_as(const char *folder, const char *file, const struct content *fo
     return is_equal;
 }
 
+#define PREVIOUS ".previous.safetensors"
+
+/* Is it the name that a new run gives to a file of the earlier one? name_out is the file's name before. */
+static bool is_of_earlier(const struct scenario *scenario, const char *file, char name_out[PATH_MAX])
+{
+    const size_t bytes = strlen(file), end = strlen(PREVIOUS);
+    if (scenario->kept == NULL || bytes < end || strcmp(file + bytes - end, PREVIOUS) != 0)
+        return false;
+    snprintf(name_out, PATH_MAX, "%.*s.safetensors", (int)(bytes - end), file);
+    return true;
+}
+
 static bool is_known(const struct judgement *judgement, const char *file, const struct content *found)
 {
-    const struct scenario *const scenario = judgement->scenario;
-    const bool is_later = scenario->kept_later != NULL && strcmp(file, scenario->kept_later) == 0;
+    char before[PATH_MAX];
+    const bool is_later = is_of_earlier(judgement->scenario, file, before);
     return is_as(judgement->begin, file, found) || is_as(judgement->done, file, found) ||
-           (is_later && is_as(judgement->begin, scenario->kept, found)) ||
-           (is_later && is_as(judgement->done, scenario->kept, found));
+           (is_later && is_as(judgement->begin, before, found)) || (is_later && is_as(judgement->done, before, found));
 }
 
 /* Is the file in the folder of the run's results? */
@@ -331,8 +342,8 @@ static int judge_success(void *arg, const char *file)
     struct content found = content_read(judgement->folder, file);
     const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0 ||
                         is_checkpoint_name(name);
-    const bool is_others = judgement->promise->is_second && judgement->scenario->kept_later != NULL &&
-                           strcmp(file, judgement->scenario->kept_later) == 0;
+    char before[PATH_MAX];
+    const bool is_others = judgement->promise->is_second && is_of_earlier(judgement->scenario, file, before);
     const bool is_short = strcmp(name, "metrics.jsonl") == 0 && lacks_lines(judgement, file);
     const bool is_right = is_short    ? false
                           : varies    ? found.bytes != NULL

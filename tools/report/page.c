@@ -28,6 +28,9 @@ static const char *const part_names[] = {
 static const struct { enum part part; const char *name, *form, *path; } shown_values[] = {
     { PART_RESULT, "ended", "text", "ended" },
     { PART_RESULT, "because", "text", "reason" },
+    { PART_RESULT, "best weights", "text", "best_weights.file" },
+    { PART_RESULT, "best weights, epoch", "count", "best_weights.epoch" },
+    { PART_RESULT, "best weights, step", "count", "best_weights.step" },
     { PART_ORDER, "sample order hash", "text", "sample_order_hash" },
     { PART_PLAN, "model", "text", "model" },
     { PART_PLAN, "parameters", "count", "parameters" },

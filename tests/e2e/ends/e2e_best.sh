@@ -149,6 +149,12 @@ run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/on-2" $recipe --
 expect_code 3 'resuming from weights'
 expect_err 'best.safetensors: holds weights only, which is not enough to resume a run: model.weights = FILE'
 
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/on-3" --set "model.weights=$work/runs/plain"
+expect_code 2 'a directory as first weights'
+expect_err 'model.weights: .*/plain is a directory: name the file there, such as .*/plain/best.safetensors or '
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/on-3" --set "model.weights=$work/runs/plain/best.safetensors"
+expect_code 0 'the best ones as first weights'
+
 # They are what the commands take, unless the last ones are asked for.
 run "$pipetrain" evaluate -c "$work/runs/plain/run.conf"
 expect_out_joined 'weights .*/plain/best.safetensors, after 114 steps: epoch 3, the best of 6 by validation accuracy \([0-9.]+ %\); --last'

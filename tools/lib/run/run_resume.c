@@ -686,6 +686,11 @@ int run_weights_open(struct initial_weights **weights_out, struct settings *sett
     struct problems problems;
     if (*model->weights == '\0')
         return 0;
+    if (is_folder(model->weights)) {
+        log_message(LOG_ERROR, "model.weights: %s is a directory: name the file there, such as %s/" CHECKPOINT_BEST_FILE
+                    " or %s/" WEIGHTS_FILE, model->weights, model->weights, model->weights);
+        return EXIT_CODE_USAGE;
+    }
     problems_init(&problems);
     int rc = initial_weights_open(weights_out, model->weights, net, model->skip, run_data_classes(settings), &problems);
     if (rc == 0)

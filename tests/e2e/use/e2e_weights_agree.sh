@@ -216,7 +216,7 @@ for share in 0.1 0.2; do
     expect_end 0 "a share of $share" evaluate -w $split --set "$shards" --set data.validation_split=$share
     ! grep -q 'validation_split' err || fail "a share of $share is reported"
 done
-for how in "-w $split --set $shards" "-c runs/split/run.conf" "-c runs/split/run.conf -w runs/split/weights.safetensors"; do
+for how in "-w $split --set $shards" "-c runs/split/run.conf --last" "-c runs/split/run.conf -w runs/split/weights.safetensors"; do
     expect_end 2 'a larger share' evaluate $how --set data.validation_split=0.4
     expect_err "^.*$split: trained with data.validation_split = 0.2; with 0.4 records that it was trained on would be"
 done

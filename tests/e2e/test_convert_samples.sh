@@ -77,6 +77,12 @@ takes_ranges_patterns_and_folders_of_shards() {
         webdataset data -o again --force
     ln data/train-008.tar data/train-009.tar
     answers 2 "are the same shard: give it once" webdataset data -o no
+    rm data/train-009.tar
+    gzip -k data/train-008.tar
+    answers 2 "are the same shard by their names: remove one of them" webdataset data -o no
+    rm data/train-008.tar.gz
+    mkdir s/e; pack data/train-009.tar
+    answers 0 "data/train-009.tar: has no sample" webdataset data -o again --force
     absent no
 }
 

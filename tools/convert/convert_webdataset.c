@@ -633,7 +633,13 @@ static int read_shard(struct webdataset *set, size_t shard, struct csv_table *ta
     if (rc != -ENODATA && !is_reported)
         (void)walk_fail(set, shard, walk, rc);
     archive_walk_close(walk);
-    return rc == -ENODATA ? add_samples(set, shard, table) : rc;
+    if (rc != -ENODATA)
+        return rc;
+    const size_t before = set->sample_count;
+    rc = add_samples(set, shard, table);
+    if (rc == 0 && set->sample_count == before)
+        log_message(LOG_RUN, "%s: has no sample", set->shards[shard].path);
+    return rc;
 }
 
 static int read_image(const struct image_set *images, const struct image_file *file, uint8_t *out)
@@ -663,22 +669,49 @@ static int compare_identities(const void *left, const void *right)
     return file_identity_compare(&a->identity, &b->identity);
 }
 
-/* Refuse a shard that is given twice: its samples would count twice, or be in two sets. */
+static int refuse_twice(const struct webdataset *set, const struct shard *one, const struct shard *other)
+{
+    return convert_fail(set->stop, EXIT_CODE_USAGE, -EINVAL, "%s and %s are the same shard%s", one->path, other->path,
+                        file_identity_compare(&one->identity, &other->identity) == 0
+                        ? ": give it once" : " by their names: remove one of them");
+}
+
+/* The length of the path of a shard without the extensions of an archive: "a" of "a.tar.gz" and of "a.tgz". */
+static size_t stem_bytes(const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
+    const char *end = strstr(name, ".tar");
+
+    if (end == NULL)
+        end = strstr(name, ".tgz");
+    return end != NULL ? (size_t)(end - path) : strlen(path);
+}
+
+static int compare_stems(const void *left, const void *right)
+{
+    const char *const a = (*(const struct shard *const *)left)->path;
+    const char *const b = (*(const struct shard *const *)right)->path;
+    const size_t a_bytes = stem_bytes(a), b_bytes = stem_bytes(b);
+    const int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+
+    return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
+
+/* Refuse a shard that is given twice, or compressed and uncompressed: its samples would count twice, or be in two
+ * sets. */
 static int check_twice(const struct webdataset *set)
 {
+    static int (*const orders[])(const void *, const void *) = { compare_identities, compare_stems };
     const struct shard **const sorted = calloc(set->shard_count + 1, sizeof(struct shard *));
-    size_t i = 1;
+    int rc = sorted != NULL ? 0 : set_no_memory(set);
 
-    if (sorted == NULL)
-        return set_no_memory(set);
-    for (size_t k = 0; k < set->shard_count; k++)
+    for (size_t k = 0; k < set->shard_count && rc == 0; k++)
         sorted[k] = &set->shards[k];
-    qsort(sorted, set->shard_count, sizeof(struct shard *), compare_identities);
-    while (i < set->shard_count && compare_identities(&sorted[i - 1], &sorted[i]) != 0)
-        i++;
-    const int rc = i >= set->shard_count ? 0
-                 : convert_fail(set->stop, EXIT_CODE_USAGE, -EINVAL, "%s and %s are the same shard: give it once",
-                                sorted[i - 1]->path, sorted[i]->path);
+    for (size_t order = 0; order < sizeof(orders) / sizeof(orders[0]) && rc == 0; order++) {
+        qsort(sorted, set->shard_count, sizeof(struct shard *), orders[order]);
+        for (size_t i = 1; i < set->shard_count && rc == 0; i++)
+            rc = orders[order](&sorted[i - 1], &sorted[i]) != 0 ? 0 : refuse_twice(set, sorted[i - 1], sorted[i]);
+    }
     free(sorted);
     return rc;
 }

@@ -153,8 +153,8 @@ static int prepare(struct onnx_file *file, const struct export_output *output)
     const uint64_t bytes = file->model.count + file->graph_bytes;
     if (bytes <= ONNX_FILE_BYTES_MAX)
         return EXIT_CODE_OK;
-    log_message(LOG_ERROR, "%s: would have %s bytes, and an ONNX file holds at most %s: export a smaller network",
-                output->path, number_grouped(bytes).text, number_grouped(ONNX_FILE_BYTES_MAX).text);
+    log_message(LOG_ERROR, "%s: would have %s bytes, and an ONNX file holds at most %s: write a module for PyTorch "
+                "instead (--torch)", output->path, number_grouped(bytes).text, number_grouped(ONNX_FILE_BYTES_MAX).text);
     return EXIT_CODE_USAGE;
 }
 

@@ -20,11 +20,11 @@ try:
     import numpy
     import onnx
     import onnxruntime
-    import safetensors
+    from safetensors.numpy import load_file, save_file
 except ImportError as error:
     print(sys.executable, "has not all that is needed:", error)
     sys.exit(77)
-from drawn_network import draw, networks, our_logits
+from drawn_network import draw, net_text, networks, our_logits
 from peer import end, expect, pipetrain
 
 LOGITS, PROBABILITIES = 1e-5, 1e-6
@@ -89,7 +89,18 @@ def check(name, text):
             export(folder, name, drawn, drawn.images, ours, words)
 
 
+def check_halves():
+    """Weights in fp16 under names with a prefix, as DataParallel saves them."""
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = draw(folder, net_text("resnet20_v1"))
+        halves = {f"module.{name}": tensor.astype(numpy.float16) for name, tensor in load_file(drawn.weights).items()}
+        save_file(halves, drawn.weights)
+        export(folder, "fp16 weights", drawn, drawn.images, our_logits(folder, drawn), [])
+
+
 def main():
+    if len(sys.argv) == 1:
+        check_halves()
     for name, text in networks(sys.argv[1:]):
         check(name, text)
     end()

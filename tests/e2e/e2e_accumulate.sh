@@ -57,7 +57,7 @@ expect_err 'train.accumulate is 2, there 4'
 
 # ---- the trained network is used in batches ----
 
-run "$pipetrain" evaluate -c "$work/runs/saved-2/run.conf"
+run "$pipetrain" evaluate --last -c "$work/runs/saved-2/run.conf"
 expect_code 0 'an evaluation'
 expect_out 'batches of 5$'
 expect_out "^result +150 samples, .*top-1 [0-9.]+ % \\($(summary saved-2 validation.correct)\\)"

@@ -50,7 +50,7 @@ expect_err 'augment.mixup is 0.3, there 0.4'
 
 # ---- the trained network is used as others are ----
 
-run "$pipetrain" evaluate -c "$work/runs/one/run.conf"
+run "$pipetrain" evaluate --last -c "$work/runs/one/run.conf"
 expect_code 0 'an evaluation'
 expect_out "^result +150 samples, .*top-1 [0-9.]+ % \\($(summary one validation.correct)\\)"
 

@@ -164,11 +164,13 @@ static bool was_killed(const struct run_state *state, const struct settings *set
     return is_ours;
 }
 
-/* Start a new run, because there is no checkpoint. Fails if the directory has other results, which would be lost. */
+/* Start a new run, because there is no checkpoint. Fails if the directory has other results, which would be lost; not
+ * if they are those of a run that is writing there, which is reported when the directory is opened. */
 static int start_anew(const struct run_state *state, const struct settings *settings)
 {
-    char problem[2 * PATH_MAX + 256];
-    if (!run_name_is_taken(settings, problem, sizeof(problem)))
+    char problem[2 * PATH_MAX + 256], unused[2 * PATH_MAX + 256];
+    if (!run_name_is_taken(settings, problem, sizeof(problem)) ||
+        run_directory_check(settings, NULL, 0, unused, sizeof(unused)) == -EWOULDBLOCK)
         return 0;
     if (was_killed(state, settings)) {
         log_message(LOG_RUN, "%s has only the best weights of this run, which was killed before a checkpoint: it starts "

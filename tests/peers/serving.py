@@ -241,6 +241,16 @@ def check_int8():
            .custom_metadata_map["class_names"] == json.dumps(sorted(COLOURS), separators=(",", ":")), "int8 keeps the names")
 
 
+def check_torch(photos, ours):
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("safetensors") is None:
+        print("skipped: PyTorch, which is not installed")
+        return
+    lines = [line.split(" ") for line in run(section("PyTorch"), "PyTorch").splitlines() if line.startswith("photos/")]
+    expect([line[0] for line in lines] == photos, "PyTorch answers for each photo")
+    near = [abs(float(line[2]) - ours[line[0]].max()) for line in lines]
+    expect(max(near) <= EQUAL + 5e-5, f"the best class has the probability of predict ({max(near):.2g})")
+
+
 def main():
     draw_photos()
     odd = draw_odd_images()
@@ -251,6 +261,7 @@ def main():
     check_triton(photos, ours)
     check_cpp(photos, ours)
     check_int8()
+    check_torch(photos, ours)
 
 
 build = os.path.abspath(BUILD)

@@ -276,26 +276,33 @@ static void put_pad_channels(struct code *code, const struct layer *layer)
     fputc(')', code->out);
 }
 
+static void put_relu(struct code *code, const struct layer *layer)
+{
+    (void)layer;
+    fputs("nn.ReLU()", code->out);
+}
+
+/* Kinds that are not expressions in forward, except batch_norm, whose module depends on the shape of the value. */
+static void (*const layer_table[LAYER_KIND_COUNT])(struct code *, const struct layer *) = {
+    [LAYER_CONV2D] = put_conv2d,
+    [LAYER_DENSE] = put_dense,
+    [LAYER_LAYER_NORM] = put_layer_norm,
+    [LAYER_RELU] = put_relu,
+    [LAYER_ACTIVATION] = put_activation,
+    [LAYER_MAX_POOL] = put_pool,
+    [LAYER_AVERAGE_POOL] = put_average_pool,
+    [LAYER_DROPOUT] = put_dropout,
+    [LAYER_STOCHASTIC_DEPTH] = put_dropout,
+    [LAYER_LOCAL_RESPONSE_NORM] = put_response_norm,
+    [LAYER_PAD_CHANNELS] = put_pad_channels,
+};
+
 static void put_layer(struct code *code, const struct torch_place *place)
 {
-    static void (*const rows[LAYER_KIND_COUNT])(struct code *, const struct layer *) = {
-        [LAYER_CONV2D] = put_conv2d,
-        [LAYER_DENSE] = put_dense,
-        [LAYER_LAYER_NORM] = put_layer_norm,
-        [LAYER_ACTIVATION] = put_activation,
-        [LAYER_MAX_POOL] = put_pool,
-        [LAYER_AVERAGE_POOL] = put_average_pool,
-        [LAYER_DROPOUT] = put_dropout,
-        [LAYER_STOCHASTIC_DEPTH] = put_dropout,
-        [LAYER_LOCAL_RESPONSE_NORM] = put_response_norm,
-        [LAYER_PAD_CHANNELS] = put_pad_channels,
-    };
     if (place->layer->kind == LAYER_BATCH_NORM)
         put_batch_norm(code, place);
-    else if (place->layer->kind == LAYER_RELU)
-        fputs("nn.ReLU()", code->out);
     else
-        rows[place->layer->kind](code, place->layer);
+        layer_table[place->layer->kind](code, place->layer);
 }
 
 /* ---- the modules of blocks ---- */
@@ -1075,6 +1082,18 @@ static void release(struct code *code)
     free(code->classes);
     free(code->steps);
     free(code->last_use);
+}
+
+const struct layer *torch_code_find_unknown(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct layer *const layer = &net->layers[i];
+        const bool is_loss = layer->kind == LAYER_SOFTMAX_LOSS || layer->kind == LAYER_AUXILIARY_LOSS;
+        if (torch_layer_has_module(layer) && !is_loss && layer->kind != LAYER_BATCH_NORM &&
+            layer_table[layer->kind] == NULL)
+            return layer;
+    }
+    return NULL;
 }
 
 int torch_code_write(const struct torch_tree *tree, FILE *out, unsigned *uses_out)

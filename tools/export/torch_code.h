@@ -20,6 +20,8 @@ enum torch_use {
     USE_PAD_CHANNELS = 1 << 9,          /* PadChannels */
 };
 
+/* The first layer of a kind that torch_code_write does not know; NULL: it knows all layers. */
+const struct layer *torch_code_find_unknown(const struct net *net);
 /* Write a class for every kind of block, then the class Network; *uses_out has bits of enum torch_use. 0 or -ENOMEM. */
 int torch_code_write(const struct torch_tree *tree, FILE *out, unsigned *uses_out);
 

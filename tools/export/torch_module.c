@@ -58,6 +58,12 @@ static bool has_transform(const struct net *net)
     return net->input.channels == 1 || net->input.channels == 3;
 }
 
+/* Is a part of the image scaled? False: the whole image. */
+static bool is_central(const struct augment *augment)
+{
+    return augment->crop[PHASE_EVALUATE] != CROP_NONE && augment->resize == 0;
+}
+
 static void put_documentation(FILE *out, const struct net *net, bool has_heads)
 {
     fputs("\"\"\"A network of pipetrain for PyTorch. To classify an image:\n\n"
@@ -79,9 +85,12 @@ static void put_documentation(FILE *out, const struct net *net, bool has_heads)
 static void put_imports(FILE *out, const struct torch_module *module, unsigned uses, bool has_heads)
 {
     const bool turns = module->augment->orientation == ORIENTATION_EXIF;
+    const bool has_math = has_transform(module->net) && is_central(module->augment);
+    if (has_math)
+        fputs("import math\n", out);
     if (uses & USE_ORDERED_DICT)
-        fputs("from collections import OrderedDict\n\n", out);
-    fputs("import torch\n", out);
+        fputs("from collections import OrderedDict\n", out);
+    fputs(has_math || (uses & USE_ORDERED_DICT) ? "\nimport torch\n" : "import torch\n", out);
     if ((uses & USE_FUNCTIONAL) || has_heads)
         fputs("import torch.nn.functional as F\n", out);
     if (has_transform(module->net))
@@ -203,7 +212,8 @@ static void put_resize(FILE *out, const struct augment *augment, const char *fil
     fprintf(out, "%simage = image.crop((left, top, left + width, top + height))\n", indent);
 }
 
-/* The part of the image is scaled that is in the middle when the image has `scale` times the network's size. */
+/* The part of the image is scaled that is in the middle when the image has `scale` times the network's size. It is
+ * cropped first, to whole pixels, because Pillow's filters read pixels beside the box. */
 static void put_central(FILE *out, const struct augment *augment, const char *filter, const char *indent)
 {
     char scale[DECIMAL_SIZE];
@@ -213,8 +223,11 @@ static void put_central(FILE *out, const struct augment *augment, const char *fi
     fprintf(out, "%scolumns = max(width, int(image.width * factor))\n", indent);
     fprintf(out, "%stop, left = (rows - height) // 2, (columns - width) // 2\n", indent);
     fprintf(out, "%sy, x = image.height / rows, image.width / columns\n", indent);
-    fprintf(out, "%spart = (left * x, top * y, min((left + width) * x, image.width), "
-            "min((top + height) * y, image.height))\n", indent);
+    fprintf(out, "%sbottom, right = min((top + height) * y, image.height), min((left + width) * x, image.width)\n",
+            indent);
+    fprintf(out, "%stop, left = top * y, left * x\n", indent);
+    fprintf(out, "%simage = image.crop((int(left), int(top), math.ceil(right), math.ceil(bottom)))\n", indent);
+    fprintf(out, "%spart = (left %% 1, top %% 1, right - int(left), bottom - int(top))\n", indent);
     fprintf(out, "%simage = image.resize((width, height), %s, box=part)\n", indent, filter);
 }
 
@@ -243,7 +256,8 @@ static void put_transform(FILE *out, const struct net *net, const struct augment
           "    \"\"\"The network's input [C, H, W] from a Pillow image of any size.\"\"\"\n"
           "    height, width = SIZE\n", out);
     if (augment->orientation == ORIENTATION_EXIF)
-        fputs("    image = ImageOps.exif_transpose(image)\n", out);
+        fputs("    if image.format == \"JPEG\":\n"
+              "        image = ImageOps.exif_transpose(image)\n", out);
     fprintf(out, "    image = image.convert(\"%s\")\n", is_grey ? "L" : "RGB");
     put_scaling(out, augment);
     fprintf(out, "    pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)\n"
@@ -413,6 +427,12 @@ int torch_module_write(const struct export_subject *subject, struct export_outpu
 {
     char problem[256] = "";
     struct tensor_file file;
+    const struct layer *const unknown = torch_code_find_unknown(subject->net);
+    if (unknown != NULL) {
+        log_message(LOG_ERROR, "export: layer '%s' is %s, which --torch cannot write", unknown->name,
+                    layer_word(unknown));
+        return EXIT_CODE_USAGE;
+    }
     int code = run_weights_check(subject->weights);
     if (code != EXIT_CODE_OK)
         return code;

@@ -242,13 +242,15 @@ def check_int8():
 
 
 def check_torch(photos, ours):
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("safetensors") is None:
-        print("skipped: PyTorch, which is not installed")
+    if not all(importlib.util.find_spec(package) for package in ("torch", "safetensors")):
+        print("skipped: PyTorch or safetensors, which are not installed")
         return
     lines = [line.split(" ") for line in run(section("PyTorch"), "PyTorch").splitlines() if line.startswith("photos/")]
     expect([line[0] for line in lines] == photos, "PyTorch answers for each photo")
     near = [abs(float(line[2]) - ours[line[0]].max()) for line in lines]
-    expect(max(near) <= EQUAL + 5e-5, f"the best class has the probability of predict ({max(near):.2g})")
+    expect(max(near) <= EQUAL, f"the best class has the probability of predict ({max(near):.2g})")
+    expect(all(line[1] == sorted(COLOURS)[ours[line[0]].argmax()] for line in lines), "PyTorch's classes")
+    expect(os.path.getsize("photos.pt2") > 0, "torch.export's program")
 
 
 def main():

@@ -270,6 +270,7 @@ script_tests = \
 	%D%/e2e/observe/e2e_tensorboard.sh \
 	%D%/e2e/trace/e2e_trace.sh \
 	%D%/e2e/trace/sim_trace.sh \
+	%D%/e2e/use/sim_predict_stream.sh \
 	%D%/e2e/use/e2e_add_model.sh \
 	%D%/e2e/use/e2e_classes.sh \
 	%D%/e2e/use/e2e_evaluate.sh \

@@ -2,13 +2,14 @@
 """pipetrain predict as a worker: one image at a time, or a list through a pipe. Prints one JSON line.
 
     worker.py --build BUILD --weights FILE [--model NAME] [--count N] IMAGE...     one at a time, a client that waits
-    worker.py --build BUILD --weights FILE [--model NAME] --list IMAGE...          all paths at once
+    worker.py --build BUILD --weights FILE [--model NAME] --list FOLDER             all files in its folders at once
 
 One at a time: `first_s` from the start of the process to the first answer, `median_ms` and `p99_ms` of the others, seen by this
 client. A list: `images_per_second` of the line that predict prints, from the first arrival to the last answer.
 """
 
 import argparse
+import glob
 import json
 import re
 import statistics
@@ -19,7 +20,7 @@ import time
 def command_of(arguments):
     model = ["-m", arguments.model] if arguments.model else []
     return [arguments.build + "/pipetrain", "predict", "-w", arguments.weights, *model, "--set", "devices.kind=cpu",
-            "--json", "--top", "1", "-"]
+            "--set", f"devices.threads_per_tower={arguments.threads}", "--json", "--top", "1", "-"]
 
 
 def one_at_a_time(arguments):
@@ -39,7 +40,7 @@ def one_at_a_time(arguments):
 
 
 def a_list(arguments):
-    paths = "".join(path + "\n" for path in arguments.images)
+    paths = "".join(path + "\n" for folder in arguments.images for path in sorted(glob.glob(folder + "/*/*")))
     end = subprocess.run(command_of(arguments), input=paths, capture_output=True, text=True, check=True)
     return {"images_per_second": float(re.search(r"images?, ([0-9.,]+) images/s", end.stderr)[1].replace(",", ""))}
 
@@ -50,8 +51,9 @@ def main():
     parser.add_argument("--weights", required=True)
     parser.add_argument("--model")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--threads", type=int, default=0, help="of the tower (default: all cores)")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("images", nargs="+")
+    parser.add_argument("images", nargs="+", help="images; with --list folders of folders")
     arguments = parser.parse_args()
     print(json.dumps((a_list if arguments.list else one_at_a_time)(arguments)))
 

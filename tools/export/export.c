@@ -151,11 +151,11 @@ static void print_usage(FILE *out)
     program_option_help(options, out);
     fputs("\n"
           "The ONNX model takes pixels from 0 to 255 of images that have the size of the\n"
-          "network already, and computes logits and probabilities as pipetrain predict does.\n"
-          "Its metadata name the classes and say how images are scaled; dropout, auxiliary\n"
-          "losses and stochastic depth are left out. The Python module has the network as\n"
-          "an nn.Module, and functions that load weights and images. Exit status as for\n"
-          "pipetrain.\n\n"
+          "network already, and computes logits and probabilities as pipetrain predict\n"
+          "does. Its metadata name the classes and say how images are scaled; dropout,\n"
+          "auxiliary losses and stochastic depth are left out. The Python module has the\n"
+          "network as an nn.Module, and functions that load weights and images. Exit status\n"
+          "as for pipetrain.\n\n"
           "  pipetrain export -w runs/run -o model.onnx\n"
           "  pipetrain export -c run.conf -o model.onnx --layout=nhwc\n"
           "  pipetrain export -w resnet50.safetensors -m torchvision_resnet50 -o r50.onnx\n"
@@ -165,6 +165,12 @@ static void print_usage(FILE *out)
 static bool has_onnx_option(const struct export_options *given)
 {
     return given->layout != EXPORT_NCHW || given->input != EXPORT_UINT8 || given->keeps_norms;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
 }
 
 static int check_arguments(void *out, char **words, int count)
@@ -182,6 +188,12 @@ static int check_arguments(void *out, char **words, int count)
         log_message(LOG_ERROR, "export: --layout, --input and --no-fold are for ONNX: leave them out with --torch");
     else if (*arguments->request.output == '\0')
         log_message(LOG_ERROR, "export: --output: the name of the file is empty");
+    else if (arguments->request.is_torch && ends_with(arguments->request.output, ".onnx"))
+        log_message(LOG_ERROR, "export: %s: --torch writes a Python module: name it net.py, or leave --torch out for ONNX",
+                    arguments->request.output);
+    else if (!arguments->request.is_torch && ends_with(arguments->request.output, ".py"))
+        log_message(LOG_ERROR, "export: %s: add --torch for a Python module; ONNX models are called model.onnx",
+                    arguments->request.output);
     else
         return 0;
     return -EINVAL;

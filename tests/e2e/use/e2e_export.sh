@@ -63,6 +63,8 @@ has_text f.onnx '"g","\"h\"","i"'
 # The command line.
 refuses 2 'no output' 'no output given: .*export -w runs/run -o model.onnx' -w $weights
 refuses 2 'an empty output' 'the name of the file is empty' -w $weights -o ''
+refuses 2 'a module without --torch' 'x\.py: add --torch' -w $weights -o x.py
+refuses 2 'a model with --torch' 'x\.onnx: --torch writes a Python module' -w $weights -o x.onnx --torch
 refuses 2 'no weights' 'no weights and no configuration' -o x.onnx
 refuses 2 'another layout' 'nchw' -w $weights -o x.onnx --layout=hwc
 refuses 2 'a word' "unexpected argument 'x.onnx'" -w $weights x.onnx

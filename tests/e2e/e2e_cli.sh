@@ -196,6 +196,9 @@ expect_out '^conv1 '
 run "$pipetrain" --describe resnet20 vgg11
 expect_code 2 'two models'
 expect_err "unexpected argument 'vgg11'"
+run "$pipetrain" exprt -w weights.safetensors -o model.onnx
+expect_code 2 'a command that is misspelt'
+expect_err "^pipetrain: 'exprt' is no command .did you mean 'export'"
 run "$pipetrain" --describe=resnet20 --describe=vgg11
 expect_code 2 'two models'
 expect_err "^pipetrain: --describe is given twice: 'resnet20' and 'vgg11'; describe one model at a time "

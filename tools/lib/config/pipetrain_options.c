@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "stage/log.h"
+#include "stage/text/names.h"
 #include "stage/text/program_folder.h"
 
 #define FIELD(name) .offset = offsetof(struct pipetrain_arguments, name)
@@ -105,10 +106,25 @@ static void take_value(const char **value, char **argv, int argc, int *first)
         *value = argv[(*first)++];
 }
 
+/* The command that the first word may mean, before its options are refused as unknown ones; or NULL. */
+static const char *misspelt_command(const char *word)
+{
+    static const char *const commands[] = { "evaluate", "predict", "export" };
+    struct nearest nearest = { .name = word };
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        nearest_offer(&nearest, commands[i], commands[i]);
+    return nearest.best;
+}
+
 int pipetrain_arguments_read(struct pipetrain_arguments *words_out, int argc, char **argv)
 {
     int first;
     *words_out = (struct pipetrain_arguments){ .check = false };
+    const char *const meant = argc > 1 && *argv[1] != '-' ? misspelt_command(argv[1]) : NULL;
+    if (meant != NULL) {
+        log_message(LOG_ERROR, "'%s' is no command (did you mean '%s'?)", argv[1], meant);
+        return -EINVAL;
+    }
     int rc = program_options_read(&command_line, argc, argv, words_out, &first);
     if (rc != 0)
         return rc;

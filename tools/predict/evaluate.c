@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "stage/log.h"
 #include "stage/text/decimal.h"
+#include "stage/text/shell_word.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/program_option.h"
 #include "tools/lib/phase.h"
@@ -62,8 +64,12 @@ static int open_data(struct evaluation *evaluation)
 {
     const struct data_settings *const data = &evaluation->settings->data;
     if (*data->validation == '\0' && data->validation_split == 0) {
+        const char *const folder = evaluation->request->network->folder;
+        char conf[PATH_MAX], quoted[PATH_MAX];
+        snprintf(conf, sizeof(conf), "%s/run.conf", folder != NULL ? folder : "");
         log_message(LOG_ERROR, "there is no validation set: set data.validation, for example with "
-                               "--set data.validation='validation-*'");
+                               "--set data.validation='validation-*'%s%s", folder != NULL ? ", or take that of the run: "
+                               "-c " : "", folder != NULL ? shell_word(conf, quoted, sizeof(quoted)) : "");
         return EXIT_CODE_USAGE;
     }
     const int code = trained_open_data(&evaluation->trained, false);

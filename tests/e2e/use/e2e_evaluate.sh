@@ -130,6 +130,8 @@ expect_err 'no run has weights in runs/tiny'
 
 expect_end 2 'a checkpoint without data' run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
 expect_err "there is no validation set: set data.validation, for example with --set data.validation='validation-\*'$"
+expect_end 2 'a run without data' run "$pipetrain" evaluate -w "$(dirname "$1")" --last --set devices.kind=$kind
+expect_err "set data.validation, for example with --set data.validation='validation-\*', or take that of the run: -c $(dirname "$1")/run.conf$"
 expect_end 2 'a model and a configuration' run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
 
 # A damaged record ends the evaluation or is skipped.

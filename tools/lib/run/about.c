@@ -9,6 +9,7 @@
 
 #include "loader/loader.h"
 #include "stage/stop.h"
+#include "stage/text/program_folder.h"
 #include "stage/text/shell_word.h"
 #include "stage/text/text_stream.h"
 #include "tools/lib/config/options.h"
@@ -296,9 +297,23 @@ void about_files(const struct about_end *end, FILE *out)
                   end->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
 }
 
-void about_next(const struct about_end *end, bool ended_early, FILE *out)
+/* What can be done with the weights. Those of made-up images are for nothing. */
+static const char *next_use(const struct about_end *end, char *text, size_t text_size)
 {
     char quoted[PATH_MAX];
+    text[0] = '\0';
+    if (end->settings->input.source == INPUT_SYNTHETIC || end->steps == 0)
+        return text;
+    const char *const directory = shell_word(end->directory, quoted, sizeof(quoted)), *const folder = program_folder();
+    snprintf(text, text_size, "classify images: %spipetrain predict -w %s IMAGE...; use the network elsewhere: "
+             "%spipetrain export -w %s -o model.onnx; show curves: %spipetrain-report %s; ", folder, directory, folder,
+             directory, folder, directory);
+    return text;
+}
+
+void about_next(const struct about_end *end, bool ended_early, FILE *out)
+{
+    char quoted[PATH_MAX], use[4 * PATH_MAX];
     if (end->directory == NULL || (ended_early && end->steps == 0))
         return;
     if (ended_early && end->saves_states)
@@ -315,11 +330,11 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
         wrapped_print(out, "next      read in the order of the files: --set data.shuffle=none; all keys: --help");
     else if (end->plan->cores > 1 && end->plan->schedule.towers == 1 &&
              (end->plan->schedule.slices == 0 || schedule_slices_fit(end->plan->schedule.slices, 2)))
-        wrapped_print(out, "next      train on two towers: --set devices.towers=2; measure the input pipeline alone: "
-                           "--set devices.kind=null; all keys: --help");
+        wrapped_print(out, "next      %strain on two towers: --set devices.towers=2; all keys: --help",
+                      next_use(end, use, sizeof(use)));
     else
-        wrapped_print(out, "next      measure the input pipeline alone: --set devices.kind=null; training alone: --set "
-                           "input.source=synthetic; all keys: --help");
+        wrapped_print(out, "next      %smeasure the input pipeline alone: --set devices.kind=null; all keys: --help",
+                      next_use(end, use, sizeof(use)));
 }
 
 /* ---- the result of --overfit ---- */

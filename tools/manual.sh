@@ -16,16 +16,23 @@ as_they_are() {
     printf '.fi\n'
 }
 
+# A help text without the indentation of pages, since it has up to 80 columns.
+as_wide_as_it_is() {
+    printf '.in 0\n'
+    as_they_are
+    printf '.in\n'
+}
+
 general=$("$program" ${word:+"$word"} --help) || exit
 printf '.TH %s 1 "" "pipetrain %s"\n' "$(echo "$name" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" "$version"
 printf '.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n' "$(echo "$name" | sed 's/-/\\-/g')" "$summary"
-echo "$general" | sed -n '1s/^Usage: //p' | as_they_are
+echo "$general" | sed -n '1s/^Usage: //p; 2,3s/^  or   //p' | as_they_are
 printf '.SH DESCRIPTION\n'
-echo "$general" | sed 1d | as_they_are
+echo "$general" | sed '1d; 2,3{/^  or   /d;}' | as_wide_as_it_is
 for command in "$@"; do
     text=$("$program" "$command" --help) || exit
     printf '.SH %s\n' "$(echo "$command" | tr '[:lower:]' '[:upper:]')"
-    echo "$text" | as_they_are
+    echo "$text" | as_wide_as_it_is
 done
 printf '.SH SEE ALSO\n'
 comma=

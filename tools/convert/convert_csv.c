@@ -346,8 +346,8 @@ static void describe_missed(const struct csv_set *set, size_t t, const char *fol
         return;
     snprintf(found, sizeof(found), "%s%s%s", is_current ? "" : folder,
              is_current || folder[strlen(folder) - 1] == '/' ? "" : "/", set->beside[t]);
-    snprintf(text + length, text_size - (size_t)length, "; there are such files in %.*s: add --images=%s", PATH_SHOWN,
-             found, shell_word(found, quoted, sizeof(quoted)));
+    snprintf(text + length, text_size - (size_t)length, "; there are such files in %.*s: %s --images=%s", PATH_SHOWN,
+             found, set->options->images_folder != NULL ? "give" : "add", shell_word(found, quoted, sizeof(quoted)));
 }
 
 /* Report refused files; the message has a hint about the folder that paths are relative to. 0, or a negative errno

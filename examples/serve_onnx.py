@@ -177,6 +177,10 @@ def main():
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--classes", action="store_true")
     arguments = parser.parse_intermixed_args()
+    if not arguments.images and not arguments.classes:
+        parser.error("no images given")
+    if not os.path.isfile(arguments.model):
+        parser.error(f"{arguments.model}: no such file")
     classifier = Classifier(arguments.model, arguments.threads)
     results = answers(classifier, arguments.images, arguments.batch, arguments.threads)
     if arguments.classes:

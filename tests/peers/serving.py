@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The commands of doc/serving.md, run as they stand there on photos that are drawn here.
 
-A section of the page is a shell script: its indented lines. Virtual environments are not made and nothing is installed;
+A section of the page is a shell script: its blocks of code. Virtual environments are not made and nothing is installed;
 serve/bin/python is this interpreter. Classes and probabilities are those of pipetrain predict, to 1e-5 where
 Pillow's pixels are those of this program, and else to 0.03, for images of all kinds.
 
@@ -85,13 +85,13 @@ def draw_odd_images():
 # ---- commands ----
 
 def section(title):
-    """The indented lines below a heading of the page, as a script."""
+    """The blocks of code below a heading of the page, as a script."""
     with open(PAGE, encoding="utf-8") as page:
         text = page.read()
     body = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    lines = [line[4:] for line in body.group(1).splitlines() if line.startswith("    ")] if body else []
-    expect(lines, f"the page has commands under '{title}'")
-    return "\n".join(lines) + "\n"
+    blocks = re.findall(r"^```sh\n(.*?)^```$", body.group(1), re.M | re.S) if body else []
+    expect(blocks, f"the page has commands under '{title}'")
+    return "".join(blocks)
 
 
 def run(script, what, **environment):
@@ -191,6 +191,9 @@ def check_rules(images):
                             capture_output=True, text=True)
     expect(broken.returncode == 3 and "problem" in broken.stdout.splitlines()[0] and "top" in broken.stdout,
            "an image that cannot be read is a line")
+    for words in (["photos.onnx"], ["nowhere.onnx", images[0]]):
+        refused = subprocess.run(["serve/bin/python", "examples/serve_onnx.py", *words], capture_output=True, text=True)
+        expect(refused.returncode == 2 and "Traceback" not in refused.stderr, f"refused in words: {words[0]}")
 
 
 def check_triton(photos, ours):

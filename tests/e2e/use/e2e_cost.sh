@@ -165,7 +165,7 @@ fi
 
 # ---- the comparison of doc/cost.md prints what the page says ----
 
-sed -n '/^    while read/,/^    END/s/^    //p' "$source_dir/doc/cost.md" >machines.sh
+sed -n '/^while read/,/^END/p' "$source_dir/doc/cost.md" >machines.sh
 run sh machines.sh
 expect_code 0 'the comparison'
 grep '^    [a-z]*: .* an epoch$' "$source_dir/doc/cost.md" | sed 's/^    //' >promised

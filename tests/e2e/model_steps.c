@@ -138,8 +138,9 @@ static void save_logits(struct network *network, const struct backend_input *inp
 {
     const size_t count = (size_t)samples * network->net->classes;
     float *const logits = malloc(count * sizeof(*logits));
+    const uint32_t loss = network->net->layer_count - 1;
     (void)network_forward(network, input, samples, false);
-    assert_int_equal(network->ops->logits(network_plan(network, samples, false), logits), 0);
+    assert_int_equal(network->ops->values(network_plan(network, samples, false), loss, logits), 0);
     save("", "logits", logits, count * sizeof(*logits));
     free(logits);
 }

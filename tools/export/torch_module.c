@@ -443,5 +443,6 @@ int torch_module_write(const struct export_subject *subject, struct export_outpu
     }
     code = write_text(subject, &file.index, output);
     tensor_file_close(&file);
+    snprintf(output->note, sizeof(output->note), "a module for PyTorch that loads the weights from that file");
     return code;
 }

@@ -27,7 +27,7 @@ has_line() {
 }
 
 expect_end 0 'weights alone' export_module -w $weights -o a.py
-expect_out "^a\.py: mnist_cnn from $weights, [0-9.]+ KiB\$"
+expect_out "^a\.py: mnist_cnn from $weights, [0-9.]+ KiB, a module for PyTorch that loads the weights from that file\$"
 expect_err_lines 0
 has_line a.py 'MODEL = "mnist_cnn"'
 has_line a.py '    "class9",'

@@ -53,9 +53,9 @@ def main():
     parser.add_argument("model")
     parser.add_argument("output")
     parser.add_argument("images", nargs="+")
-    parser.add_argument("--count", type=int, default=256)
-    parser.add_argument("--method", choices=METHODS, default="minmax")
-    parser.add_argument("--keep", nargs="*", default=[])
+    parser.add_argument("--count", type=int, default=256, help="images to find the ranges of activations with (256)")
+    parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are found (minmax)")
+    parser.add_argument("--keep", nargs="*", default=[], help="names of layers that stay fp32")
     arguments = parser.parse_intermixed_args()
     step = max(1, len(arguments.images) // arguments.count)
     quantize(arguments.model, arguments.output, arguments.images[::step][:arguments.count],

@@ -501,7 +501,7 @@ const struct option_row option_table[] = {
       .other_names = "keep_last" },
     { SECTION_CHECKPOINT, "keep_best", OPTION_CHOICE, EFFECT_NONE, .initial = "weights", .choices = keep_best_choices,
       FIELD(checkpoint.keep_best),
-      .help = "what best.safetensors keeps of the best evaluation: weights or checkpoint",
+      .help = "what best.safetensors keeps of the best evaluation: weights, checkpoint, no",
       .other_names = "save_best", .in_trials = "no", .in_overfit = "no" },
     { SECTION_CHECKPOINT, "on_stop", OPTION_YES_NO, EFFECT_NONE, .initial = "yes",
       FIELD(checkpoint.on_stop), .help = "save a checkpoint when the run is stopped or its time is over",

@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--top", type=int, default=5, help="most likely classes for each image (5)")
     parser.add_argument("--batch", type=int, default=32, help="images that are computed at once (32)")
     parser.add_argument("--threads", type=int, default=2, help="threads that read and compute (2)")
-    parser.add_argument("--accuracy", action="store_true", help="only the share of images in folders named like the class")
+    parser.add_argument("--accuracy", action="store_true", help="only the share of images that are right")
     parser.add_argument("--classes", action="store_true", help="the names of all classes")
     arguments = parser.parse_intermixed_args()
     if not arguments.images and not arguments.classes:

@@ -70,7 +70,7 @@ static void print_usage(FILE *out)
     fprintf(out, "  evaluate                  evaluate a trained network: loss, top-1, top-5,\n"
                  "                            per class\n"
                  "  predict                   classify images with a trained network\n"
-                 "  export                    write a trained network for ONNX Runtime, PyTorch, ...\n");
+                 "  export                    write a trained network as ONNX or for PyTorch\n");
 }
 
 /* Print the help of one key or section; for "", the help of the whole program. */

@@ -168,7 +168,7 @@ TEST(a_run_that_could_use_two_towers_prints_so)
         FILE *const out = fmemopen(text, sizeof(text), "w");
         about_next(&end, false, out);
         assert_int_equal(fclose(out), 0);
-        if ((strstr(text, "train on two towers") != NULL) != cases[i].could)
+        if ((strstr(text, "two towers: --set devices.towers=2 --set run.resume=never;") != NULL) != cases[i].could)
             fail_msg("case %zu: %s", i, text);
         assert_non_null(strstr(text, "next      classify images: "));
         assert_non_null(strstr(text, "pipetrain predict -w run IMAGE..."));

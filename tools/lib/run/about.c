@@ -311,6 +311,14 @@ static const char *next_use(const struct about_end *end, char *text, size_t text
     return text;
 }
 
+/* What the same command needs to train again: a run that has ended is left as it is. */
+static const char *new_run_option(const struct settings *settings)
+{
+    if (strcmp(settings->run.resume, "never") == 0 || settings->input.source == INPUT_SYNTHETIC)
+        return "";
+    return run_name_was_given(settings) ? " --set run.dir=OTHER" : " --set run.resume=never";
+}
+
 void about_next(const struct about_end *end, bool ended_early, FILE *out)
 {
     char quoted[PATH_MAX], use[4 * PATH_MAX];
@@ -330,8 +338,8 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
         wrapped_print(out, "next      read in the order of the files: --set data.shuffle=none; all keys: --help");
     else if (end->plan->cores > 1 && end->plan->schedule.towers == 1 &&
              (end->plan->schedule.slices == 0 || schedule_slices_fit(end->plan->schedule.slices, 2)))
-        wrapped_print(out, "next      %strain on two towers: --set devices.towers=2; all keys: --help",
-                      next_use(end, use, sizeof(use)));
+        wrapped_print(out, "next      %strain on two towers: --set devices.towers=2%s; all keys: --help",
+                      next_use(end, use, sizeof(use)), new_run_option(end->settings));
     else
         wrapped_print(out, "next      %smeasure the input pipeline alone: --set devices.kind=null; all keys: --help",
                       next_use(end, use, sizeof(use)));

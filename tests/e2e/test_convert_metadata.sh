@@ -30,7 +30,7 @@ takes_classes_from_a_table_beside_the_images() {
     rm d/metadata.csv
     printf '{"file_name": "1.png", "label": "cat"}\n\n{"label": "dog", "file_name": "2.png", "size": [3, 2]}\n' >d/metadata.jsonl
     printf '{"file_name": "3.png", "label": "cat", "text": "a \\"cat\\",\\nblack"}\n' >>d/metadata.jsonl
-    expect 0 folder d -o jsonl --shuffle=none
+    answers 0 "d/metadata.jsonl: 3 rows, the file is column 1, the label column 2, members of JSON Lines" folder d -o jsonl --shuffle=none
     for file in csv/*-of-*; do cmp "$file" "jsonl/${file#csv/}" || failed "JSON Lines give other records"; done
     cp d/metadata.jsonl d/list.ndjson
     expect 0 csv d/list.ndjson -o again --shuffle=none

@@ -460,7 +460,8 @@ static void report_columns(const struct csv_table *table)
         snprintf(splits, sizeof(splits), ", the split column %zu", columns->places[CSV_SPLIT] + 1);
     if (columns->unused[0] != '\0')
         snprintf(unused, sizeof(unused), "; not used: %s", columns->unused);
-    const char *const header = columns->has_header ? ", with a header row" : "";
+    const char *const header = table->lines_added > 0 ? ", members of JSON Lines"
+                               : columns->has_header ? ", with a header row" : "";
     if (columns->pixel_count > 0)
         log_message(LOG_RUN, "%s: %zu %s of %zu pixels%s, the label is column %zu%s%s%s", table->input,
                     table->row_count, rows, columns->pixel_count,

@@ -156,6 +156,8 @@ def draw_pictures(folder):
         paths.append(f"{folder}/picture{i}.png")
         pixels = pixels.astype(numpy.uint8)
         Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels).save(paths[-1])
+    paths.append(f"{folder}/picture16.png")
+    Image.fromarray(random.integers(0, 65536, (40, 50)).astype(numpy.uint16)).save(paths[-1])
     return paths
 
 

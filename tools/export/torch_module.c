@@ -258,6 +258,8 @@ static void put_transform(FILE *out, const struct net *net, const struct augment
     if (augment->orientation == ORIENTATION_EXIF)
         fputs("    if image.format == \"JPEG\":\n"
               "        image = ImageOps.exif_transpose(image)\n", out);
+    fputs("    if image.mode.startswith(\"I\"):          # 16 bits: the high ones\n"
+          "        image = image.convert(\"I\").point(lambda value: value * (1 / 256)).convert(\"L\")\n", out);
     fprintf(out, "    image = image.convert(\"%s\")\n", is_grey ? "L" : "RGB");
     put_scaling(out, augment);
     fprintf(out, "    pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)\n"
@@ -423,17 +425,40 @@ static int write_text(const struct export_subject *subject, const struct safeten
     return code;
 }
 
+/* Has the name the word `training`, with any words before and after it? Every module has an attribute of this name, which
+ * PyTorch sets, so that none inside can have it. */
+static bool is_named_training(const char *name)
+{
+    static const char word[] = "training";
+    for (const char *at = name; *at != '\0'; at += strcspn(at, ".") + (at[strcspn(at, ".")] == '.'))
+        if (strcspn(at, ".") == strlen(word) && strncmp(at, word, strlen(word)) == 0)
+            return true;
+    return false;
+}
+
+static int check_layers(const struct net *net)
+{
+    const struct layer *const unknown = torch_code_find_unknown(net);
+    if (unknown != NULL)
+        log_message(LOG_ERROR, "export: layer '%s' is %s, which --torch cannot write", unknown->name,
+                    layer_word(unknown));
+    for (uint32_t i = 0; i < net->layer_count && unknown == NULL; i++)
+        if (is_named_training(net->layers[i].name)) {
+            log_message(LOG_ERROR, "export: layer '%s': no module of PyTorch can contain one with the name 'training': "
+                        "give the layer another name, in the model file and in its tensors, or export to ONNX",
+                        net->layers[i].name);
+            return EXIT_CODE_USAGE;
+        }
+    return unknown == NULL ? EXIT_CODE_OK : EXIT_CODE_USAGE;
+}
+
 int torch_module_write(const struct export_subject *subject, struct export_output *output)
 {
     char problem[256] = "";
     struct tensor_file file;
-    const struct layer *const unknown = torch_code_find_unknown(subject->net);
-    if (unknown != NULL) {
-        log_message(LOG_ERROR, "export: layer '%s' is %s, which --torch cannot write", unknown->name,
-                    layer_word(unknown));
-        return EXIT_CODE_USAGE;
-    }
-    int code = run_weights_check(subject->weights);
+    int code = check_layers(subject->net);
+    if (code == EXIT_CODE_OK)
+        code = run_weights_check(subject->weights);
     if (code != EXIT_CODE_OK)
         return code;
     const int rc = tensor_file_open(&file, subject->weights_path, problem, sizeof(problem));

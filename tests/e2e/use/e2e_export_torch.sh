@@ -34,6 +34,7 @@ has_line a.py '    "class9",'
 has_line a.py '        self.conv1 = nn.Conv2d(1, 32, 3)'
 has_line a.py '        self.dropout1 = nn.Dropout(0.25)'
 has_line a.py '        x = self.relu1(self.conv1(x))'
+has_line a.py '    if image.mode.startswith("I"):          # 16 bits: the high ones'
 has_line a.py '    image = image.convert("L")'
 grep -q RENAMED a.py && fail 'a.py renames tensors'
 
@@ -88,6 +89,10 @@ refuses 2 'the layout of ONNX' 'leave them out with --torch' -w $weights -o n.py
 refuses 2 'the input of ONNX' 'leave them out with --torch' -w $weights -o n.py --input=float
 refuses 2 'the norms of ONNX' 'leave them out with --torch' -w $weights -o n.py --no-fold
 refuses 2 'weights of another network' "are not weights of 'resnet20_v1'" -w $weights -m resnet20_v1 -o n.py
+sed 's/ train$/ block.training/' names.net >training.net
+expect_end 0 'a layer with the name of a state' run "$pipetrain" -c tiny.conf --set model.name= --set model.file=training.net \
+    --set run.dir=runs/training
+refuses 2 'a name that PyTorch sets' "layer 'block\.training'.*give the layer another name" -w runs/training/weights.safetensors -o n.py
 head -c 100000 $weights >cut.safetensors
 refuses 3 'weights that were cut' 'cut\.safetensors' -w cut.safetensors -o n.py
 refuses 5 'no such folder' 'none/n\.py' -w $weights -o none/n.py

@@ -334,7 +334,8 @@ void output_flush(uint32_t limit_ms)
         await_idle(lane_of[output], due_ns);
 }
 
-/* Returns 0, or the error of the first text for stdout that was lost. */
+/* Returns 0, or the error of the first text for stdout that was lost. -EIO: an earlier write has failed, whose cause stdio
+ * does not keep. */
 static int finish_stdout(uint64_t due_ns)
 {
     const int rc = fflush(stdout) != 0 ? -errno : ferror(stdout) != 0 ? -EIO : 0;
@@ -347,7 +348,7 @@ static int finish_stdout(uint64_t due_ns)
 static void report_loss(int rc)
 {
     log_message(LOG_ERROR, "standard output: not all could be written: %s",
-                rc == -ETIMEDOUT ? "nobody reads it" : strerror(-rc));
+                rc == -ETIMEDOUT ? "nobody reads it" : rc == -EIO ? "is there no space left?" : strerror(-rc));
 }
 
 int output_end(void)

@@ -28,15 +28,25 @@ static int name_file(const char *folder, const char *file, char path_out[PATH_MA
 
 /* ---- the best ones ---- */
 
-/* `epochs`: the evaluated epochs of the run; 0: unknown. */
-static void describe(const struct best_file *best, uint64_t epochs, char which_out[FOUND_WHICH_BYTES])
+/* Was an earlier evaluation of the run better, whose weights are in another directory or were not kept? */
+static bool is_of_later_part(const struct best_file *best, const struct earlier_run *run)
+{
+    return run->best_step > 0 && run->best_step < best->step && run->steps >= best->step;
+}
+
+/* `run`: what is known of the run; all 0 if nothing is. */
+static void describe(const struct best_file *best, const struct earlier_run *run, char which_out[FOUND_WHICH_BYTES])
 {
     const enum best_by by = (enum best_by)best->progress.best_by;
-    char of[32] = "";
-    if (epochs >= best->epoch)
-        snprintf(of, sizeof(of), " of %" PRIu64, epochs);
-    snprintf(which_out, FOUND_WHICH_BYTES, "epoch %" PRIu32 ", the best%s by %s (%s)", best->epoch, of,
-             best_by_words(by), best_by_text(by, run_progress_best_value(&best->progress)).text);
+    char of[32] = "", better[80] = "";
+    if (is_of_later_part(best, run))
+        snprintf(better, sizeof(better), ", but step %" PRIu64 " was better, whose weights are not here",
+                 run->best_step);
+    else if (run->epochs >= best->epoch)
+        snprintf(of, sizeof(of), " of %" PRIu64, run->epochs);
+    snprintf(which_out, FOUND_WHICH_BYTES, "epoch %" PRIu32 ", the best%s%s by %s (%s)%s", best->epoch,
+             *better != '\0' ? " kept" : "", of, best_by_words(by),
+             best_by_text(by, run_progress_best_value(&best->progress)).text, better);
 }
 
 /* Is the file of an evaluation before the best one, because the run did not keep later ones? */
@@ -65,7 +75,7 @@ static int find_best(const char *folder, bool reports, struct found_weights *fou
     if (earlier_run_read(&run, folder) != 0)
         run = (struct earlier_run){ .best_step = 0 };
     const bool is_best = !is_outdated(&best, &run, found->path, reports);
-    describe(&best, run.epochs, found->which);
+    describe(&best, &run, found->which);
     earlier_run_release(&run);
     found->is_best = is_best;
     return is_best ? 0 : -ENOENT;
@@ -159,12 +169,13 @@ int found_weights_of_run(const struct settings *settings, bool last, struct foun
 
 void found_weights_describe(const char *path, struct found_weights *found_out)
 {
+    static const struct earlier_run unknown = { .best_step = 0 };
     struct best_file best;
     *found_out = (struct found_weights){ .is_best = false };
     snprintf(found_out->path, sizeof(found_out->path), "%s", path);
     const char *const slash = strrchr(path, '/');
     if (strcmp(slash != NULL ? slash + 1 : path, CHECKPOINT_BEST_FILE) == 0 && best_file_read(&best, path, false) == 0)
-        describe(&best, 0, found_out->which);
+        describe(&best, &unknown, found_out->which);
 }
 
 void found_weights_report(const struct found_weights *found)

@@ -155,6 +155,16 @@ static int check_texts(const struct trained *trained, const struct class_names *
     return rc == -ENOMEM ? rc : is_right ? 0 : -ENODATA;
 }
 
+/* A list may name fewer classes; but then it may be that of another set. With a data set, dataset_open reports this. */
+static void report_length(const struct known_names *names, const struct trained *trained)
+{
+    const uint32_t count = names->listed.count, classes = trained->net->classes;
+    const char *const path = trained->settings->data.class_names;
+    if (trained->dataset == NULL && *path != '\0' && count != classes)
+        log_message(LOG_RUN, "%s names %" PRIu32 " class%s, the network has %" PRIu32, path, count,
+                    count == 1 ? "" : "es", classes);
+}
+
 int known_names_find(struct known_names *names, const struct trained *trained)
 {
     const uint32_t classes = trained->net->classes;
@@ -168,6 +178,8 @@ int known_names_find(struct known_names *names, const struct trained *trained)
         rc = check_order(known, trained);
     if (rc == 0)
         rc = check_texts(trained, known);
+    if (rc == 0)
+        report_length(names, trained);
     const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
     if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
         log_message(LOG_ERROR, "class names: %s", strerror(ENOMEM));

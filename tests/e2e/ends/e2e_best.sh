@@ -230,6 +230,8 @@ expect_err "the weights of the best evaluation so far, at step 114, are not in t
 expect_summary away best.step 114
 expect_summary away best_weights.step 228
 expect_out_joined 'its weights were not kept; best.safetensors has those after epoch 6'
+run "$pipetrain" evaluate -c "$work/runs/away/run.conf"
+expect_out_joined 'away/best.safetensors, after 228 steps: epoch 6, the best kept by [^,]*, but step 114 was better, whose weights are not here'
 
 # Not kept any more: the file is not taken for the best.
 kept outdated --set checkpoint.every=epoch --set train.epochs=1

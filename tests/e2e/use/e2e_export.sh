@@ -59,6 +59,10 @@ expect_err '^export does not use devices\.kind$'
 printf 'a\nb\nc\nd\ne\nf\ng\n"h"\ni\n\303\244\n' >names.txt
 expect_end 0 'other names' export_model -w $weights -o f.onnx -f --set data.class_names=names.txt --set model.weights_differ=yes
 has_text f.onnx '"g","\"h\"","i"'
+expect_err_lines 0
+sed 1d names.txt >nine.txt
+expect_end 0 'names of fewer classes' export_model -w $weights -o f.onnx -f --set data.class_names=nine.txt --set model.weights_differ=yes
+expect_err '^nine\.txt names 9 classes, the network has 10$'
 
 # The command line.
 refuses 2 'no output' 'no output given: .*export -w runs/run -o model.onnx' -w $weights
@@ -72,6 +76,7 @@ refuses 2 'two networks' 'both name a network' -w $weights -c tiny.conf -m mnist
 
 # The input.
 refuses 3 'no file' 'cannot be read: No such file' -w nowhere -o x.onnx
+refuses 3 'a FIFO as weights' 'is not a safetensors file, but a FIFO' -w pipe -o x.onnx
 refuses 2 'another network' 'resnet20_v1' -w $weights -m resnet20_v1 -o x.onnx
 # The same tensors without metadata.
 header=$(head -c 8 $weights | od -An -tu8 | tr -d ' ')

@@ -238,6 +238,7 @@ expect_err 'the budget is 100.0 KiB'
 if [ -w /dev/full ]; then
     run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind others >/dev/full"
     expect_code 5 'predictions on a full disk'
+    expect_err 'standard output: not all could be written: is there no space left'
 fi
 run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind others >&-"
 expect_code 0 'predictions to a closed output'

@@ -113,7 +113,8 @@ static bool is_tensorflow(const struct tensor_file *file, uint64_t bytes)
 static void describe_other(const struct tensor_file *file, const struct stat *status, char *problem,
                            size_t problem_size)
 {
-    const char *const kind = !S_ISREG(status->st_mode) ? S_ISDIR(status->st_mode) ? "a folder" : NULL
+    const char *const kind = !S_ISREG(status->st_mode) ? S_ISDIR(status->st_mode) ? "a folder"
+                                                                                 : file_kind(status->st_mode)
                              : is_tensorflow(file, (uint64_t)status->st_size)
                                  ? "a checkpoint of TensorFlow: save its variables with safetensors.numpy.save_file"
                                  : other_kind(file);

@@ -232,8 +232,8 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 int net_finish(struct net *net);
 /* The number count of the largest parameter; 0 without parameters. */
 size_t net_most_numbers(const struct net *net);
-/* The layer whose input is the embedding of an image: the last dense layer or convolution before the loss, on the way of
- * first inputs. NET_INPUT: there is none, or its input is the image. */
+/* The layer whose input is the embedding of an image: the last dense layer or convolution before the loss, on the way
+ * of first inputs. NET_INPUT: there is none, or its input is the image. */
 uint32_t net_embedding_layer(const struct net *net);
 /* The first layer of a model that has other parameters for images of another size, for which `other` is the same model:
  * a dense layer that reads pixels. NULL: the parameters of both nets are interchangeable. */

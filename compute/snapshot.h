@@ -32,8 +32,9 @@ int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snap
 void snapshot_close(struct snapshot *snapshot);
 
 /* Queue the copies on the compute stream, from the tower's thread. The tower then computes with the trained weights
- * again (tower_show_average), or with SNAPSHOT_EVALUATED with the averages. Allocates nothing and does not wait, except on devices whose compute stream is inline,
- * where the copy is made now. 0 or a negative errno; after an error the contents of the snapshot are undefined. */
+ * again (tower_show_average), or with SNAPSHOT_EVALUATED with the averages. Allocates nothing and does not wait, except
+ * on devices whose compute stream is inline, where the copy is made now. 0 or a negative errno; after an error the
+ * contents of the snapshot are undefined. */
 int snapshot_queue(struct snapshot *snapshot);
 /* The event after which the copies are complete; from then until the next snapshot_queue any thread may read them. */
 struct event *snapshot_end(struct snapshot *snapshot);

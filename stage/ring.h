@@ -40,8 +40,8 @@ void ring_give_back(struct ring *ring, struct batch *batch);
  * takes end before `end`. To be called before the first claim; without this call the ring begins at 0 and has no
  * end. */
 void ring_range(struct ring *ring, uint64_t first, uint64_t end);
-/* The last batch is number end - 1: takes from `end` on return -ENODATA. All batches before `end` were claimed. For inputs
- * whose end is not known before; called once. */
+/* The last batch is number end - 1: takes from `end` on return -ENODATA. All batches before `end` were claimed. For
+ * inputs whose end is not known before; called once. */
 void ring_finish(struct ring *ring, uint64_t end);
 /* End every wait now. A closer for stop_on_failure. */
 void ring_cancel(void *ring);

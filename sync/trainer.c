@@ -311,8 +311,8 @@ static int queue_labels(struct trainer *trainer, const struct slot *slot, struct
                                       COPY_FROM_DEVICE);
 }
 
-/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. Logits and embeddings are
- * waited for, because the next forward overwrites them. */
+/* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. Logits and
+ * embeddings are waited for, because the next forward overwrites them. */
 static int queue_result(struct trainer *trainer, struct step_report *report, uint32_t microbatch,
                         struct backend_result *result_out)
 {

@@ -112,9 +112,9 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report);
 /* After the last report, with snapshots.last: the snapshot after the last batch, which the caller returns; NULL if the
  * run failed. Called once. Main only. */
 struct snapshot *trainer_last(struct trainer *trainer);
-/* Return a snapshot that was removed from a report or is from trainer_last, before trainer_join. A tower whose snapshots are all lent waits
- * when the next one is due, and then the other towers wait for that tower in their reduction. So a thread must not keep
- * all snapshots while it waits for reports. Any thread. */
+/* Return a snapshot that was removed from a report or is from trainer_last, before trainer_join. A tower whose
+ * snapshots are all lent waits when the next one is due, and then the other towers wait for that tower in their
+ * reduction. So a thread must not keep all snapshots while it waits for reports. Any thread. */
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot);
 /* The tower. Main may use it when it is planned, for calls that need no memory; from trainer_ready to trainer_go; and
  * after the last report. The thread keeps it open until trainer_join. */

@@ -68,8 +68,8 @@ struct plan_base {
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
 
-/* With backend, ops, net, count, training and keeps_embedding set: find the groups, plan values and layers, then assign the offsets
- * in one block. 0, -EOVERFLOW (a value is too large), or another negative errno. */
+/* With backend, ops, net, count, training and keeps_embedding set: find the groups, plan values and layers, then assign
+ * the offsets in one block. 0, -EOVERFLOW (a value is too large), or another negative errno. */
 int plan_base_open(struct plan_base *base);
 void plan_base_close(struct plan_base *base);
 

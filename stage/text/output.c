@@ -334,8 +334,8 @@ void output_flush(uint32_t limit_ms)
         await_idle(lane_of[output], due_ns);
 }
 
-/* Returns 0, or the error of the first text for stdout that was lost. -EIO: an earlier write has failed, whose cause stdio
- * does not keep. */
+/* Returns 0, or the error of the first text for stdout that was lost. -EIO: an earlier write has failed, whose cause
+ * stdio does not keep. */
 static int finish_stdout(uint64_t due_ns)
 {
     const int rc = fflush(stdout) != 0 ? -errno : ferror(stdout) != 0 ? -EIO : 0;

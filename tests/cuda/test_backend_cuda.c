@@ -285,7 +285,8 @@ TEST(evaluation_folds_normalisations_as_the_reference_computes_them)
     net_close(net);
 }
 
-/* How many inputs are only zeros, and how many convolutions run, until a network is planned and has had its first run. */
+/* How many inputs are only zeros, and how many convolutions run, until a network is planned and has had its first
+ * run. */
 static uint32_t count_zero_inputs(struct net *net, enum precision precision, bool time_plans, uint64_t *runs_out)
 {
     struct network network;

@@ -1,5 +1,5 @@
-/* Tests of the kernels of residual branches, with every type of values, against loops in double: layer normalisation, and
- * a factor per channel with stochastic depth and an addition. */
+/* Tests of the kernels of residual branches, with every type of values, against loops in double: layer normalisation,
+ * and a factor per channel with stochastic depth and an addition. */
 #include <math.h>
 #include <string.h>
 

@@ -526,7 +526,8 @@ TEST(only_the_hanging_tower_is_named)
     assert_message("no progress for 0.6 s (sync.deadline): ncclAllReduce; the run ends\n");
 }
 
-/* A blocked copy goes on after all is closed, and with it what its stream has to do behind it. Freed memory is overwritten. */
+/* A blocked copy goes on after all is closed, and with it what its stream has to do behind it. Freed memory is
+ * overwritten. */
 static void close_with_work_left(void)
 {
     (void)mallopt(M_PERTURB, 0x55);

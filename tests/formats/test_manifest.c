@@ -1,5 +1,5 @@
-/* The manifest of a data set: dataset.json, and dataset_info.json and features.json of TensorFlow Datasets, in their old and
- * new forms; and texts that are none of them. */
+/* The manifest of a data set: dataset.json, and dataset_info.json and features.json of TensorFlow Datasets, in their
+ * old and new forms; and texts that are none of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

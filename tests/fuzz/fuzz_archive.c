@@ -1,5 +1,5 @@
-/* Fuzz target of reading archives: any bytes as an archive, and as a list of members that a tar archive is made of. No path
- * leads outside, data is inside the file, and a cut archive has no other members. */
+/* Fuzz target of reading archives: any bytes as an archive, and as a list of members that a tar archive is made of. No
+ * path leads outside, data is inside the file, and a cut archive has no other members. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

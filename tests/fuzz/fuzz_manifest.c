@@ -1,4 +1,5 @@
-/* Fuzz target of manifests: any bytes as dataset.json, and as dataset_info.json and features.json of TensorFlow Datasets. */
+/* Fuzz target of manifests: any bytes as dataset.json, and as dataset_info.json and features.json of TensorFlow
+ * Datasets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -200,8 +200,8 @@ TEST(a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut)
     }
 }
 
-/* Some bits of a header have no meaning. A step of five comes to every byte's neighbour and to each of the eight places of
- * a bit. */
+/* Some bits of a header have no meaning. A step of five comes to every byte's neighbour and to each of the eight places
+ * of a bit. */
 static void flip_all(enum packed_way way, size_t records_a_piece, unsigned lost_max, size_t seen_min)
 {
     const unsigned all = (1u << RECORDS) - 1;

@@ -175,8 +175,8 @@ static void gather(const struct job *job, const struct values *from, const struc
                 gather_pixel(job, from, w, n, row, column, row_at(result, n, row, column));
 }
 
-/* Adds the products of pixel y of the result's gradient and pixel x of the image to one tap of all filters. `row` is the
- * padded length of x. */
+/* Adds the products of pixel y of the result's gradient and pixel x of the image to one tap of all filters. `row` is
+ * the padded length of x. */
 static void weight_tap(const struct job *job, const float *y, const float *x, size_t row, struct tap tap,
                        struct values *part)
 {

@@ -1,6 +1,7 @@
 /* NCCL between threads of one process, on simulated streams: all-reduce of fp32 sums, and groups of sends and receives
- * of fp32 numbers in which all ranks take part, with non-blocking communicators only. Every call continues asynchronously (ncclInProgress): a collective is in its stream only after
- * ncclCommGetAsyncError has returned success. As in a ring, every part of a sum starts with another rank.
+ * of fp32 numbers in which all ranks take part, with non-blocking communicators only. Every call continues
+ * asynchronously (ncclInProgress): a collective is in its stream only after ncclCommGetAsyncError has returned success.
+ * As in a ring, every part of a sum starts with another rank.
  *
  * Mistakes of the program end the test: a communicator that is used by a second thread, while a call is in progress or
  * after its end; ranks that disagree about a collective; a communicator that is destroyed before it is finalised.

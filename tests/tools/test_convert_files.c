@@ -977,8 +977,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(((const struct named_pixel *)a)->name, ((const struct named_pixel *)b)->name);
 }
 
-/* An image whose pixels count from 0, with the columns in an order: as images are stored, backwards, sorted as text, one
- * channel after the other, odd ones first. */
+/* An image whose pixels count from 0, with the columns in an order: as images are stored, backwards, sorted as text,
+ * one channel after the other, odd ones first. */
 static void write_named(size_t way, size_t order, size_t channels)
 {
     static struct named_pixel pixels[SIDE * SIDE * 3];

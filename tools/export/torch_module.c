@@ -425,8 +425,8 @@ static int write_text(const struct export_subject *subject, const struct safeten
     return code;
 }
 
-/* Has the name the word `training`, with any words before and after it? Every module has an attribute of this name, which
- * PyTorch sets, so that none inside can have it. */
+/* Has the name the word `training`, with any words before and after it? Every module has an attribute of this name,
+ * which PyTorch sets, so that none inside can have it. */
 static bool is_named_training(const char *name)
 {
     static const char word[] = "training";

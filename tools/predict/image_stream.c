@@ -115,8 +115,8 @@ static void take_events(struct image_stream *stream)
     stream->is_stopped |= events >= ENDED;
 }
 
-/* Wait for an answer, or for input if that is wanted, or until `limit` (NULL: for ever). 1: input can be read; 0: none is
- * there; -ECANCELED: read no more; or another negative errno. */
+/* Wait for an answer, or for input if that is wanted, or until `limit` (NULL: for ever). 1: input can be read; 0: none
+ * is there; -ECANCELED: read no more; or another negative errno. */
 static int await_event(struct image_stream *stream, bool wants_input, const struct timespec *limit)
 {
     struct pollfd fds[] = {

@@ -51,8 +51,8 @@ struct image_stream;
 
 /* 0 or a negative errno. */
 int image_stream_open(struct image_stream **stream_out, const struct image_stream_spec *spec);
-/* Start the threads, which fill the ring. They end with the input, or when the ring is cancelled. 0, or a negative errno
- * with no thread running. */
+/* Start the threads, which fill the ring. They end with the input, or when the ring is cancelled. 0, or a negative
+ * errno with no thread running. */
 int image_stream_start(struct image_stream *stream, struct ring *ring);
 /* Read no more; images in incomplete batches are not classified. Any thread. */
 void image_stream_stop(void *stream);
@@ -62,8 +62,8 @@ const struct stream_image *image_stream_image(const struct image_stream *stream,
 void image_stream_give_back(struct image_stream *stream, uint64_t id, uint32_t count);
 /* Join the threads, if they were started. The ring is cancelled or at its end. Accepts NULL. Main only. */
 void image_stream_join(struct image_stream *stream);
-/* After image_stream_join: the problem with which the input ended early, a text to follow "standard input"; "": it ended
- * in the usual way. */
+/* After image_stream_join: the problem with which the input ended early, a text to follow "standard input"; "": it
+ * ended in the usual way. */
 const char *image_stream_problem(const struct image_stream *stream);
 /* Join and release everything. Accepts NULL. */
 void image_stream_close(struct image_stream *stream);

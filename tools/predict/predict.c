@@ -624,7 +624,8 @@ static int check_stream_options(const struct arguments *arguments)
                                request->has_lengths ? "length-prefixed" : "latency");
 }
 
-/* Are images classified as they come? A list in a file is read as a whole before, so its batches are always the same. */
+/* Are images classified as they come? A list in a file is read as a whole before, so its batches are always the
+ * same. */
 static bool is_stream(const struct arguments *arguments)
 {
     struct stat status;

@@ -1,5 +1,5 @@
-/* Tests of class weights on every backend: loss and gradient in training are those of PyTorch before its mean, the sum of
- * the samples' weights comes first in the gradients, and evaluation knows nothing of it. */
+/* Tests of class weights on every backend: loss and gradient in training are those of PyTorch before its mean, the sum
+ * of the samples' weights comes first in the gradients, and evaluation knows nothing of it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,8 +27,8 @@ static double loss_in_double(const double *logits, uint32_t classes, uint32_t la
     return loss;
 }
 
-/* torch.nn.CrossEntropyLoss(weight=..., label_smoothing=..., reduction='sum') of these logits, and its gradient summed over
- * the samples. */
+/* torch.nn.CrossEntropyLoss(weight=..., label_smoothing=..., reduction='sum') of these logits, and its gradient summed
+ * over the samples. */
 TEST(the_formula_is_that_of_pytorch)
 {
     enum { SAMPLES = 3, KINDS = 5 };

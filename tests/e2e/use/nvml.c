@@ -1,6 +1,6 @@
 /* A replacement of NVML for tests: two GPUs at the PCI addresses of the simulated CUDA devices. In the environment,
- * NVML_REASONS are the reasons for low clocks, NVML_INIT is what nvmlInit_v2 returns, and NVML_MILLIJOULES is the energy
- * that a GPU uses between two readings; without it, as on GPUs before Volta, none is reported. */
+ * NVML_REASONS are the reasons for low clocks, NVML_INIT is what nvmlInit_v2 returns, and NVML_MILLIJOULES is the
+ * energy that a GPU uses between two readings; without it, as on GPUs before Volta, none is reported. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

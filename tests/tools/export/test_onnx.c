@@ -1,5 +1,5 @@
-/* Exported ONNX models, read back by a reader of protobuf: which nodes, constants and numbers they have, what is refused,
- * and that nothing is left of a file that could not be written. */
+/* Exported ONNX models, read back by a reader of protobuf: which nodes, constants and numbers they have, what is
+ * refused, and that nothing is left of a file that could not be written. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Tests of parts of checkpoints as message: what other ranks put is what rank 0 takes, however long tensors are. The ranks
- * are threads. */
+/* Tests of parts of checkpoints as message: what other ranks put is what rank 0 takes, however long tensors are. The
+ * ranks are threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -39,8 +39,9 @@ int run_directory_room(const struct run_directory *directory, uint64_t bytes, ch
 int run_directory_check(const struct settings *settings, const struct run_past *past, uint64_t bytes,
                         char *problem_out, size_t problem_size);
 /* Replace the results of an earlier run; called once, after the first step. Its weights become
- * weights.previous.safetensors, and its best weights best.previous.safetensors, unless it is resumed. The old summary is removed first and run.conf appears last, so that at any time a
- * directory with a summary is complete. Allocates nothing. 0 or a negative errno. */
+ * weights.previous.safetensors, and its best weights best.previous.safetensors, unless it is resumed. The old summary
+ * is removed first and run.conf appears last, so that at any time a directory with a summary is complete. Allocates
+ * nothing. 0 or a negative errno. */
 int run_directory_begin(struct run_directory *directory);
 /* Without run_directory_begin, a directory that was created by run_directory_open is removed. Accepts NULL. */
 void run_directory_close(struct run_directory *directory);

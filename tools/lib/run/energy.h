@@ -1,6 +1,6 @@
-/* The energy that CPU packages and GPUs of this machine use, whatever uses it. CPU packages: the counters of RAPL (Intel,
- * AMD since Zen), which Linux shows below /sys/class/powercap; most systems let only root read them. GPUs: NVML, since
- * Volta.
+/* The energy that CPU packages and GPUs of this machine use, whatever uses it. CPU packages: the counters of RAPL
+ * (Intel, AMD since Zen), which Linux shows below /sys/class/powercap; most systems let only root read them. GPUs:
+ * NVML, since Volta.
  *
  * Counters of packages begin again at 0 after their range, 65 kJ on some: the watchdog of the run reads them every few
  * seconds (energy_poll). If they are not read for so long that a package of 1 kW might have passed its range, as in a

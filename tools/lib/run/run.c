@@ -723,8 +723,8 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-/* Execute a run, or a part of it up to a rollback. *back: in, the checkpoint to start from; out, the checkpoint to roll back to if a number was not
- * finite. */
+/* Execute a run, or a part of it up to a rollback. *back: in, the checkpoint to start from; out, the checkpoint to roll
+ * back to if a number was not finite. */
 static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks,
                    struct cost *cost, struct run_back *back)
 {

@@ -45,9 +45,9 @@ struct run_plan {
     struct memory_needs memory;          /* without the needs of towers until these are planned */
 };
 
-/* Plan everything but devices, train_net, only_evaluated, is_fed, keeps_embedding and takes_any_count, which are already
- * set. `datasets` may be NULL (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in
- * `problems`. */
+/* Plan everything but devices, train_net, only_evaluated, is_fed, keeps_embedding and takes_any_count, which are
+ * already set. `datasets` may be NULL (synthetic input, no training, no validation). 0, or -EINVAL with one message per
+ * problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
 /* If only train.steps is set, set train.epochs to the number of epochs that these steps need. Called after the data is

@@ -295,8 +295,8 @@ static struct run_progress read_best(const struct run_state *state)
 }
 
 /* If the run keeps the best weights or checkpoint, but the file in its directory is older than the best evaluation or
- * missing: compare evaluations with that file from now on. For weights this changes nothing else. Report this, or a best
- * file that is not updated any more. A file of the other kind stays until an evaluation is better. */
+ * missing: compare evaluations with that file from now on. For weights this changes nothing else. Report this, or a
+ * best file that is not updated any more. A file of the other kind stays until an evaluation is better. */
 static void match_best(struct run_state *state)
 {
     struct run_progress *const progress = &state->progress;

@@ -137,8 +137,9 @@ void run_state_give_up(struct run_state *state);
 /* Called after the steps: wait until all checkpoints and best weights that were due are saved; the memory of
  * results->weights is free again. */
 void run_state_settle(struct run_state *state);
-/* Called after the steps and before the pipeline is closed, also after a failure. Calls run_state_settle, and writes that of the last step under a temporary name, unless it is impossible (the run failed, or did no step) or
- * not needed. The towers may lose their weights. If it is possible, other ranks wait for rank 0's call. */
+/* Called after the steps and before the pipeline is closed, also after a failure. Calls run_state_settle, and writes
+ * that of the last step under a temporary name, unless it is impossible (the run failed, or did no step) or not needed.
+ * The towers may lose their weights. If it is possible, other ranks wait for rank 0's call. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last);
 /* Rename the checkpoint of the last step from its temporary name, after all other results are written: a run with its
  * last checkpoint is complete. 0, also if there is none; or an exit code after a message, also if the best weights

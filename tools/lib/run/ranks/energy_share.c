@@ -21,8 +21,8 @@ static bool can_read_packages(const struct energy_user *user)
     return user->packages > 0 && user->packages_read == user->packages;
 }
 
-/* The rank that reads the packages of this user's host: the lowest one that can read all of them, or else some. UINT32_MAX:
- * none can. */
+/* The rank that reads the packages of this user's host: the lowest one that can read all of them, or else some.
+ * UINT32_MAX: none can. */
 static uint32_t reader_of_packages(const struct energy_user *users, uint32_t count, uint32_t index)
 {
     uint32_t some = UINT32_MAX;

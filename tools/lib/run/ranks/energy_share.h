@@ -1,5 +1,5 @@
-/* Determines which rank of a host reads the energy of its CPU packages, and of each of its GPUs, so that each is counted
- * once: the lowest rank that can. Used by main only. */
+/* Determines which rank of a host reads the energy of its CPU packages, and of each of its GPUs, so that each is
+ * counted once: the lowest rank that can. Used by main only. */
 #ifndef PIPETRAIN_ENERGY_SHARE_H
 #define PIPETRAIN_ENERGY_SHARE_H
 

@@ -216,11 +216,20 @@ static bool ends_path(const struct image_stream *stream, char byte)
     return byte == '\0' || (byte == '\n' && !stream->ends_with_nul);
 }
 
+bool image_stream_is_image(const char *bytes, size_t count)
+{
+    return count >= 4 && (memcmp(bytes, "\xff\xd8\xff", 3) == 0 || memcmp(bytes, "\x89PNG", 4) == 0);
+}
+
 /* All complete images of a chunk are added before the next wait, so they get into as few batches as possible. */
 static int parse_paths(struct image_stream *stream, size_t bytes)
 {
     struct partial_image *const partial = &stream->partial;
     int rc = 0;
+    if (!stream->is_begun && image_stream_is_image(stream->chunk, bytes)) {
+        snprintf(stream->problem, sizeof(stream->problem), IMAGE_STREAM_NO_PATHS);
+        return -EBADMSG;
+    }
     if (!stream->is_begun)
         stream->ends_with_nul = memchr(stream->chunk, '\0', bytes) != NULL;
     stream->is_begun = true;

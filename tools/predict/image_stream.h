@@ -20,6 +20,11 @@
 #define IMAGE_STREAM_BYTES_MAX ((uint32_t)64 << 20)
 #define IMAGE_STREAM_BYTES_ABSURD ((uint32_t)512 << 20)
 
+/* Does the input begin as a JPEG or PNG file, in place of paths? Then the text follows "standard input". */
+bool image_stream_is_image(const char *bytes, size_t count);
+#define IMAGE_STREAM_NO_PATHS "has an image in place of paths: give --length-prefixed, and before each image its " \
+                              "length, 4 bytes"
+
 struct image_stream_spec {
     int input_fd, output_fd;    /* the input also ends when the reader of the output has closed it */
     bool has_lengths;           /* each image is four bytes, its length, little-endian, and so many bytes of a JPEG or

@@ -20,6 +20,7 @@
 #include "stage/thread.h"
 #include "tools/convert/image_folder.h"
 #include "tools/predict/image_decoder.h"
+#include "tools/predict/image_stream.h"
 
 /* ---- arguments of the command line ---- */
 
@@ -207,6 +208,10 @@ static int add_list(struct image_words *words)
     char *list = NULL;
     size_t bytes = 0;
     int code = read_list(&list, &bytes);
+    if (code == 0 && image_stream_is_image(list, bytes)) {
+        log_message(LOG_ERROR, "standard input " IMAGE_STREAM_NO_PATHS);
+        code = EXIT_CODE_DATA;
+    }
     if (code == 0)
         code = add_paths(words, list, bytes);
     free(list);

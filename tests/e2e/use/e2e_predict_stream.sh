@@ -155,6 +155,11 @@ expect_out '"problem":"is cut: the input ended after 2 of the 4 bytes of its len
 piped list --json --length-prefixed
 expect_code 3 'paths in place of lengths'
 expect_err '^pipetrain: standard input says that image 0 has [0-9]+ bytes: before each image its length is expected'
+piped $first --json
+expect_code 3 'an image in place of paths'
+expect_err '^pipetrain: standard input has an image in place of paths: give --length-prefixed'
+expect_end 3 'an image in place of a list' run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind - <$first"
+expect_err '^pipetrain: standard input has an image in place of paths: give --length-prefixed'
 # A PNG of 60,000 x 60,000 pixels by its header, and one of 100,000: refused before any memory is taken for them.
 { printf '\211PNG\r\n\032\n\000\000\000\rIHDR\000\000\352\140\000\000\352\140\010\002\000\000\000\017\260\342\025'
     printf '\000\000\000\001IDATx\331\024\147\374\000\000\000\000IEND\256B`\202'; } >large.png

@@ -152,6 +152,7 @@ names_files_that_are_meant() {
     answers 3 "007.png is there: write names in the table as the files have them, ids with their leading zeros" \
         csv t.csv --images=i -o no
     printf 'id,label\n7,0\n12,1\n' >t.csv
+    answers 3 "i: is a folder, not a table: give the table, and the folder of its images with --images=DIR" csv i -o no
     answers 3 "007.png is there" csv t.csv --images=i -o no
     printf 'id,label\n7.0,0\n12.0,1\n' >t.csv
     answers 3 "007.png is there" csv t.csv --images=i -o no

@@ -44,7 +44,10 @@ static int load_text(struct csv_table *table, struct stop *stop)
 
     if (rc < 0)
         return table_fail(table, stop, rc, rc == -EBADMSG ? "compressed data is damaged or cut short"
-                                           : rc == -EFBIG ? "is over 2 GiB: split it" : exit_cause(rc));
+                                           : rc == -EFBIG ? "is over 2 GiB: split it"
+                                           : rc == -EISDIR ? "is a folder, not a table: give the table, and the "
+                                                             "folder of its images with --images=DIR"
+                                                           : exit_cause(rc));
     table->text = (char *)bytes;
     return 0;
 }

@@ -131,6 +131,15 @@ TEST(a_counter_that_never_begins_again_was_reset)
     assert_int_equal(counter.sum, 31);
 }
 
+TEST(a_counter_that_was_reset_has_not_passed_its_range)
+{
+    struct energy_counter counter = { .range = 65532610987, .latest = 50000000 };
+    assert_false(energy_count(&counter, 1000, 1000000000));
+    assert_int_equal(counter.sum, 1000);
+    assert_true(energy_count(&counter, 3000, 2000000000));
+    assert_int_equal(counter.sum, 3000);
+}
+
 TEST_WITH(what_cannot_be_read_is_explained, fixture_folder_make, fixture_folder_remove)
 {
     put_domain("intel-rapl:0", "package-0\n", RANGE "\n", "1000\n");

@@ -19,16 +19,29 @@
 
 /* ---- counters ---- */
 
-/* 1 kW is a microjoule in a nanosecond, so that a range is also the shortest time in which 1 kW passes it. */
+/* The energy since the latest value, if the counter has begun again after its range; UINT64_MAX if that cannot be: it was
+ * reset, as when a driver is loaded again or after a suspension. 1 kW is a microjoule in a nanosecond; half a range is for
+ * clocks of tests. */
+static uint64_t around(const struct energy_counter *counter, uint64_t value, uint64_t passed_ns)
+{
+    if (counter->range == UINT64_MAX || counter->latest > counter->range || value > counter->range)
+        return UINT64_MAX;
+    const uint64_t energy = value + (counter->range - counter->latest);
+    return energy > passed_ns && energy > counter->range / 2 ? UINT64_MAX : energy;
+}
+
+/* A range is also the shortest time in which 1 kW passes it. */
 bool energy_count(struct energy_counter *counter, uint64_t value, uint64_t now_ns)
 {
-    const bool is_sure = now_ns - counter->read_ns < counter->range;
+    const uint64_t passed_ns = now_ns - counter->read_ns;
+    bool is_sure = passed_ns < counter->range;
     if (value >= counter->latest)
         counter->sum += value - counter->latest;
-    else if (counter->range < UINT64_MAX && counter->latest <= counter->range)
-        counter->sum += value + (counter->range - counter->latest);
-    else
-        counter->sum += value;          /* it was reset, as when a driver is loaded again */
+    else {
+        const uint64_t energy = around(counter, value, passed_ns);
+        counter->sum += energy < UINT64_MAX ? energy : value;
+        is_sure = is_sure && (energy < UINT64_MAX || counter->range == UINT64_MAX);
+    }
     counter->latest = value;
     counter->read_ns = now_ns;
     return is_sure;

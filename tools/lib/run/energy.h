@@ -53,7 +53,7 @@ struct energy {
 };
 
 /* Add what a counter has counted since it was read before; `value` is its value at `now_ns`. False if that may be too
- * little, because it may have passed its range more than once. */
+ * little, because it may have passed its range more than once, or was reset. */
 bool energy_count(struct energy_counter *counter, uint64_t value, uint64_t now_ns);
 
 /* Find the packages, and begin to count. `root`: the folder that contains /sys, "" except in tests. Main only, as all

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/program_folder.h"
@@ -46,18 +45,6 @@ struct arguments {
 
 /* ---- the export ---- */
 
-/* Refuse to overwrite one of the inputs, even with --force. */
-static int check_inputs(const struct settings *settings, const char *weights, const char *output)
-{
-    const char *const inputs[] = { weights, settings->config_path, settings->model.file, settings->data.class_names };
-    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++)
-        if (*inputs[i] != '\0' && file_is_same(inputs[i], output)) {
-            log_message(LOG_ERROR, "%s: is read by the export: name another output with -o FILE", output);
-            return EXIT_CODE_USAGE;
-        }
-    return EXIT_CODE_OK;
-}
-
 static void print_result(const struct trained *trained, const struct export_output *output)
 {
     if (strcmp(output->path, "-") != 0)
@@ -91,7 +78,7 @@ static int export_network(struct settings *settings, const char *weights, const 
     struct export_output output;
     int code = export_output_init(&output, request->output, request->may_replace);
     if (code == EXIT_CODE_OK)
-        code = check_inputs(settings, weights, request->output);
+        code = network_output_check(settings, weights, request->output);
     if (code == EXIT_CODE_OK)
         code = trained_open(&trained, settings, weights, WEIGHTS_PREDICTED_WITH);
     if (code == EXIT_CODE_OK)

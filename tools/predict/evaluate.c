@@ -84,6 +84,8 @@ static int prepare(struct evaluation *evaluation)
     int code = request->csv != NULL ? result_file_check(request->csv, request->may_replace) : 0;
     if (code == 0)
         code = network_weights(request->network, evaluation->settings, &evaluation->found);
+    if (code == 0 && request->csv != NULL)
+        code = network_output_check(evaluation->settings, evaluation->found.path, request->csv);
     if (code == 0)
         code = trained_open(&evaluation->trained, evaluation->settings, evaluation->found.path,
                             WEIGHTS_EVALUATED);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "stage/text/program_folder.h"
@@ -146,6 +147,21 @@ static int open_printer(struct prediction_run *run)
 static bool is_in_file(const char *output)
 {
     return output != NULL && *output != '\0';
+}
+
+/* Refuse an output that is one of the inputs, even with --force. */
+static int check_file(const struct settings *settings, const struct image_words *words, const char *weights,
+                      const char *output)
+{
+    if (!is_in_file(output))
+        return EXIT_CODE_OK;
+    bool is_image = words->shards != NULL && file_is_same(words->shards, output);
+    for (uint64_t i = 0; i < words->count && !is_image; i++)
+        is_image = file_is_same(words->paths[i], output);
+    if (!is_image)
+        return network_output_check(settings, weights, output);
+    log_message(LOG_ERROR, "%s: is one of the images: name another output", output);
+    return EXIT_CODE_USAGE;
 }
 
 static int open_files(struct prediction_run *run)
@@ -593,7 +609,8 @@ static int check_output(const struct arguments *arguments, const char *name, con
     }
     return arguments->request.form != PREDICTION_TABLE
                ? 0
-               : program_usage_error(&command_line, "--%s needs --json or --tsv, or a file: --%s=FILE.npy", name, name);
+               : program_usage_error(&command_line, "--%s needs --json%s, or a file: --%s=FILE.npy", name,
+                                     strcmp(name, "logits") == 0 ? " or --tsv" : "", name);
 }
 
 static int check_outputs(const struct arguments *arguments)
@@ -681,6 +698,10 @@ static int run_predict(struct settings *settings, const void *out, char **argv, 
                            words.shards != NULL ? USED_FOR_SHARDS : USED_FOR_IMAGES);
     if (code == 0)
         code = network_weights(&arguments->network, settings, &found);
+    if (code == 0)
+        code = check_file(settings, &words, found.path, request.logits);
+    if (code == 0)
+        code = check_file(settings, &words, found.path, request.embeddings);
     if (code == 0)
         found_weights_report(&found);
     if (code == 0)

@@ -13,6 +13,7 @@
 
 #include "compute/net.h"
 #include "stage/clock.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
@@ -392,6 +393,17 @@ int network_weights(const struct network_arguments *arguments, const struct sett
         return found_weights_of_run(settings, arguments->wants_last, found_out);
     found_weights_describe(arguments->weights, found_out);
     return 0;
+}
+
+int network_output_check(const struct settings *settings, const char *weights, const char *output)
+{
+    const char *const inputs[] = { weights, settings->config_path, settings->model.file, settings->data.class_names };
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++)
+        if (*inputs[i] != '\0' && file_is_same(inputs[i], output)) {
+            log_message(LOG_ERROR, "%s: is read by the command: name another output", output);
+            return EXIT_CODE_USAGE;
+        }
+    return EXIT_CODE_OK;
 }
 
 int network_command_run(const struct network_command *command, struct network_arguments *arguments, int argc,

@@ -54,6 +54,8 @@ int network_command_start_signals(void);
  * ones is logged. 0, or an exit code after a message. */
 int network_weights(const struct network_arguments *arguments, const struct settings *settings,
                     struct found_weights *found_out);
+/* Refuse an output that is a file which the command reads, even with --force. 0, or an exit code after a message. */
+int network_output_check(const struct settings *settings, const char *weights, const char *output);
 
 /* Zero it first; call trained_close after any of the functions below. */
 struct trained {

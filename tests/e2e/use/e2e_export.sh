@@ -98,8 +98,8 @@ refuses 3 'a damaged number' 'damaged\.safetensors: conv1\.[a-z]*: holds a numbe
 
 # The output.
 refuses 5 'an output that exists' 'a\.onnx: exists already: replace it with --force' -w $weights -o a.onnx
-refuses 2 'the weights as the output' 'is read by the export: name another output' -w $weights -o $weights --force
-refuses 2 'the configuration as the output' 'is read by the export: name another output' -c tiny.conf -o tiny.conf --force
+refuses 2 'the weights as the output' 'is read by the command: name another output' -w $weights -o $weights --force
+refuses 2 'the configuration as the output' 'is read by the command: name another output' -c tiny.conf -o tiny.conf --force
 refuses 5 'a folder' 'is a directory: name a regular file' -w $weights -o runs --force
 refuses 5 'a FIFO' 'is a FIFO: name a regular file' -w $weights -o pipe --force
 refuses 5 'a device' 'is a device: name a regular file' -w $weights -o /dev/full --force

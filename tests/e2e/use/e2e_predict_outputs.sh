@@ -84,6 +84,20 @@ expect_end 0 'a file that is replaced' predict --logits=all.npy -f $first
 expect_equal "$(wc -c <all.npy)" 168 'bytes of the replaced file'
 expect_end 5 'a folder that is not there' predict --logits=none/logits.npy $first
 expect_err 'none/logits.npy: cannot be written: No such file or directory$'
+
+# Even by force, no input is replaced.
+cp $first photo.jpg
+cp $weights used.safetensors
+for input in photo.jpg $weights tiny.conf; do
+    for rows in logits embeddings; do
+        expect_end 2 "$rows in the place of $input" run "$pipetrain" predict -c tiny.conf -w $weights --$rows=$input -f photo.jpg
+    done
+done
+expect_err 'tiny.conf: is read by the command: name another output'
+expect_end 2 'a table in the place of the weights' run "$pipetrain" evaluate -c tiny.conf -w $weights --csv $weights --force
+expect_err 'weights.safetensors: is read by the command: name another output'
+expect_same_file $weights used.safetensors 'the weights'
+expect_same_file photo.jpg $first 'the photo'
 mkfifo fifo
 expect_end 5 'a FIFO' predict --logits=fifo -f $first
 expect_err 'fifo: is a FIFO: name a regular file$'

@@ -278,4 +278,9 @@ expect_err "^r20.*: $assumed RGB pixels of divisor 127.5, mean 1, deviation 1; p
 expect_end 0 'one with its last layer skipped' run "$pipetrain" -c runs/named/run.conf --set run.dir= --set data.classes=3 \
     --set model.weights=named.safetensors --set 'model.skip=fc1.*,fc2.*' --set devices.kind="$kind"
 expect_err "^named.*: $assumed .* of 'mnist_cnn'$"
+
+# A filter of a later version.
+LC_ALL=C sed 's/\(augment[.]filter": *"\)bilinear/\1lancz0s3/' $base >later.safetensors
+expect_end 0 'a value that is not known' run "$pipetrain" predict -w later.safetensors photos --set devices.kind="$kind"
+expect_err 'later.safetensors: trained with augment.filter = lancz0s3, which this version does not know'
 finish

@@ -214,6 +214,15 @@ static void use_scaling(struct agreement *agreement)
         settings->augment.evaluation_resize = 0;
 }
 
+/* A value that the options do not have, as of a later version: the weights' scaling is not known. */
+static void report_unknown_scaling(const struct agreement *agreement, size_t setting)
+{
+    char shown[128];
+    log_plain(scaling_of(agreement, setting), shown, sizeof(shown));
+    log_message(LOG_RUN, "%s: trained with %s = %s, which this version does not know: its images are scaled as here, "
+                "perhaps otherwise than in training", agreement->path, pixels_settings[setting], shown);
+}
+
 /* Compare the scaling of validation images; `theirs` are settings into which the weights' values are read. */
 static void compare_scaling(struct agreement *agreement, struct settings *theirs)
 {
@@ -223,8 +232,10 @@ static void compare_scaling(struct agreement *agreement, struct settings *theirs
         !has_scaling(agreement))
         return;
     for (size_t i = 0; i < PIXELS_SCALING; i++)
-        if (!use_text(theirs, pixels_option(i), scaling_of(agreement, i)))
+        if (!use_text(theirs, pixels_option(i), scaling_of(agreement, i))) {
+            report_unknown_scaling(agreement, i);
             return;
+        }
     if (agreement->use != WEIGHTS_TRAINED_ON)
         use_scaling(agreement);
     describe_scaling(agreement->settings, here, sizeof(here));

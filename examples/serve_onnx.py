@@ -123,6 +123,11 @@ class Classifier:
         batch = numpy.stack(images).astype(numpy.uint8 if self.input.type == "tensor(uint8)" else numpy.float32)
         return self.session.run(["probabilities"], {self.input.name: batch})[0]
 
+    def labels(self):
+        """A name for each class; its number if none is known."""
+        names = self.names or [""] * self.session.get_outputs()[1].shape[1]
+        return [name or str(number) for number, name in enumerate(names)]
+
     def top(self, probabilities, count):
         best = numpy.argsort(-probabilities, kind="stable")[:count]
         names = [{"name": name} if name else {} for name in self.names] or [{}] * len(probabilities)
@@ -184,7 +189,7 @@ def main():
     classifier = Classifier(arguments.model, arguments.threads)
     results = answers(classifier, arguments.images, arguments.batch, arguments.threads)
     if arguments.classes:
-        print("\n".join(classifier.names))
+        print("\n".join(classifier.labels()))
     elif arguments.accuracy:
         print_accuracy(classifier, results)
     else:

@@ -19,9 +19,9 @@
 
 /* ---- counters ---- */
 
-/* The energy since the latest value, if the counter has begun again after its range; UINT64_MAX if that cannot be, and it
- * was reset, as when a driver is loaded again or after a suspension. 1 kW is a microjoule in a nanosecond; half a range is
- * for clocks of tests. */
+/* The energy since the latest value, if the counter has begun again after its range; UINT64_MAX if that cannot be, and
+ * it was reset, as when a driver is loaded again or after a suspension. 1 kW is a microjoule in a nanosecond; half a
+ * range is for clocks of tests. */
 static uint64_t around(const struct energy_counter *counter, uint64_t value, uint64_t passed_ns)
 {
     if (counter->range == UINT64_MAX || counter->latest > counter->range || value > counter->range)

@@ -178,6 +178,18 @@ def check_python(photos):
     return ours
 
 
+def check_labels():
+    """Weights may have no names of classes: the labels are numbers then."""
+    model = onnx.load("photos.onnx")
+    others = [pair for pair in model.metadata_props if pair.key != "class_names"]
+    del model.metadata_props[:]
+    model.metadata_props.extend(others)
+    onnx.save(model, "nameless.onnx")
+    labels = subprocess.run(["serve/bin/python", "examples/serve_onnx.py", "nameless.onnx", "--classes"],
+                            capture_output=True, text=True).stdout.splitlines()
+    expect(labels == [str(i) for i in range(len(COLOURS))], f"a label for each class without a name: {labels}")
+
+
 def check_rules(images):
     """Every way from an image to the network's size, and images of every kind."""
     for rule in ("augment.evaluation_resize=36", "augment.evaluation_scale=1.145", "augment.evaluation=none",
@@ -262,6 +274,7 @@ def main():
     make_place()
     photos = sorted(f"photos/{name}/{number:02}.jpg" for name in COLOURS for number in range(EACH))
     ours = check_python(photos)
+    check_labels()
     check_rules(photos[::5] + odd)
     check_triton(photos, ours)
     check_cpp(photos, ours)

@@ -14,6 +14,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -197,4 +198,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)       # ends with its reader, as in "| head"
     main()

@@ -50,8 +50,8 @@ int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t par
  * are copied, and for other kinds. */
 float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter);
 float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter);
-/* With SNAPSHOT_EVALUATED: convert a parameter within the snapshot's memory, once, and get its plain form there, which
- * is valid until the next snapshot_queue. `between` has room for the parameter. */
+/* With SNAPSHOT_EVALUATED: convert a parameter to its plain form in the memory of the snapshot. Call it once for a
+ * parameter; *plain_out is valid until the next snapshot_queue. `between` is memory for one copy of the parameter. */
 int snapshot_value_in_place(struct snapshot *snapshot, uint32_t parameter, float *between, const float **plain_out);
 /* With SNAPSHOT_SHOWN: the gradient of a parameter that is updated, a sum over samples. */
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);

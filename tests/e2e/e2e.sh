@@ -97,6 +97,17 @@ expect_code() {
     [ "$code" -eq "$1" ] || fail "exit code $1 expected: $2"
 }
 
+# expect_refused CODE WHAT MESSAGE COMMAND...: the command ends so, and nothing appears in the folder.
+expect_refused() {
+    wanted_code=$1 wanted_what=$2 message=$3
+    shift 3
+    before=$(ls -AR .)
+    "$@"
+    expect_code "$wanted_code" "$wanted_what"
+    expect_err "$message"
+    expect_equal "$(ls -AR .)" "$before" "$wanted_what: files"
+}
+
 # expect_end CODE WHAT COMMAND... - COMMAND, which is run or a function that calls it, ends with this exit code.
 expect_end() {
     wanted_code=$1 wanted_what=$2

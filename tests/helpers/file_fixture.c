@@ -102,6 +102,17 @@ void fixture_write_text(const char *path, const char *text)
     fixture_write(path, text, strlen(text));
 }
 
+void fixture_write_tensors(const char *path, const char *header, size_t header_bytes, uint64_t data_bytes)
+{
+    FILE *const file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++)
+        fputc((int)(header_bytes >> (8 * i) & 255), file);
+    assert_int_equal(fwrite(header, 1, header_bytes, file), header_bytes);
+    fclose(file);
+    assert_int_equal(truncate(path, (off_t)(8 + header_bytes + data_bytes)), 0);
+}
+
 uint8_t *fixture_read(const char *path, size_t *bytes_out)
 {
     FILE *file = fopen(path, "rb");

@@ -21,6 +21,8 @@ void fixture_folder_clear(const char *path);
 
 /* "PLACE/NAME", valid for the next three calls. */
 const char *fixture_path(const char *place, const char *name);
+/* Write a safetensors file: the length of the header, the header, and `data_bytes` zeros. */
+void fixture_write_tensors(const char *path, const char *header, size_t header_bytes, uint64_t data_bytes);
 /* Make a folder inside the test's folder. Returns path_out, its path. */
 const char *fixture_subfolder(char *path_out, size_t path_size, const char *name);
 /* Call use(path), which must return 0, for every file in the folder that is not hidden; NULL: only count them. Returns

@@ -582,7 +582,7 @@ static int add_sample(struct webdataset *set, size_t shard, struct csv_table *ta
     return add_row(set, table, sample->label);
 }
 
-/* Make the samples of the current archive, in its order. */
+/* Add the samples of shard number `shard` to the table, in the order of the archive. */
 static int add_samples(struct webdataset *set, size_t shard, struct csv_table *table)
 {
     struct shard_parts *const parts = &set->parts;

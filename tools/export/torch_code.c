@@ -688,7 +688,7 @@ static void put_function(struct code *code, const struct layer *layer, uint32_t 
     fputc(')', code->out);
 }
 
-/* Write what a step computes; `nested`: the expression of its input, if that is no variable. */
+/* Write the expression of a step. `nested`: the expression of its input, where that has no variable of its own. */
 static void put_step(struct code *code, const struct step *step, const char *nested)
 {
     const struct torch_tree *const tree = code->tree;

@@ -12,15 +12,11 @@ export_model() {
     run "$pipetrain" export "$@"
 }
 
-# refuses CODE WHAT MESSAGE ARGUMENT...: nothing appears in the folder.
+# refuses CODE WHAT MESSAGE ARGUMENT...
 refuses() {
-    wanted_code=$1 wanted_what=$2 message=$3
+    refused=$1 what=$2 said=$3
     shift 3
-    before=$(ls -AR .)
-    export_model "$@"
-    expect_code "$wanted_code" "$wanted_what"
-    expect_err "$message"
-    expect_equal "$(ls -AR .)" "$before" "$wanted_what: files"
+    expect_refused "$refused" "$what" "$said" export_model "$@"
 }
 
 # A pair of the metadata, which are texts after their lengths.

@@ -40,13 +40,7 @@ static const char *write_file(const struct net *net, const char *prefix, const c
     fputc('}', out);
     fclose(out);
     snprintf(path, sizeof(path), "%s", fixture_path(folder, "weights.safetensors"));
-    FILE *const file = fopen(path, "wb");
-    assert_non_null(file);
-    for (int i = 0; i < 8; i++)
-        fputc((int)(header_bytes >> (8 * i) & 255), file);
-    assert_int_equal(fwrite(header, 1, header_bytes, file), header_bytes);
-    fclose(file);
-    assert_int_equal(truncate(path, (off_t)(8 + header_bytes + at)), 0);
+    fixture_write_tensors(path, header, header_bytes, at);
     free(header);
     return path;
 }

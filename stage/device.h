@@ -79,6 +79,10 @@ struct device_ops {
     void (*free)(struct device *device, void *memory);
     int (*alloc_pinned)(struct device *device, size_t bytes, void **memory_out);
     void (*free_pinned)(struct device *device, void *memory);
+    /* Pin host memory that is not from alloc_pinned, whole pages of it, so that copies of all devices of the process
+     * run while the host goes on. Once for each range, until unpin. 0 or a negative errno after a message. */
+    int (*pin)(struct device *device, void *memory, size_t bytes);
+    void (*unpin)(struct device *device, void *memory);
     int (*stream_open)(struct device *device, enum stream_role role, const char *name, struct stream **stream_out);
     void (*stream_close)(struct stream *stream);        /* drains the stream first */
     /* Wait until no queued work accesses memory any more. After a cancel, wait at most a second for work that cannot be

@@ -40,6 +40,17 @@ static int host_connect(struct device *device, struct device *other)
     return 0;
 }
 
+static int host_pin(struct device *device, void *memory, size_t bytes)
+{
+    (void)device, (void)memory, (void)bytes;
+    return 0;
+}
+
+static void host_unpin(struct device *device, void *memory)
+{
+    (void)device, (void)memory;
+}
+
 static int host_open(struct device **device_out, const struct device_ops *ops)
 {
     struct host_device *device = calloc(1, sizeof(*device));
@@ -179,6 +190,8 @@ static int null_copy(struct stream *stream, void *to, const void *from, size_t b
     .free = host_free, \
     .alloc_pinned = host_alloc, \
     .free_pinned = host_free, \
+    .pin = host_pin, \
+    .unpin = host_unpin, \
     .stream_open = host_stream_open, \
     .stream_close = host_stream_close, \
     .stream_drain = host_stream_drain, \

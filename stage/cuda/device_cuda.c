@@ -628,6 +628,20 @@ static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_
     return rc;
 }
 
+static int cuda_pin(struct device *device, void *memory, size_t bytes)
+{
+    const int rc = cuda_enter(device);
+    return rc ? rc : check_allocation(HEARTBEAT_CALL("cudaHostRegister", cudaHostRegister(memory, bytes,
+                                                     cudaHostRegisterPortable | cudaHostRegisterMapped)),
+                                      device, "cudaHostRegister", bytes);
+}
+
+static void cuda_unpin(struct device *device, void *memory)
+{
+    if (may_free(device, memory))
+        CUDA_CALL(cuda_name(device), cudaHostUnregister(memory));
+}
+
 static void cuda_cancel(struct device *device)
 {
     atomic_store(&cuda_device_of(device)->cancelled, true);
@@ -663,6 +677,8 @@ const struct device_ops device_cuda_ops = {
     .free = cuda_free,
     .alloc_pinned = cuda_alloc_pinned,
     .free_pinned = cuda_free_pinned,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
     .stream_open = cuda_stream_open,
     .stream_close = cuda_stream_close,
     .stream_drain = cuda_stream_drain,

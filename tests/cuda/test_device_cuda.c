@@ -157,6 +157,17 @@ static int try_alloc(struct fixture *fixture)
     return rc;
 }
 
+static int try_pin(struct fixture *fixture)
+{
+    void *const memory = malloc(BYTES);
+    assert_non_null(memory);
+    const int rc = ops->pin(fixture->device, memory, BYTES);
+    if (!rc)
+        ops->unpin(fixture->device, memory);
+    free(memory);
+    return rc;
+}
+
 static int try_alloc_pinned(struct fixture *fixture)
 {
     void *memory = fixture;
@@ -244,6 +255,7 @@ static const struct failing {
     { "cudaMemsetAsync", cudaErrorInvalidValue, try_alloc, -EIO },
     { "cudaStreamSynchronize", cudaErrorUnknown, try_alloc, -EIO },
     { "cudaHostAlloc", cudaErrorMemoryAllocation, try_alloc_pinned, -ENOMEM },
+    { "cudaHostRegister", cudaErrorMemoryAllocation, try_pin, -ENOMEM },
     { "cudaMemGetInfo", cudaErrorUnknown, try_memory, -EIO },
     { "cudaStreamCreateWithPriority", cudaErrorDevicesUnavailable, try_stream_open, -ENODEV },
     { "cudaEventCreateWithFlags", cudaErrorMemoryAllocation, try_event_open, -ENOMEM },

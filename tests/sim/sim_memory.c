@@ -26,6 +26,7 @@ struct allocation {
     size_t bytes;
     enum place place;
     int device;                 /* that was current when it was allocated */
+    bool is_registered;         /* by cudaHostRegister: it belongs to the program */
 };
 
 /* Protects the variables below. A read-write lock, so that lookups do not synchronise the threads that make them. */
@@ -54,11 +55,13 @@ static void *reserve(size_t bytes)
 }
 
 /* The lock is held. */
-static void add(void *memory, size_t bytes, enum place place, int device)
+static struct allocation *add(void *memory, size_t bytes, enum place place, int device)
 {
     struct allocation *const allocation = sim_alloc(sizeof(*allocation));
-    *allocation = (struct allocation){ allocations, memory, bytes, place, device };
+    *allocation = (struct allocation){ .next = allocations, .memory = memory, .bytes = bytes, .place = place,
+                                       .device = device };
     allocations = allocation;
+    return allocation;
 }
 
 /* The allocation that holds the byte, or NULL. The lock is held. */
@@ -156,12 +159,38 @@ cudaError_t cudaHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
     return cudaSuccess;
 }
 
+/* Does an allocation overlap [memory, memory + bytes)? The lock is held. */
+static bool is_known(const unsigned char *memory, size_t bytes)
+{
+    bool is_known = false;
+    for (const struct allocation *each = allocations; each != NULL; each = each->next)
+        is_known = is_known || (each->memory < memory + bytes && memory < each->memory + each->bytes);
+    return is_known;
+}
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned int flags)
+{
+    SIM_ENTER();
+    sim_check_no_capture(__func__);
+    if ((flags & ~(unsigned int)(cudaHostRegisterPortable | cudaHostRegisterMapped)) != 0)
+        sim_die("%s: flags %u are not simulated", __func__, flags);
+    if (memory == NULL || bytes == 0)
+        return sim_result(cudaErrorInvalidValue);
+    pthread_rwlock_wrlock(&lock);
+    const bool is_new = !is_known(memory, bytes);
+    if (is_new)
+        add(memory, bytes, PLACE_PINNED, sim_current_device())->is_registered = true;
+    pthread_rwlock_unlock(&lock);
+    return sim_result(is_new ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+}
+
 /* Remove the allocation that begins at `memory` from the list. */
-static struct allocation *take(void *memory, enum place place, const char *who)
+static struct allocation *take(void *memory, enum place place, bool is_registered, const char *who)
 {
     pthread_rwlock_wrlock(&lock);
     struct allocation **const found = find(memory);
-    if (found == NULL || (*found)->memory != memory || (*found)->place != place)
+    if (found == NULL || (*found)->memory != memory || (*found)->place != place ||
+        (*found)->is_registered != is_registered)
         sim_die("%s: %p was not allocated so, or is freed already", who, memory);
     struct allocation *const allocation = *found;
     *found = allocation->next;
@@ -193,7 +222,7 @@ cudaError_t cudaFree(void *memory)
     sim_check_no_capture(__func__);
     if (memory == NULL)
         return cudaSuccess;
-    struct allocation *const allocation = take(memory, PLACE_DEVICE, __func__);
+    struct allocation *const allocation = take(memory, PLACE_DEVICE, false, __func__);
     sim_device_drain(allocation->device);
     release(allocation, __func__);
     return cudaSuccess;
@@ -204,7 +233,15 @@ cudaError_t cudaFreeHost(void *memory)
     SIM_ENTER();
     sim_check_no_capture(__func__);
     if (memory != NULL)
-        release(take(memory, PLACE_PINNED, __func__), __func__);
+        release(take(memory, PLACE_PINNED, false, __func__), __func__);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+    SIM_ENTER();
+    sim_check_no_capture(__func__);
+    free(take(memory, PLACE_PINNED, true, __func__));
     return cudaSuccess;
 }
 

@@ -93,23 +93,30 @@ TEST(memory_is_full_of_nans_until_written)
 
 TEST(only_copies_of_pageable_memory_do_not_run_beside_the_caller)
 {
-    uint32_t pageable = 5;
+    uint32_t pageable = 5, registered = 2;
     struct door door;
     cudaStream_t stream = stream_new();
     uint32_t *const pinned = pinned_new(4);
-    uint32_t *const memory = device_new(12);
+    uint32_t *const memory = device_new(16);
     *pinned = 1;
     door_close(&door, stream);
     assert_cuda(cudaMemcpyAsync(memory, pinned, 4, cudaMemcpyHostToDevice, stream));
     assert_cuda(cudaMemcpyAsync(memory + 1, memory, 4, cudaMemcpyDeviceToDevice, stream));
     assert_cuda(cudaMemsetAsync(memory + 2, 1, 4, stream));
+    assert_cuda(cudaHostRegister(&registered, 4, cudaHostRegisterPortable));
+    assert_int_equal(cudaHostRegister(&registered, 4, 0), cudaErrorHostMemoryAlreadyRegistered);
+    cudaGetLastError();
+    assert_cuda(cudaMemcpyAsync(memory + 3, &registered, 4, cudaMemcpyHostToDevice, stream));
     *pinned = 7;                /* not read yet */
+    registered = 3;
     assert_int_not_equal(memory[2], 0x01010101);
     assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
     door_open(&door);
     assert_cuda(cudaStreamSynchronize(stream));
     assert_int_equal(peek(memory, 1), 7);
     assert_int_equal(peek(memory, 2), 0x01010101);
+    assert_int_equal(peek(memory, 3), 3);
+    assert_cuda(cudaHostUnregister(&registered));
     assert_cuda(cudaMemcpyAsync(memory, &pageable, 4, cudaMemcpyHostToDevice, stream));
     pageable = 6;
     assert_int_equal(peek(memory, 0), 5);
@@ -344,6 +351,14 @@ static void allocate_pinned(const struct objects *with)
     cudaHostAlloc(&memory, 4, 0);
 }
 
+static void pin(const struct objects *with)
+{
+    static char memory[4];
+    (void)with;
+    cudaHostRegister(memory, sizeof(memory), 0);
+}
+
+static void unpin_what_was_not_pinned(const struct objects *with) { cudaHostUnregister(with->pinned); }
 static void free_memory(const struct objects *with) { cudaFree(with->memory); }
 static void free_pinned(const struct objects *with) { cudaFreeHost(with->pinned); }
 static void synchronize(const struct objects *with) { cudaStreamSynchronize(with->stream); }
@@ -393,6 +408,8 @@ static const struct death {
     { "end_other_capture", end_other_capture, "does not capture this stream", true },
     { "allocate", allocate, "cudaMalloc is called while", true },
     { "allocate_pinned", allocate_pinned, "cudaHostAlloc is called while", true },
+    { "pin", pin, "cudaHostRegister is called while", true },
+    { "unpin_what_was_not_pinned", unpin_what_was_not_pinned, "was not allocated so", false },
     { "free_memory", free_memory, "cudaFree is called while", true },
     { "free_pinned", free_pinned, "cudaFreeHost is called while", true },
     { "synchronize", synchronize, "cudaStreamSynchronize is called while", true },

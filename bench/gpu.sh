@@ -24,7 +24,7 @@ results=$bench/RESULTS.md
 torch=${PEER_TORCH:-python3}
 device=${BENCH_DEVICE:-cuda}
 begun=$(date +%s)
-groups='mnist resnet50 plans graphs resnet20 precisions feed memory towers'
+groups='mnist resnet50 plans graphs resnet20 precisions feed memory towers ranks slices'
 
 usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
@@ -53,9 +53,14 @@ if [ "$results" = "$bench/RESULTS.md" ]; then
     grep -q '<!-- gpu.sh begin -->' "$results" || { echo "$0: $results has no line 'gpu.sh begin'" >&2; exit 2; }
 fi
 export PYTHONDONTWRITEBYTECODE=1
-nvidia-smi >/dev/null 2>&1 || { echo "$0: nvidia-smi finds no GPU here" >&2; exit 2; }
-"$torch" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||
-    { echo "$0: $torch has no PyTorch that finds the GPU: name one with PEER_TORCH" >&2; exit 2; }
+if [ "$device" = cuda ]; then
+    nvidia-smi >/dev/null 2>&1 || { echo "$0: nvidia-smi finds no GPU here" >&2; exit 2; }
+    "$torch" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||
+        { echo "$0: $torch has no PyTorch that finds the GPU: name one with PEER_TORCH" >&2; exit 2; }
+fi
+# A rehearsal does without PyTorch.
+has_torch=no
+! "$torch" -c 'import torch' 2>/dev/null || has_torch=yes
 
 # CUDA's libraries for our programs; PyTorch has its own way to its libraries and does not get this path.
 . "$bench/../tests/gpu/library_path.sh"
@@ -85,21 +90,44 @@ need_jpeg() {
         convert folder "$work/photos" -o "$work/jpeg" --validation=0.1
 }
 
+launcher=
 # ours KEY=VALUE...: our side. A rehearsal leaves out what only a GPU has, and is short.
 ours() {
-    command="env 'LD_LIBRARY_PATH=$libraries' python3 '$bench/ours.py' '$build/pipetrain' devices.kind=$device train.epochs=1000"
+    command="env 'LD_LIBRARY_PATH=$libraries' 'OURS_LAUNCHER=$launcher' python3 '$bench/ours.py' '$build/pipetrain'"
+    command="$command devices.kind=$device train.epochs=1000"
     for setting; do
         case $device,$setting in
             cuda,*) ;;
-            *,devices.precision=* | *,devices.graph=* | *,devices.time_plans=* | *,devices.list=* | *,sync.reduce=*) continue ;;
+            *,devices.precision=* | *,devices.graph=* | *,devices.time_plans=* | *,devices.list=*) continue ;;
+            *,sync.reduce=*) continue ;;
             *,train.steps=*) setting=train.steps=2 ;;
-            *,train.batch=*) setting=train.batch=2 ;;
+            *,train.batch=*) setting=train.batch=8 ;;
         esac
         command="$command '$setting'"
     done
     echo "$command"
 }
-peer() { echo "'$torch' '$bench/peer_torch_gpu.py' $*"; }
+# peer OPTION...: PyTorch's side. In place of a side that cannot run here stands "none: WHY".
+peer() {
+    peer_options=
+    if [ "$device" != cuda ]; then
+        case $has_torch,$* in
+            no,*) echo 'none: there is no PyTorch'; return ;;
+            *'--mode graph'* | *'--mode compile'*) echo 'none: that needs a GPU'; return ;;
+        esac
+        peer_options="--device $device --batch 2 --steps 2 --warm 1 --trial 1"
+    fi
+    echo "'$torch' '$bench/peer_torch_gpu.py' $* $peer_options"
+}
+
+# ranked COMMAND...: our side as two ranks, by MPICH's launcher, of the bundle or of the system.
+ranked() {
+    launcher=$build/mpi/mpiexec.hydra
+    [ -x "$launcher" ] || launcher=$(command -v mpiexec.hydra) || { echo 'none: there is no mpiexec.hydra'; return; }
+    [ -e "$build/pipetrain-mpich.so" ] || { echo 'none: it is built without MPICH'; return; }
+    launcher="$launcher -n 2"
+    "$@"
+}
 
 # publish: the table as far as it is, into the results, which are whole at any moment.
 publish() {
@@ -118,8 +146,15 @@ publish() {
 row() {
     row_name=$1 target=$2 a=$3 b=$4
     shift 4
-    if [ $(($(date +%s) - begun)) -ge "$budget" ]; then
-        line="| $row_name | | | not measured: the time was up | | | $target | | |"
+    missing=
+    for side in "$a" "$b"; do
+        case $side in 'none: '*) missing=${side#none: } ;; esac
+    done
+    # PyTorch counts the memory of GPUs only.
+    case $device,$* in cuda,*) ;; *'--key-b peak_bytes') missing=${missing:-that needs a GPU} ;; esac
+    [ $(($(date +%s) - begun)) -lt "$budget" ] || missing='the time was up'
+    if [ -n "$missing" ]; then
+        line="| $row_name | | | not measured: $missing | | | $target | | |"
     else
         line=$(python3 "$bench/compare.py" --pairs "$pairs" --name "$row_name" --target "$target" --a "$a" \
             ${b:+--b "$b"} "$@") || line="| $row_name | | | failed | | | $target | | |"
@@ -230,11 +265,27 @@ rows_towers() {
     done
 }
 
+rows_ranks() {
+    row 'images/s, mnist_cnn, fp32, batch 1024: 2 ranks on one GPU (host) / 2 towers of one process (host)' '' \
+        "$(ranked mnist 1024 fp32 train.steps=400 devices.list=0 sync.reduce=host)" \
+        "$(mnist 1024 fp32 train.steps=400 devices.towers=2 devices.list=0 sync.reduce=host)"
+    row 'images/s, ResNet-50, bf16, batch 256: 2 ranks on one GPU (host) / 1 tower' '' \
+        "$(ranked resnet50 bf16 devices.time_plans=yes devices.list=0 sync.reduce=host)" \
+        "$(resnet50 bf16 devices.time_plans=yes)"
+}
+
+rows_slices() {
+    row 'images/s, ResNet-20, bf16, batch 128: train.slices = 8 / without' '' \
+        "$(resnet20 input.source=synthetic train.slices=8)" "$(resnet20 input.source=synthetic)"
+}
+
+gpu='no GPU' pytorch='no PyTorch'
+[ "$device" != cuda ] || gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)
+[ $has_torch = no ] || pytorch=$("$torch" -c \
+    'import torch; print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version())')
 {
     echo
-    echo "Measured on $(date -u +%Y-%m-%d): $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)," \
-        "$(nproc) cores; $version; $("$torch" -c \
-        'import torch; print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version())')."
+    echo "Measured on $(date -u +%Y-%m-%d): $gpu, $(nproc) cores; $version; $pytorch."
     echo "Data: $(basename "$(dirname "$shards")"). $pairs pairs in turns."
     [ "$device" = cuda ] || echo "A rehearsal on the $device: these numbers mean nothing."
     echo

@@ -285,6 +285,7 @@ script_tests = \
 	%D%/e2e/use/e2e_report.sh \
 	%D%/e2e/use/e2e_report_browser.sh \
 	%D%/gpu/test_first_light.sh \
+	%D%/gpu/test_gpu_table.sh \
 	%D%/e2e/use/e2e_doctor.sh \
 	%D%/e2e/use/e2e_cost.sh \
 	%D%/e2e/use/e2e_manual.sh \

@@ -20,7 +20,7 @@ print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin))
     own_path=$2
     shift 2
     needed=$(for program in "$@"; do
-        LD_LIBRARY_PATH=$own_path ldd "$program" 2>/dev/null
+        LD_LIBRARY_PATH=$own_path ldd "$program" 2>/dev/null || :
     done)
     missing=$(echo "$needed" | awk '/not found/ { print $1 }' | sort -u)
     # Loaded at run time: libcublasLt by our programs, libnvrtc by cuDNN. They are beside libcudart, which may be found

@@ -46,20 +46,42 @@ for program in $programs; do
     strip -o "$bundle/$program" "$build/$program"
 done
 
+# Modules for ranks, and MPICH's launcher with its libraries: ranks can then share a GPU where there is no MPI. Open MPI
+# has too many parts of its own to travel.
+modules=$(cd "$build" && ls pipetrain-mpich.so pipetrain-openmpi.so 2>/dev/null || :)
+for module in $modules; do
+    strip -o "$bundle/$module" "$build/$module"
+done
+launcher=
+if [ -e "$build/pipetrain-mpich.so" ]; then
+    mkdir "$bundle/mpi"
+    for program in mpiexec.hydra hydra_pmi_proxy; do
+        found=$(command -v $program) || { echo "$0: there is no $program (Debian: mpich)" >&2; exit 2; }
+        strip -o "$bundle/mpi/$program" "$found"
+        launcher="$launcher $found"
+    done
+    launcher="$launcher $build/pipetrain-mpich.so"
+fi
+
 # Our libraries, but not the C library's, which are of the system, nor CUDA's.
 of_system='libc|libm|libdl|librt|libpthread|libutil|ld-linux[^/]*'
 of_cuda='libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*'
 mkdir -p "$bundle/lib"
-for program in $programs; do
-    ldd "$build/$program"
-done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+{
+    for program in $programs; do
+        ldd "$build/$program"
+    done
+    for program in $launcher; do
+        ldd "$program"
+    done
+} | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -Ev "/($of_system|$of_cuda)\.so" |
     while read -r library; do
         strip -o "$bundle/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$bundle/lib/"
     done
 
 mkdir -p "$bundle/tests/gpu" "$bundle/bench"
-cp "$source_dir"/tests/gpu/*.sh "$bundle/tests/gpu/"
+cp "$source_dir"/tests/gpu/*.sh "$source_dir"/tests/gpu/*.py "$bundle/tests/gpu/"
 cp "$source_dir"/tests/e2e/e2e.sh "$bundle/tests/e2e/"
 for name in $(sh "$source_dir/tests/gpu/check_gpu.sh" -l e2e); do
     cp "$source_dir/tests/e2e/e2e_$name.sh" "$bundle/tests/e2e/"
@@ -77,5 +99,5 @@ unpacked=$(du -sm "$bundle" | cut -f1)
 echo "$archive: $megabytes MB ($unpacked MiB unpacked), kernels for $archs. On the machine with the GPU:"
 echo
 echo "    python3 -c 'import tarfile; tarfile.open(\"${archive##*/}\").extractall()'"
-echo "    sh pipetrain-gpu/tests/gpu/first_light.sh -n 420 pipetrain-gpu first facts trains resnets overlap units"
+echo "    sh pipetrain-gpu/tests/gpu/first_light.sh -n 575 pipetrain-gpu first"
 [ $megabytes -le 40 ] || { echo "$0: larger than 40 MB" >&2; exit 1; }

@@ -2,12 +2,15 @@
 # What to run on a machine that has a GPU for some minutes only: the most valuable facts first, every item with a time
 # limit of its own, every line and number written the moment it is known. doc/gpu.md says what each stage tells.
 #
-#     tests/gpu/first_light.sh [-n SECONDS] FOLDER OUT STAGE[:ITEM[,ITEM]...]...
+#     tests/gpu/first_light.sh [-r] [-n SECONDS] FOLDER OUT [STAGE[:ITEM[,ITEM]...][+STAGE...][@SECONDS]]...
 #
 #   FOLDER  a build folder after make check TESTS=, or what tests/gpu/bundle.sh packed
 #   OUT     gets log, results.jsonl (a line for each item), table, logs.tgz (what the items printed), runs/
-#   STAGE   run in the given order: facts trains resnets overlap units e2e memcheck racecheck; without any, all of
-#           them; STAGE:ITEM,ITEM runs only these items: trains:bf16,fp16
+#   STAGE   run in the given order, or "session": what fits into a quarter of an hour, most wanted first (the default).
+#           STAGE:ITEM,ITEM runs only these items: trains:bf16,fp16. Stages joined by + run side by side: only those
+#           whose times do not matter. @SECONDS ends these stages so long after they began. Stages: facts trains resnets
+#           overlap units e2e memcheck racecheck ranks prepare graphs towers jpeg slices precisions launches ncu
+#   -r      in place of STAGEs: what failed, took too long or came too late in OUT so far
 #   -n      nothing runs longer than so many seconds after the start
 #
 # PIPETRAIN_DEVICE     cpu: a rehearsal without a GPU: small batches, fp32, unit tests on the CPU (default cuda)
@@ -19,12 +22,13 @@ set -u
 LC_ALL=C
 export LC_ALL
 
-usage() { sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,23s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
-budget=
-while getopts n: option; do
+budget= again=no
+while getopts n:r option; do
     case $option in
         n) budget=$OPTARG ;;
+        r) again=yes ;;
         *) usage ;;
     esac
 done
@@ -34,12 +38,42 @@ source_dir=$(cd "$(dirname "$0")/../.." && pwd) || exit 2
 folder=$(cd "$1" && pwd) || exit 2
 mkdir -p "$2/logs" "$2/runs" "$2/tmp" && out=$(cd "$2" && pwd) || exit 2
 shift 2
-stages='facts trains resnets overlap units e2e memcheck racecheck'
-[ $# -gt 0 ] || set -- $stages
-for word; do
-    case " $stages " in
-        *" ${word%%:*} "*) ;;
-        *) echo "$0: there is no stage ${word%%:*}" >&2; usage ;;
+stages='facts trains resnets overlap units e2e memcheck racecheck ranks prepare graphs towers jpeg slices precisions
+    launches ncu '
+# A quarter of an hour: what is not timed side by side, then what is timed alone, the most wanted first.
+session='facts units+e2e+racecheck+ranks+prepare@200 graphs towers jpeg slices precisions ncu launches'
+
+# unfinished: STAGE:ITEM,ITEM... of all items whose last result in OUT is not good, in the order of their stages.
+unfinished() {
+    sed 's/{"stage": "\([^"]*\)", "item": "\([^"]*\)", "result": "\([^"]*\)".*/\1 \2 \3/' "$out/results.jsonl" |
+        awk '!($1 in begun) { begun[$1]; stages[++count] = $1 }
+            !(($1, $2) in result) { items[$1] = items[$1] " " $2 }
+            { result[$1, $2] = $3 }
+            END {
+                for (s = 1; s <= count; s++) {
+                    item_count = split(items[stages[s]], item, " ")
+                    word = ""
+                    for (i = 1; i <= item_count; i++)
+                        if (result[stages[s], item[i]] ~ /failed|limit|late/)
+                            word = word (word == "" ? stages[s] ":" : ",") item[i]
+                    if (word != "")
+                        print word
+                }
+            }'
+}
+
+if [ $again = yes ]; then
+    [ $# -eq 0 ] || { echo "$0: -r repeats items of OUT, and takes no STAGE" >&2; usage; }
+    [ -f "$out/results.jsonl" ] || { echo "$0: there are no results in $out" >&2; exit 2; }
+    set -- $(unfinished)
+    [ $# -gt 0 ] || { echo "$0: nothing in $out failed"; exit 0; }
+elif [ "${*:-session}" = session ]; then
+    set -- $session
+fi
+for part in $(echo "$*" | sed 's/@[0-9]*//g' | tr + ' '); do
+    case " "$(echo $stages)" " in
+        *" ${part%%:*} "*) ;;
+        *) echo "$0: there is no stage ${part%%:*}" >&2; usage ;;
     esac
 done
 [ -x "$folder/pipetrain" ] || { echo "$0: there is no program $folder/pipetrain" >&2; exit 2; }
@@ -54,11 +88,12 @@ FIRST_LIGHT_ONLY= FIRST_LIGHT_VALUES= FIRST_LIGHT_SHOWN=
 FIRST_LIGHT_STRICT=no
 TMPDIR=$out/tmp
 XDG_CACHE_HOME=$out/cache
+TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor
 PATH=$PATH:/usr/local/cuda/bin
 PYTHONDONTWRITEBYTECODE=1
 export FIRST_LIGHT_OUT FIRST_LIGHT_BEGUN FIRST_LIGHT_END FIRST_LIGHT_ONLY
 export FIRST_LIGHT_VALUES FIRST_LIGHT_SHOWN FIRST_LIGHT_STRICT
-export TMPDIR XDG_CACHE_HOME PATH PYTHONDONTWRITEBYTECODE
+export TMPDIR XDG_CACHE_HOME TORCHINDUCTOR_CACHE_DIR PATH PYTHONDONTWRITEBYTECODE
 : >"$out/table"
 
 say() { echo "$*" | tee -a "$out/log"; }
@@ -100,6 +135,8 @@ peer() {
         ${FIRST_LIGHT_STEPS:+--warm 1 --trial 1} "$@" ${FIRST_LIGHT_STEPS:+--steps "$FIRST_LIGHT_STEPS"}
 }
 
+# Words before the program that start it as several ranks, while train is to do so.
+launcher=
 # train ITEM SECONDS KEY=VALUE...: a training, its summary.json being the values.
 train() {
     named "$1" || return 0
@@ -109,14 +146,49 @@ train() {
     for setting; do
         shift
         case $device,$setting in
-            cpu,devices.precision=* | cpu,devices.graph=* | cpu,devices.time_plans=*) ;;
+            cpu,devices.precision=* | cpu,devices.graph=* | cpu,devices.time_plans=* | cpu,devices.list=*) ;;
+            cpu,sync.reduce=*) ;;
             *) set -- "$@" --set "$setting" ;;
         esac
     done
     FIRST_LIGHT_VALUES=$out/runs/$name/summary.json
-    ours "$name" "$limit" "$folder/pipetrain" -c /dev/null --set "run.dir=$out/runs/$name" --set report.progress=none \
-        --set devices.kind=$device "$@" $small
+    ours "$name" "$limit" $launcher "$folder/pipetrain" -c /dev/null --set "run.dir=$out/runs/$name" \
+        --set report.progress=none --set devices.kind=$device "$@" $small
     FIRST_LIGHT_VALUES=
+}
+
+# same_weights ITEM RUN RUN
+same_weights() {
+    named "$1" || return 0
+    for run in "$2" "$3"; do
+        [ -f "$out/runs/$run/weights.safetensors" ] || { skip "$1" "$run has no weights"; return; }
+    done
+    item "$1" 10 cmp "$out/runs/$2/weights.safetensors" "$out/runs/$3/weights.safetensors"
+}
+
+# value_of ITEM KEY: what an item measured, in this run or an earlier one in OUT; nothing when it has not. The planned
+# memory of what is on the devices is called device_bytes.
+value_of() {
+    values=$out/runs/$1/summary.json
+    if [ ! -f "$values" ]; then
+        values=$out/tmp/values.$1
+        cat "$out"/logs/*."$1".log 2>/dev/null | grep -a '^{.*}$' | tail -n 1 >"$values"
+    fi
+    paths=$2
+    [ "$2" != device_bytes ] || paths=$(for part in slots weights_and_states activations workspace copies_of_weights \
+        reduction; do echo plan.memory_bytes.$part; done)
+    # A path that is not there is an error, and nothing is printed.
+    LD_LIBRARY_PATH=$libraries "$folder/tests/e2e/json_value" "$values" $paths 2>/dev/null |
+        awk '/^-?[0-9]/ { sum += $1; found = 1 } END { if (found) printf "%.10g", sum }'
+}
+
+# quotient ITEM WANTED A B KEY [KEY-OF-B]: a value of item A over that of item B. WANTED is such as ">= 1", or empty.
+quotient() {
+    named "$1" || return 0
+    of=$(value_of "$3" "$5") by=$(value_of "$4" "${6:-$5}")
+    [ -n "$of" ] && [ -n "$by" ] || { skip "$1" "there is no $5 of $3 and ${6:-$5} of $4"; return; }
+    item "$1" 10 awk -v of="$of" -v by="$by" -v wanted="$2" 'BEGIN {
+        printf "{\"ratio\": %.4f, \"of\": %s, \"by\": %s, \"wanted\": \"%s\"}\n", of / by, of, by, wanted }'
 }
 
 # A rehearsal on the CPU takes small batches.
@@ -135,9 +207,22 @@ need_digits() {
     FIRST_LIGHT_ONLY=$only
 }
 
+# The same for JPEG images of 20 to 40 pixels, in ten classes.
+jpegs=$out/jpeg
+need_jpegs() {
+    [ ! -d "$jpegs" ] || return 0
+    each=2000
+    [ "$device" = cuda ] || each=40
+    only=$FIRST_LIGHT_ONLY
+    FIRST_LIGHT_ONLY=
+    ours jpegs 100 sh -c '"$1" "$3" 10 "$5" && "$2" folder "$3" -o "$4.new" --validation=0.1 --quiet &&
+        mv "$4.new" "$4"' sh "$folder/tests/e2e/use/jpeg_maker" "$folder/pipetrain-convert" "$out/tmp/photos" \
+        "$jpegs" $each
+    FIRST_LIGHT_ONLY=$only
+}
+
 # Which machine, GPU, driver and libraries. A process then keeps the GPU open to the end: otherwise the driver unloads
 # between our programs, and each start takes seconds.
-holder=
 facts() {
     FIRST_LIGHT_SHOWN=4
     queried=name,driver_version,memory.total,compute_cap,persistence_mode,clocks.sm,clocks.max.sm
@@ -151,25 +236,28 @@ except (ImportError, OSError) as error: sys.exit(print("PyTorch cannot be import
 print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), "CUDA", torch.version.cuda)
 if torch.cuda.is_available(): print(torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0))'
     FIRST_LIGHT_SHOWN=
-    [ "$device" != cuda ] || [ -n "$holder" ] || hold
+    [ "$device" != cuda ] || [ -f "$out/tmp/holder.pid" ] || hold
 }
 
 # hold: PyTorch keeps the GPU open, or nvidia-smi where there is none or it takes too long.
 hold() {
     "$python" -c 'import time, torch; torch.zeros(1, device="cuda"); print("holding", flush=True); time.sleep(3600)' \
         >"$out/tmp/holder" 2>&1 </dev/null &
-    holder=$!
+    echo $! >"$out/tmp/holder.pid"
     tries=0
-    until grep -q holding "$out/tmp/holder" || [ $tries -ge 20 ] || ! kill -0 $holder 2>/dev/null; do
+    until grep -q holding "$out/tmp/holder" || [ $tries -ge 20 ] || ! kill -0 $! 2>/dev/null; do
         sleep 1
         tries=$((tries + 1))
     done
     grep -q holding "$out/tmp/holder" && return
-    kill $holder 2>/dev/null
-    holder=
+    release
     command -v nvidia-smi >/dev/null 2>&1 || return
     nvidia-smi --query-gpu=clocks.sm,temperature.gpu,power.draw --format=csv -l 10 >"$out/clocks.csv" 2>&1 </dev/null &
-    holder=$!
+    echo $! >"$out/tmp/holder.pid"
+}
+release() {
+    [ ! -f "$out/tmp/holder.pid" ] || kill "$(cat "$out/tmp/holder.pid")" 2>/dev/null
+    rm -f "$out/tmp/holder.pid"
 }
 
 # Does it train at all, in every precision? Recorded as a graph or not: the same bits. Side by side, as nothing
@@ -188,32 +276,29 @@ trains() {
     done
     (device=cpu && train cpu 120 $one) &
     wait $pids $!
-    for run in fp32-direct fp32-graph; do
-        [ -f "$out/runs/$run/weights.safetensors" ] || { skip same-bits "$run has no weights"; return; }
-    done
-    item same-bits 10 cmp "$out/runs/fp32-direct/weights.safetensors" "$out/runs/fp32-graph/weights.safetensors"
+    same_weights same-bits fp32-direct fp32-graph
 }
+
+# Settings of models, for what is timed.
+r50="model.name=resnet50_v1.5 train.batch=$large train.steps=60 input.source=synthetic report.interval=10"
+r20="model.name=resnet20_v1 train.batch=$medium train.epochs=1000 train.steps=2000"
+r20="$r20 devices.precision=bf16 devices.time_plans=yes"
+mnist="model.name=mnist_cnn train.batch=$medium train.epochs=1000 devices.precision=bf16 devices.time_plans=yes"
 
 # How fast on the models that matter, beside PyTorch on the same GPU.
 resnets() {
-    r50="model.name=resnet50_v1.5 train.batch=$large train.steps=60 input.source=synthetic report.interval=10"
-    r20="model.name=resnet20_v1 train.batch=$medium train.steps=2000 input.source=synthetic"
     train r50-bf16 90 $r50 devices.precision=bf16
     train r50-bf16-timed 120 $r50 devices.precision=bf16 devices.time_plans=yes
     for mode in eager graph; do
         peer r50-bf16-torch-$mode 60 --model resnet50 --batch $large --precision bf16 --mode $mode --steps 40
     done
-    train r20-bf16 60 $r20 devices.precision=bf16 devices.time_plans=yes
+    train r20-bf16 60 $r20 input.source=synthetic
     peer r20-bf16-torch-graph 60 --model resnet20 --batch $medium --precision bf16 --mode graph --steps 500
-    train r50-fp16-timed 120 $r50 devices.precision=fp16 devices.time_plans=yes
-    peer r50-fp16-torch-eager 60 --model resnet50 --batch $large --precision fp16 --steps 40
-    peer r50-bf16-torch-compile 180 --model resnet50 --batch $large --precision bf16 --mode compile --steps 40
 }
 
 # Whether input and copies are hidden behind the computation.
 overlap() {
     need_digits
-    mnist="model.name=mnist_cnn train.batch=128 train.epochs=1000 devices.precision=bf16 devices.time_plans=yes"
     train mnist-real 60 $mnist train.steps=3000 "data.train=$data/train-*"
     train mnist-synthetic 60 $mnist train.steps=3000 input.source=synthetic
     train mnist-trace 60 $mnist train.steps=200 "data.train=$data/train-*" "report.trace=$out/trace.json"
@@ -251,6 +336,124 @@ under() {
 memcheck() { under memcheck; }
 racecheck() { under racecheck; }
 
+# Do two ranks on one GPU leave the bits of one process with two towers? Nothing is timed: all run side by side.
+rank_modes='host peer relaxed averaging independent'
+mode_keys() {
+    case $1 in
+        host | peer) echo sync.reduce=$1 ;;
+        relaxed) echo sync.consistency=relaxed ;;
+        averaging) echo sync.mode=averaging sync.every=3 ;;
+        independent) echo sync.mode=independent ;;
+    esac
+}
+# Two ranks cannot have the second of these.
+single_modes=' peer '
+two="model.name=mnist_cnn train.epochs=1000 devices.list=0 devices.time_plans=no"
+# ranked: train starts two ranks from here on, by the launcher that the bundle has, or the system.
+ranked() {
+    launcher=$folder/mpi/mpiexec.hydra
+    [ -x "$launcher" ] || launcher=$(command -v mpiexec.hydra || echo mpiexec.hydra)
+    launcher="$launcher -n 2"
+}
+ranks() {
+    need_digits
+    pids=
+    for mode in $rank_modes; do
+        keys="$two train.batch=$medium train.steps=40 data.train=$data/train-* $(mode_keys $mode)"
+        train towers-$mode 100 $keys devices.towers=2 &
+        pids="$pids $!"
+        case $single_modes in *" $mode "*) continue ;; esac
+        (ranked; train ranks-$mode 100 $keys) &
+        pids="$pids $!"
+    done
+    wait $pids
+    for mode in $rank_modes; do
+        case $single_modes in
+            *" $mode "*) same_weights same-bits-$mode towers-host towers-$mode ;;
+            *) same_weights same-bits-$mode towers-$mode ranks-$mode ;;
+        esac
+    done
+}
+
+# What the timed stages need and nobody has to wait for: data, and what torch.compile keeps in its cache.
+prepare() {
+    need_digits
+    need_jpegs
+    peer compiled 180 --model resnet50 --batch $large --precision bf16 --mode compile --steps 10
+}
+
+# Steps recorded as CUDA graphs beside queued ones, and beside PyTorch's compiled step, which is a graph too.
+graphs() {
+    train r50-graph 60 $r50 devices.precision=bf16 devices.time_plans=yes devices.graph=on
+    train r50-queued 60 $r50 devices.precision=bf16 devices.time_plans=yes devices.graph=off
+    peer r50-torch-compile 150 --model resnet50 --batch $large --precision bf16 --mode compile --steps 40
+    quotient r50-graph/queued '' r50-graph r50-queued images_per_second
+    quotient r50-graph/torch-compile '>= 1' r50-graph r50-torch-compile images_per_second
+}
+
+# Two towers and two ranks on one GPU beside one tower: what the exchange costs, as nothing else can be gained.
+towers() {
+    need_digits
+    keys="$two train.batch=$((medium * 8)) train.steps=400 data.train=$data/train-*"
+    train tower-1 30 $keys
+    train towers-2-host 30 $keys devices.towers=2 sync.reduce=host
+    train towers-2-peer 30 $keys devices.towers=2 sync.reduce=peer
+    (ranked; train ranks-2-host 40 $keys sync.reduce=host)
+    for run in towers-2-host towers-2-peer ranks-2-host; do
+        quotient $run/tower-1 '' $run tower-1 images_per_second
+    done
+    (ranked; train r50-ranks-2 90 $r50 devices.precision=bf16 devices.time_plans=yes devices.list=0)
+    quotient r50-ranks-2/graph '' r50-ranks-2 r50-graph images_per_second
+}
+
+# Is input that is decoded from JPEG as fast as input that is on the device?
+jpeg() {
+    need_jpegs
+    train r20-synthetic 40 $r20 input.source=synthetic
+    train r20-jpeg 40 $r20 "data.train=$jpegs/train-*"
+    quotient r20-jpeg/synthetic '>= 0.99' r20-jpeg r20-synthetic images_per_second
+}
+
+# What bits that do not depend on the number of towers cost.
+slices() {
+    train r20-whole 40 $r20 input.source=synthetic
+    train r20-slices 40 $r20 input.source=synthetic train.slices=8
+    quotient r20-slices/whole '' r20-slices r20-whole images_per_second
+}
+
+# Speed and memory in every precision beside PyTorch.
+precisions() {
+    for precision in bf16 fp16 tf32 fp32; do
+        train r50-$precision-auto 60 $r50 devices.precision=$precision devices.time_plans=yes
+        peer r50-$precision-torch 60 --model resnet50 --batch $large --precision $precision --mode eager --steps 40
+        quotient r50-$precision/torch '' r50-$precision-auto r50-$precision-torch images_per_second
+        quotient r50-$precision-bytes/torch '' r50-$precision-auto r50-$precision-torch device_bytes peak_bytes
+    done
+}
+
+# The smallest step, where launches count most.
+launches() {
+    train mnist-graph 30 $mnist train.steps=6000 input.source=synthetic devices.graph=on
+    train mnist-queued 30 $mnist train.steps=6000 input.source=synthetic devices.graph=off
+    quotient mnist-graph/queued '' mnist-graph mnist-queued images_per_second
+}
+
+# Bytes, time and hit rates of the kernels that only move data, in two steps of ResNet-50, by Nsight Compute.
+ncu() {
+    [ "$device" = cuda ] || { skip r50-kernels 'there is no GPU'; return; }
+    moving='chunk_moments|merge_chunks|normalise|sum_gradients|sum_gradient_chunks|spread_gradient'
+    moving="$moving|add|relu|relu_backward"
+    rm -rf "$out/runs/r50-kernels"
+    ours r50-kernels 90 ncu --clock-control none --csv --print-units base --log-file "$out/kernels.csv" \
+        --metrics gpu__time_duration.sum,dram__bytes.sum,lts__t_sector_hit_rate.pct -k "regex:^($moving)$" \
+        "$folder/pipetrain" -c /dev/null --set "run.dir=$out/runs/r50-kernels" --set report.progress=none \
+        --set devices.kind=cuda $(for key in $r50; do echo --set $key; done) --set train.steps=2 \
+        --set devices.precision=bf16 --set devices.graph=off
+    FIRST_LIGHT_SHOWN=60
+    item r50-kernels-table 20 "$python" "$source_dir/tests/gpu/kernel_table.py" "$out/kernels.csv"
+    FIRST_LIGHT_SHOWN=
+}
+
 # What the items printed, as far as they are done.
 keep_logs() {
     tar -czf "$out/logs.new" -C "$out" logs 2>/dev/null && mv "$out/logs.new" "$out/logs.tgz"
@@ -258,22 +461,48 @@ keep_logs() {
 
 finish() {
     trap - EXIT HUP INT TERM
-    [ -z "$holder" ] || kill "$holder" 2>/dev/null
+    release
     keep_logs
     counts=$(cut -f3 "$out/table" | sort | uniq -c | awk '{ printf "%s%d %s", n++ ? ", " : "", $1, $2 }')
     say "== end at $(($(date +%s) - FIRST_LIGHT_BEGUN)) s: $counts"
-    awk -F'\t' '{ printf "%-9s  %-36s  %-7s  %8s  %s\n", $1, $2, $3, $4, $5 }' "$out/table" | tee -a "$out/log"
+    awk -F'\t' '{ printf "%-10s  %-36s  %-7s  %8s  %s\n", $1, $2, $3, $4, $5 }' "$out/table" | tee -a "$out/log"
     rm -rf "$out/tmp"
     cut -f3 "$out/table" | grep -Eq 'failed|limit|late' && exit 1
     exit 0
 }
 trap finish EXIT HUP INT TERM
 
-for word; do
-    stage=${word%%:*}
+# run_stage STAGE[:ITEM,ITEM...]
+run_stage() {
+    stage=${1%%:*}
     FIRST_LIGHT_ONLY= FIRST_LIGHT_STRICT=no
-    [ "$stage" = "$word" ] || FIRST_LIGHT_ONLY=$(echo "${word#*:}" | tr , ' ')
+    [ "$stage" = "$1" ] || FIRST_LIGHT_ONLY=$(echo "${1#*:}" | tr , ' ')
     say "== $stage at $(($(date +%s) - FIRST_LIGHT_BEGUN)) s"
     $stage
+}
+
+# ends_in SECONDS: no item is to run longer than that, nor than the whole run.
+ends_in() {
+    FIRST_LIGHT_END=$(($(date +%s) + $1))
+    [ -z "$end" ] || [ "$FIRST_LIGHT_END" -le "$end" ] || FIRST_LIGHT_END=$end
+}
+
+end=$FIRST_LIGHT_END
+for word; do
+    case $word in
+        *@*) ends_in "${word##*@}" ;;
+        *) FIRST_LIGHT_END=$end ;;
+    esac
+    word=${word%@*}
+    case $word in
+        *+*)
+            pids=
+            for part in $(echo "$word" | tr + ' '); do
+                run_stage "$part" &
+                pids="$pids $!"
+            done
+            wait $pids ;;
+        *) run_stage "$word" ;;
+    esac
     keep_logs
 done

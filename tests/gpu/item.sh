@@ -84,11 +84,14 @@ value() { printf '%s' "$values" | grep -oE "\"$1\": *-?[0-9][0-9.eE+-]*" | head 
 shown=$(
     [ -z "$(value images_per_second)" ] || printf '%.0f images/s  ' "$(value images_per_second)"
     [ -z "$(value loss)" ] || printf 'loss %.6f  ' "$(value loss)"
+    [ -z "$(value ratio)" ] || printf '%.4g / %.4g = %.4f  ' "$(value of)" "$(value by)" "$(value ratio)"
+    wanted=$(printf '%s' "$values" | sed -n 's/.*"wanted": "\([^"]\{1,\}\)".*/\1/p')
+    [ -z "$wanted" ] || printf 'wanted: %s' "$wanted"
     [ -z "$(value input_wait)" ] || printf 'input wait %.4f  copies hidden %.4f' "$(value input_wait)" "$(value hidden)"
 )
 seconds=$(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
 {
-    printf '[%4d s] %-9s %-36s %-7s %8s s  %s\n' $(($(date +%s) - FIRST_LIGHT_BEGUN)) "$stage" "$item" "$result" \
+    printf '[%4d s] %-10s %-36s %-7s %8s s  %s\n' $(($(date +%s) - FIRST_LIGHT_BEGUN)) "$stage" "$item" "$result" \
         "$seconds" "${why:-$shown}"
     case $result in
         passed) head -n "${FIRST_LIGHT_SHOWN:-0}" "$log" | sed 's/^/             /' ;;

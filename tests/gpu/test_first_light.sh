@@ -11,11 +11,12 @@ export PIPETRAIN_DEVICE=cpu FIRST_LIGHT_STEPS=1 PEER_TORCH="$work/no-python"
 lines() { sed 's/{"stage": "\([^"]*\)", "item": "\([^"]*\)", "result": "\([^"]*\)".*/\1 \2 \3/' "$1/results.jsonl" | sort; }
 
 # The real programs, but a small set of digits is drawn.
-mkdir -p "$work/folder/tests/stage"
+mkdir -p "$work/folder/tests/stage" "$work/folder/tests/e2e"
 printf '#!/bin/sh\nexec "%s" "$@" --train 64 --validation 8\n' "$convert" >"$work/folder/pipetrain-convert"
 chmod +x "$work/folder/pipetrain-convert"
 ln -s "$pipetrain" "$work/folder/pipetrain"
 ln -s "$build/tests/stage/test_device" "$work/folder/tests/stage/test_device"
+ln -s "$json_value" "$work/folder/tests/e2e/json_value"
 run sh "$tests/first_light.sh" "$work/folder" "$work/good" facts:version,pytorch trains \
     units:stage/test_device
 expect_code 0 'a rehearsal'
@@ -75,6 +76,49 @@ expect_out 'FAILED: for the test'
 grep -q '"item": "tf32".*had to be killed' "$work/bad/results.jsonl" || fail 'it is told what had to be killed'
 command -v compute-sanitizer >/dev/null || expect_out '^memcheck +cuda/test_kernels +skipped .*there is no compute-sanitizer'
 
+# Only what failed runs again.
+ln -sf "$pipetrain" "$work/folder/pipetrain"
+before=$(lines "$work/bad" | wc -l)
+run sh "$tests/first_light.sh" -r "$work/folder" "$work/bad"
+expect_code 0 'what failed, again'
+mkdir "$work/again"
+tail -n "+$((before + 1))" "$work/bad/results.jsonl" >"$work/again/results.jsonl"
+expect_equal "$(lines "$work/again")" 'trains bf16 passed
+trains fp16 passed
+trains tf32 passed' 'the results again'
+run sh "$tests/first_light.sh" -r "$work/folder" "$work/bad"
+expect_code 0 'nothing failed'
+expect_out 'nothing in .* failed'
+run sh "$tests/first_light.sh" -r "$work/folder" "$work/bad" trains
+expect_code 2 'a stage beside -r'
+expect_err 'takes no STAGE'
+
+# Stages side by side; ranks beside towers; ratios of two items.
+run sh "$tests/first_light.sh" "$work/folder" "$work/pair" \
+    facts:version+ranks:towers-host,ranks-host,same-bits-host@100 towers:tower-1,towers-2-host,towers-2-host/tower-1
+expect_code 0 'stages side by side'
+ranks=skipped
+[ ! -e "$build/pipetrain-mpich.so" ] || ! command -v mpiexec.hydra >/dev/null || ranks=passed
+expect_equal "$(lines "$work/pair")" "$(sort <<END
+facts version passed
+ranks digits passed
+ranks towers-host passed
+ranks ranks-host $ranks
+ranks same-bits-host $ranks
+towers tower-1 passed
+towers towers-2-host passed
+towers towers-2-host/tower-1 passed
+END
+)" 'the results of stages side by side'
+expect_out '^towers +towers-2-host/tower-1 +passed +[0-9.]+ +[0-9.e+]+ / [0-9.e+]+ = [0-9.]+'
+run sh "$tests/first_light.sh" "$work/folder" "$work/pair" jpeg:r20-jpeg/synthetic
+expect_out 'there is no images_per_second of r20-jpeg'
+run sh "$tests/first_light.sh" "$work/folder" "$work/short" trains:cpu+units:stage/test_device@1
+expect_code 1 'stages without time'
+expect_equal "$(lines "$work/short")" 'trains cpu late
+trains digits late
+units stage/test_device late' 'the results of stages without time'
+
 # No time, no items.
 run sh "$tests/first_light.sh" -n 1 "$work/folder" "$work/late" trains:cpu units:stage/test_device
 expect_code 1 'a run without time'
@@ -100,6 +144,28 @@ resnets r50-bf16-torch-eager skipped' 'the results without PyTorch'
     expect_equal "$(lines "$work/broken")" 'facts pytorch skipped
 resnets r50-bf16-torch-eager skipped' 'the results with a PyTorch that cannot be imported'
     expect_out 'PyTorch cannot be imported: libcudnn.so.9: not found'
+fi
+
+# What Nsight Compute measured, as a table.
+if command -v python3 >/dev/null; then
+    {
+        echo '==PROF== Connected to process 1'
+        echo '"ID","Kernel Name","Grid Size","Metric Name","Metric Unit","Metric Value"'
+        for launch in '0 (64, 2, 1)|4,000,000|1,000|50' '1 (32, 1, 1)|2,000,000|1,000|70' '2 (64, 2, 1)|2,000,000|1,000|30'; do
+            echo "$launch" | sed 's/\([0-9]*\) \([^|]*\)|\([^|]*\)|\([^|]*\)|\(.*\)/\
+"\1","normalise(tiling, void *)","\2","dram__bytes.sum","byte","\3"\
+"\1","normalise(tiling, void *)","\2","gpu__time_duration.sum","ns","\4"\
+"\1","normalise(tiling, void *)","\2","lts__t_sector_hit_rate.pct","%","\5"/'
+        done
+    } >"$work/kernels.csv"
+    run python3 "$tests/kernel_table.py" "$work/kernels.csv"
+    expect_code 0 'a table of kernels'
+    expect_out '^normalise +3 +3\.0 us +8\.0 MB +2\.67 TB/s +50\.0 % hits'
+    expect_out '^    grid \(64, 2, 1\) +2 +2\.0 us +6\.0 MB +3\.00 TB/s +40\.0 % hits'
+    expect_out '^\{"launches": 3, '
+    echo '==ERROR== ERR_NVGPUCTRPERM' >"$work/kernels.csv"
+    run python3 "$tests/kernel_table.py" "$work/kernels.csv"
+    expect_code 1 'no kernels'
 fi
 
 # The libraries that a CUDA build loads at run time are found beside libcudart; other builds need none of them.

@@ -109,12 +109,26 @@ struct answer {
     uint32_t predicted;
 };
 
+/* What the operations of a step are for. */
+enum step_work {
+    STEP_CONVOLUTIONS,          /* the library's convolutions */
+    STEP_NORMS,                 /* batch, layer and local response normalisation, with what is fused into them */
+    STEP_SUMS,                  /* additions of branches that no other operation computes, and sums of gradients */
+    STEP_OTHERS,
+    STEP_WORK_COUNT
+};
+
 /* The operations that a training step queues on a device, from the batch in device memory to the copy of the result,
  * without the update. */
 struct step_counts {
     uint32_t kernels;           /* launches of pipetrain's kernels */
     uint32_t convolutions, products;    /* library calls, each of which launches one or a few kernels */
     uint32_t copies;            /* copies on the device, and of the result to the host */
+    /* Bytes of device memory that the operations read and write: for every kernel, library call and copy, the tensors
+     * that it reads and those that it writes, as they are stored, with padding. A tensor that is read and overwritten
+     * counts twice, one that the cache still holds counts as well; a library's workspace does not count, nor do
+     * arguments and single numbers. */
+    size_t bytes[STEP_WORK_COUNT];
     bool is_recorded;           /* all of this is launched as a few CUDA graphs */
     size_t value_bytes;         /* bytes of values, gradients and data that layers keep from forward to backward */
 };

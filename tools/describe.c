@@ -346,6 +346,31 @@ static void print_step(const struct step_counts *counts, FILE *out)
     print_beside("a step is", 11, text, out);
 }
 
+static size_t step_bytes(const struct step_counts *counts)
+{
+    size_t bytes = 0;
+    for (int work = 0; work < STEP_WORK_COUNT; work++)
+        bytes += counts->bytes[work];
+    return bytes;
+}
+
+/* In decimal units, as bandwidths are. */
+static void print_step_bytes(const struct step_counts *counts, FILE *out)
+{
+    static const char *const names[STEP_WORK_COUNT] = {
+        [STEP_CONVOLUTIONS] = "convolutions", [STEP_NORMS] = "normalisation", [STEP_SUMS] = "sums of branches",
+        [STEP_OTHERS] = "the rest",
+    };
+    const double all = (double)step_bytes(counts), unit = all < 1e9 ? 1e6 : 1e9;
+    char text[256];
+    int at = snprintf(text, sizeof(text), "%.1f %s read and written in device memory:", all / unit,
+                      unit == 1e6 ? "MB" : "GB");
+    for (int work = 0; work < STEP_WORK_COUNT; work++)
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s %s %.1f", work > 0 ? "," : "", names[work],
+                       (double)counts->bytes[work] / unit);
+    print_beside("bytes moved", 11, text, out);
+}
+
 int describe_net(const struct net *net, struct settings *settings, FILE *out)
 {
     struct backend_spec spec;
@@ -363,7 +388,10 @@ int describe_net(const struct net *net, struct settings *settings, FILE *out)
     fprintf(out, "activations  %s with gradients, training at batch %u on %s in %s\n",
             number_bytes(step.value_bytes).text, spec.local_max, step.place, precision_name(spec.precision));
     if (is_on_gpu)
+    {
         print_step(&step.counts, out);
+        print_step_bytes(&step.counts, out);
+    }
     print_recipe(net, out);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* Counts the operations of a training step on a GPU from the fused network, without a device: for every function of a
- * layer that queues work there is a function here that counts it. test_cuda_launches compares both for every model. */
+/* Counts the operations of a training step on a GPU, and the bytes of device memory that they read and write, from the
+ * fused network, without a device: for every function of a layer that queues work there is a function here that counts
+ * it. test_cuda_launches compares both for every model. What is counted as a byte: struct step_counts (backend.h). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -15,9 +16,9 @@ static const struct layer *layer_of(const struct counter *counter, uint32_t head
     return plan_layer(counter->plan, head);
 }
 
-static bool has(const struct counter *counter, uint32_t head, enum layer_kind kind)
+static const struct flow *flow_of(const struct counter *counter, uint32_t head, uint32_t k)
 {
-    return fusion_has(&counter->plan->base.fusion, head, kind);
+    return plan_flow(&counter->plan->base, head, k);
 }
 
 static uint32_t value_buffer(const struct counter *counter, uint32_t value)
@@ -30,47 +31,265 @@ static uint32_t gradient_buffer(const struct counter *counter, uint32_t head)
     return counter->plan->base.values.values[plan_output(&counter->plan->base, head)].gradient;
 }
 
-/* Counts cuda_flow_pass for the gradient of the group's result. */
-static void count_pass(const struct counter *counter, uint32_t head, uint32_t k)
+/* ---- operations ---- */
+
+static void count_kernel(const struct counter *counter, enum step_work work, size_t bytes)
 {
-    const struct flow *const flow = plan_flow(&counter->plan->base, head, k);
+    counter->counts->kernels++;
+    counter->counts->bytes[work] += bytes;
+}
+
+static void count_convolution(const struct counter *counter, size_t bytes)
+{
+    counter->counts->convolutions++;
+    counter->counts->bytes[STEP_CONVOLUTIONS] += bytes;
+}
+
+static void count_product(const struct counter *counter, size_t bytes)
+{
+    counter->counts->products++;
+    counter->counts->bytes[STEP_OTHERS] += bytes;
+}
+
+static void count_copy(const struct counter *counter, enum step_work work, size_t bytes)
+{
+    counter->counts->copies++;
+    counter->counts->bytes[work] += bytes;
+}
+
+/* ---- bytes of tensors ---- */
+
+static size_t number_size(const struct counter *counter)
+{
+    return value_bytes(counter->plan->base.backend->type);
+}
+
+static size_t in_numbers(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    return value_counts(counter->plan, plan_input(&counter->plan->base, head, k));
+}
+
+static size_t out_numbers(const struct counter *counter, uint32_t head)
+{
+    return value_counts(counter->plan, plan_output(&counter->plan->base, head));
+}
+
+/* Input k and the result of a group; their gradients have as many bytes. */
+static size_t in_bytes(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    return in_numbers(counter, head, k) * number_size(counter);
+}
+
+static size_t out_bytes(const struct counter *counter, uint32_t head)
+{
+    return out_numbers(counter, head) * number_size(counter);
+}
+
+static size_t out_rows(const struct counter *counter, uint32_t head)
+{
+    return value_rows(counter->plan, plan_output(&counter->plan->base, head));
+}
+
+static uint32_t out_columns(const struct counter *counter, uint32_t head)
+{
+    return value_stored(counter->plan, plan_output(&counter->plan->base, head));
+}
+
+/* fp32 numbers per column of the result: a parameter of the layer, its gradient or a statistic. */
+static size_t column_bytes(const struct counter *counter, uint32_t head, size_t rows)
+{
+    return rows * out_columns(counter, head) * sizeof(float);
+}
+
+/* A kernel writes the gradient of input k; to add to it, it also reads it. */
+static size_t flow_bytes(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    return in_bytes(counter, head, k) * (flow_of(counter, head, k)->adds ? 2 : 1);
+}
+
+static size_t weight_numbers(const struct counter *counter, uint32_t head)
+{
+    const uint32_t weight = layer_of(counter, head)->parameters[PARAMETER_WEIGHT];
+    return counter->plan->base.backend->arenas->trained.ranges[weight].count;
+}
+
+static size_t weight_bytes(const struct counter *counter, uint32_t head)
+{
+    return weight_numbers(counter, head) * number_size(counter);
+}
+
+static bool has_parameter(const struct counter *counter, uint32_t head, enum parameter_kind kind)
+{
+    return layer_has(layer_of(counter, head), kind);
+}
+
+/* The bias in the value type. */
+static size_t bias_bytes(const struct counter *counter, uint32_t head)
+{
+    return has_parameter(counter, head, PARAMETER_BIAS) ? out_columns(counter, head) * number_size(counter) : 0;
+}
+
+/* Counts cuda_flow_pass for the gradient of the group's result. */
+static void count_pass(const struct counter *counter, uint32_t head, uint32_t k, enum step_work work)
+{
+    const struct flow *const flow = flow_of(counter, head, k);
     if (flow->buffer == BUFFER_NONE || flow->buffer == gradient_buffer(counter, head))
         return;
     if (flow->adds)
-        counter->counts->kernels++;
+        count_kernel(counter, work, 3 * in_bytes(counter, head, k));
     else
-        counter->counts->copies++;
+        count_copy(counter, work, 2 * in_bytes(counter, head, k));
 }
 
 /* ---- forward ---- */
 
+static void count_weighted(const struct counter *counter, uint32_t head)
+{
+    const size_t bytes = in_bytes(counter, head, 0) + weight_bytes(counter, head) + bias_bytes(counter, head) +
+                         out_bytes(counter, head);
+    if (layer_of(counter, head)->kind == LAYER_CONV2D)
+        count_convolution(counter, bytes);
+    else
+        count_product(counter, bytes);
+}
+
 static void count_dropout(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
-    counter->counts->kernels++;
-    counter->counts->copies += value_buffer(counter, plan_input(base, head, 0)) !=
-                               value_buffer(counter, plan_output(base, head));
+    if (value_buffer(counter, plan_input(base, head, 0)) != value_buffer(counter, plan_output(base, head)))
+        count_copy(counter, STEP_OTHERS, 2 * out_bytes(counter, head));
+    count_kernel(counter, STEP_OTHERS, 2 * out_bytes(counter, head) + sizeof(struct step_values));
 }
 
-/* The kernels: statistics of chunks, unless those of all columns are known; statistics of all rows; normalisation. */
+/* The columns whose statistics an earlier normalisation has computed (known_of in cuda_norm.c). */
+static uint32_t known_columns(const struct counter *counter, uint32_t head)
+{
+    const uint32_t before = plan_norm_before(&counter->plan->base, head);
+    const uint32_t channels = layer_of(counter, head)->in.channels;
+    if (before == NET_INPUT)
+        return 0;
+    const uint32_t known = layer_of(counter, before)->in.channels;
+    return known == channels ? out_columns(counter, head) : known / 8 * 8;
+}
+
+/* The mask of a ReLU after an addition: one bit per number. */
+static size_t mask_bytes(const struct counter *counter, uint32_t head)
+{
+    return plan_has_sum(counter->plan, head) && plan_has_relu(counter->plan, head) ? out_numbers(counter, head) / 8 : 0;
+}
+
+/* Statistics, or partial sums, of the chunks of some columns. */
+static size_t partial_bytes(const struct counter *counter, uint32_t head, uint32_t columns)
+{
+    return kernel_norm_partials(out_rows(counter, head), columns) * sizeof(float);
+}
+
+/* The factors and terms of each column that every kernel reads: mean, deviation, beta, and gamma if there is one. */
+static size_t line_bytes(const struct counter *counter, uint32_t head)
+{
+    return column_bytes(counter, head, 3 + has_parameter(counter, head, PARAMETER_GAMMA));
+}
+
+/* The kernels: statistics of chunks, unless those of all columns are known; statistics of all rows, which also updates
+ * the running ones; normalisation. */
 static void count_norm(const struct counter *counter, uint32_t head)
 {
-    const struct plan_base *const base = &counter->plan->base;
-    const uint32_t before = plan_norm_before(base, head), channels = layer_of(counter, head)->in.channels;
-    const bool is_known = before != NET_INPUT && layer_of(counter, before)->in.channels == channels;
-    counter->counts->kernels += is_known ? 2 : 3;
+    const uint32_t known = known_columns(counter, head), fresh = out_columns(counter, head) - known;
+    const size_t partials = partial_bytes(counter, head, fresh), merged = column_bytes(counter, head, 7);
+    if (fresh > 0)
+        count_kernel(counter, STEP_NORMS, out_rows(counter, head) * fresh * number_size(counter) + partials);
+    count_kernel(counter, STEP_NORMS, partials + 2 * known * sizeof(float) + merged);
+    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
+                 (plan_has_sum(counter->plan, head) ? in_bytes(counter, head, 1) : 0) + mask_bytes(counter, head) +
+                 line_bytes(counter, head));
+}
+
+/* Mean and scale of every pixel. */
+static size_t pixel_line_bytes(const struct counter *counter, uint32_t head)
+{
+    return out_rows(counter, head) * 2 * sizeof(float);
+}
+
+static void count_layer_norm(const struct counter *counter, uint32_t head)
+{
+    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
+                 pixel_line_bytes(counter, head) + column_bytes(counter, head, 2));
+}
+
+/* Gamma, and the step's values, on which stochastic depth depends. */
+static size_t branch_bytes(const struct counter *counter, uint32_t head)
+{
+    return column_bytes(counter, head, has_parameter(counter, head, PARAMETER_GAMMA)) +
+           (plan_find(counter->plan, head, LAYER_STOCHASTIC_DEPTH) != NET_INPUT ? sizeof(struct step_values) : 0);
+}
+
+static void count_branch(const struct counter *counter, uint32_t head)
+{
+    count_kernel(counter, STEP_OTHERS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
+                 branch_bytes(counter, head) + (plan_has_sum(counter->plan, head) ? in_bytes(counter, head, 1) : 0));
+}
+
+/* The winner of a window, a byte for every number of the result. */
+static size_t winner_bytes(const struct counter *counter, uint32_t head)
+{
+    const bool has_winners = layer_of(counter, head)->kind == LAYER_MAX_POOL &&
+                             plan_has_inputs(&counter->plan->base, head);
+    return has_winners ? out_numbers(counter, head) : 0;
+}
+
+/* If the result shares the buffer of its first input (value_use.grows), only the other inputs are copied, and the group
+ * of eight channels in which they begin is written again. */
+static uint32_t first_copied(const struct counter *counter, uint32_t head)
+{
+    return value_memory_grows(&counter->plan->base.values, head) ? 1 : 0;
+}
+
+static uint32_t in_channels(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    return plan_shape(&counter->plan->base, plan_input(&counter->plan->base, head, k)).channels;
+}
+
+static void count_concat(const struct counter *counter, uint32_t head)
+{
+    const uint32_t first = first_copied(counter, head), kept = first > 0 ? in_channels(counter, head, 0) : 0;
+    uint32_t read = kept % 8, written = out_columns(counter, head) - kept / 8 * 8;
+    for (uint32_t k = first; k < plan_group(&counter->plan->base, head)->input_count; k++)
+        read += in_channels(counter, head, k);
+    count_kernel(counter, STEP_OTHERS, out_rows(counter, head) * (read + written) * number_size(counter));
+}
+
+/* The loss of every sample with the gradient of its logits, and the sum of the losses. */
+static void count_loss(const struct counter *counter, uint32_t head)
+{
+    const size_t samples = counter->plan->base.count * sizeof(struct sample_loss);
+    const size_t gradient = flow_of(counter, head, 0)->buffer != BUFFER_NONE ? in_bytes(counter, head, 0) : 0;
+    count_kernel(counter, STEP_OTHERS, in_bytes(counter, head, 0) + gradient + samples +
+                 counter->plan->base.count * sizeof(struct mixed_label));
+    count_kernel(counter, STEP_OTHERS, samples + sizeof(struct backend_result));
+}
+
+/* Reads all inputs, and writes the result. */
+static void count_values(const struct counter *counter, uint32_t head, enum step_work work)
+{
+    size_t bytes = out_bytes(counter, head) + winner_bytes(counter, head);
+    for (uint32_t k = 0; k < plan_group(&counter->plan->base, head)->input_count; k++)
+        bytes += in_bytes(counter, head, k);
+    count_kernel(counter, work, bytes);
 }
 
 static void count_forward(const struct counter *counter, uint32_t head)
 {
-    struct step_counts *const counts = counter->counts;
     switch (layer_of(counter, head)->kind) {
-    case LAYER_CONV2D: counts->convolutions++; return;
-    case LAYER_DENSE: counts->products++; return;
+    case LAYER_CONV2D: case LAYER_DENSE: count_weighted(counter, head); return;
     case LAYER_BATCH_NORM: count_norm(counter, head); return;
+    case LAYER_LAYER_NORM: count_layer_norm(counter, head); return;
+    case LAYER_LOCAL_RESPONSE_NORM: count_values(counter, head, STEP_NORMS); return;
+    case LAYER_SCALE: case LAYER_STOCHASTIC_DEPTH: count_branch(counter, head); return;
     case LAYER_DROPOUT: count_dropout(counter, head); return;
-    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: counts->kernels += 2; return;   /* loss and its sum */
-    default: counts->kernels++; return;
+    case LAYER_ADD: count_values(counter, head, STEP_SUMS); return;
+    case LAYER_CONCAT: count_concat(counter, head); return;
+    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: count_loss(counter, head); return;
+    default: count_values(counter, head, STEP_OTHERS); return;
     }
 }
 
@@ -79,79 +298,170 @@ static void count_forward(const struct counter *counter, uint32_t head)
 /* With a bias there are two kernels: the ReLU's mask with the bias gradient of chunks, and the sum of the chunks. */
 static void count_bias(const struct counter *counter, uint32_t head)
 {
-    if (layer_has(layer_of(counter, head), PARAMETER_BIAS))
-        counter->counts->kernels += 2;
-    else
-        counter->counts->kernels += has(counter, head, LAYER_RELU);
+    const size_t partials = kernel_bias_partials(out_rows(counter, head), out_columns(counter, head)) * sizeof(float);
+    const size_t masked = 3 * out_bytes(counter, head);
+    const bool has_relu = plan_has_relu(counter->plan, head);
+    if (has_parameter(counter, head, PARAMETER_BIAS)) {
+        count_kernel(counter, STEP_OTHERS, (has_relu ? masked : out_bytes(counter, head)) + partials);
+        count_kernel(counter, STEP_OTHERS, partials + column_bytes(counter, head, 1));
+    } else if (has_relu) {
+        count_kernel(counter, STEP_OTHERS, masked);
+    }
+}
+
+/* The image of a weight gradient: cuDNN needs even padding, so the rest of an uneven one becomes part of the image. */
+static size_t even_image_bytes(const struct counter *counter, uint32_t head)
+{
+    const struct layer *const layer = layer_of(counter, head);
+    const size_t height = layer->in.height + (size_t)abs((int)layer->pad_top - (int)layer->pad_bottom);
+    const size_t width = layer->in.width + (size_t)abs((int)layer->pad_left - (int)layer->pad_right);
+    return in_bytes(counter, head, 0) / ((size_t)layer->in.height * layer->in.width) * height * width;
 }
 
 /* Also counts the conversion of 16-bit weight gradients to fp32 and the padding of images with uneven padding. */
-static void count_weights(const struct counter *counter, uint32_t head)
+static void count_conv_weights(const struct counter *counter, uint32_t head)
 {
-    const struct layer *const layer = layer_of(counter, head);
-    const bool is_even = layer->pad_top == layer->pad_bottom && layer->pad_left == layer->pad_right;
+    const size_t in = in_bytes(counter, head, 0), image = even_image_bytes(counter, head);
     count_bias(counter, head);
-    counter->counts->convolutions++;
-    counter->counts->kernels += (counter->plan->base.backend->type != VALUE_FP32) + !is_even;
+    if (image != in)
+        count_kernel(counter, STEP_OTHERS, in + image);
+    count_convolution(counter, image + out_bytes(counter, head) + weight_bytes(counter, head));
+    if (counter->plan->base.backend->type != VALUE_FP32)
+        count_kernel(counter, STEP_OTHERS,
+                     weight_bytes(counter, head) + weight_numbers(counter, head) * sizeof(float));
+}
+
+/* The gradients are fp32; without a ReLU the product also sums that of the bias. */
+static void count_dense_weights(const struct counter *counter, uint32_t head)
+{
+    const bool has_relu = plan_has_relu(counter->plan, head);
+    const bool sums_bias = has_parameter(counter, head, PARAMETER_BIAS) && !has_relu;
+    if (has_relu)
+        count_bias(counter, head);
+    count_product(counter, in_bytes(counter, head, 0) + out_bytes(counter, head) +
+                  weight_numbers(counter, head) * sizeof(float) + column_bytes(counter, head, sums_bias));
+}
+
+/* The sums of chunks of rows, then those of all chunks with the means that count_inputs' kernel reads. A mask that
+ * forward has stored, and the slope of an activation, are applied to the gradient in place. */
+static void count_norm_sums(const struct counter *counter, uint32_t head)
+{
+    const size_t partials = partial_bytes(counter, head, out_columns(counter, head));
+    const size_t mask = mask_bytes(counter, head);
+    const bool changes = mask > 0 || fusion_has(&counter->plan->base.fusion, head, LAYER_ACTIVATION);
+    const size_t vectors = 4 + has_parameter(counter, head, PARAMETER_GAMMA);       /* deviation; means; gradients */
+    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + (changes ? 2 : 1) * out_bytes(counter, head) + mask +
+                 line_bytes(counter, head) + partials);
+    count_kernel(counter, STEP_NORMS, partials + column_bytes(counter, head, vectors));
+}
+
+/* The gradients of gamma, and of beta where there is one. `lines`: bytes that the rows depend on. */
+static void count_row_sums(const struct counter *counter, uint32_t head, enum step_work work, size_t lines)
+{
+    const size_t partials = kernel_gamma_partials(out_rows(counter, head), out_columns(counter, head)) * sizeof(float);
+    const size_t gradients = 1 + has_parameter(counter, head, PARAMETER_BETA);
+    count_kernel(counter, work, in_bytes(counter, head, 0) + out_bytes(counter, head) + lines + partials);
+    count_kernel(counter, work, partials + column_bytes(counter, head, gradients));
 }
 
 static void count_parameters(const struct counter *counter, uint32_t head)
 {
     switch (layer_of(counter, head)->kind) {
-    case LAYER_CONV2D:
-        count_weights(counter, head);
-        return;
-    case LAYER_DENSE:
-        if (has(counter, head, LAYER_RELU))
-            count_bias(counter, head);
-        counter->counts->products++;
-        return;
-    case LAYER_BATCH_NORM: case LAYER_LAYER_NORM: case LAYER_SCALE:
-        counter->counts->kernels += 2;
-        return;
-    default:
-        return;
+    case LAYER_CONV2D: count_conv_weights(counter, head); return;
+    case LAYER_DENSE: count_dense_weights(counter, head); return;
+    case LAYER_BATCH_NORM: count_norm_sums(counter, head); return;
+    case LAYER_LAYER_NORM: count_row_sums(counter, head, STEP_NORMS, pixel_line_bytes(counter, head)); return;
+    case LAYER_SCALE: count_row_sums(counter, head, STEP_OTHERS, 0); return;
+    default: return;
     }
 }
 
-/* If the result shares the buffer of its first input (value_use.grows), the gradient of that input is already in
- * place. */
-static void count_concat(const struct counter *counter, uint32_t head)
+/* Reads the channels of the part in the gradient of the result, and writes its pixels with their padding. If the result
+ * shares the buffer of its first input, the gradient of that input is already in place. */
+static void count_concat_inputs(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
-    for (uint32_t k = value_memory_grows(&base->values, head) ? 1 : 0; k < plan_group(base, head)->input_count; k++)
-        counter->counts->kernels += plan_flow(base, head, k)->buffer != BUFFER_NONE;
+    for (uint32_t k = first_copied(counter, head); k < plan_group(base, head)->input_count; k++) {
+        const struct flow *const flow = flow_of(counter, head, k);
+        const uint32_t written = value_stride(counter->plan, plan_input(base, head, k)) * (flow->adds ? 2 : 1);
+        if (flow->buffer != BUFFER_NONE)
+            count_kernel(counter, STEP_OTHERS, out_rows(counter, head) * (in_channels(counter, head, k) + written) *
+                         number_size(counter));
+    }
+}
+
+/* The gradient of an input of a product is that of the result times the other input. */
+static void count_multiply_inputs(const struct counter *counter, uint32_t head)
+{
+    for (uint32_t k = 0; k < plan_group(&counter->plan->base, head)->input_count; k++)
+        if (flow_of(counter, head, k)->buffer != BUFFER_NONE)
+            count_kernel(counter, STEP_OTHERS, out_bytes(counter, head) + in_bytes(counter, head, 1 - k) +
+                         flow_bytes(counter, head, k));
+}
+
+/* Terms of every number in fp32, then the gradient; each reads the values and the gradient of the result. */
+static void count_response_inputs(const struct counter *counter, uint32_t head)
+{
+    const size_t terms = out_numbers(counter, head) * sizeof(float);
+    const size_t read = in_bytes(counter, head, 0) + out_bytes(counter, head);
+    count_kernel(counter, STEP_NORMS, read + terms);
+    count_kernel(counter, STEP_NORMS, read + terms + flow_bytes(counter, head, 0));
+}
+
+/* Batch normalisation reads the values; branches only the gradient of the result. Fused additions pass it on. */
+static void count_summed_inputs(const struct counter *counter, uint32_t head)
+{
+    const bool is_norm = layer_of(counter, head)->kind == LAYER_BATCH_NORM;
+    const size_t read = is_norm ? in_bytes(counter, head, 0) + line_bytes(counter, head) + column_bytes(counter, head, 2)
+                                : branch_bytes(counter, head);
+    if (flow_of(counter, head, 0)->buffer != BUFFER_NONE)
+        count_kernel(counter, is_norm ? STEP_NORMS : STEP_OTHERS,
+                     read + out_bytes(counter, head) + flow_bytes(counter, head, 0));
+    if (plan_has_sum(counter->plan, head))
+        count_pass(counter, head, 1, STEP_SUMS);
+}
+
+static void count_layer_norm_inputs(const struct counter *counter, uint32_t head)
+{
+    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) + flow_bytes(counter, head, 0) +
+                 pixel_line_bytes(counter, head) + column_bytes(counter, head, 1));
+}
+
+static void count_weighted_inputs(const struct counter *counter, uint32_t head)
+{
+    const size_t bytes = out_bytes(counter, head) + weight_bytes(counter, head) + in_bytes(counter, head, 0);
+    if (layer_of(counter, head)->kind == LAYER_CONV2D)
+        count_convolution(counter, bytes);
+    else
+        count_product(counter, bytes);
 }
 
 static void count_inputs(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
-    struct step_counts *const counts = counter->counts;
-    switch (layer_of(counter, head)->kind) {
-    case LAYER_CONV2D: counts->convolutions++; return;
-    case LAYER_DENSE: counts->products++; return;
-    case LAYER_CONCAT: count_concat(counter, head); return;
-    case LAYER_LOCAL_RESPONSE_NORM: counts->kernels += 2; return;
+    const enum layer_kind kind = layer_of(counter, head)->kind;
+    switch (kind) {
+    case LAYER_CONV2D: case LAYER_DENSE: count_weighted_inputs(counter, head); return;
+    case LAYER_CONCAT: count_concat_inputs(counter, head); return;
+    case LAYER_LAYER_NORM: count_layer_norm_inputs(counter, head); return;
+    case LAYER_LOCAL_RESPONSE_NORM: count_response_inputs(counter, head); return;
     case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: return;         /* forward has computed the gradient */
     case LAYER_DROPOUT:
-        counts->kernels++;
-        count_pass(counter, head, 0);
+        count_kernel(counter, STEP_OTHERS, 2 * out_bytes(counter, head) + sizeof(struct step_values));
+        count_pass(counter, head, 0, STEP_OTHERS);
         return;
     case LAYER_ADD:
         for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
-            count_pass(counter, head, k);
+            count_pass(counter, head, k, STEP_SUMS);
         return;
-    case LAYER_MULTIPLY:
-        for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
-            counts->kernels += plan_flow(base, head, k)->buffer != BUFFER_NONE;
-        return;
-    case LAYER_BATCH_NORM: case LAYER_SCALE: case LAYER_STOCHASTIC_DEPTH:
-        counts->kernels += plan_flow(base, head, 0)->buffer != BUFFER_NONE;
-        if (has(counter, head, LAYER_ADD))
-            count_pass(counter, head, 1);
+    case LAYER_MULTIPLY: count_multiply_inputs(counter, head); return;
+    case LAYER_BATCH_NORM: case LAYER_SCALE: case LAYER_STOCHASTIC_DEPTH: count_summed_inputs(counter, head); return;
+    case LAYER_RELU: case LAYER_ACTIVATION:                             /* also reads the result, or the input */
+        count_kernel(counter, STEP_OTHERS, 2 * out_bytes(counter, head) + flow_bytes(counter, head, 0));
         return;
     default:
-        counts->kernels++;
+        count_kernel(counter, STEP_OTHERS,
+                     out_bytes(counter, head) + winner_bytes(counter, head) + flow_bytes(counter, head, 0));
         return;
     }
 }
@@ -163,17 +473,27 @@ static void count_backward(const struct counter *counter, uint32_t head)
     if (plan_has_inputs(base, head))
         count_inputs(counter, head);
     for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
-        counter->counts->kernels += plan_flow(base, head, k)->sum != BUFFER_NONE;
+        if (flow_of(counter, head, k)->sum != BUFFER_NONE)
+            count_kernel(counter, STEP_SUMS, 3 * in_bytes(counter, head, k));
 }
 
 /* ---- a step ---- */
+
+/* The image, and labels and values of the step for its kernels. */
+static void count_image(const struct counter *counter)
+{
+    const size_t pixels = shape_count(counter->plan->base.net->input);
+    const size_t sample = pixels + sizeof(int32_t) + sizeof(struct mixed_label);
+    count_kernel(counter, STEP_OTHERS, counter->plan->base.count * sample + sizeof(struct step_values) +
+                 value_counts(counter->plan, 0) * number_size(counter));
+}
 
 /* Counts the input step, and the copy of the result to the host. */
 static void count_step(const struct counter *counter)
 {
     const struct plan_base *const base = &counter->plan->base;
-    counter->counts->kernels++;
-    counter->counts->copies++;
+    count_image(counter);
+    count_copy(counter, STEP_OTHERS, sizeof(struct backend_result));
     for (uint32_t i = 0; i < base->net->layer_count; i++)
         if (fusion_is_head(&base->fusion, i))
             count_forward(counter, i);

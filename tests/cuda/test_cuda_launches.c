@@ -229,6 +229,7 @@ static void assert_counted(struct bench *bench, uint32_t batch, enum precision p
     assert_int_equal(counts.convolutions, calls.of[CONVOLUTIONS]);
     assert_int_equal(counts.products, calls.of[PRODUCTS]);
     assert_int_equal(counts.copies, calls.of[COPIES]);
+    assert_int_equal(counts.bytes[STEP_CONVOLUTIONS], sim_bytes("cudnnBackendExecute"));
     assert_int_equal(counts.value_bytes, tower_needs(bench->fixture.tower).backend.values);
     bench_close(bench);
 }
@@ -268,6 +269,69 @@ TEST(steps_of_residual_branches_are_counted_as_they_are_queued)
     struct bench bench;
     bench_open_net(&bench, branches_net(), 64, PRECISION_BF16, GRAPH_OFF);
     assert_counted(&bench, 64, PRECISION_BF16);
+}
+
+/* ---- bytes ---- */
+
+static struct net *block_net(void)
+{
+    static const struct batch_norm how = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
+    struct net *const net = network_net_begin("block", (struct shape){ 3, 8, 8 }, 10);
+    const struct window window = window_square(3, 1, PADDING_SAME);
+    const uint32_t conv1 = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, 16, window, false);
+    const uint32_t relu1 = (uint32_t)net_relu(net, "relu1", (uint32_t)net_batch_norm(net, "norm1", conv1, how));
+    const uint32_t conv2 = (uint32_t)net_conv2d(net, "conv2", relu1, 16, window, false);
+    const uint32_t sum = (uint32_t)net_add(net, "sum", (uint32_t)net_batch_norm(net, "norm2", conv2, how), relu1);
+    return network_net_end(net, net_max_pool(net, "pool", (uint32_t)net_relu(net, "relu2", sum),
+                                             window_square(2, 2, PADDING_VALID)));
+}
+
+/* By hand, at batch 4 in bf16. */
+TEST(bytes_of_a_residual_block_are_those_of_its_tensors)
+{
+    enum { BATCH = 4, PIXELS = BATCH * 64, IMAGE = PIXELS * 8 * 2, VALUE = PIXELS * 16 * 2, POOLED = VALUE / 4,
+           LOGITS = BATCH * 16 * 2 };
+    enum { FILTERS1 = 16 * 9 * 8, FILTERS2 = 16 * 9 * 16, CLASSES = 16 * 256 };     /* weights, with padding */
+    enum { COLUMNS = 16 * 4, PARTIALS = 2 * COLUMNS, MASK = PIXELS * 16 / 8, WINNERS = PIXELS / 4 * 16 };
+    enum { LOSSES = BATCH * 12, LABELS = BATCH * 12, RESULT = sizeof(struct backend_result) };
+    enum { NORM_COLUMNS = 2 * PARTIALS + 7 * COLUMNS + 4 * COLUMNS +                /* forward */
+                          2 * PARTIALS + 4 * COLUMNS + 5 * COLUMNS + 6 * COLUMNS }; /* backward: sums, gradient */
+    struct net *const net = block_net();
+    const struct backend_spec spec = { .net = net, .precision = PRECISION_BF16 };
+    struct step_counts counts;
+    assert_int_equal(backend_find("cuda")->count_step(&spec, BATCH, &counts), 0);
+    /* forward and weight gradient; the second one also has a data gradient */
+    assert_int_equal(counts.bytes[STEP_CONVOLUTIONS],
+                     2 * (IMAGE + 2 * FILTERS1 + VALUE) + 3 * (VALUE + 2 * FILTERS2 + VALUE));
+    /* forward 1 + 2 passes over values and backward 2 + 3, after the addition 1 + 3 and 3 + 3 */
+    assert_int_equal(counts.bytes[STEP_NORMS], (8 + 10) * VALUE + 2 * MASK + 2 * NORM_COLUMNS);
+    /* the gradient by conv2 is added to that by the addition */
+    assert_int_equal(counts.bytes[STEP_SUMS], 3 * VALUE);
+    assert_int_equal(counts.bytes[STEP_OTHERS],
+                     BATCH * (8 * 8 * 3 + 4) + IMAGE + LABELS + sizeof(uint64_t) * 2 +              /* input */
+                     2 * (VALUE + POOLED + WINNERS) +
+                     (POOLED + 2 * CLASSES + 16 * 2 + LOGITS) + (POOLED + 4 * CLASSES + 16 * 4 + LOGITS) +
+                     (POOLED + 2 * CLASSES + LOGITS) +
+                     2 * LOGITS + LABELS + LOSSES + LOSSES + RESULT + RESULT +                      /* loss */
+                     6 * (FILTERS1 + FILTERS2));                            /* gradients as fp32 */
+    net_close(net);
+}
+
+/* In units of 0.1 GB; doc/gpu.md. */
+TEST(resnet50_moves_95_gigabytes_at_batch_256_in_bf16)
+{
+    static const size_t expected[STEP_WORK_COUNT] = {
+        [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 518, [STEP_SUMS] = 86, [STEP_OTHERS] = 16,
+    };
+    const struct model_options options = { 0 };
+    struct step_counts counts;
+    struct net *net;
+    assert_int_equal(model_open(&net, "resnet50_v1.5", &options), 0);
+    const struct backend_spec spec = { .net = net, .precision = PRECISION_BF16 };
+    assert_int_equal(backend_find("cuda")->count_step(&spec, 256, &counts), 0);
+    for (int work = 0; work < STEP_WORK_COUNT; work++)
+        assert_int_equal((counts.bytes[work] + 50000000) / 100000000, expected[work]);
+    net_close(net);
 }
 
 /* A stream's queue holds about a thousand calls, and up to three steps are queued. */

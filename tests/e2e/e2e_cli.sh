@@ -219,6 +219,7 @@ if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
     expect_code 0 'a model on a GPU'
     expect_out '^activations  [0-9.]+ MiB with gradients, training at batch 128 on a GPU in bf16$'
     expect_out_joined 'a step is 17 own kernels, 5 convolutions by cuDNN, 6 products by cuBLASLt, 1 copy, and the update'
+    expect_out_joined 'bytes moved +[0-9.]+ MB read and written in device memory: convolutions [0-9.]+, normalisation 0.0, sums '
     expect_narrow 'a model on a GPU'
 else
     expect_code 71 'a model on a GPU, without CUDA'

@@ -42,6 +42,9 @@ void sim_block(const char *function, uint32_t number);
 void sim_block_clear(void);
 /* Number of calls of the function since the start or the last sim_calls_clear. */
 uint64_t sim_calls(const char *function);
+/* Bytes of device memory that these calls of a library's function or of cudaMemcpyAsync read and write, workspaces
+ * apart. */
+uint64_t sim_bytes(const char *function);
 void sim_calls_clear(void);
 /* Every operation on a stream takes at least this long (0: no minimum). */
 void sim_delay_us(uint32_t us);
@@ -77,6 +80,9 @@ void sim_check_memory(const void *memory, size_t bytes, int device, const char *
  * overlap any other one. */
 struct sim_operand { const char *name; const void *memory; size_t bytes; };
 void sim_check_operands(const struct sim_operand *operands, size_t count, size_t written, int device);
+size_t sim_operand_bytes(const struct sim_operand *operands, size_t count);
+/* Adds to sim_bytes(function). */
+void sim_count_bytes(const char *function, uint64_t bytes);
 int sim_stream_device(cudaStream_t stream);
 int sim_current_device(void);
 /* Zeroed memory from calloc; ends the test when there is none. */

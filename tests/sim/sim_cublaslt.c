@@ -498,6 +498,7 @@ static void check_operands(const struct problem *problem, const struct product *
         if (operands[i].bytes > 0 && (uintptr_t)operands[i].memory % alignments[i] != 0)
             sim_die("%s at %p is not aligned to %u bytes", operands[i].name, operands[i].memory, alignments[i]);
     sim_check_operands(operands, count, 3, algorithm->device);
+    sim_count_bytes("cublasLtMatmul", sim_operand_bytes(operands, count) - product->workspace_bytes);
 }
 
 static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const struct problem *problem,

@@ -303,8 +303,9 @@ static void compute(const struct job *job)
     free(result.at);
 }
 
-/* All memory of the job belongs to the device, and what it writes overlaps nothing else. */
-static void check_memory(const struct job *job)
+/* All memory of the job belongs to the device, and what it writes overlaps nothing else. Returns the bytes of its
+ * tensors. */
+static size_t check_memory(const struct job *job)
 {
     const struct sim_operation *const convolution = &job->convolution;
     const struct sim_operand operands[] = {
@@ -315,7 +316,9 @@ static void check_memory(const struct job *job)
         { "cudnnBackendExecute, y", job->y, job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) },
         { "cudnnBackendExecute, bias", job->bias_memory, job->has_bias ? sim_tensor_bytes(&job->bias) : 0 },
     };
-    sim_check_operands(operands, sizeof(operands) / sizeof(*operands), 2, job->device);
+    const size_t count = sizeof(operands) / sizeof(*operands);
+    sim_check_operands(operands, count, 2, job->device);
+    return sim_operand_bytes(operands, count) - job->workspace_bytes;
 }
 
 static void run(void *argument)
@@ -395,7 +398,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const cudnnStatus_t status = bind_all(&job, &plan->body.plan.config.engine.graph, &pack->body.pack);
     if (status != CUDNN_STATUS_SUCCESS)
         return status;
-    check_memory(&job);
+    sim_count_bytes(__func__, check_memory(&job));
     sim_stream_push(sim_handle_stream(handle), run, &job, sizeof(job));
     return CUDNN_STATUS_SUCCESS;
 }

@@ -1,5 +1,5 @@
-/* Counts the calls of every function of every simulated library, and makes calls fail or block where a test wants it.
- * Also what all parts of the simulation share: messages, memory and hashes. */
+/* Counts the calls, and the bytes, of every function of every simulated library, and makes calls fail or block where a
+ * test wants it. Also what all parts of the simulation share: messages, memory and hashes. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 struct counter {
     char name[NAME_SIZE];
-    atomic_uint_least64_t calls;
+    atomic_uint_least64_t calls, bytes;
 };
 
 struct rule {
@@ -139,12 +139,20 @@ static struct counter *add_counter(const char *function)
     return counter;
 }
 
+static struct counter *counter_of(const char *name)
+{
+    struct counter *const counter = find_counter(name);
+    return counter != NULL ? counter : add_counter(name);
+}
+
 void sim_count(const char *name)
 {
-    struct counter *counter = find_counter(name);
-    if (counter == NULL)
-        counter = add_counter(name);
-    atomic_fetch_add_explicit(&counter->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counter_of(name)->calls, 1, memory_order_relaxed);
+}
+
+void sim_count_bytes(const char *function, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&counter_of(function)->bytes, bytes, memory_order_relaxed);
 }
 
 /* Apply the rules of the function to this call. Returns the status of the first one that makes it fail, or 0. */
@@ -225,11 +233,19 @@ uint64_t sim_calls(const char *function)
     return counter == NULL ? 0 : atomic_load_explicit(&counter->calls, memory_order_relaxed);
 }
 
+uint64_t sim_bytes(const char *function)
+{
+    struct counter *const counter = find_counter(function);
+    return counter == NULL ? 0 : atomic_load_explicit(&counter->bytes, memory_order_relaxed);
+}
+
 void sim_calls_clear(void)
 {
     const size_t count = atomic_load_explicit(&counter_count, memory_order_acquire);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         atomic_store_explicit(&counters[i].calls, 0, memory_order_relaxed);
+        atomic_store_explicit(&counters[i].bytes, 0, memory_order_relaxed);
+    }
 }
 
 void sim_enter_stream_thread(void)

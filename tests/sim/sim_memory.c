@@ -126,6 +126,14 @@ void sim_check_operands(const struct sim_operand *operands, size_t count, size_t
     }
 }
 
+size_t sim_operand_bytes(const struct sim_operand *operands, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += operands[i].bytes;
+    return bytes;
+}
+
 cudaError_t cudaMalloc(void **memory_out, size_t bytes)
 {
     SIM_ENTER();
@@ -333,6 +341,7 @@ static bool check_copy(const struct copy *copy, const char *who)
     }
     if (overlap(copy->to, copy->bytes, copy->from, copy->bytes))
         sim_die("%s: from and to overlap", who);
+    sim_count_bytes(who, copy->bytes * (uint64_t)((to == PLACE_DEVICE) + (from == PLACE_DEVICE)));
     return to == PLACE_PAGEABLE || from == PLACE_PAGEABLE;
 }
 

@@ -20,6 +20,7 @@ sync_libsync_a_SOURCES = \
 	%D%/snapshot_pool.c \
 	%D%/step_clock.c \
 	%D%/sync.c \
+	%D%/term.c \
 	%D%/trainer.c
 if HAVE_CUDA
 sync_libsync_a_SOURCES += %D%/cuda/reduce_clock.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c

@@ -394,6 +394,23 @@ struct tower_arenas {
 cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas /* host */,
                               size_t begin, size_t end, uint32_t into, uint32_t into_count);
 
+#define SUM_TERMS_MAX 64u
+#define TERM_TOWERS_MAX 256u
+
+/* The terms of a sum over towers 0, 1, ..., of at most TERM_TOWERS_MAX, in the order of the towers: each is a tower, or
+ * the sum over a subtree of the order of additions (stage/pairwise.h). */
+struct sum_terms {
+    uint32_t count;
+    uint64_t bf16;              /* bit t: term t has bf16 numbers; otherwise fp32 */
+    const void *values[SUM_TERMS_MAX];
+    uint16_t first[SUM_TERMS_MAX], towers[SUM_TERMS_MAX];       /* the towers of each term */
+};
+
+/* into[i] = the sum over all towers, for i in [0, count): in fp32 and in pairs, rounded once to `type`, fp32 or bf16.
+ * `into` may be the values of a term of the same type. */
+cudaError_t kernel_sum_terms(cudaStream_t stream, const struct sum_terms *terms /* host */, size_t count,
+                             enum value_type type, void *into);
+
 #ifdef __cplusplus
 }
 #endif

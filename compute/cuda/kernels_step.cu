@@ -590,3 +590,60 @@ cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const s
             return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(end - begin, QUAD), kernels[type], *arenas, begin, end, into, into + count);
 }
+
+/* ---- sums over terms, for the reductions between processes ---- */
+
+#define TERM_LEVELS 9u          /* levels of a sum over TERM_TOWERS_MAX = 256 = 2^8 towers */
+
+static __device__ floats<QUAD> read_term(const sum_terms &terms, uint32_t term, size_t i, size_t rest)
+{
+    if (terms.bf16 >> term & 1)
+        return read_some<QUAD>((const __nv_bfloat16 *)terms.values[term] + i, rest);
+    return read_some<QUAD>((const float *)terms.values[term] + i, rest);
+}
+
+/* As sum_in_pairs, from sums of several towers: all but the last are of a power of two. The last one ends the sum, so
+ * that it is added to all others, whatever their sizes. */
+static __device__ floats<QUAD> sum_in_pairs_of_terms(const sum_terms &terms, size_t i, size_t rest)
+{
+    floats<QUAD> sums[TERM_LEVELS];
+    for (uint32_t term = 0; term + 1 < terms.count; term++) {
+        floats<QUAD> sum = read_term(terms, term, i, rest);
+        uint32_t level = 0;
+        while (terms.towers[term] >> level > 1)
+            level++;
+        for (; terms.first[term] >> level & 1; level++)
+            add_quad(&sum, sums[level]);
+        sums[level] = sum;
+    }
+    const uint32_t last = terms.count - 1;
+    floats<QUAD> sum = read_term(terms, last, i, rest);
+    for (uint32_t level = 0; terms.first[last] >> level > 0; level++)
+        if (terms.first[last] >> level & 1)
+            add_quad(&sum, sums[level]);
+    return sum;
+}
+
+template <typename T>
+static __global__ void sum_terms_into(sum_terms terms, size_t count, T *into)
+{
+    const size_t i = thread_number() * QUAD, rest = count - i;
+    if (i < count)
+        write_some(into + i, sum_in_pairs_of_terms(terms, i, rest), rest);
+}
+
+cudaError_t kernel_sum_terms(cudaStream_t stream, const struct sum_terms *terms, size_t count, enum value_type type,
+                             void *into)
+{
+    if (terms->count == 0 || terms->count > SUM_TERMS_MAX || type == VALUE_FP16)
+        return cudaErrorInvalidValue;
+    if (!is_aligned({ into }))
+        return cudaErrorMisalignedAddress;
+    for (uint32_t term = 0; term < terms->count; term++)
+        if (!is_aligned({ terms->values[term] }))
+            return cudaErrorMisalignedAddress;
+    if (type == VALUE_BF16)
+        return launch_threads(stream, pieces(count, QUAD), sum_terms_into<__nv_bfloat16>, *terms, count,
+                              (__nv_bfloat16 *)into);
+    return launch_threads(stream, pieces(count, QUAD), sum_terms_into<float>, *terms, count, (float *)into);
+}

@@ -1,8 +1,8 @@
 /* Sums over the towers of several processes. The towers of a process meet at a rendezvous (rendezvous.h) and store
  * their terms in host memory: their gradients, or sums over as many neighbouring towers as the order of additions
- * allows (stage/pairwise.h). Then the communication thread exchanges the bucket with the other ranks in two rounds. In
- * the reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the towers;
- * in the all-gather it sends these sums to all others. The two rounds together send as many bytes as a ring all-reduce.
+ * allows (term.h). Then the communication thread exchanges the bucket with the other ranks in two rounds. In the
+ * reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the towers; in
+ * the all-gather it sends these sums to all others. The two rounds together send as many bytes as a ring all-reduce.
  * Ranks on one host read each other's memory instead (rank_memory.h); counters there show how far each rank is. Every
  * rank gets bitwise the same sums as one process with all the towers. */
 #include <assert.h>
@@ -17,6 +17,7 @@
 #include "sync/ranks/rank_memory.h"
 #include "sync/ranks/ranks.h"
 #include "sync/rendezvous.h"
+#include "sync/term.h"
 
 #define PART_ALIGN 32u          /* in floats: parts do not split a cache line of bf16 sums */
 #define BLOCK_FLOATS 1024u      /* summed at once; they fit in the L1 cache */
@@ -29,9 +30,6 @@
 /* A rank has two copies of the memory in which others read a bucket, and uses them alternately. Before it writes to one
  * of them again, all others have finished the exchange that used it, and no longer read it. */
 #define COPIES 2u
-
-/* Towers of one rank that form a subtree in the order of additions. Their sum is a term of the sum over all towers. */
-struct term { uint32_t first, count, rank; };
 
 /* The part of a bucket that a rank sums, in floats from the begin of the bucket. */
 struct part { size_t begin, count; };
@@ -83,27 +81,9 @@ static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
 
 /* ---- terms and parts ---- */
 
-static uint32_t rank_of(const struct ranks_reduce *reduce, uint32_t tower)
-{
-    return tower / reduce->here.count;
-}
-
-/* Append the terms of a subtree of `count` towers from tower `first` on. */
-static void find_terms(struct ranks_reduce *reduce, uint32_t first, uint32_t count)
-{
-    const uint32_t rank = rank_of(reduce, first);
-    if (rank_of(reduce, first + count - 1) == rank) {
-        reduce->terms[reduce->term_count++] = (struct term){ first, count, rank };
-        return;
-    }
-    const uint32_t left = pairwise_left(count);
-    find_terms(reduce, first, left);
-    find_terms(reduce, first + left, count - left);
-}
-
 static void find_all_terms(struct ranks_reduce *reduce)
 {
-    find_terms(reduce, 0, reduce->run);
+    reduce->term_count = terms_find(reduce->run, reduce->here.count, reduce->terms);
     for (uint32_t i = 0; i < reduce->term_count; i++) {
         struct rank_terms *const of = &reduce->terms_of[reduce->terms[i].rank];
         of->first = of->count == 0 ? i : of->first;

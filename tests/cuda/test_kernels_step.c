@@ -594,6 +594,65 @@ TEST(sums_of_towers_are_in_pairs_and_within_the_range)
         }
 }
 
+/* ---- sums over terms ---- */
+
+enum { TERMS_RUN_MAX = 24, TERMS_VALUES = 103 };
+
+/* The largest subtrees of towers that are in one group of `group` towers, as a reduction between processes has them;
+ * terms of one tower are of `type`. */
+struct terms_case { uint32_t group; enum value_type type; float *values[TERMS_RUN_MAX]; struct sum_terms terms; };
+
+static void add_terms(struct terms_case *at, uint32_t first, uint32_t count)
+{
+    struct sum_terms *const terms = &at->terms;
+    if (first / at->group != (first + count - 1) / at->group) {
+        add_terms(at, first, pairwise_left(count));
+        add_terms(at, first + pairwise_left(count), count - pairwise_left(count));
+        return;
+    }
+    float *sum = floats_new(TERMS_VALUES);
+    for (size_t i = 0; i < TERMS_VALUES; i++)
+        sum[i] = sum_of(at->values + first, count, i);
+    const enum value_type type = count == 1 ? at->type : VALUE_FP32;
+    terms->bf16 |= (uint64_t)(type == VALUE_BF16) << terms->count;
+    terms->first[terms->count] = (uint16_t)first;
+    terms->towers[terms->count] = (uint16_t)count;
+    terms->values[terms->count++] = values_new(type, sum, TERMS_VALUES);
+}
+
+static void check_terms(uint32_t run, uint32_t group, enum value_type type, enum value_type into, size_t count)
+{
+    struct terms_case at = { .group = group, .type = type };
+    float *const result = floats_new(TERMS_VALUES);
+    for (uint32_t t = 0; t < run; t++)
+        at.values[t] = draw(type, 70 + t, TERMS_VALUES);
+    add_terms(&at, 0, run);
+    void *const memory = values_new(into, result, TERMS_VALUES);
+    for (size_t i = 0; i < count; i++)
+        result[i] = sum_of(at.values, run, i);
+    CUDA_OK(kernel_sum_terms(stream, &at.terms, count, into, memory));
+    assert_values(into, memory, result, TERMS_VALUES);
+    areas_close();
+}
+
+TEST(sums_of_terms_have_the_bits_of_sums_of_towers)
+{
+    static const enum value_type types[] = { VALUE_FP32, VALUE_BF16 };
+    for (uint32_t run = 1; run <= TERMS_RUN_MAX; run++)
+        for (uint32_t group = 1; group <= run; group++)
+            for (size_t type = 0; type < 2 && run % group == 0; type++)
+                for (size_t into = 0; into < 2; into++)
+                    check_terms(run, group, types[type], types[into], run % 2 ? TERMS_VALUES : TERMS_VALUES - 2);
+}
+
+TEST(sums_of_no_or_too_many_terms_or_into_fp16_are_refused)
+{
+    static const struct sum_terms none = { .count = 0 }, many = { .count = SUM_TERMS_MAX + 1 }, one = { .count = 1 };
+    INVALID(kernel_sum_terms(stream, &none, 4, VALUE_FP32, NULL));
+    INVALID(kernel_sum_terms(stream, &many, 4, VALUE_FP32, NULL));
+    INVALID(kernel_sum_terms(stream, &one, 4, VALUE_FP16, NULL));
+}
+
 /* ---- arguments ---- */
 
 TEST(sums_of_no_or_too_many_towers_are_refused)
@@ -624,6 +683,8 @@ TEST(misaligned_memory_is_refused)
     MISALIGNED(kernel_axpby(stream, 8, 1, 0, NULL, (float *)(void *)memory, values));
     MISALIGNED(kernel_find_nonfinite(stream, 8, values, NULL));
     MISALIGNED(kernel_sum_towers(stream, VALUE_FP32, &arenas, 0, 4, 0, 1));
+    MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { values } }, 4, VALUE_FP32, memory));
+    MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { memory } }, 4, VALUE_FP32, values));
     areas_close();
 }
 

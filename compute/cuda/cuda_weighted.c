@@ -77,20 +77,10 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
     };
 }
 
-static bool shape_equals(const struct conv_shape *a, const struct conv_shape *b)
-{
-    return a->pass == b->pass && a->precision == b->precision && a->bias == b->bias && a->relu == b->relu &&
-           a->count == b->count && a->in_channels == b->in_channels && a->in_h == b->in_h && a->in_w == b->in_w &&
-           a->out_channels == b->out_channels && a->out_h == b->out_h && a->out_w == b->out_w &&
-           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride_h == b->stride_h &&
-           a->stride_w == b->stride_w && a->pad_top == b->pad_top && a->pad_bottom == b->pad_bottom &&
-           a->pad_left == b->pad_left && a->pad_right == b->pad_right && a->groups == b->groups;
-}
-
 static struct conv_plan *find_conv(const struct backend *backend, const struct conv_shape *shape)
 {
     for (uint32_t i = 0; i < backend->conv_count; i++)
-        if (shape_equals(&backend->convs[i].shape, shape))
+        if (conv_shape_equals(&backend->convs[i].shape, shape))
             return backend->convs[i].plan;
     return NULL;
 }
@@ -272,12 +262,12 @@ static void *weight_of(const struct plan *plan, uint32_t index)
     return (void *)(uintptr_t)parameter_value(plan, index, PARAMETER_WEIGHT);
 }
 
-static int run_conv(struct plan *plan, uint32_t index, enum product_pass pass, void *in, void *weight, const void *bias,
-                    void *out)
+static int run_conv(struct plan *plan, uint32_t index, enum product_pass pass, struct conv_operands operands)
 {
     const struct backend *const backend = plan->base.backend;
     const struct weighted *const state = plan->base.states[index];
-    return conv_plan_run(state->convs[pass], backend->cudnn, in, weight, bias, out, backend->workspace);
+    operands.workspace = backend->workspace;
+    return conv_plan_run(state->convs[pass], backend->cudnn, &operands);
 }
 
 static int run_dense(struct plan *plan, uint32_t index, enum product_pass pass, struct dense_operands operands)
@@ -314,7 +304,8 @@ static int forward_folded(struct plan *plan, uint32_t index)
     };
     int rc = LAYER_KERNEL(plan, kernel_norm_fold, &folding, weight, bias);
     if (rc == 0)
-        rc = run_conv(plan, index, FPROP, in_value(plan, index, 0), weight, bias, out_value(plan, index));
+        rc = run_conv(plan, index, FPROP, (struct conv_operands){
+            .in = in_value(plan, index, 0), .weight = weight, .bias = bias, .out = out_value(plan, index) });
     return rc == 0 && plan_has_sum(plan, index) ? add_input(plan, index) : rc;
 }
 
@@ -323,8 +314,9 @@ static int weighted_forward(struct plan *plan, uint32_t index)
     if (plan_has_norm(plan, index))
         return forward_folded(plan, index);
     if (is_conv(plan, index))
-        return run_conv(plan, index, FPROP, in_value(plan, index, 0), weight_of(plan, index),
-                        parameter_value(plan, index, PARAMETER_BIAS), out_value(plan, index));
+        return run_conv(plan, index, FPROP, (struct conv_operands){
+            .in = in_value(plan, index, 0), .weight = weight_of(plan, index),
+            .bias = parameter_value(plan, index, PARAMETER_BIAS), .out = out_value(plan, index) });
     return run_dense(plan, index, FPROP, (struct dense_operands){
         .in = in_value(plan, index, 0), .out = out_value(plan, index), .weight = weight_of(plan, index),
         .bias = parameter_value(plan, index, PARAMETER_BIAS) });
@@ -353,7 +345,8 @@ static int conv_weight_gradient(struct plan *plan, uint32_t index)
     float *const gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT);
     const bool is_direct = state->weight_gradient == BUFFER_NONE;
     void *const made = is_direct ? gradient : plan_data(plan, state->weight_gradient);
-    const int rc = run_conv(plan, index, WGRAD, in_value(plan, index, 0), made, NULL, out_gradient(plan, index));
+    const int rc = run_conv(plan, index, WGRAD, (struct conv_operands){
+        .in = in_value(plan, index, 0), .weight = made, .out = out_gradient(plan, index) });
     if (rc != 0 || is_direct)
         return rc;
     return LAYER_KERNEL(plan, kernel_widen, plan->base.backend->arenas->trained.ranges[weight].count, made, gradient);
@@ -373,8 +366,8 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t index)
 static int weighted_backward_inputs(struct plan *plan, uint32_t index)
 {
     if (is_conv(plan, index))
-        return run_conv(plan, index, DGRAD, in_gradient(plan, index, 0), weight_of(plan, index), NULL,
-                        out_gradient(plan, index));
+        return run_conv(plan, index, DGRAD, (struct conv_operands){
+            .in = in_gradient(plan, index, 0), .weight = weight_of(plan, index), .out = out_gradient(plan, index) });
     return run_dense(plan, index, DGRAD, (struct dense_operands){
         .in = in_gradient(plan, index, 0), .out = out_gradient(plan, index), .weight = weight_of(plan, index) });
 }

@@ -126,21 +126,24 @@ static void plan_cache_drop(const char *folder, const char *key)
 
 /* ---- graphs ---- */
 
-/* Tensors of the graph: the caller's tensors, of which the bias is optional, and two internal tensors. */
-enum tensor_id { TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_PRODUCT, TENSOR_SUM };
-
-#define POINTERS TENSOR_BIAS    /* most pointers of a pack */
+/* The tensors of a graph, which are also their unique ids: those in the caller's memory, of which a shape has some, and
+ * those between two operations, numbered from TENSOR_BETWEEN. */
+enum tensor_id {
+    TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_SCALE, TENSOR_SHIFT, TENSOR_ADDEND, TENSOR_RELU_OUT,
+    TENSOR_BETWEEN
+};
 
 /* The memory of a run: the tensors by id, and the workspace. */
-struct conv_pointers { const void *tensors[POINTERS]; void *workspace; };
+struct conv_pointers { const void *tensors[TENSOR_BETWEEN]; void *workspace; };
 
 /* Shared by the plans of one shape. */
 struct conv_engine {
     uint32_t user_count;        /* plans that use the engine; the last plan closes it */
     char name[32];
     struct conv_shape shape;
-    struct conv_shape fused;    /* the part that cuDNN computes: without bias and ReLU where cuDNN cannot fuse them, and
-                                 * with evenly padded images where it computes uneven padding wrongly */
+    struct conv_shape fused;    /* the part that cuDNN computes: without bias, ReLU, addition and mask where cuDNN
+                                 * cannot fuse them, and with evenly padded images where it computes uneven padding
+                                 * wrongly */
     struct cudnn_graph graph;
     struct engine_plan chosen;
     bool cached, measured;
@@ -173,6 +176,26 @@ static const cudnnBackendDescriptorType_t operation_types[PRODUCT_PASS_COUNT] = 
     [WGRAD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
 };
 
+static const char *const before_names[] = {
+    [CONV_BEFORE_NOTHING] = "", [CONV_BEFORE_SCALE_RELU] = "scale + relu + ",
+};
+
+static const char *const after_names[] = {
+    [CONV_AFTER_NOTHING] = "", [CONV_AFTER_ADD] = " + add", [CONV_AFTER_DRELU] = " + relu gradient",
+    [CONV_AFTER_ADD_DRELU] = " + add + relu gradient",
+};
+
+bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b)
+{
+    return a->pass == b->pass && a->precision == b->precision && a->bias == b->bias && a->relu == b->relu &&
+           a->before == b->before && a->after == b->after &&
+           a->count == b->count && a->in_channels == b->in_channels && a->in_h == b->in_h && a->in_w == b->in_w &&
+           a->out_channels == b->out_channels && a->out_h == b->out_h && a->out_w == b->out_w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride_h == b->stride_h &&
+           a->stride_w == b->stride_w && a->pad_top == b->pad_top && a->pad_bottom == b->pad_bottom &&
+           a->pad_left == b->pad_left && a->pad_right == b->pad_right && a->groups == b->groups;
+}
+
 /* Formats everything that the graph depends on. */
 static void shape_print(const struct conv_shape *shape, char *text, size_t text_size)
 {
@@ -180,42 +203,82 @@ static void shape_print(const struct conv_shape *shape, char *text, size_t text_
     if (shape->groups > 1)
         snprintf(groups, sizeof(groups), ", groups %" PRIu32, shape->groups);
     snprintf(text, text_size,
-             "%s %s%s%s, %" PRIu32 " x %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32 "x%" PRIu32 "x%" PRIu32
+             "%s %s%s%s%s%s, %" PRIu32 " x %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32 "x%" PRIu32 "x%" PRIu32
              ", kernel %" PRIu32 "x%" PRIu32 ", stride %" PRIu32 "x%" PRIu32 ", padding %" PRIu32 "+%" PRIu32
              " %" PRIu32 "+%" PRIu32 "%s",
-             precision_names[shape->precision], pass_names[shape->pass], shape->bias ? " + bias" : "",
-             shape->relu ? " + relu" : "", shape->count, shape->in_channels, shape->in_h, shape->in_w,
-             shape->out_channels, shape->out_h, shape->out_w, shape->kernel_h, shape->kernel_w, shape->stride_h,
-             shape->stride_w, shape->pad_top, shape->pad_bottom, shape->pad_left, shape->pad_right, groups);
+             precision_names[shape->precision], before_names[shape->before], pass_names[shape->pass],
+             shape->bias ? " + bias" : "", shape->relu ? " + relu" : "", after_names[shape->after], shape->count,
+             shape->in_channels, shape->in_h, shape->in_w, shape->out_channels, shape->out_h, shape->out_w,
+             shape->kernel_h, shape->kernel_w, shape->stride_h, shape->stride_w, shape->pad_top, shape->pad_bottom,
+             shape->pad_left, shape->pad_right, groups);
+}
+
+/* The tensor that the product computes. */
+static enum tensor_id result_of(const struct conv_shape *shape)
+{
+    static const enum tensor_id results[PRODUCT_PASS_COUNT] = {
+        [FPROP] = TENSOR_OUT, [DGRAD] = TENSOR_IN, [WGRAD] = TENSOR_WEIGHT,
+    };
+    return results[shape->pass];
+}
+
+/* Has a graph of the shape the tensor of the caller's? */
+static bool has_tensor(const struct conv_shape *shape, enum tensor_id id)
+{
+    switch (id) {
+    case TENSOR_BIAS:
+        return shape->bias;
+    case TENSOR_SCALE:
+    case TENSOR_SHIFT:
+        return shape->before == CONV_BEFORE_SCALE_RELU;
+    case TENSOR_ADDEND:
+        return conv_adds(shape->after);
+    case TENSOR_RELU_OUT:
+        return conv_masks(shape->after);
+    default:
+        return id < TENSOR_BETWEEN;
+    }
 }
 
 static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor_id id)
 {
     const cudnnDataType_t type = data_types[precision_type(shape->precision)];
-    const bool internal = id == TENSOR_PRODUCT || id == TENSOR_SUM;
+    struct graph_tensor tensor = { .id = id, .type = type };
     switch (id) {
     case TENSOR_IN:
-        return (struct graph_tensor){ id, type, { shape->count, shape->in_channels, shape->in_h, shape->in_w }, false };
+        tensor = (struct graph_tensor){ id, type, { shape->count, shape->in_channels, shape->in_h, shape->in_w },
+                                        false };
+        break;
     case TENSOR_WEIGHT:
-        return (struct graph_tensor){
-            id, type, { shape->out_channels, shape->in_channels / shape->groups, shape->kernel_h, shape->kernel_w },
-            false };
-    case TENSOR_BIAS:
-        return (struct graph_tensor){ id, type, { 1, shape->out_channels, 1, 1 }, false };
+        tensor = (struct graph_tensor){ id, type, { shape->out_channels, shape->in_channels / shape->groups,
+                                                    shape->kernel_h, shape->kernel_w }, false };
+        break;
     case TENSOR_OUT:
-    case TENSOR_PRODUCT:
-    case TENSOR_SUM:
+        tensor = (struct graph_tensor){ id, type, { shape->count, shape->out_channels, shape->out_h, shape->out_w },
+                                        false };
+        break;
+    case TENSOR_BIAS:
+        tensor = (struct graph_tensor){ id, type, { 1, shape->out_channels, 1, 1 }, false };
+        break;
+    case TENSOR_SCALE:
+    case TENSOR_SHIFT:
+        tensor = (struct graph_tensor){ id, CUDNN_DATA_FLOAT, { 1, shape->in_channels, 1, 1 }, false };
+        break;
+    case TENSOR_ADDEND:
+    case TENSOR_RELU_OUT:
+        tensor = tensor_of(shape, result_of(shape));
+        tensor.id = id;
+        break;
+    case TENSOR_BETWEEN:
         break;
     }
-    /* Internal tensors are fp32: results are rounded once, at the end. */
-    return (struct graph_tensor){ id, internal ? CUDNN_DATA_FLOAT : type,
-                                 { shape->count, shape->out_channels, shape->out_h, shape->out_w }, internal };
+    return tensor;
 }
 
 static size_t tensor_bytes(const struct conv_shape *shape, enum tensor_id id)
 {
     const struct graph_tensor tensor = tensor_of(shape, id);
-    size_t bytes = value_bytes(precision_type(shape->precision));
+    size_t bytes = tensor.type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(uint16_t);
     for (uint32_t i = 0; i < 4; i++)
         bytes *= (size_t)tensor.dims[i];
     return (bytes + 255) & ~(size_t)255;
@@ -246,50 +309,107 @@ static struct conv_shape with_even_padding(const struct conv_shape *shape)
 size_t conv_shape_bytes(const struct conv_shape *shape)
 {
     const struct conv_shape even = with_even_padding(shape);
-    return tensor_bytes(&even, TENSOR_IN) + tensor_bytes(&even, TENSOR_WEIGHT) +
-           (even.bias ? tensor_bytes(&even, TENSOR_BIAS) : 0) + tensor_bytes(&even, TENSOR_OUT);
+    size_t bytes = 0;
+    for (enum tensor_id id = TENSOR_IN; id < TENSOR_BETWEEN; id++)
+        if (has_tensor(&even, id))
+            bytes += tensor_bytes(&even, id);
+    return bytes;
 }
 
-static cudnnBackendDescriptor_t add_tensor(struct cudnn_graph *graph, const struct conv_shape *shape,
-                                           enum tensor_id id)
+/* A graph while it is built: the operations so far, and the number of tensors between them. */
+struct conv_graph {
+    struct cudnn_graph *graph;
+    const struct conv_shape *shape;
+    int64_t count, between_count;
+    cudnnBackendDescriptor_t operations[8];
+};
+
+static cudnnBackendDescriptor_t add_tensor(const struct conv_graph *build, enum tensor_id id)
 {
-    const struct graph_tensor tensor = tensor_of(shape, id);
-    return graph_add_tensor(graph, &tensor);
+    const struct graph_tensor tensor = tensor_of(build->shape, id);
+    return graph_add_tensor(build->graph, &tensor);
 }
 
-static cudnnBackendDescriptor_t add_convolution(struct cudnn_graph *graph, const struct conv_shape *shape,
-                                                cudnnBackendDescriptor_t out)
+/* A tensor between two operations, which has the dimensions of tensor `like`. It is fp32: results are rounded once, at
+ * the end. */
+static cudnnBackendDescriptor_t add_between(struct conv_graph *build, enum tensor_id like)
 {
+    struct graph_tensor tensor = tensor_of(build->shape, like);
+    tensor.id = TENSOR_BETWEEN + build->between_count++;
+    tensor.type = CUDNN_DATA_FLOAT;
+    tensor.internal = true;
+    return graph_add_tensor(build->graph, &tensor);
+}
+
+/* Adds an operation on `in`; `second` is NULL where the mode has one input. Writes to `out`, or (NULL) to a new tensor
+ * between operations, like tensor `like`. Returns the tensor that it writes. */
+static cudnnBackendDescriptor_t add_step(struct conv_graph *build, cudnnPointwiseMode_t mode, enum tensor_id like,
+                                         cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t second,
+                                         cudnnBackendDescriptor_t out)
+{
+    cudnnBackendDescriptor_t to = out != NULL ? out : add_between(build, like);
+    build->operations[build->count++] = graph_add_pointwise(build->graph, mode, in, second, to);
+    return to;
+}
+
+/* The input of the product: the caller's, or what is computed from it. */
+static cudnnBackendDescriptor_t add_before(struct conv_graph *build)
+{
+    cudnnBackendDescriptor_t in = add_tensor(build, TENSOR_IN);
+    if (build->shape->before == CONV_BEFORE_NOTHING)
+        return in;
+    cudnnBackendDescriptor_t scale = add_tensor(build, TENSOR_SCALE), shift = add_tensor(build, TENSOR_SHIFT);
+    in = add_step(build, CUDNN_POINTWISE_MUL, TENSOR_IN, in, scale, NULL);
+    in = add_step(build, CUDNN_POINTWISE_ADD, TENSOR_IN, in, shift, NULL);
+    return add_step(build, CUDNN_POINTWISE_RELU_FWD, TENSOR_IN, in, NULL, NULL);
+}
+
+static void add_product(struct conv_graph *build, cudnnBackendDescriptor_t result)
+{
+    const struct conv_shape *const shape = build->shape;
     const struct graph_window window = {
         .pad_before = { shape->pad_top, shape->pad_left },
         .pad_after = { shape->pad_bottom, shape->pad_right },
         .strides = { shape->stride_h, shape->stride_w },
     };
-    cudnnBackendDescriptor_t in = add_tensor(graph, shape, TENSOR_IN);
-    cudnnBackendDescriptor_t weight = add_tensor(graph, shape, TENSOR_WEIGHT);
-    return graph_add_convolution(graph, operation_types[shape->pass], &window, in, weight, out);
+    const enum tensor_id made = result_of(shape);
+    cudnnBackendDescriptor_t in = made == TENSOR_IN ? result : add_before(build);
+    cudnnBackendDescriptor_t weight = made == TENSOR_WEIGHT ? result : add_tensor(build, TENSOR_WEIGHT);
+    cudnnBackendDescriptor_t out = made == TENSOR_OUT ? result : add_tensor(build, TENSOR_OUT);
+    build->operations[build->count++] =
+        graph_add_convolution(build->graph, operation_types[shape->pass], &window, in, weight, out);
 }
 
-/* out = in * weight [+ bias] [, ReLU]: every operation but the last writes an internal tensor. */
+/* The operations after the product, each of which reads the result of the one before it. */
+struct conv_step { bool is_wanted, has_second; enum tensor_id second; cudnnPointwiseMode_t mode; };
+
+/* The product and the operations before and after it. Every operation but the last writes a tensor between
+ * operations. */
 static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_t handle,
                        const struct conv_shape *shape)
 {
-    cudnnBackendDescriptor_t operations[3];
-    int64_t count = 0;
+    const struct conv_step steps[] = {
+        { shape->bias, true, TENSOR_BIAS, CUDNN_POINTWISE_ADD },
+        { shape->relu, false, TENSOR_BETWEEN, CUDNN_POINTWISE_RELU_FWD },
+        { conv_adds(shape->after), true, TENSOR_ADDEND, CUDNN_POINTWISE_ADD },
+        { conv_masks(shape->after), true, TENSOR_RELU_OUT, CUDNN_POINTWISE_RELU_BWD },
+    };
+    const enum tensor_id like = result_of(shape);
+    uint32_t left = 0;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        left += steps[i].is_wanted;
     graph_init(graph, name);
-    const bool is_alone = !shape->bias && !shape->relu;
-    cudnnBackendDescriptor_t out = add_tensor(graph, shape, TENSOR_OUT);
-    cudnnBackendDescriptor_t last = is_alone ? out : add_tensor(graph, shape, TENSOR_PRODUCT);
-    operations[count++] = add_convolution(graph, shape, last);
-    if (shape->bias) {
-        cudnnBackendDescriptor_t bias = add_tensor(graph, shape, TENSOR_BIAS);
-        cudnnBackendDescriptor_t sum = shape->relu ? add_tensor(graph, shape, TENSOR_SUM) : out;
-        operations[count++] = graph_add_bias(graph, last, bias, sum);
-        last = sum;
+    struct conv_graph build = { .graph = graph, .shape = shape };
+    cudnnBackendDescriptor_t result = add_tensor(&build, like);
+    cudnnBackendDescriptor_t last = left == 0 ? result : add_between(&build, like);
+    add_product(&build, last);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (!steps[i].is_wanted)
+            continue;
+        cudnnBackendDescriptor_t second = steps[i].has_second ? add_tensor(&build, steps[i].second) : NULL;
+        last = add_step(&build, steps[i].mode, like, last, second, --left == 0 ? result : NULL);
     }
-    if (shape->relu)
-        operations[count++] = graph_add_relu(graph, last, out);
-    graph_finish(graph, handle, count, operations);
+    graph_finish(graph, handle, build.count, build.operations);
     return graph->status;
 }
 
@@ -353,17 +473,26 @@ static int save(const struct conv_engine *engine, const char *folder, const char
 static int bind_pointers(const struct conv_engine *engine, const struct conv_pointers *pointers,
                          cudnnBackendDescriptor_t *pack_out)
 {
-    return pointers_bind(pack_out, engine->name, engine->fused.bias ? TENSOR_BIAS : TENSOR_OUT, pointers->tensors,
-                         pointers->workspace);
+    int64_t ids[TENSOR_BETWEEN], count = 0;
+    const void *bound[TENSOR_BETWEEN];
+    for (enum tensor_id id = TENSOR_IN; id < TENSOR_BETWEEN; id++) {
+        if (!has_tensor(&engine->fused, id))
+            continue;
+        ids[count] = id;
+        bound[count++] = pointers->tensors[id];
+    }
+    return pointers_bind(pack_out, engine->name, count, ids, bound, pointers->workspace);
 }
 
-/* The pointers of the tensors, by id, in the scratch memory of the planner. */
+/* The pointers of the tensors in the scratch memory of the planner. */
 static struct conv_pointers scratch_of(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     struct conv_pointers pointers = { .workspace = planner->workspace };
     const unsigned char *at = planner->scratch;
-    for (enum tensor_id id = TENSOR_IN; id <= (shape->bias ? TENSOR_BIAS : TENSOR_OUT); id++) {
-        pointers.tensors[id - TENSOR_IN] = at;
+    for (enum tensor_id id = TENSOR_IN; id < TENSOR_BETWEEN; id++) {
+        if (!has_tensor(shape, id))
+            continue;
+        pointers.tensors[id] = at;
         at += tensor_bytes(shape, id);
     }
     return pointers;
@@ -467,15 +596,27 @@ static void end_measuring(int folder)
     pthread_mutex_unlock(&measuring);
 }
 
-/* Chooses a plan for the whole shape or, when cuDNN has no engine that fuses bias and ReLU, for the convolution alone,
- * followed by our own kernels. */
+/* Do our own kernels pad the image, because cuDNN cannot? */
+static bool pads_separately(const struct conv_engine *engine)
+{
+    return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;
+}
+
+/* Chooses a plan for the whole shape or, when cuDNN has no engine that fuses what follows the product, for the
+ * convolution alone, followed by our own kernels. */
 static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
                            struct cudnn_refusal *refusal)
 {
+    struct conv_shape *const fused = &engine->fused;
+    if (fused->before != CONV_BEFORE_NOTHING && pads_separately(engine)) {
+        snprintf(refusal->text, sizeof(refusal->text), "the zeros around the image would be scaled, too");
+        return -ENOTSUP;
+    }
     const int status = choose_plan(engine, planner, refusal);
-    if (status != -ENOTSUP || (!engine->fused.bias && !engine->fused.relu))
+    if (status != -ENOTSUP || (!fused->bias && !fused->relu && fused->after == CONV_AFTER_NOTHING))
         return status;
-    engine->fused.bias = engine->fused.relu = false;
+    fused->bias = fused->relu = false;
+    fused->after = CONV_AFTER_NOTHING;
     graph_release(&engine->graph);
     return choose_plan(engine, planner, refusal);
 }
@@ -483,6 +624,8 @@ static int choose_or_split(struct conv_engine *engine, const struct conv_planner
 static int check_planner(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     assert(shape->pass == FPROP || (!shape->bias && !shape->relu));
+    assert(shape->pass == DGRAD || shape->after == CONV_AFTER_NOTHING);
+    assert(shape->pass != DGRAD || shape->before == CONV_BEFORE_NOTHING);
     if (planner->handle != NULL || planner->properties != NULL)
         return 0;
     log_message(LOG_ERROR, "%s: no device to plan a convolution for", planner->name);
@@ -565,12 +708,7 @@ void conv_plan_close(struct conv_plan *plan)
     free(plan);
 }
 
-/* Do our own kernels pad the image, add the bias, apply the ReLU, because cuDNN cannot? */
-static bool pads_separately(const struct conv_engine *engine)
-{
-    return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;
-}
-
+/* Do our own kernels add the bias, apply the ReLU, add the addend, apply the ReLU's mask? */
 static bool adds_bias_separately(const struct conv_engine *engine)
 {
     return engine->shape.bias && !engine->fused.bias;
@@ -579,6 +717,16 @@ static bool adds_bias_separately(const struct conv_engine *engine)
 static bool applies_relu_separately(const struct conv_engine *engine)
 {
     return engine->shape.relu && !engine->fused.relu;
+}
+
+static bool adds_separately(const struct conv_engine *engine)
+{
+    return conv_adds(engine->shape.after) && !conv_adds(engine->fused.after);
+}
+
+static bool masks_separately(const struct conv_engine *engine)
+{
+    return conv_masks(engine->shape.after) && !conv_masks(engine->fused.after);
 }
 
 /* The bytes of the padded image, which is at the start of the workspace. */
@@ -595,12 +743,14 @@ size_t conv_plan_workspace(const struct conv_plan *plan)
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size)
 {
     const struct conv_engine *const engine = plan->engine;
-    const char *const apart = pads_separately(engine)  ? ", zeros apart"
-                              : adds_bias_separately(engine) ? ", bias apart"
+    const char *const apart = pads_separately(engine)           ? ", zeros apart"
+                              : adds_bias_separately(engine)    ? ", bias apart"
                               : applies_relu_separately(engine) ? ", relu apart"
-                                                    : "";
-    snprintf(text, text_size, "engine %" PRId64 ", %.1f MiB workspace%s%s%s", engine->chosen.engine,
-             (double)conv_plan_workspace(plan) / (1 << 20), apart,
+                              : adds_separately(engine)         ? ", sum apart"
+                              : masks_separately(engine)        ? ", mask apart"
+                                                                : "";
+    snprintf(text, text_size, "engine %" PRId64 "%s, %.1f MiB workspace%s%s%s", engine->chosen.engine,
+             after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20), apart,
              engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
 }
 
@@ -619,18 +769,47 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     return 0;
 }
 
-static int finish_separately(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
+static int finish_forward(const struct conv_engine *engine, cudaStream_t stream, const struct conv_operands *operands)
 {
     const struct conv_shape *const shape = &engine->shape;
     const enum value_type type = precision_type(shape->precision);
     const size_t rows = (size_t)shape->count * shape->out_h * shape->out_w;
+    void *const out = operands->out;
+    if (adds_bias_separately(engine))
+        return CUDA_CALL(engine->name, kernel_bias(stream, type, rows, shape->out_channels, operands->bias, shape->relu,
+                                                   out));
+    if (applies_relu_separately(engine))
+        return CUDA_CALL(engine->name, kernel_relu(stream, type, rows * shape->out_channels, out, out));
+    return 0;
+}
+
+static int finish_gradient(const struct conv_engine *engine, cudaStream_t stream, const struct conv_operands *operands)
+{
+    const struct conv_shape *const shape = &engine->shape;
+    const enum value_type type = precision_type(shape->precision);
+    const size_t count = (size_t)shape->count * shape->in_h * shape->in_w * shape->in_channels;
+    void *const in = operands->in;
+    int status = 0;
+    if (adds_separately(engine))
+        status = CUDA_CALL(engine->name, kernel_add(stream, type, count, in, operands->addend, false, in));
+    if (status == 0 && masks_separately(engine))
+        status = CUDA_CALL(engine->name, kernel_relu_backward(stream, type, count, operands->relu_out, in, in, false));
+    return status;
+}
+
+/* Computes what cuDNN's plan leaves out. */
+static int finish_separately(const struct conv_engine *engine, cudnnHandle_t handle,
+                             const struct conv_operands *operands)
+{
     cudaStream_t stream;
+    if (engine->shape.bias == engine->fused.bias && engine->shape.relu == engine->fused.relu &&
+        engine->shape.after == engine->fused.after)
+        return 0;
     const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
     if (status < 0)
         return status;
-    if (adds_bias_separately(engine))
-        return CUDA_CALL(engine->name, kernel_bias(stream, type, rows, shape->out_channels, bias, shape->relu, out));
-    return CUDA_CALL(engine->name, kernel_relu(stream, type, rows * shape->out_channels, out, out));
+    return engine->shape.pass == FPROP ? finish_forward(engine, stream, operands)
+                                       : finish_gradient(engine, stream, operands);
 }
 
 static int pad_image(const struct conv_engine *engine, cudnnHandle_t handle, const void *in, void *padded)
@@ -701,21 +880,27 @@ static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
     return rc;
 }
 
-int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
-                  void *workspace)
+static struct conv_pointers pointers_of(const struct conv_engine *engine, const struct conv_operands *operands)
+{
+    return (struct conv_pointers){
+        .tensors = {
+            [TENSOR_IN] = pads_separately(engine) ? operands->workspace : operands->in,
+            [TENSOR_WEIGHT] = operands->weight, [TENSOR_OUT] = operands->out, [TENSOR_BIAS] = operands->bias,
+            [TENSOR_SCALE] = operands->scale, [TENSOR_SHIFT] = operands->shift, [TENSOR_ADDEND] = operands->addend,
+            [TENSOR_RELU_OUT] = operands->relu_out,
+        },
+        .workspace = (unsigned char *)operands->workspace + padded_bytes(engine),
+    };
+}
+
+int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, const struct conv_operands *operands)
 {
     const struct conv_engine *const engine = plan->engine;
-    const bool pads = pads_separately(engine);
-    const struct conv_pointers pointers = {
-        .tensors = { pads ? workspace : in, weight, out, bias },
-        .workspace = (unsigned char *)workspace + padded_bytes(engine),
-    };
+    const struct conv_pointers pointers = pointers_of(engine, operands);
     int status = rebind(plan, &pointers);
-    if (status == 0 && pads)
-        status = pad_image(engine, handle, in, workspace);
+    if (status == 0 && pads_separately(engine))
+        status = pad_image(engine, handle, operands->in, operands->workspace);
     if (status == 0)
         status = run_product(plan, handle);
-    if (status == 0 && (adds_bias_separately(engine) || applies_relu_separately(engine)))
-        status = finish_separately(engine, handle, bias, out);
-    return status;
+    return status == 0 ? finish_separately(engine, handle, operands) : status;
 }

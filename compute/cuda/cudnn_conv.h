@@ -12,12 +12,22 @@
 #include "compute/backend.h"
 #include "compute/cuda/kernels.h"
 
+/* Computed on the input before the product: nothing; max(in * scale + shift, 0) with a scale and a shift per channel of
+ * the input (forward and weight gradient). */
+enum conv_before { CONV_BEFORE_NOTHING, CONV_BEFORE_SCALE_RELU };
+
+/* Computed on the result of a data gradient before it is rounded and written, in this order: the addend is added; the
+ * gradient of a ReLU is computed, which is 0 where the ReLU's output is not above 0. */
+enum conv_after { CONV_AFTER_NOTHING, CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU };
+
 /* FPROP: out = in * weight [+ bias] [, ReLU]. DGRAD: in = the gradient of the input, from out = the gradient of the
  * output. WGRAD: weight = the gradient of the weight, in the value type, from in and out. */
 struct conv_shape {
     enum product_pass pass;
     enum precision precision;
     bool bias, relu;            /* forward only; bias has out_channels numbers of the value type */
+    enum conv_before before;
+    enum conv_after after;
     uint32_t count;
     uint32_t in_channels, in_h, in_w, out_channels, out_h, out_w;
     uint32_t kernel_h, kernel_w, stride_h, stride_w;
@@ -39,18 +49,40 @@ struct conv_planner {
     cudaStream_t stream;        /* the handle's */
 };
 
+/* Device memory of a run, 16-byte aligned, each in memory of its own: cuDNN's fused graphs do not compute in place. What
+ * the shape does not have is not read and may be NULL. */
+struct conv_operands {
+    void *in, *weight, *out;    /* one of them is the result */
+    const void *bias;           /* out_channels numbers */
+    const float *scale, *shift; /* of CONV_BEFORE_SCALE_RELU: in_channels numbers */
+    const void *addend;         /* of CONV_AFTER_ADD...: the shape and type of the result */
+    const void *relu_out;       /* of CONV_AFTER_...DRELU: the output of the ReLU, of the same shape and type */
+    void *workspace;            /* conv_plan_workspace bytes */
+};
+
 struct conv_plan;
+
+static inline bool conv_adds(enum conv_after after)
+{
+    return after == CONV_AFTER_ADD || after == CONV_AFTER_ADD_DRELU;
+}
+static inline bool conv_masks(enum conv_after after)
+{
+    return after == CONV_AFTER_DRELU || after == CONV_AFTER_ADD_DRELU;
+}
 
 static inline enum value_type precision_type(enum precision precision)
 {
     return precision == PRECISION_FP16 ? VALUE_FP16 : precision == PRECISION_BF16 ? VALUE_BF16 : VALUE_FP32;
 }
 
+bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b);
 /* Bytes of all tensors of the graph, each aligned to 256. */
 size_t conv_shape_bytes(const struct conv_shape *shape);
-/* Plans the whole shape or, when cuDNN refuses, the convolution alone, followed by kernel_bias or kernel_relu. 0;
- * -ENOTSUP when no engine supports the shape (logged with the reasons, unless `quiet`); or a negative errno
- * (logged). Afterwards only the planner's handle or properties and the name of its cache must stay valid. */
+/* Plans the whole shape or, when cuDNN refuses, the convolution alone, followed by kernels of ours: kernel_bias or
+ * kernel_relu; kernel_add and kernel_relu_backward. 0; -ENOTSUP when no engine supports the shape (logged with the
+ * reasons, unless `quiet`), also when none computes `before`, which has no kernel; or a negative errno (logged).
+ * Afterwards only the planner's handle or properties and the name of its cache must stay valid. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
                    bool quiet);
 /* Another plan with the same engine as `of`: a plan caches the pointers of its last run, so each set of pointers
@@ -61,10 +93,8 @@ size_t conv_plan_workspace(const struct conv_plan *plan);
 /* For people: "engine 27, 12.0 MiB workspace, bias apart, cached". Engine 0 is cuDNN's slow generic one: in fp32 a
  * larger workspace_max may avoid it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
-/* Queues the convolution on the handle's stream. Pointers are device memory, 16-byte aligned; bias is NULL without one;
- * workspace has conv_plan_workspace bytes. May be captured; allocates nothing if the pointers are those of the last
- * run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache. */
-int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
-                  void *workspace);
+/* Queues the convolution on the handle's stream. May be captured; allocates nothing if the pointers are those of the
+ * last run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache. */
+int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, const struct conv_operands *operands);
 
 #endif

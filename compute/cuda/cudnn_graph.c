@@ -134,11 +134,9 @@ int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *na
     return -ENOTSUP;
 }
 
-int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,
-                  void *workspace)
+int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const int64_t *ids,
+                  const void *const *pointers, void *workspace)
 {
-    static const int64_t ids[] = { 1, 2, 3, 4 };
-    assert(count <= (int64_t)(sizeof(ids) / sizeof(*ids)));
     cudnnBackendDescriptor_t pack;
     int rc = descriptor_open(&pack, name, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     if (rc < 0)
@@ -274,10 +272,23 @@ cudnnBackendDescriptor_t graph_add_convolution(struct cudnn_graph *graph, cudnnB
     return finalize_part(graph, part);
 }
 
-static cudnnBackendDescriptor_t add_pointwise(struct cudnn_graph *graph, cudnnPointwiseMode_t mode,
-                                              cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t second,
-                                              cudnnBackendDescriptor_t out)
+/* The attributes of the input, the second input and the output, which differ where a mode computes a gradient. */
+struct pointwise_names { cudnnBackendAttributeName_t in, second, out; };
+
+static struct pointwise_names pointwise_names(cudnnPointwiseMode_t mode)
 {
+    if (mode == CUDNN_POINTWISE_RELU_BWD)
+        return (struct pointwise_names){ CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                         CUDNN_ATTR_OPERATION_POINTWISE_DXDESC };
+    return (struct pointwise_names){ CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                                     CUDNN_ATTR_OPERATION_POINTWISE_YDESC };
+}
+
+cudnnBackendDescriptor_t graph_add_pointwise(struct cudnn_graph *graph, cudnnPointwiseMode_t mode,
+                                             cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t second,
+                                             cudnnBackendDescriptor_t out)
+{
+    const struct pointwise_names names = pointwise_names(mode);
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t kind = add_part(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     set_attribute(graph, kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
@@ -285,23 +296,11 @@ static cudnnBackendDescriptor_t add_pointwise(struct cudnn_graph *graph, cudnnPo
     kind = finalize_part(graph, kind);
     cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind);
-    set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, in);
+    set_part(graph, part, names.in, in);
     if (second != NULL)
-        set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, second);
-    set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, out);
+        set_part(graph, part, names.second, second);
+    set_part(graph, part, names.out, out);
     return finalize_part(graph, part);
-}
-
-cudnnBackendDescriptor_t graph_add_bias(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
-                                        cudnnBackendDescriptor_t bias, cudnnBackendDescriptor_t out)
-{
-    return add_pointwise(graph, CUDNN_POINTWISE_ADD, in, bias, out);
-}
-
-cudnnBackendDescriptor_t graph_add_relu(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
-                                        cudnnBackendDescriptor_t out)
-{
-    return add_pointwise(graph, CUDNN_POINTWISE_RELU_FWD, in, NULL, out);
 }
 
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,

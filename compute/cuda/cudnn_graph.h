@@ -36,13 +36,13 @@ int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, s
 /* The same for the plan of an engine; also -ENOTSUP when the driver cannot load the engine's compiled kernels. */
 int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
-/* Binds device pointers to the unique ids 1, 2, 3, ... `count` for execution. */
-int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,
-                  void *workspace);
+/* Binds device pointers to the unique ids of tensors for execution. */
+int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const int64_t *ids,
+                  const void *const *pointers, void *workspace);
 
 /* An operation graph and its parts. After the first failure the functions below do nothing, so a graph can be built
  * without checks and `status` is checked once at the end. */
-#define GRAPH_PARTS_MAX 16u
+#define GRAPH_PARTS_MAX 40u
 
 struct cudnn_graph {
     const char *name;           /* for messages; lent */
@@ -70,10 +70,12 @@ cudnnBackendDescriptor_t graph_add_tensor(struct cudnn_graph *graph, const struc
 cudnnBackendDescriptor_t graph_add_convolution(struct cudnn_graph *graph, cudnnBackendDescriptorType_t type,
                                                const struct graph_window *window, cudnnBackendDescriptor_t in,
                                                cudnnBackendDescriptor_t filter, cudnnBackendDescriptor_t out);
-cudnnBackendDescriptor_t graph_add_bias(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
-                                        cudnnBackendDescriptor_t bias, cudnnBackendDescriptor_t out);
-cudnnBackendDescriptor_t graph_add_relu(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
-                                        cudnnBackendDescriptor_t out);
+/* out = mode(in, second), element by element in fp32. `second` has the dimensions of `in` or 1, where it is repeated;
+ * NULL: the mode has one input. For CUDNN_POINTWISE_RELU_BWD, which has other attributes, `in` is the gradient of the
+ * ReLU's output and `second` the output. */
+cudnnBackendDescriptor_t graph_add_pointwise(struct cudnn_graph *graph, cudnnPointwiseMode_t mode,
+                                             cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t second,
+                                             cudnnBackendDescriptor_t out);
 /* Makes the last part: the graph of the operations. handle NULL: no device. */
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,
                                       cudnnBackendDescriptor_t *operations);

@@ -88,6 +88,24 @@ struct conv_shape fused_shape(enum precision precision)
     return shape;
 }
 
+struct conv_shape after_shape(enum precision precision, enum conv_after after)
+{
+    struct conv_shape shape = random_shape(DGRAD, precision);
+    shape.after = after;
+    return shape;
+}
+
+struct conv_shape before_shape(enum product_pass pass, enum precision precision)
+{
+    struct conv_shape shape = random_shape(pass, precision);
+    shape.before = CONV_BEFORE_SCALE_RELU;
+    shape.pad_bottom = shape.pad_top;
+    shape.pad_right = shape.pad_left;
+    shape.out_h = (shape.in_h + 2 * shape.pad_top - shape.kernel_h) / shape.stride_h + 1;
+    shape.out_w = (shape.in_w + 2 * shape.pad_left - shape.kernel_w) / shape.stride_w + 1;
+    return shape;
+}
+
 cudaDataType_t value_type(const struct conv_shape *shape)
 {
     static const cudaDataType_t types[VALUE_TYPE_COUNT] = { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
@@ -102,13 +120,20 @@ size_t conv_count_of(const struct conv_shape *shape, int tensor)
                    (shape->in_channels / shape->groups),
         [BIAS] = shape->out_channels,
         [OUT] = (size_t)shape->count * shape->out_h * shape->out_w * shape->out_channels,
+        [SCALE] = shape->in_channels,
+        [SHIFT] = shape->in_channels,
     };
-    return counts[tensor];
+    return tensor == ADDEND || tensor == RELU_OUT ? counts[result_of(shape)] : counts[tensor];
+}
+
+static cudaDataType_t tensor_type(const struct conv_shape *shape, int tensor)
+{
+    return tensor == SCALE || tensor == SHIFT ? CUDA_R_32F : value_type(shape);
 }
 
 size_t bytes_of(const struct conv_shape *shape, int tensor)
 {
-    return conv_count_of(shape, tensor) * value_bytes(precision_type(shape->precision));
+    return conv_count_of(shape, tensor) * sim_value_bytes(tensor_type(shape, tensor));
 }
 
 int result_of(const struct conv_shape *shape)
@@ -121,14 +146,26 @@ void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine)
     for (int tensor = 0; tensor < TENSORS; tensor++)
         for (size_t i = 0; i < conv_count_of(shape, tensor); i++) {
             const float size = 1 + (float)random_below(8) / 8 + (fine ? 0x1p-12f : 0);
-            sim_value_write(value_type(shape), bench->memory[tensor], i, random_below(2) == 1 ? size : -size);
+            sim_value_write(tensor_type(shape, tensor), bench->memory[tensor], i, random_below(2) == 1 ? size : -size);
         }
 }
 
 double conv_value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32)
 {
-    const float number = sim_value_read(value_type(shape), bench->memory[tensor], i);
+    const float number = sim_value_read(tensor_type(shape, tensor), bench->memory[tensor], i);
     return tf32 ? sim_tf32_round(number) : number;
+}
+
+/* A factor of the products, after what the shape computes before them. */
+static double factor_of(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32)
+{
+    const double number = conv_value(bench, shape, tensor, i, tf32);
+    if (tensor != IN || shape->before == CONV_BEFORE_NOTHING)
+        return number;
+    const size_t channel = i % shape->in_channels;
+    const double line = number * conv_value(bench, shape, SCALE, channel, false) +
+                        conv_value(bench, shape, SHIFT, channel, false);
+    return line > 0 ? line : 0;
 }
 
 /* One product for every output element, tap and input channel of its group. */
@@ -155,8 +192,8 @@ static double *sums_of(const struct bench *bench, const struct conv_shape *shape
             };
             double product = 1;
             for (int tensor = 0; tensor < TENSORS; tensor++)
-                if (tensor != result && tensor != BIAS)
-                    product *= conv_value(bench, shape, tensor, at[tensor], tf32);
+                if (tensor != result && (tensor == IN || tensor == WEIGHT || tensor == OUT))
+                    product *= factor_of(bench, shape, tensor, at[tensor], tf32);
             sums[at[result]] += product;
         }
     }
@@ -180,7 +217,10 @@ float *conv_expected(const struct bench *bench, const struct conv_shape *shape, 
         double sum = apart ? rounded(shape, sums[i]) : sums[i];
         if (shape->bias)
             sum += conv_value(bench, shape, BIAS, i % shape->out_channels, false);
-        results[i] = rounded(shape, shape->relu && sum < 0 ? 0 : sum);
+        if (conv_adds(shape->after))
+            sum += conv_value(bench, shape, ADDEND, i, false);
+        const bool is_masked = conv_masks(shape->after) && conv_value(bench, shape, RELU_OUT, i, false) <= 0;
+        results[i] = rounded(shape, (shape->relu && sum < 0) || is_masked ? 0 : sum);
     }
     free(sums);
     return results;
@@ -199,8 +239,17 @@ size_t conv_wrong(const struct bench *bench, const struct conv_shape *shape, con
 int conv_run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape)
 {
     unsigned char *const *memory = bench->memory;
-    return conv_plan_run(plan, bench->handle, memory[IN], memory[WEIGHT], shape->bias ? memory[BIAS] : NULL,
-                         memory[OUT], bench->workspace);
+    struct conv_operands operands = {
+        .in = memory[IN], .weight = memory[WEIGHT], .out = memory[OUT], .workspace = bench->workspace,
+        .bias = shape->bias ? memory[BIAS] : NULL,
+        .addend = conv_adds(shape->after) ? memory[ADDEND] : NULL,
+        .relu_out = conv_masks(shape->after) ? memory[RELU_OUT] : NULL,
+    };
+    if (shape->before == CONV_BEFORE_SCALE_RELU) {
+        operands.scale = (const float *)(const void *)memory[SCALE];
+        operands.shift = (const float *)(const void *)memory[SHIFT];
+    }
+    return conv_plan_run(plan, bench->handle, &operands);
 }
 
 int open_and_run(const struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,

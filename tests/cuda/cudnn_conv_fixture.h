@@ -16,7 +16,8 @@
 #define WORKSPACE_MAX ((size_t)1 << 20)
 #define DESCRIPTION 128
 
-enum { IN, WEIGHT, BIAS, OUT, TENSORS };
+/* SCALE and SHIFT are floats, the others of the type of the shape. */
+enum { IN, WEIGHT, BIAS, OUT, ADDEND, RELU_OUT, SCALE, SHIFT, TENSORS };
 
 struct bench {
     cudnnHandle_t handle;
@@ -32,6 +33,10 @@ int conv_bench_close(void **state);
 struct conv_shape random_shape(enum product_pass pass, enum precision precision);
 /* A forward convolution with bias and ReLU. */
 struct conv_shape fused_shape(enum precision precision);
+/* A data gradient with an addition, a mask or both; a forward pass or weight gradient with a scale and a ReLU before
+ * it. */
+struct conv_shape after_shape(enum precision precision, enum conv_after after);
+struct conv_shape before_shape(enum product_pass pass, enum precision precision);
 cudaDataType_t value_type(const struct conv_shape *shape);
 size_t conv_count_of(const struct conv_shape *shape, int tensor);
 size_t bytes_of(const struct conv_shape *shape, int tensor);
@@ -40,7 +45,8 @@ int result_of(const struct conv_shape *shape);
 /* Multiples of 1/8 from 1 to 2, of either sign. `fine` adds bits that tf32 rounds away. */
 void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine);
 double conv_value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32);
-/* The expected result, by a plain loop, for free(). `apart`: rounded before the bias is added. */
+/* The expected result, by a plain loop, for free(). `apart`: rounded before the bias or the addend is
+ * added. */
 float *conv_expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart);
 /* Number of wrong elements. */
 size_t conv_wrong(const struct bench *bench, const struct conv_shape *shape, const float *results);

@@ -196,6 +196,55 @@ BENCH_TEST(a_relu_without_a_bias_is_a_kernel_where_cudnn_refuses_it)
     }
 }
 
+static const enum conv_after afters[] = { CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU };
+#define AFTERS (sizeof(afters) / sizeof(afters[0]))
+static const enum precision narrow[] = { PRECISION_BF16, PRECISION_FP16 };
+
+BENCH_TEST(a_data_gradient_is_added_and_masked_before_it_is_rounded)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (size_t i = 0; i < 12 * AFTERS; i++) {
+        const struct conv_shape shape = after_shape(narrow[i % 2], afters[i / 2 % AFTERS]);
+        assert_computes(bench, &bench->planner, &shape, false, description);
+        assert_null(strstr(description, "apart"));
+    }
+}
+
+BENCH_TEST(sum_and_mask_are_kernels_where_cudnn_refuses_them)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (int precision = 0; precision < PRECISION_COUNT; precision++)
+        for (size_t i = 0; i < AFTERS; i++) {
+            const bool is_narrow = precision == PRECISION_BF16 || precision == PRECISION_FP16;
+            const struct conv_shape shape = after_shape((enum precision)precision, afters[i]);
+            sim_cudnn_refuse(is_narrow ? SIM_CUDNN_FUSION_ENGINES : 0);
+            assert_computes(bench, &bench->planner, &shape, true, description);
+            assert_non_null(strstr(description, conv_adds(shape.after) ? ", sum apart" : ", mask apart"));
+        }
+}
+
+/* A weight gradient has no such engine in bf16. */
+BENCH_TEST(an_image_is_scaled_and_its_relu_computed_before_the_product)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    struct conv_plan *plan = NULL;
+    for (int i = 0; i < 12; i++) {
+        const struct conv_shape forward = before_shape(FPROP, narrow[i % 2]);
+        const struct conv_shape gradient = before_shape(WGRAD, PRECISION_FP16);
+        assert_computes(bench, &bench->planner, &forward, false, description);
+        assert_computes(bench, &bench->planner, &gradient, false, description);
+    }
+    struct conv_shape refused = before_shape(WGRAD, PRECISION_BF16);
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &refused, true), -ENOTSUP);
+    refused.precision = PRECISION_FP16;
+    refused.pad_bottom += refused.stride_h;
+    refused.out_h++;
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &refused, true), -ENOTSUP);
+}
+
 BENCH_TEST(the_slow_engine_is_the_last_choice)
 {
     struct bench *bench = *state;

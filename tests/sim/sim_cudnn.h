@@ -1,5 +1,8 @@
-/* cuDNN's graph API on the CPU, for convolutions: forward with bias and ReLU, data gradient, weight gradient; FLOAT,
- * HALF and BFLOAT16 data with any strides, sums in FLOAT.
+/* cuDNN's graph API on the CPU, for convolutions: forward, data gradient, weight gradient; FLOAT, HALF and BFLOAT16 data
+ * with any strides, sums in FLOAT. Pointwise operations (ADD, MUL, RELU_FWD, RELU_BWD) may compute the image before a
+ * forward pass or a weight gradient, and follow a forward pass or a data gradient; their virtual tensors round to their
+ * type. As in the real library, fusions other than those that follow a forward pass are compiled, for 16-bit types, and
+ * for a weight gradient for HALF; and nothing is computed in place.
  *
  * The program must not choose some of its engines: one rounds FLOAT inputs to tf32, one gives different results in
  * every run, one sums with few bits, one needs a huge workspace, and one cannot be planned. Each of them declares this
@@ -12,7 +15,7 @@
 
 /* What the simulated library does not support. */
 enum sim_cudnn_refusal {
-    SIM_CUDNN_FUSION = 1,               /* heuristics refuse a convolution with bias or ReLU */
+    SIM_CUDNN_FUSION = 1,               /* heuristics refuse a convolution with other operations */
     SIM_CUDNN_FUSION_ENGINES = 2,       /* heuristics succeed and find no engine for it */
     SIM_CUDNN_HEURISTICS = 4,           /* mode A proposes only engines that must not be chosen */
     SIM_CUDNN_ENGINES = 8,              /* there is no engine for any graph */

@@ -47,7 +47,7 @@ bool sim_engine_exists(int64_t index)
 void sim_engine_describe(struct sim_engine *engine)
 {
     const struct engine *const row = find(engine->index);
-    const bool is_float = engine->graph.operations[0].x.type == CUDNN_DATA_FLOAT;
+    const bool is_float = sim_operations_result(&engine->graph)->type == CUDNN_DATA_FLOAT;
     const unsigned notes = row->notes | (is_float ? row->float_notes : 0);
     engine->note_count = 0;
     for (unsigned note = 0; note < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; note++)
@@ -57,25 +57,53 @@ void sim_engine_describe(struct sim_engine *engine)
     engine->behavior[0] = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
 }
 
-/* All tensors have the same type, except that a bias may be FLOAT. */
+static const struct sim_operation *convolution_of(const struct sim_operations *graph)
+{
+    return &graph->operations[graph->convolution];
+}
+
+/* All tensors in memory have the same type, except that those of one number per channel may be FLOAT. */
 static bool has_one_type(const struct sim_operations *graph)
 {
-    const struct sim_operation *const first = &graph->operations[0];
-    const cudnnDataType_t type = first->x.type;
-    for (int64_t i = 1; i < graph->count; i++)
-        if (graph->operations[i].has_b && graph->operations[i].b.type != type &&
-            graph->operations[i].b.type != CUDNN_DATA_FLOAT)
+    const struct sim_operation *const convolution = convolution_of(graph);
+    const cudnnDataType_t type = graph->operations[0].x.is_virtual ? sim_operations_result(graph)->type
+                                                                   : graph->operations[0].x.type;
+    for (int64_t i = 0; i < graph->count; i++) {
+        const struct sim_tensor *const second = &graph->operations[i].b;
+        if (graph->operations[i].has_b && second->type != type &&
+            (second->type != CUDNN_DATA_FLOAT || second->dims[0] * second->dims[2] * second->dims[3] != 1))
             return false;
-    return first->w.type == type && sim_operations_result(graph)->type == type &&
-           (graph->count > 1 || first->y.type == type);
+    }
+    return sim_operations_result(graph)->type == type && (convolution->w.is_virtual || convolution->w.type == type) &&
+           (convolution->y.is_virtual || convolution->y.type == type);
+}
+
+/* What the real library only fuses by compiling a kernel: operations before a convolution or after a data gradient. */
+static bool is_compiled_fusion(const struct sim_operations *graph)
+{
+    return graph->count > 1 && (graph->convolution > 0 || convolution_of(graph)->type !=
+                                                              CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+}
+
+/* Has any engine the graph? Compiled fusions are of 16-bit types, and those of a weight gradient of HALF only. */
+static bool has_engines(const struct sim_operations *graph)
+{
+    const struct sim_operation *const convolution = convolution_of(graph);
+    const cudnnDataType_t type = sim_operations_result(graph)->type;
+    if (!has_one_type(graph) || (is_compiled_fusion(graph) && type == CUDNN_DATA_FLOAT))
+        return false;
+    return !is_compiled_fusion(graph) || type == CUDNN_DATA_HALF ||
+           convolution->type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
 }
 
 static bool is_proposed(const struct sim_heuristics *heuristics, const struct engine *engine)
 {
     const unsigned refused = sim_cudnn_refused();
-    if ((refused & SIM_CUDNN_ENGINES) != 0 || !has_one_type(&heuristics->graph))
+    if ((refused & SIM_CUDNN_ENGINES) != 0 || !has_engines(&heuristics->graph))
         return false;
     if ((refused & SIM_CUDNN_FUSION_ENGINES) != 0 && heuristics->graph.count > 1)
+        return false;
+    if (is_compiled_fusion(&heuristics->graph) && engine->may_be_taken && !engine->compiled)
         return false;
     if (heuristics->mode == CUDNN_HEUR_MODE_FALLBACK)
         return engine->index == SIM_ENGINE_PLAIN;
@@ -133,7 +161,7 @@ static int64_t workspace_of(const struct sim_engine *engine)
     if (engine->index == SIM_ENGINE_TENSOR)
         return 131;
     if (engine->index == SIM_ENGINE_TILED)
-        return (int64_t)sim_tensor_bytes(&engine->graph.operations[0].w) + 107;
+        return (int64_t)sim_tensor_bytes(&convolution_of(&engine->graph)->w) + 107;
     return 0;
 }
 

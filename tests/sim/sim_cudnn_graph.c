@@ -61,7 +61,12 @@ static cudnnStatus_t finalize_window(const struct sim_window *window)
 
 static cudnnStatus_t finalize_pointwise(const struct sim_pointwise *pointwise)
 {
-    if (pointwise->mode != CUDNN_POINTWISE_ADD && pointwise->mode != CUDNN_POINTWISE_RELU_FWD)
+    static const cudnnPointwiseMode_t modes[] = { CUDNN_POINTWISE_ADD, CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_RELU_FWD,
+                                                  CUDNN_POINTWISE_RELU_BWD };
+    size_t at = 0;
+    while (at < sizeof(modes) / sizeof(*modes) && modes[at] != pointwise->mode)
+        at++;
+    if (at == sizeof(modes) / sizeof(*modes))
         return UNSUPPORTED("pointwise mode %d", (int)pointwise->mode);
     if (pointwise->compute != CUDNN_DATA_FLOAT)
         return UNSUPPORTED("pointwise compute type %d", (int)pointwise->compute);
@@ -98,55 +103,83 @@ static cudnnStatus_t finalize_convolution(const struct sim_operation *operation)
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t finalize_pointwise_operation(struct sim_operation *operation, bool has_b)
+/* Which of the tensors that a pointwise operation may have are set? */
+static bool has_its_tensors(const struct sim_descriptor *descriptor)
 {
-    operation->has_b = has_b;
-    if (has_b != (operation->pointwise.mode == CUDNN_POINTWISE_ADD))
+    const cudnnPointwiseMode_t mode = descriptor->body.operation.pointwise.mode;
+    const bool is_gradient = mode == CUDNN_POINTWISE_RELU_BWD, has_two = mode != CUDNN_POINTWISE_RELU_FWD;
+    return sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATION_POINTWISE_BDESC) == (has_two && !is_gradient) &&
+           sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATION_POINTWISE_YDESC) == !is_gradient &&
+           sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC) == is_gradient &&
+           sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC) == is_gradient;
+}
+
+static cudnnStatus_t finalize_pointwise_operation(struct sim_descriptor *descriptor)
+{
+    struct sim_operation *const operation = &descriptor->body.operation;
+    const cudnnPointwiseMode_t mode = operation->pointwise.mode;
+    if (!has_its_tensors(descriptor))
         return BAD("pointwise: number of inputs");
+    operation->has_b = mode != CUDNN_POINTWISE_RELU_FWD;
+    if (mode == CUDNN_POINTWISE_RELU_BWD) {
+        operation->b = operation->x;
+        operation->x = operation->dy;
+        operation->y = operation->dx;
+    }
     for (int i = 0; i < SIM_RANK; i++) {
         if (operation->x.dims[i] != operation->y.dims[i])
             return BAD("pointwise: dimension %d of input and output differs", i);
-        if (has_b && operation->b.dims[i] != 1 && operation->b.dims[i] != operation->y.dims[i])
+        if (operation->has_b && operation->b.dims[i] != 1 && operation->b.dims[i] != operation->y.dims[i])
             return BAD("pointwise: dimension %d of the second input is %lld", i, (long long)operation->b.dims[i]);
     }
     return CUDNN_STATUS_SUCCESS;
 }
 
-const struct sim_tensor *sim_operations_result(const struct sim_operations *graph)
+static bool is_pointwise(const struct sim_operation *operation)
 {
-    const struct sim_operation *const last = &graph->operations[graph->count - 1];
-    return last->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? &last->x
-        : last->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? &last->w : &last->y;
+    return operation->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
 }
 
-/* Lists all tensors of the graph. The x of a pointwise operation is the y of the operation before it. */
+const struct sim_tensor *sim_operation_result(const struct sim_operation *operation)
+{
+    return operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR     ? &operation->x
+           : operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? &operation->w
+                                                                                               : &operation->y;
+}
+
+const struct sim_tensor *sim_operations_result(const struct sim_operations *graph)
+{
+    return sim_operation_result(&graph->operations[graph->count - 1]);
+}
+
+/* Lists all tensors of the graph. The x of an operation after the first is the result of the one before it. */
 static int list_tensors(const struct sim_operations *graph, const struct sim_tensor **tensors)
 {
-    const struct sim_operation *const first = &graph->operations[0];
     int count = 0;
-    tensors[count++] = &first->x;
-    tensors[count++] = &first->w;
-    tensors[count++] = &first->y;
-    for (int64_t i = 1; i < graph->count; i++) {
-        if (graph->operations[i].has_b)
-            tensors[count++] = &graph->operations[i].b;
-        tensors[count++] = &graph->operations[i].y;
+    tensors[count++] = &graph->operations[0].x;
+    for (int64_t i = 0; i < graph->count; i++) {
+        const struct sim_operation *const operation = &graph->operations[i];
+        if (!is_pointwise(operation))
+            tensors[count++] = &operation->w;
+        if (operation->has_b)
+            tensors[count++] = &operation->b;
+        tensors[count++] = &operation->y;
     }
     return count;
 }
 
-/* Is the tensor the output of one operation and the input of the next one? */
+/* Is the tensor the result of one operation and the input of the next one? */
 static bool is_between(const struct sim_operations *graph, const struct sim_tensor *tensor)
 {
     for (int64_t i = 0; i + 1 < graph->count; i++)
-        if (tensor == &graph->operations[i].y)
+        if (tensor == sim_operation_result(&graph->operations[i]))
             return true;
     return false;
 }
 
 static cudnnStatus_t check_tensors(const struct sim_operations *graph)
 {
-    const struct sim_tensor *tensors[3 + 2 * SIM_OPERATIONS_MAX];
+    const struct sim_tensor *tensors[2 + 2 * SIM_OPERATIONS_MAX];
     const int count = list_tensors(graph, tensors);
     for (int i = 0; i < count; i++) {
         for (int j = 0; j < i; j++)
@@ -161,30 +194,46 @@ static cudnnStatus_t check_tensors(const struct sim_operations *graph)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* A forward convolution [, then bias] [, then ReLU]; or one gradient. */
-static cudnnStatus_t check_pattern(const struct sim_operations *graph)
+static cudnnStatus_t find_convolution(struct sim_operations *graph)
 {
-    const struct sim_operation *const operations = graph->operations;
-    if (operations[0].type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
-        (graph->count > 1 && operations[0].type != CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR))
-        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "the first of the operations");
-    for (int64_t i = 1; i < graph->count; i++) {
-        if (operations[i].type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-            return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "more than one convolution");
-        if (memcmp(&operations[i].x, &operations[i - 1].y, sizeof(operations[i].x)) != 0)
-            return BAD("operation %d does not read what the one before it writes", (int)i);
-    }
-    if (graph->count == 3 && (!operations[1].has_b || operations[2].has_b))
-        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "not bias, then ReLU");
+    int64_t found = 0;
+    for (int64_t i = 0; i < graph->count; i++)
+        if (!is_pointwise(&graph->operations[i])) {
+            graph->convolution = i;
+            found++;
+        }
+    if (found != 1)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "%lld convolutions", (long long)found);
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t check_bias(const struct sim_operations *graph)
+/* Before the convolution operations may compute its image, after it operations may read its result, if that is of the
+ * forward pass or the gradient of the data. */
+static cudnnStatus_t check_pattern(const struct sim_operations *graph)
 {
-    const int64_t wanted[SIM_RANK] = { 1, graph->operations[0].y.dims[1], 1, 1 };
+    const struct sim_operation *const operations = graph->operations;
+    const cudnnBackendDescriptorType_t pass = operations[graph->convolution].type;
+    if (graph->convolution > 0 && pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "operations before a data gradient");
+    if (graph->convolution + 1 < graph->count &&
+        pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "operations after a weight gradient");
     for (int64_t i = 1; i < graph->count; i++)
-        if (graph->operations[i].has_b && memcmp(graph->operations[i].b.dims, wanted, sizeof(wanted)) != 0)
-            return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "a bias that is not 1,K,1,1");
+        if (memcmp(&operations[i].x, sim_operation_result(&operations[i - 1]), sizeof(operations[i].x)) != 0)
+            return BAD("operation %d does not read what the one before it writes", (int)i);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* The second input of an operation is of the size of the first or has one number per channel. */
+static cudnnStatus_t check_seconds(const struct sim_operations *graph)
+{
+    for (int64_t i = 0; i < graph->count; i++) {
+        const struct sim_operation *const operation = &graph->operations[i];
+        const int64_t channels[SIM_RANK] = { 1, operation->y.dims[1], 1, 1 };
+        if (operation->has_b && memcmp(operation->b.dims, channels, sizeof(channels)) != 0 &&
+            memcmp(operation->b.dims, operation->y.dims, sizeof(channels)) != 0)
+            return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "a second input that is not 1,C,1,1");
+    }
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -192,11 +241,13 @@ static cudnnStatus_t finalize_graph(struct sim_operations *graph, bool has_handl
 {
     if (has_handle)
         sim_handle_device(graph->handle);
-    cudnnStatus_t status = check_pattern(graph);
+    cudnnStatus_t status = find_convolution(graph);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = check_pattern(graph);
     if (status == CUDNN_STATUS_SUCCESS)
         status = check_tensors(graph);
     if (status == CUDNN_STATUS_SUCCESS)
-        status = check_bias(graph);
+        status = check_seconds(graph);
     graph->engine_count = SIM_ENGINE_REVERSED + 1;
     return status;
 }
@@ -232,8 +283,7 @@ cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor)
     case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
         return finalize_pointwise(&body->pointwise);
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
-        return finalize_pointwise_operation(&body->operation,
-                                            sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+        return finalize_pointwise_operation(descriptor);
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         return finalize_graph(&body->graph, sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:

@@ -11,7 +11,7 @@
 #include "tests/sim/sim.h"
 
 #define SIM_RANK 4                      /* dimensions of every tensor: N,C,H,W or K,C,R,S */
-#define SIM_OPERATIONS_MAX 3
+#define SIM_OPERATIONS_MAX 8
 #define SIM_NOTES_MAX 4
 #define SIM_RESULTS_MAX 12
 #define SIM_POINTERS_MAX 16
@@ -37,20 +37,23 @@ struct sim_pointwise {
 };
 
 /* A convolution, which computes one of x, w and y from the other two; or a pointwise operation, which computes y from x
- * and perhaps b. */
+ * and perhaps b. The descriptor of a pointwise gradient has dy, x and dx; finalised, these are in x, b and y. */
 struct sim_operation {
     cudnnBackendDescriptorType_t type;
     struct sim_window window;
     struct sim_pointwise pointwise;
-    struct sim_tensor x, w, b, y;
+    struct sim_tensor x, w, b, y, dy, dx;
     bool has_b;
     float alpha, beta;
 };
 
+/* Pointwise operations on x, one convolution, pointwise operations on its result: each reads the result of the one
+ * before it. */
 struct sim_operations {
     cudnnHandle_t handle;
     struct sim_operation operations[SIM_OPERATIONS_MAX];
     int64_t count, engine_count;
+    int64_t convolution;        /* its index */
 };
 
 struct sim_engine {
@@ -127,7 +130,9 @@ cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor);
 
 size_t sim_element_bytes(cudnnDataType_t type);
 size_t sim_tensor_bytes(const struct sim_tensor *tensor);
-/* The tensor that the graph writes to memory: the output of the last operation, or the gradient. */
+/* The tensor that the operation writes. */
+const struct sim_tensor *sim_operation_result(const struct sim_operation *operation);
+/* The tensor that the graph writes to memory: the result of the last operation. */
 const struct sim_tensor *sim_operations_result(const struct sim_operations *graph);
 
 /* ---- sim_cudnn_engine.c ---- */

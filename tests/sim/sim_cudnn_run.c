@@ -15,11 +15,12 @@
 struct job {
     int device;
     int64_t engine;
+    struct sim_operations graph;
     struct sim_operation convolution;
-    struct sim_tensor result, bias;     /* the tensor that is written, and the bias added to it */
-    bool has_bias, relu;
-    void *x, *w, *y;                    /* inputs of the convolution; the one that is computed is NULL */
-    void *bias_memory, *result_memory;
+    void *x, *w, *y;                    /* inputs of the convolution, where x is that of the first operation; the one
+                                         * that is computed is NULL */
+    void *seconds[SIM_OPERATIONS_MAX];  /* the second inputs of pointwise operations */
+    void *result;
     void *workspace;
     size_t workspace_bytes;
 };
@@ -230,33 +231,87 @@ static float noise(const struct job *job)
     return 1 + (float)(next >> 16 & 255) / 4096;
 }
 
-static float finish(const struct job *job, float sum, float bias)
+/* ---- pointwise operations ---- */
+
+static float pointwise(cudnnPointwiseMode_t mode, float value, float second)
 {
-    if (job->engine == SIM_ENGINE_COARSE && !isnan(sum))
-        sum = sim_float_of_bits(sim_round_bits(sim_float_bits(sum), 18));
-    const float value = sum * noise(job) + bias;
-    return job->relu && value < 0 ? 0 : value;      /* NaN stays NaN, to show in the results */
+    switch (mode) {
+    case CUDNN_POINTWISE_ADD:
+        return value + second;
+    case CUDNN_POINTWISE_MUL:
+        return value * second;
+    case CUDNN_POINTWISE_RELU_BWD:
+        return second > 0 ? value : 0;
+    default:
+        return value < 0 ? 0 : value;   /* RELU_FWD; NaN stays NaN, to show in the results */
+    }
 }
 
-static void write_row(const struct job *job, const float *row, size_t count, size_t place, size_t step)
+static float rounded(const struct sim_tensor *tensor, float value)
 {
-    const struct sim_tensor *const tensor = &job->result, *const bias = &job->bias;
-    const cudaDataType_t type = value_type(tensor->type);
+    float room;
+    sim_value_write(value_type(tensor->type), &room, 0, value);
+    return sim_value_read(value_type(tensor->type), &room, 0);
+}
+
+/* The index in memory of the number of a second input that belongs to pixel a, b, c. */
+static size_t second_place(const struct sim_tensor *tensor, int64_t a, int64_t b, int64_t c)
+{
+    return place_of(tensor, channels_last, tensor->dims[0] > 1 ? a : 0, tensor->dims[2] > 1 ? b : 0,
+                    tensor->dims[3] > 1 ? c : 0);
+}
+
+/* Computes a pointwise operation in place. */
+static void apply(const struct sim_operation *operation, const void *second, struct values *values)
+{
+    const struct sim_tensor *const b = &operation->b;
+    for (int64_t n = 0; n < values->dims[0]; n++)
+        for (int64_t h = 0; h < values->dims[1]; h++)
+            for (int64_t w = 0; w < values->dims[2]; w++) {
+                float *const row = row_at(values, n, h, w);
+                const size_t place = operation->has_b ? second_place(b, n, h, w) : 0;
+                for (size_t i = 0; i < (size_t)values->dims[3]; i++) {
+                    const float number = operation->has_b ? sim_value_read(value_type(b->type), second,
+                                                                           place + i * (size_t)b->strides[1]) : 0;
+                    const float made = pointwise(operation->pointwise.mode, row[i], number);
+                    row[i] = operation->y.is_virtual ? rounded(&operation->y, made) : made;
+                }
+            }
+}
+
+static void apply_some(const struct job *job, int64_t from, int64_t to, struct values *values)
+{
+    for (int64_t i = from; i < to; i++)
+        apply(&job->graph.operations[i], job->seconds[i], values);
+}
+
+/* What some engines do to the sums, and the rounding of a result that is not the graph's. */
+static void finish_sums(const struct job *job, struct values *values)
+{
+    const struct sim_tensor *const made = sim_operation_result(&job->convolution);
+    const size_t count = (size_t)(values->dims[0] * values->dims[1] * values->dims[2]) * values->row;
     for (size_t i = 0; i < count; i++) {
-        const float added = job->has_bias
-            ? sim_value_read(value_type(bias->type), job->bias_memory, i * (size_t)bias->strides[1]) : 0;
-        sim_value_write(type, job->result_memory, place + i * step, finish(job, row[i], added));
+        float sum = values->at[i];
+        if (job->engine == SIM_ENGINE_COARSE && !isnan(sum))
+            sum = sim_float_of_bits(sim_round_bits(sim_float_bits(sum), 18));
+        sum *= noise(job);
+        values->at[i] = made->is_virtual ? rounded(made, sum) : sum;
     }
 }
 
 static void write_values(const struct job *job, const struct values *values)
 {
-    const size_t step = (size_t)job->result.strides[channels_last[3]];
+    const struct sim_tensor *const tensor = sim_operations_result(&job->graph);
+    const size_t step = (size_t)tensor->strides[channels_last[3]];
+    const cudaDataType_t type = value_type(tensor->type);
     for (int64_t a = 0; a < values->dims[0]; a++)
         for (int64_t b = 0; b < values->dims[1]; b++)
-            for (int64_t c = 0; c < values->dims[2]; c++)
-                write_row(job, row_at(values, a, b, c), (size_t)values->dims[3],
-                          place_of(&job->result, channels_last, a, b, c), step);
+            for (int64_t c = 0; c < values->dims[2]; c++) {
+                const float *const row = row_at(values, a, b, c);
+                const size_t place = place_of(tensor, channels_last, a, b, c);
+                for (size_t i = 0; i < (size_t)values->dims[3]; i++)
+                    sim_value_write(type, job->result, place + i * step, row[i]);
+            }
 }
 
 static atomic_uint zero_inputs;
@@ -280,11 +335,14 @@ static void look_at_input(const struct values *values)
 static void compute(const struct job *job)
 {
     const struct sim_operation *const convolution = &job->convolution;
-    const bool tf32 = job->engine == SIM_ENGINE_TENSOR && convolution->x.type == CUDNN_DATA_FLOAT;
+    const struct sim_tensor *const read = &job->graph.operations[0].x;
+    const bool tf32 = job->engine == SIM_ENGINE_TENSOR && read->type == CUDNN_DATA_FLOAT;
     struct values x = { .at = NULL }, w = { .at = NULL }, y = { .at = NULL };
-    struct values result = open_values(&job->result, channels_last);
-    if (job->x != NULL)
-        x = read_values(&convolution->x, job->x, channels_last, tf32);
+    struct values result = open_values(sim_operation_result(convolution), channels_last);
+    if (job->x != NULL) {
+        x = read_values(read, job->x, channels_last, tf32);
+        apply_some(job, 0, job->graph.convolution, &x);
+    }
     if (job->w != NULL)
         w = read_values(&convolution->w, job->w, job->y == NULL ? filters_last : filters_first, tf32);
     if (job->y != NULL)
@@ -296,6 +354,8 @@ static void compute(const struct job *job)
         weight_gradient(job, &x, &y, &result);
     else
         gather(job, job->y == NULL ? &x : &y, &w, &result);
+    finish_sums(job, &result);
+    apply_some(job, job->graph.convolution + 1, job->graph.count, &result);
     write_values(job, &result);
     free(x.at);
     free(w.at);
@@ -303,20 +363,23 @@ static void compute(const struct job *job)
     free(result.at);
 }
 
-/* All memory of the job belongs to the device, and what it writes overlaps nothing else. Returns the bytes of its
- * tensors. */
+/* All memory of the job belongs to the device, and what it writes overlaps nothing else: an operation in place is not
+ * supported. Returns the bytes of its tensors. */
 static size_t check_memory(const struct job *job)
 {
+    const struct sim_operations *const graph = &job->graph;
     const struct sim_operation *const convolution = &job->convolution;
-    const struct sim_operand operands[] = {
-        { "cudnnBackendExecute, result", job->result_memory, sim_tensor_bytes(&job->result) },
+    struct sim_operand operands[5 + SIM_OPERATIONS_MAX] = {
+        { "cudnnBackendExecute, result", job->result, sim_tensor_bytes(sim_operations_result(graph)) },
         { "cudnnBackendExecute, workspace", job->workspace, job->workspace_bytes },
-        { "cudnnBackendExecute, x", job->x, job->x == NULL ? 0 : sim_tensor_bytes(&convolution->x) },
+        { "cudnnBackendExecute, x", job->x, job->x == NULL ? 0 : sim_tensor_bytes(&graph->operations[0].x) },
         { "cudnnBackendExecute, w", job->w, job->w == NULL ? 0 : sim_tensor_bytes(&convolution->w) },
         { "cudnnBackendExecute, y", job->y, job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) },
-        { "cudnnBackendExecute, bias", job->bias_memory, job->has_bias ? sim_tensor_bytes(&job->bias) : 0 },
     };
-    const size_t count = sizeof(operands) / sizeof(*operands);
+    const size_t count = 5 + (size_t)graph->count;
+    for (int64_t i = 0; i < graph->count; i++)
+        operands[5 + i] = (struct sim_operand){ "cudnnBackendExecute, second input", job->seconds[i],
+            graph->operations[i].has_b ? sim_tensor_bytes(&graph->operations[i].b) : 0 };
     sim_check_operands(operands, count, 2, job->device);
     return sim_operand_bytes(operands, count) - job->workspace_bytes;
 }
@@ -348,33 +411,22 @@ static cudnnStatus_t bind(const struct sim_pack *pack, const struct sim_tensor *
     return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "no pointer for tensor %lld", (long long)tensor->id);
 }
 
-static cudnnStatus_t bind_all(struct job *job, const struct sim_operations *graph, const struct sim_pack *pack)
+static cudnnStatus_t bind_all(struct job *job, const struct sim_pack *pack)
 {
-    const struct sim_operation *const first = &graph->operations[0];
-    const struct sim_tensor *const result = sim_operations_result(graph);
-    const bool is_forward = first->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-    cudnnStatus_t status = bind(pack, result, &job->result_memory);
-    if (status == CUDNN_STATUS_SUCCESS && result != &first->x)
-        status = bind(pack, &first->x, &job->x);
-    if (status == CUDNN_STATUS_SUCCESS && result != &first->w)
-        status = bind(pack, &first->w, &job->w);
-    if (status == CUDNN_STATUS_SUCCESS && !is_forward)
-        status = bind(pack, &first->y, &job->y);
-    if (status == CUDNN_STATUS_SUCCESS && job->has_bias)
-        status = bind(pack, &job->bias, &job->bias_memory);
-    return status;
-}
-
-static void describe(struct job *job, const struct sim_operations *graph)
-{
-    job->convolution = graph->operations[0];
-    job->result = *sim_operations_result(graph);
-    for (int64_t i = 1; i < graph->count; i++) {
+    const struct sim_operations *const graph = &job->graph;
+    const struct sim_operation *const convolution = &job->convolution;
+    const struct sim_tensor *const made = sim_operation_result(convolution);
+    cudnnStatus_t status = bind(pack, sim_operations_result(graph), &job->result);
+    if (status == CUDNN_STATUS_SUCCESS && made != &convolution->x)
+        status = bind(pack, &graph->operations[0].x, &job->x);
+    if (status == CUDNN_STATUS_SUCCESS && made != &convolution->w)
+        status = bind(pack, &convolution->w, &job->w);
+    if (status == CUDNN_STATUS_SUCCESS && made != &convolution->y)
+        status = bind(pack, &convolution->y, &job->y);
+    for (int64_t i = 0; i < graph->count && status == CUDNN_STATUS_SUCCESS; i++)
         if (graph->operations[i].has_b)
-            job->bias = graph->operations[i].b;
-        job->has_bias |= graph->operations[i].has_b;
-        job->relu |= graph->operations[i].pointwise.mode == CUDNN_POINTWISE_RELU_FWD;
-    }
+            status = bind(pack, &graph->operations[i].b, &job->seconds[i]);
+    return status;
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle,
@@ -390,12 +442,13 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     struct job job = { .device = sim_handle_device(handle), .engine = plan->body.plan.config.engine.index };
     if (sim_handle_device(plan->body.plan.handle) != job.device)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the plan is not made for this device");
-    describe(&job, &plan->body.plan.config.engine.graph);
+    job.graph = plan->body.plan.config.engine.graph;
+    job.convolution = job.graph.operations[job.graph.convolution];
     job.workspace_bytes = (size_t)plan->body.plan.workspace;
     job.workspace = pack->body.pack.workspace;
     if (job.workspace_bytes > 0 && job.workspace == NULL)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no workspace");
-    const cudnnStatus_t status = bind_all(&job, &plan->body.plan.config.engine.graph, &pack->body.pack);
+    const cudnnStatus_t status = bind_all(&job, &pack->body.pack);
     if (status != CUDNN_STATUS_SUCCESS)
         return status;
     sim_count_bytes(__func__, check_memory(&job));

@@ -20,7 +20,8 @@ enum { X = IN, W = WEIGHT, Y = OUT, PRODUCT = TENSORS, SUM };
 
 /* count, in: channels, height, width, out: the same, kernel, stride, padding at the top, bottom, left and right,
  * groups. wish_for computes the height and width of the output. */
-#define SHAPE(...) { FPROP, PRECISION_FP32, false, false, __VA_ARGS__ }
+#define SHAPE(...) \
+    { FPROP, PRECISION_FP32, false, false, CONV_BEFORE_NOTHING, CONV_AFTER_NOTHING, __VA_ARGS__ }
 static const struct conv_shape shapes[] = {
     SHAPE(2, 3, 7, 6, 5, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1),
     SHAPE(1, 8, 5, 9, 16, 0, 0, 3, 2, 2, 1, 0, 2, 1, 0, 1),
@@ -708,7 +709,7 @@ BENCH_TEST(graphs_want_distinct_ids_and_virtual_tensors_inside_alone)
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
 }
 
-BENCH_TEST(a_gradient_is_a_graph_of_its_own)
+BENCH_TEST(nothing_follows_a_weight_gradient)
 {
     struct wish wish = wish_for(&shapes[0], WGRAD, PRECISION_FP16);
     wish.shape.bias = true;

@@ -658,11 +658,14 @@ const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_ASYNC] = &async_ops,
 };
 
-const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness)
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t ranks, uint32_t max_staleness)
 {
     const struct sync_ops *const ops = sync_table[mode];
     const bool is_served = ops->has_owners || ops->serves != SERVES_NOBODY;
     if (is_served && towers == 1)
         return ops->defers ? &relaxed_ops : &replicated_ops;
-    return ops->serves == SERVES_EACH && max_staleness == 0 ? &server_host_ops : ops;
+    const bool is_common = ops->serves == SERVES_ALL || (ops->serves == SERVES_EACH && max_staleness == 0);
+    if (is_common && ranks > 1)
+        return ops->defers ? &server_device_relaxed_ops : &server_device_ops;
+    return is_common && !ops->defers ? &server_host_ops : ops;
 }

@@ -105,15 +105,12 @@ void reduce_prepare(const char *name, uint32_t towers)
             reductions[i]->prepare(towers);
 }
 
-static int choose_between_processes(const char *name, const struct reduce_towers *towers,
-                                    const struct reduce_ops **ops_out, struct unsupported_reason *reason)
+static int choose_between_processes(const char *name, const struct reduce_ops **ops_out,
+                                    struct unsupported_reason *reason)
 {
     if (name != NULL && strcmp(name, reduce_host_ops.name) != 0)
         return unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto or "
                                       "host", name);
-    if (towers->has_owners)
-        return unsupported_reason_set(reason, -EINVAL, "reduce", "a parameter server is not shared by several "
-                                      "processes: use sync.mode = replicated");
     *ops_out = &reduce_ranks_ops;
     return 0;
 }
@@ -124,7 +121,7 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
     int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "this program was built without %s: use auto or host",
                                     name != NULL ? name : "any");
     if (towers->here.count < towers->run)
-        return choose_between_processes(name, towers, ops_out, reason);
+        return choose_between_processes(name, ops_out, reason);
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
         const struct reduce_ops *const ops = towers->in_pairs ? pair_reductions[i] : reductions[i];
         if (!is_named(ops, name))

@@ -57,9 +57,8 @@ struct reduce_ops {
     const struct library *libraries;    /* libraries that it uses; NULL: none */
     bool pins_regions;          /* if devices have their own memory, it sums copies in pinned host memory */
     bool knows_owners;          /* buckets may have any use; false: only BUCKET_ALL_REDUCE */
-    /* Host memory that it allocates for each tower to sum this number of floats, in addition to copies of regions.
-     * NULL: none. */
-    size_t (*host_bytes)(const struct reduce *reduce, size_t floats, bool has_bf16_grads);
+    /* Host memory that it allocates for each tower for these buckets, in addition to copies of regions. NULL: none. */
+    size_t (*host_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
     /* Called before any call of a device's library, if the reduction may later be chosen for this number of towers in
      * this process. NULL: nothing to do. */
     void (*prepare)(uint32_t towers);

@@ -95,14 +95,15 @@ static void set_whole(const struct bucket *bucket, struct share *share, bool has
 }
 
 /* Set the range of a share: an equal number of whole cache lines for each tower. A bucket with an owner is summed by
- * the owner only, or copied by each of the others; the values of a server are copied by all. */
+ * the owner only, or copied by each of the others; the values of a server are copied by all. A reduction that continues
+ * outside of the streams only stages terms or values there, which all towers of the process share. */
 static void set_range(const struct rendezvous *rendezvous, struct share *share)
 {
     const struct bucket *const bucket = &rendezvous->buckets.bucket[share->bucket];
     const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN;
     const size_t first = lines * share->tower / rendezvous->towers * SHARE_ALIGN;
     const size_t last = lines * (share->tower + 1) / rendezvous->towers * SHARE_ALIGN;
-    switch (bucket->use) {
+    switch (rendezvous->ops->is_completed_later ? BUCKET_ALL_REDUCE : bucket->use) {
     case BUCKET_REDUCE: set_whole(bucket, share, share->tower == bucket->owner); return;
     case BUCKET_BROADCAST: set_whole(bucket, share, share->tower != bucket->owner); return;
     case BUCKET_FETCH: set_whole(bucket, share, true); return;

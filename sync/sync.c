@@ -114,10 +114,11 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
     for (int region = 0; region < REGION_COUNT; region++)
         if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_exchanged(spec, region))
             bytes += host_bytes(spec, region);
-    for (int region = 0; region < REGION_COUNT; region++)
-        if (spec->reduce->ops->host_bytes != NULL && is_summed(spec, region))
-            bytes += spec->reduce->ops->host_bytes(spec->reduce, sync_region(spec->tower, region).count,
-                                                   tower_spec(spec->tower)->has_bf16_grads);
+    if (spec->reduce->ops->host_bytes != NULL) {
+        struct buckets buckets;
+        sync_find_buckets(spec, &buckets);
+        bytes += spec->reduce->ops->host_bytes(spec->reduce, &buckets, tower_spec(spec->tower)->has_bf16_grads);
+    }
     if (spec->ops->serves != SERVES_NOBODY && spec->index == 0) {
         const struct server_rules rules = server_rules_of(spec);
         bytes += server_bytes(&rules);

@@ -95,9 +95,10 @@ struct sync_ops {
 
 /* All modes (modes.c). */
 extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
-/* The row for a run with this number of towers. One tower needs no parameter server: its mode is replicated. async
- * without any staleness is a parameter server in host memory. */
-const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness);
+/* The row for a run with this number of towers, in so many processes. One tower needs no parameter server: its mode is
+ * replicated. async without any staleness is a parameter server in host memory. Several processes have no host memory in
+ * common, so there every bucket of such a server is owned by a tower, as on the devices. */
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t ranks, uint32_t max_staleness);
 
 /* ---- for the trainer, besides the mode's own functions ---- */
 

@@ -4,7 +4,10 @@
  * reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the towers; in
  * the all-gather it sends these sums to all others. The two rounds together send as many bytes as a ring all-reduce.
  * Ranks on one host read each other's memory instead (rank_memory.h); counters there show how far each rank is. Every
- * rank gets bitwise the same sums as one process with all the towers. */
+ * rank gets bitwise the same sums as one process with all the towers.
+ *
+ * A bucket with an owner needs only one of the rounds, with all of the bucket as the part of the owner's rank and nothing
+ * as the parts of the others: BUCKET_REDUCE the reduce-scatter, BUCKET_BROADCAST the all-gather. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +39,8 @@ struct part { size_t begin, count; };
 
 enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
 
-/* The exchange of a bucket. */
+/* The exchange of a bucket. While it is in progress, the towers may stage the next one: those that do not own the bucket
+ * do not wait for a BUCKET_REDUCE, but for the broadcast that follows it. */
 struct exchange {
     struct ranks_job job;
     struct ranks_reduce *reduce;
@@ -45,12 +49,15 @@ struct exchange {
     bool is_begun;                      /* the messages of the round are in flight */
     size_t request_count, completed_count;      /* MPI requests of the round, which are tested in order */
     atomic_uint staged_count;           /* towers of this process whose share is staged */
+    atomic_uint submitted_count;        /* exchanges that are staged and not finished */
     uint64_t number;                    /* number of the current or next exchange of the bucket, from 1 */
-    char *received;                     /* this rank's part of the terms of ranks that do not share their memory */
+    /* This rank's part of the terms of ranks that do not share their memory; with BUCKET_BROADCAST the owner's values. */
+    char *received;
 };
 
 /* A rank's shared memory begins with counters for each bucket: the numbers of the latest exchange whose terms are
- * staged, and of the latest whose sums are complete. The copies of all buckets follow. */
+ * staged, and of the latest whose sums are complete; with BUCKET_BROADCAST `summed` is the latest of which the owner's
+ * values are staged, or another rank has copied them. The copies of all buckets follow. */
 struct counters { atomic_uint_fast64_t staged, summed; };
 
 /* The terms of a rank, which are consecutive. */
@@ -66,7 +73,7 @@ struct ranks_reduce {
     uint32_t term_count;
     struct rank_terms *terms_of;        /* [rank] */
     bool has_bf16_grads;
-    size_t *floats_before;              /* [bucket]: floats of the buckets before it */
+    size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
     struct rank_memory *memory;
     struct exchange *exchanges;         /* [bucket] */
     struct mpi_request *requests;       /* [bucket * requests_max] */
@@ -96,8 +103,16 @@ static struct rank_terms own_terms(const struct ranks_reduce *reduce)
     return reduce->terms_of[ranks_rank(reduce->ranks)];
 }
 
+/* Is it the rank of the tower that owns the bucket? */
+static bool is_owners(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
+{
+    return bucket->owner / reduce->here.count == rank;
+}
+
 static struct part part_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
 {
+    if (bucket->use != BUCKET_ALL_REDUCE)
+        return (struct part){ 0, is_owners(reduce, bucket, rank) ? bucket->count : 0 };
     const size_t lines = (bucket->count + PART_ALIGN - 1) / PART_ALIGN, ranks = ranks_size(reduce->ranks);
     const size_t begin = lines * rank / ranks * PART_ALIGN, end = lines * (rank + 1) / ranks * PART_ALIGN;
     return (struct part){ begin, (end < bucket->count ? end : bucket->count) - begin };
@@ -128,10 +143,14 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
 /* ---- buffers ---- */
 
 /* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
- * which are shorter than terms may be, and have a buffer of their own. */
-static uint32_t buffers_of(const struct ranks_reduce *reduce, uint32_t rank)
+ * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank. */
+static uint32_t buffers_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
 {
-    return reduce->terms_of[rank].count + reduce->has_bf16_grads;
+    const bool is_owner = is_owners(reduce, bucket, rank);
+    if (bucket->use == BUCKET_BROADCAST)
+        return is_owner;
+    const bool has_sums = bucket->use == BUCKET_ALL_REDUCE || is_owner;
+    return reduce->terms_of[rank].count + (has_sums && are_bf16_grads(reduce, bucket));
 }
 
 static size_t counters_bytes(const struct ranks_reduce *reduce)
@@ -154,8 +173,8 @@ static struct counters *counters_of(const struct exchange *exchange, uint32_t ra
 static char *buffer_of(const struct exchange *exchange, uint32_t rank, uint32_t buffer, uint64_t number)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const size_t count = bucket_of(exchange)->count, buffers = buffers_of(reduce, rank);
-    const size_t begin = reduce->floats_before[exchange->bucket] * buffers * COPIES;
+    const size_t count = bucket_of(exchange)->count, buffers = buffers_of(reduce, bucket_of(exchange), rank);
+    const size_t begin = reduce->floats_before[rank * reduce->rendezvous.buckets.count + exchange->bucket];
     const size_t floats = begin + number % COPIES * buffers * count + buffer * count;
     return (char *)rank_memory_of(reduce->memory, rank) + counters_bytes(reduce) + floats * sizeof(float);
 }
@@ -166,9 +185,12 @@ static char *staged_term(const struct exchange *exchange, const struct term *ter
     return buffer_of(exchange, term->rank, buffer, number);
 }
 
+/* The sums in the memory of a rank; with BUCKET_BROADCAST the owner's values, which other ranks have only as `received`. */
 static char *sums_of(const struct exchange *exchange, uint32_t rank)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
+    if (bucket_of(exchange)->use == BUCKET_BROADCAST && !is_owners(reduce, bucket_of(exchange), rank))
+        return exchange->received;
     const uint32_t buffer = are_bf16_grads(reduce, bucket_of(exchange)) ? reduce->terms_of[rank].count : 0;
     return buffer_of(exchange, rank, buffer, exchange->number);
 }
@@ -267,6 +289,20 @@ static int begin_all_gather(struct exchange *exchange)
     return rc;
 }
 
+/* The number of the exchange that another rank must have reached before this one can complete the round; 0: any. The owner
+ * of a broadcast waits until the others have copied its values before, so that two copies are enough. */
+static uint64_t wanted_of(const struct exchange *exchange, uint32_t rank)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct bucket *const bucket = bucket_of(exchange);
+    const bool is_owner = is_owners(reduce, bucket, ranks_rank(reduce->ranks));
+    if (bucket->use == BUCKET_REDUCE)
+        return is_owner ? exchange->number : 0;
+    if (bucket->use != BUCKET_BROADCAST || is_owners(reduce, bucket, rank))
+        return exchange->number;
+    return is_owner ? exchange->number - 1 : 0;
+}
+
 /* Have the ranks that share their memory with this one reached the same round? */
 static bool have_others_reached(const struct exchange *exchange)
 {
@@ -278,7 +314,7 @@ static bool have_others_reached(const struct exchange *exchange)
         struct counters *const counters = counters_of(exchange, rank);
         const uint64_t number = atomic_load_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged
                                                      : &counters->summed, memory_order_acquire);
-        have_reached = number >= exchange->number;
+        have_reached = number >= wanted_of(exchange, rank);
     }
     return have_reached;
 }
@@ -352,7 +388,14 @@ static void sum_part(struct exchange *exchange)
     }
 }
 
-/* Copy all parts of the sums to the arenas of the towers of this process. */
+/* Does the tower of this process, numbered from 0, get the result of the bucket? */
+static bool gets_result(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower)
+{
+    const bool is_owner = bucket->owner == reduce->here.first + tower;
+    return bucket->use == BUCKET_ALL_REDUCE || is_owner == (bucket->use == BUCKET_REDUCE);
+}
+
+/* Copy all parts of the sums to the arenas of the towers of this process that get them. */
 static void copy_sums_out(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -361,7 +404,9 @@ static void copy_sums_out(const struct exchange *exchange)
     for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
         const struct part part = part_of(reduce, bucket, rank);
         const char *const sums = sums_of(exchange, shares(reduce, rank) ? rank : ranks_rank(reduce->ranks));
-        for (uint32_t d = 0; d < reduce->here.count; d++) {
+        for (uint32_t d = 0; d < reduce->here.count && part.count > 0; d++) {
+            if (!gets_result(reduce, bucket, d))
+                continue;
             const struct host_arena *const arena = &reduce->arenas[d];
             char *const to =
                 are_bf16_grads(reduce, bucket) ? (char *)arena->bf16_grads : (char *)arena->floats[bucket->region];
@@ -371,14 +416,6 @@ static void copy_sums_out(const struct exchange *exchange)
 }
 
 /* ---- the job ---- */
-
-static void finish(struct exchange *exchange)
-{
-    copy_sums_out(exchange);
-    exchange->number++;
-    ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
-    rendezvous_complete(&exchange->reduce->rendezvous, exchange->bucket);
-}
 
 /* Set the counter that shows the ranks which share memory with this one that it has reached the round. */
 static void announce_round(struct exchange *exchange)
@@ -392,13 +429,45 @@ static void announce_round(struct exchange *exchange)
             ranks_wake(ranks, rank);
 }
 
+/* Does this rank only receive the bucket? */
+static bool is_receiver(const struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct bucket *const bucket = bucket_of(exchange);
+    return bucket->use == BUCKET_BROADCAST && !is_owners(reduce, bucket, ranks_rank(reduce->ranks));
+}
+
 static int begin_round(struct exchange *exchange)
 {
     exchange->is_begun = true;
     exchange->request_count = exchange->completed_count = 0;
     ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
-    announce_round(exchange);
+    if (!is_receiver(exchange))
+        announce_round(exchange);
     return exchange->round == REDUCE_SCATTER ? begin_reduce_scatter(exchange) : begin_all_gather(exchange);
+}
+
+static enum exchange_round first_round(const struct exchange *exchange)
+{
+    return bucket_of(exchange)->use == BUCKET_BROADCAST ? ALL_GATHER : REDUCE_SCATTER;
+}
+
+static enum exchange_round last_round(const struct exchange *exchange)
+{
+    return bucket_of(exchange)->use == BUCKET_REDUCE ? REDUCE_SCATTER : ALL_GATHER;
+}
+
+/* Returns true if the towers have already staged the next exchange of the bucket. */
+static bool finish(struct exchange *exchange)
+{
+    copy_sums_out(exchange);
+    if (is_receiver(exchange))
+        announce_round(exchange);
+    exchange->number++;
+    exchange->round = first_round(exchange);
+    ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
+    rendezvous_complete(&exchange->reduce->rendezvous, exchange->bucket);
+    return atomic_fetch_sub(&exchange->submitted_count, 1) > 1;
 }
 
 /* Called by the communication thread (ranks_job). */
@@ -415,13 +484,10 @@ static int advance(struct ranks_job *job)
         if (rc != 1)
             break;
         exchange->is_begun = false;
-        if (exchange->round == ALL_GATHER) {
-            exchange->round = REDUCE_SCATTER;
-            finish(exchange);
+        if (exchange->round == REDUCE_SCATTER)
+            sum_part(exchange);
+        if (exchange->round++ == last_round(exchange) && !finish(exchange))
             return 1;
-        }
-        sum_part(exchange);
-        exchange->round = ALL_GATHER;
     }
     job->is_polled = !is_connected || exchange->completed_count < exchange->request_count;
     return rc;
@@ -443,12 +509,38 @@ static void stage_term(const struct ranks_reduce *reduce, const struct share *sh
                         (float *)(void *)to + (share->begin - bucket->offset));
 }
 
+/* Store the share of a tower of the owner's values, if the owner is in this process. */
+static void stage_values(const struct ranks_reduce *reduce, const struct share *share, uint64_t number)
+{
+    const struct bucket *const bucket = share_bucket(share);
+    const struct exchange *const exchange = &reduce->exchanges[share->bucket];
+    const uint32_t own = ranks_rank(reduce->ranks);
+    if (!is_owners(reduce, bucket, own))
+        return;
+    const float *const values = reduce->arenas[bucket->owner - reduce->here.first].floats[share->region];
+    float *const to = (float *)(void *)buffer_of(exchange, own, 0, number);
+    memcpy(to + (share->begin - bucket->offset), values + share->begin, (share->end - share->begin) * sizeof(float));
+}
+
+static void stage(const struct ranks_reduce *reduce, const struct share *share, uint64_t number)
+{
+    const struct rank_terms own = own_terms(reduce);
+    if (share->begin == share->end)
+        return;
+    if (share_bucket(share)->use == BUCKET_BROADCAST) {
+        stage_values(reduce, share, number);
+        return;
+    }
+    for (uint32_t i = own.first; i < own.first + own.count; i++)
+        stage_term(reduce, share, &reduce->terms[i], number);
+}
+
 /* Start the exchange, except after a cancel, when the towers may be closed soon (ranks_leave). */
 static void submit(struct exchange *exchange)
 {
     struct ranks_reduce *const reduce = exchange->reduce;
     pthread_mutex_lock(&reduce->rendezvous.lock);
-    if (!reduce->rendezvous.cancelled)
+    if (!reduce->rendezvous.cancelled && atomic_fetch_add(&exchange->submitted_count, 1) == 0)
         ranks_submit(reduce->ranks, &exchange->job);
     pthread_mutex_unlock(&reduce->rendezvous.lock);
 }
@@ -463,10 +555,8 @@ static void stage_share(void *arg)
     struct exchange *const exchange = &reduce->exchanges[share->bucket];
     struct trace_track *const track = share->rendezvous->members[share->tower].track;
     const uint64_t begun_ns = trace_now(track), batch = share_batch(share), number = share->summed_count;
-    const struct rank_terms own = own_terms(reduce);
     range_begin(TRACE_REDUCE, batch);
-    for (uint32_t i = own.first; i < own.first + own.count && share->begin < share->end; i++)
-        stage_term(reduce, share, &reduce->terms[i], number);
+    stage(reduce, share, number);
     if (atomic_fetch_add(&exchange->staged_count, 1) + 1 == reduce->here.count) {
         atomic_store(&exchange->staged_count, 0);
         submit(exchange);
@@ -484,54 +574,76 @@ static int queue_stage(struct rendezvous *rendezvous, struct share *share)
 
 static int queue_copy_in(struct rendezvous *rendezvous, const struct share *share)
 {
-    return host_arena_copy_in(&ranks_reduce_of(rendezvous)->arenas[share->tower], &rendezvous->members[share->tower],
-                              share_bucket(share));
+    const struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
+    const struct bucket *const bucket = share_bucket(share);
+    const bool is_read = bucket->use != BUCKET_BROADCAST || !gets_result(reduce, bucket, share->tower);
+    return is_read ? host_arena_copy_in(&reduce->arenas[share->tower], &rendezvous->members[share->tower], bucket) : 0;
 }
 
 static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
 {
-    return host_arena_copy_out(&ranks_reduce_of(rendezvous)->arenas[share->tower], &rendezvous->members[share->tower],
-                               share_bucket(share));
+    const struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
+    const struct bucket *const bucket = share_bucket(share);
+    const bool is_written = gets_result(reduce, bucket, share->tower);
+    return is_written ? host_arena_copy_out(&reduce->arenas[share->tower], &rendezvous->members[share->tower], bucket)
+                      : 0;
 }
 
 /* ---- memory: when the last tower joins ---- */
 
-/* The number of floats in the buckets before this one; in all buckets, for `bucket` = buckets->count. */
-static size_t count_before(const struct buckets *buckets, uint32_t bucket)
+/* Find where the buckets are in the memory of all ranks. */
+static void place_buckets(struct ranks_reduce *reduce)
 {
-    size_t floats = 0;
-    for (uint32_t b = 0; b < bucket; b++)
-        floats += buckets->bucket[b].count;
-    return floats;
+    const struct buckets *const buckets = &reduce->rendezvous.buckets;
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
+        size_t *const before = &reduce->floats_before[rank * buckets->count];
+        size_t floats = 0;
+        for (uint32_t b = 0; b < buckets->count; b++) {
+            before[b] = floats;
+            floats += buffers_of(reduce, &buckets->bucket[b], rank) * COPIES * buckets->bucket[b].count;
+        }
+    }
 }
 
-/* Computed as if no rank shared its memory: pages that are not written use no memory. */
-static size_t received_bytes(const struct ranks_reduce *reduce, const struct bucket *bucket)
+/* Floats that this rank receives if no rank shares its memory: pages that are not written use no memory. */
+static size_t received_floats(const struct ranks_reduce *reduce, const struct bucket *bucket)
 {
-    return reduce->term_count * part_of(reduce, bucket, ranks_rank(reduce->ranks)).count * sizeof(float);
+    const uint32_t own = ranks_rank(reduce->ranks);
+    if (bucket->use == BUCKET_BROADCAST)
+        return is_owners(reduce, bucket, own) ? 0 : bucket->count;
+    return reduce->term_count * part_of(reduce, bucket, own).count;
+}
+
+/* Floats in the buffers of this rank's memory. */
+static size_t shared_floats(const struct ranks_reduce *reduce, const struct buckets *buckets)
+{
+    size_t floats = 0;
+    for (uint32_t b = 0; b < buckets->count; b++)
+        floats += buffers_of(reduce, &buckets->bucket[b], ranks_rank(reduce->ranks)) * COPIES *
+                  buckets->bucket[b].count;
+    return floats;
 }
 
 static void place_exchanges(struct ranks_reduce *reduce)
 {
     const struct buckets *const buckets = &reduce->rendezvous.buckets;
     char *at = reduce->received;
+    place_buckets(reduce);
     for (uint32_t b = 0; b < buckets->count; b++) {
-        reduce->floats_before[b] = count_before(buckets, b);
         struct exchange *const exchange = &reduce->exchanges[b];
         exchange->job.advance = advance;
         exchange->reduce = reduce;
         exchange->bucket = b;
+        exchange->round = first_round(exchange);
         exchange->number = 1;
         exchange->received = at;
-        at += received_bytes(reduce, &buckets->bucket[b]);
+        at += received_floats(reduce, &buckets->bucket[b]) * sizeof(float);
     }
 }
 
 static int open_memory(struct ranks_reduce *reduce)
 {
-    const struct buckets *const buckets = &reduce->rendezvous.buckets;
-    const size_t floats = count_before(buckets, buckets->count) * buffers_of(reduce, ranks_rank(reduce->ranks)) *
-                          COPIES;
+    const size_t floats = shared_floats(reduce, &reduce->rendezvous.buckets);
     return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
@@ -540,7 +652,8 @@ static size_t count_requests(const struct ranks_reduce *reduce, const struct buc
 {
     const size_t others = ranks_size(reduce->ranks) - 1, own = own_terms(reduce).count;
     const size_t collecting = reduce->term_count - own + own * others;
-    const size_t part_bytes = (bucket->count / ranks_size(reduce->ranks) + 2 * PART_ALIGN) * sizeof(float);
+    const size_t parts = bucket->use == BUCKET_ALL_REDUCE ? ranks_size(reduce->ranks) : 1;
+    const size_t part_bytes = (bucket->count / parts + 2 * PART_ALIGN) * sizeof(float);
     return (collecting > 2 * others ? collecting : 2 * others) * (part_bytes / MESSAGE_BYTES + 1);
 }
 
@@ -552,10 +665,10 @@ static int connect_exchanges(struct rendezvous *rendezvous)
     for (uint32_t b = 0; b < buckets->count; b++) {
         const size_t requests = count_requests(reduce, &buckets->bucket[b]);
         reduce->requests_max = requests > reduce->requests_max ? requests : reduce->requests_max;
-        bytes += received_bytes(reduce, &buckets->bucket[b]);
+        bytes += received_floats(reduce, &buckets->bucket[b]) * sizeof(float);
     }
     reduce->has_bf16_grads = reduce->arenas[0].bf16_grads != NULL;
-    reduce->floats_before = calloc(buckets->count, sizeof(*reduce->floats_before));
+    reduce->floats_before = calloc((size_t)ranks_size(reduce->ranks) * buckets->count, sizeof(*reduce->floats_before));
     reduce->received = malloc(bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
     reduce->requests = calloc(buckets->count * reduce->requests_max, sizeof(*reduce->requests));
@@ -647,15 +760,16 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
         (void)ranks_abandon_jobs(reduce->ranks);
 }
 
-/* The host memory that connect_exchanges allocates for each tower of this process. */
-static size_t ranks_host_bytes(const struct reduce *base, size_t floats, bool has_bf16_grads)
+/* The host memory that connect_exchanges allocates for each tower of this process, without what it never writes. */
+static size_t ranks_host_bytes(const struct reduce *base, const struct buckets *buckets, bool has_bf16_grads)
 {
-    const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
-    const uint32_t ranks = ranks_size(reduce->ranks), remote = ranks - ranks_local_size(reduce->ranks);
-    const size_t received = reduce->term_count * (floats / ranks + PART_ALIGN) * remote / ranks;
-    /* The same as buffers_of, which cannot be called yet: reduce->has_bf16_grads is not set. */
-    const size_t buffers = own_terms(reduce).count + has_bf16_grads;
-    return (buffers * COPIES * floats + received) * sizeof(float) / reduce->here.count;
+    struct ranks_reduce reduce = *(const struct ranks_reduce *)base;
+    const uint32_t ranks = ranks_size(reduce.ranks), remote = ranks - ranks_local_size(reduce.ranks);
+    size_t received = 0;
+    reduce.has_bf16_grads = has_bf16_grads;
+    for (uint32_t b = 0; b < buckets->count; b++)
+        received += received_floats(&reduce, &buckets->bucket[b]) * remote / ranks;
+    return (shared_floats(&reduce, buckets) + received) * sizeof(float) / reduce.here.count;
 }
 
 static int ranks_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
@@ -667,6 +781,7 @@ static int ranks_supports(const struct reduce_towers *towers, struct unsupported
 const struct reduce_ops reduce_ranks_ops = {
     .name = "ranks",
     .pins_regions = true,
+    .knows_owners = true,
     .host_bytes = ranks_host_bytes,
     .supports = ranks_supports,
     .open = ranks_open_reduce,

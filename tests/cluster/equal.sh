@@ -91,7 +91,13 @@ same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set 
 same relaxed '2x2 3x1' --set sync.consistency=relaxed --set train.optimizer=momentum
 same independent '2x1 2x2 3x1 4x2' --set sync.mode=independent --set train.ema=0.9
 
-# A rate that ruins the weights, back to a checkpoint with half the rate, and once more.
+# Each of several buckets has an owner; with a norm of all gradients the first tower owns all of them.
+served='--set sync.mode=parameter_server --set sync.bucket=1KiB'
+same served '2x1 2x2 3x2' $served --set train.optimizer=adam --set train.ema=0.9
+same clipped '2x2 3x1' $served --set train.optimizer=momentum --set train.clip_norm=0.1 --set sync.server=cpu
+same lars '3x1' $served --set train.optimizer=lars --set sync.wire=bf16 --set train.accumulate=2
+same late '2x2 3x1' $served --set train.optimizer=momentum --set sync.consistency=relaxed
+ back to a checkpoint with half the rate, and once more.
 same rollback '2x2 3x1' --set train.batch=16 --set train.epochs=3 --set train.steps=114 --set checkpoint.every=epoch \
     --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20 --set train.on_nan=rollback \
     --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8
@@ -115,6 +121,7 @@ same_slices() {
 }
 
 same_slices slices 8 '1x2 2x1 2x2 4x1 4x2' --set train.optimizer=momentum --set train.clip_norm=1
+same_slices served-slices 8 '2x2 4x1' $served --set train.optimizer=momentum
 same_slices twelve 12 '3x1 3x2' --set train.optimizer=adam --set train.ema=0.9
 
 # resumed RUN MPI RANKS TOWERS OPTION...: the run goes on from its checkpoint of step 14 with these ranks.
@@ -145,6 +152,10 @@ for mpi in $mpis; do
     expect_equal_runs averaging-4 resumed
     resumed averaging-4 "$mpi" 2 2 --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
     expect_equal_runs averaging-4 resumed
+    resumed "late-$mpi-2x2" "$mpi" 4 1 $served --set train.optimizer=momentum --set sync.consistency=relaxed
+    expect_equal_runs late-4 resumed
+    resumed served-4 "$mpi" 2 2 $served --set train.optimizer=adam --set train.ema=0.9
+    expect_equal_runs served-4 resumed
     resumed "slices-$mpi-4x2" "$mpi" 2 1 --set train.slices=8 --set train.optimizer=momentum --set train.clip_norm=1
     expect_equal_runs slices resumed data
 done

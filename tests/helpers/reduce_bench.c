@@ -63,6 +63,17 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
         assert_int_equal(ops->event_open(tower->device, EVENT_ORDER, &tower->ends[i]), 0);
 }
 
+/* An owner has a bucket of gradients that is reduced to it, and the next one, which it broadcasts. The last bucket has
+ * none. */
+static void set_owners(struct bench *bench)
+{
+    for (uint32_t b = 0; b + 1 < BUCKETS; b++) {
+        struct bucket *const bucket = &bench->buckets.bucket[b];
+        bucket->use = bucket->region == REGION_GRADIENTS ? BUCKET_REDUCE : BUCKET_BROADCAST;
+        bucket->owner = (b / 2 + 1) % bench->run;
+    }
+}
+
 void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
@@ -77,6 +88,8 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
     }
     const uint32_t first = ranks_rank(spec->ranks) * spec->towers;
     bench->run = ranks_size(spec->ranks) * spec->towers;
+    if (spec->has_owners)
+        set_owners(bench);
     const struct reduce_spec reduce_spec = { .towers = bench->run, .here = { first, spec->towers },
                                              .in_pairs = spec->in_pairs, .ranks = spec->ranks };
     assert_int_equal(spec->reduction->open(&bench->reduce, &reduce_spec), 0);
@@ -224,6 +237,12 @@ static int start_buckets(struct bench_tower *tower, uint32_t step, uint32_t coun
     return rc;
 }
 
+/* Does the tower wait for the bucket? What is reduced to another tower is followed by what that one broadcasts. */
+static bool awaits(const struct bench_tower *tower, const struct bucket *bucket)
+{
+    return bucket->use != BUCKET_REDUCE || bucket->owner == tower->index;
+}
+
 static int queue_step(struct bench_tower *tower)
 {
     const struct bench *bench = tower->bench;
@@ -232,7 +251,8 @@ static int queue_step(struct bench_tower *tower)
     int rc = start_buckets(tower, step, BUCKETS);
     for (uint32_t b = 0; b < BUCKETS && !rc; b++) {
         const struct bucket *bucket = &bench->buckets.bucket[b];
-        rc = bench->reduce->ops->wait(bench->reduce, tower->index, b);
+        if (awaits(tower, bucket))
+            rc = bench->reduce->ops->wait(bench->reduce, tower->index, b);
         if (!rc)
             rc = copy_bucket(tower, bucket, sums, COPY_FROM_DEVICE);
     }
@@ -258,6 +278,25 @@ static int await_end(struct bench_tower *tower, struct event *end)
     return rc;
 }
 
+/* The bits of number i of the bucket as that tower has filled it. */
+static uint32_t bits_of(const struct bench *bench, const struct bucket *bucket, uint32_t tower, uint32_t step, size_t i)
+{
+    const float number = gradient_at(tower, step, i);
+    uint32_t bits = bf16_from_float(number);
+    if (!is_halved(bench, bucket))
+        memcpy(&bits, &number, sizeof(bits));
+    return bits;
+}
+
+/* The tower whose numbers the bucket is to have unchanged; BENCH_SUM: the sum of all. */
+#define BENCH_SUM UINT32_MAX
+static uint32_t source_of(const struct bench_tower *tower, const struct bucket *bucket)
+{
+    if (bucket->use == BUCKET_BROADCAST)
+        return bucket->owner;
+    return awaits(tower, bucket) ? BENCH_SUM : tower->index;
+}
+
 static void look_at_sums(struct bench_tower *tower, uint32_t step)
 {
     const struct bench *bench = tower->bench;
@@ -269,6 +308,10 @@ static void look_at_sums(struct bench_tower *tower, uint32_t step)
             uint32_t bits = halves[i - bucket->offset];
             if (!is_halved(bench, bucket))
                 memcpy(&bits, &sums[i], sizeof(bits));
+            if (source_of(tower, bucket) != BENCH_SUM) {
+                tower->wrong += bits != bits_of(bench, bucket, source_of(tower, bucket), step, i);
+                continue;
+            }
             tower->bits = (tower->bits ^ bits) * 1099511628211u;
             tower->wrong += is_halved(bench, bucket) ? !is_bf16_sum(bench, step, i, (uint16_t)bits)
                                                      : !is_sum(bench, step, i, sums[i]);

@@ -58,6 +58,9 @@ struct bench_spec {
     struct ranks *ranks;            /* each has so many towers; NULL: all are here */
     struct watchdog *watchdog;      /* tower d uses its heartbeat d; NULL: none */
     bool has_bf16_grads;            /* gradients are summed as bf16 */
+    /* Towers own the buckets of gradients, which are reduced to their owners, and those of statistics, which their
+     * owners broadcast. */
+    bool has_owners;
     bool in_pairs;                  /* asked for: as in struct reduce_spec */
     struct trace *trace;            /* of sums; NULL: none */
 };

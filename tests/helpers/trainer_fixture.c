@@ -167,10 +167,24 @@ size_t fixture_tower_counts(const uint32_t **counts_out)
     return test_device_ops()->host_memory ? count : count - 1;
 }
 
+static uint32_t rank_count(const struct fixture_spec *spec)
+{
+    return spec->ranks > 0 ? spec->ranks : 1;
+}
+
+static uint32_t towers_here(const struct fixture_spec *spec)
+{
+    return spec->schedule.towers / rank_count(spec);
+}
+
+static const struct sync_ops *mode_of(const struct fixture_spec *spec)
+{
+    return sync_choose(spec->mode, spec->schedule.towers, rank_count(spec), spec->max_staleness);
+}
+
 struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t tower)
 {
-    const struct sync_ops *const mode = sync_choose(fixture->spec.mode, fixture->schedule.towers,
-                                                    fixture->spec.max_staleness);
+    const struct sync_ops *const mode = mode_of(&fixture->spec);
     static const struct learning_rate rate = { .base = 0.05 }, frozen = { .base = 0 };
     struct fixture_tower *own = &fixture->towers[tower];
     struct trainer_spec spec = {
@@ -182,7 +196,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
                    .optimizer = fixture->spec.optimizer, .seed = 11, .microbatch_max = fixture->spec.microbatch_max,
                    .average_decay = fixture->spec.average_decay, .defers = mode->defers,
                    .has_bf16_grads = fixture->spec.has_bf16_grads },
-        .sync = { .ops = mode, .schedule = &fixture->schedule, .reduce = fixture->reduce,
+        .sync = { .ops = mode, .schedule = &fixture->schedule, .reduce = fixture->reduces[tower / towers_here(&fixture->spec)],
                   .communication = own->communication, .bucket_bytes = 64,
                   .learning_rate = fixture->spec.is_frozen ? &frozen : &rate,
                   .every = fixture->spec.every, .keeps_buffers = fixture->spec.keeps_buffers,
@@ -207,6 +221,33 @@ static void freeze(struct net *net, const char *front)
             net_freeze(net, p);
 }
 
+static const struct reduce_ops *reduction_of(const struct fixture_spec *spec)
+{
+    const struct sync_ops *const mode = mode_of(spec);
+    const char *const name = spec->reduction != NULL ? spec->reduction : fixture_reduction;
+    if (mode->serves != SERVES_NOBODY)
+        return &reduce_server_ops;
+    if (mode->sum == NULL || spec->schedule.towers == 1)
+        return &reduce_none_ops;
+    return spec->ranks > 0 ? &reduce_ranks_ops : reduce_find(name);
+}
+
+static void open_reductions(struct trainer_fixture *fixture)
+{
+    const struct fixture_spec *const spec = &fixture->spec;
+    const uint32_t here = towers_here(spec);
+    if (spec->ranks > 0) {
+        fake_mpi_reset(spec->ranks, 2, 1);
+        fake_ranks_open(fixture->ranks, spec->ranks, 60);
+    }
+    for (uint32_t rank = 0; rank < rank_count(spec); rank++) {
+        const struct reduce_spec reduce = { .towers = spec->schedule.towers, .here = { rank * here, here },
+                                            .ranks = fixture->ranks[rank] };
+        assert_int_equal(reduction_of(spec)->open(&fixture->reduces[rank], &reduce), 0);
+        assert_int_equal(stop_on_failure(fixture->stop, reduce_cancel, fixture->reduces[rank]), 0);
+    }
+}
+
 void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec)
 {
     const struct schedule *schedule = &spec->schedule;
@@ -216,13 +257,7 @@ void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_
     assert_int_equal(batch_layout_init(&fixture->layout, SIDE, SIDE, 1, schedule_local_max(schedule)), 0);
     assert_int_equal(stop_open(&fixture->stop), 0);
     assert_int_equal(gate_open(&fixture->gate), 0);
-    const struct sync_ops *mode = sync_choose(spec->mode, schedule->towers, spec->max_staleness);
-    const bool together = mode->sum != NULL && schedule->towers > 1, is_served = mode->serves != SERVES_NOBODY;
-    const char *const reduction = spec->reduction != NULL ? spec->reduction : fixture_reduction;
-    const struct reduce_ops *ops = is_served ? &reduce_server_ops : reduce_find(together ? reduction : "none");
-    const struct reduce_spec reduce = { .towers = schedule->towers };
-    assert_int_equal(ops->open(&fixture->reduce, &reduce), 0);
-    assert_int_equal(stop_on_failure(fixture->stop, reduce_cancel, fixture->reduce), 0);
+    open_reductions(fixture);
     for (uint32_t d = 0; d < schedule->towers; d++)
         tower_open_fixture(fixture, d);
 }
@@ -403,7 +438,9 @@ void trainer_fixture_close(struct trainer_fixture *fixture)
     for (uint32_t d = 0; d < towers; d++)
         trainer_join(fixture->towers[d].trainer);
     stop_forget(fixture->stop);
-    fixture->reduce->ops->close(fixture->reduce);
+    for (uint32_t rank = 0; rank < rank_count(&fixture->spec); rank++)
+        fixture->reduces[rank]->ops->close(fixture->reduces[rank]);
+    fake_ranks_close(fixture->ranks, fixture->spec.ranks);
     for (uint32_t d = 0; d < towers; d++) {
         struct fixture_tower *own = &fixture->towers[d];
         ops->stream_close(own->copy);

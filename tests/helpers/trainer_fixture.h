@@ -7,6 +7,7 @@
 
 #include "stage/thread.h"
 #include "sync/trainer.h"
+#include "tests/helpers/fake_mpi.h"
 
 enum { FIXTURE_TOWERS_MAX = 8, FIXTURE_FLOATS_MAX = 4096,
        FIXTURE_STATE_MAX = FIXTURE_FLOATS_MAX * (1 + TOWER_STATES_MAX) };
@@ -45,6 +46,7 @@ struct fixture_spec {
     bool has_same_samples;      /* every tower gets the first one's samples, numbered as if it had a set of its own */
     bool saves;                 /* a snapshot is taken after the last batch, and one after every training epoch */
     const float *class_weights; /* NULL: all 1 */
+    uint32_t ranks;             /* the towers are dealt to so many ranks (tests/helpers/fake_mpi.h); 0: one process */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };
 
@@ -55,7 +57,8 @@ struct trainer_fixture {
     struct net *net;
     struct stop *stop;
     struct gate *gate;
-    struct reduce *reduce;
+    struct ranks *ranks[FAKE_RANKS_MAX];
+    struct reduce *reduces[FAKE_RANKS_MAX];     /* of each rank */
     struct fixture_tower towers[FIXTURE_TOWERS_MAX];
     double loss_sum;            /* over all training reports */
     uint64_t batches, images;

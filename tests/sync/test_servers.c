@@ -8,8 +8,15 @@
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_fixture.h"
 
-/* The tests are run for each. */
+/* The tests are run for each, and with towers that are dealt to several ranks. */
 static enum sync_mode server;
+static bool has_ranks;
+
+/* A tower or two each. */
+static uint32_t ranks_of(uint32_t towers)
+{
+    return !has_ranks || towers == 1 ? 0 : towers > 5 ? towers / 2 : towers;
+}
 
 static const struct optimizer rules[] = {
     { .kind = OPTIMIZER_SGD },
@@ -44,8 +51,10 @@ static void check(struct fixture_spec spec)
 {
     static struct fixture_result served, replicated;
     spec.mode = server;
+    spec.ranks = ranks_of(spec.schedule.towers);
     run(&served, spec);
     spec.mode = SYNC_REPLICATED;
+    spec.ranks = 0;
     run(&replicated, spec);
     assert_true(served.saved_count >= served.count);
     for (uint32_t d = 0; d < spec.schedule.towers; d++)
@@ -144,6 +153,23 @@ static void towers_that_are_served_learn_as_one(void **state)
     }
 }
 
+/* Ranks compute what one process computes, which is compared with one tower. */
+static int test_ranks(enum sync_mode mode)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(towers_that_are_served_do_what_replicated_ones_do),
+        cmocka_unit_test(towers_without_samples_get_what_the_others_learn),
+        cmocka_unit_test(statistics_averages_microbatches_and_frozen_layers_are_as_replicated),
+    };
+    fixture_reduction = "host";
+    server = mode;
+    has_ranks = true;
+    print_message("%s, ranks\n", sync_table[mode]->place);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    has_ranks = false;
+    return failed;
+}
+
 static int test_server(const char *name, enum sync_mode mode)
 {
     const struct CMUnitTest tests[] = {
@@ -176,5 +202,6 @@ int main(void)
     int failed = test_server("host", SYNC_SERVER_DEVICE);
     failed += test_server("host", SYNC_SERVER_HOST);
     failed += is_cuda ? test_server("peer", SYNC_SERVER_DEVICE) : 0;
+    failed += test_ranks(SYNC_SERVER_DEVICE);
     return failed + test_async();
 }

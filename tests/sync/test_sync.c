@@ -9,22 +9,34 @@ TEST(every_mode_has_a_row)
         const struct sync_ops *const ops = sync_table[mode];
         assert_non_null(ops);
         assert_non_null(ops->apply);
-        assert_ptr_equal(sync_choose((enum sync_mode)mode, 2, 1), ops);
+        assert_ptr_equal(sync_choose((enum sync_mode)mode, 2, 1, 1), ops);
     }
 }
 
 TEST(a_tower_alone_has_nobody_to_serve)
 {
-    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1, 1), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST, 1, 1), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 1), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE_RELAXED, 1, 1), sync_table[SYNC_RELAXED]);
-    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST_RELAXED, 1, 1), sync_table[SYNC_RELAXED]);
-    assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 0), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_ASYNC, 2, 0), sync_table[SYNC_SERVER_HOST]);
-    assert_ptr_equal(sync_choose(SYNC_REPLICATED, 1, 1), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_AVERAGING, 1, 1), sync_table[SYNC_AVERAGING]);
-    assert_ptr_equal(sync_choose(SYNC_INDEPENDENT, 1, 1), sync_table[SYNC_INDEPENDENT]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST, 1, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE_RELAXED, 1, 1, 1), sync_table[SYNC_RELAXED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST_RELAXED, 1, 1, 1), sync_table[SYNC_RELAXED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 1, 0), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 2, 1, 0), sync_table[SYNC_SERVER_HOST]);
+    assert_ptr_equal(sync_choose(SYNC_REPLICATED, 1, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_AVERAGING, 1, 1, 1), sync_table[SYNC_AVERAGING]);
+    assert_ptr_equal(sync_choose(SYNC_INDEPENDENT, 1, 1, 1), sync_table[SYNC_INDEPENDENT]);
+}
+
+TEST(a_server_of_several_processes_is_on_the_devices)
+{
+    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST, 4, 2, 1), sync_table[SYNC_SERVER_DEVICE]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST_RELAXED, 4, 2, 1), sync_table[SYNC_SERVER_DEVICE_RELAXED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 4, 2, 1), sync_table[SYNC_SERVER_DEVICE]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE_RELAXED, 4, 2, 1), sync_table[SYNC_SERVER_DEVICE_RELAXED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 4, 2, 0), sync_table[SYNC_SERVER_DEVICE]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 4, 2, 1), sync_table[SYNC_ASYNC]);
+    assert_ptr_equal(sync_choose(SYNC_REPLICATED, 4, 2, 0), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_RELAXED, 4, 2, 0), sync_table[SYNC_RELAXED]);
 }
 
 TEST(towers_that_sum_nothing_are_models_of_their_own)

@@ -443,6 +443,9 @@ static struct bench benches[FAKE_RANKS_MAX];
 /* How many ranks can share wakeup, and the memory of sums: the first ones that open them. */
 struct shares { int wakeup, memory; };
 
+/* Towers own the buckets. */
+static bool has_owners;
+
 static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, struct shares shares)
 {
     wakeup = shares.wakeup;
@@ -451,7 +454,8 @@ static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, st
     atomic_store(&sharing, shares.memory);
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
-                                         .has_bf16_grads = has_bf16_grads, .ranks = ranks[rank] };
+                                         .has_bf16_grads = has_bf16_grads, .has_owners = has_owners,
+                                         .ranks = ranks[rank] };
         bench_open(&benches[rank], &spec);
     }
 }
@@ -469,7 +473,7 @@ static void check_sums(uint32_t size, uint32_t towers, bool has_bf16_grads, stru
             assert_int_equal(tower->result, 0);
             assert_int_equal(tower->done, BENCH_STEPS);
             assert_int_equal(tower->wrong, 0);
-            assert_true(tower->bits == benches[0].tower[0].bits);
+            assert_true(has_owners || tower->bits == benches[0].tower[0].bits);
         }
     for (uint32_t rank = 0; rank < size; rank++)
         bench_close(&benches[rank]);
@@ -496,6 +500,19 @@ TEST(sums_by_messages_have_the_bits_of_one_process)
 TEST(sums_in_shared_memory_have_the_bits_of_one_process)
 {
     check_shapes(all, false);
+}
+
+TEST(owners_get_the_sums_of_one_process_and_the_others_what_they_broadcast)
+{
+    static const struct shares some[] = { { 2, 2 }, { FAKE_RANKS_MAX, 2 }, { 2, FAKE_RANKS_MAX } };
+    has_owners = true;
+    check_shapes(none, false);
+    check_shapes(all, false);
+    for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+        check_sums(3, 1 + (uint32_t)i % 2, i == 0, some[i]);
+    check_sums(3, 2, true, none);
+    check_sums(2, 3, true, all);
+    has_owners = false;
 }
 
 /* Without being woken a rank would look for the others' sums after 20 ms. A busy machine may need some tries. */
@@ -533,7 +550,7 @@ TEST(sums_of_bf16_over_ranks_are_rounded_once)
 }
 
 /* A tower that stays away keeps all ranks in their sums. */
-TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
+static void check_cancels(void)
 {
     for (uint32_t steps = 0; steps < 6; steps++) {
         open_benches(SIZE, 2, false, steps % 2 ? all : none);
@@ -560,6 +577,18 @@ TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
             bench_close(&benches[rank]);
         fake_ranks_close(ranks, SIZE);
     }
+}
+
+TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
+{
+    check_cancels();
+}
+
+TEST(a_cancel_ends_what_is_reduced_and_broadcast_at_any_time)
+{
+    has_owners = true;
+    check_cancels();
+    has_owners = false;
 }
 
 /* ---- failures ---- */

@@ -208,7 +208,7 @@ static enum sync_mode mode_of(const struct sync_settings *sync)
 const struct sync_ops *settings_sync(const struct settings *settings, bool computes)
 {
     const struct sync_settings *const sync = &settings->sync;
-    return sync_choose(computes ? mode_of(sync) : SYNC_REPLICATED, settings_towers(settings),
+    return sync_choose(computes ? mode_of(sync) : SYNC_REPLICATED, settings_towers(settings), settings->ranks,
                        (uint32_t)sync->max_staleness);
 }
 
@@ -324,10 +324,10 @@ static void check_ranks(struct settings *settings, struct problems *problems)
 {
     const enum reduce_choice reduce = settings->sync.reduce;
     check_tower_count(settings, problems);
-    if (settings->sync.mode == SYNC_SERVER_DEVICE || settings->sync.mode == SYNC_ASYNC)
+    if (settings_sync(settings, true)->serves == SERVES_EACH)
         settings_report(settings, problems, SECTION_SYNC, "mode",
-                        "parameter_server and async need all towers in one process: use replicated, averaging or "
-                        "independent with several ranks, or start one process");
+                        "async needs all towers in one process: use another mode with several ranks, or start one "
+                        "process");
     if (reduce != REDUCE_CHOICE_AUTO && reduce != REDUCE_CHOICE_HOST)
         settings_report(settings, problems, SECTION_SYNC, "reduce",
                         "nccl and peer sum within one process: use auto or host with several ranks");

@@ -4,6 +4,15 @@
 
 . "${0%/*}/../e2e/e2e.sh"
 
+# With simulated GPUs the program is beside its modules, too. Its stages can be slow.
+if [ "$simulated" = yes ]; then
+    mkdir "$work/program"
+    cp "$pipetrain" "$work/program/pipetrain"
+    cp "$build"/pipetrain-*.so "$work/program" 2>/dev/null
+    pipetrain=$work/program/pipetrain
+    slow=$pipetrain
+fi
+
 slurm_nodes=0 hosts=0
 trap 'slurm_stop; hosts_down; rm -rf "$work"' EXIT
 

@@ -6,12 +6,6 @@ find_mpis
 make_tiny
 make_quick
 
-# The program beside its modules.
-mkdir "$work/sim"
-cp "$pipetrain" "$work/sim/pipetrain"
-cp "$build"/pipetrain-*.so "$work/sim"
-program=$work/sim/pipetrain
-
 # COMMAND as rank 1 has it: with the words in FIRST_1 before it.
 cat >"$work/rank" <<'END'
 #!/bin/sh
@@ -26,7 +20,7 @@ chmod +x "$work/rank"
 ranks_train() {
     name=$1
     shift
-    run timeout 100 $(mpi_command $mpi 2) "$work/rank" "$program" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-$name" "$@"
+    run timeout 100 $(mpi_command $mpi 2) "$work/rank" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-$name" "$@"
 }
 
 # ---- a rank whose input is later than the deadline ----

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Ranks leave what one process with as many towers leaves, to the byte: weights, checkpoints, metrics. 1 to 4 ranks of 1
-# and 2 towers, under both MPIs, in all modes that ranks have, with batch normalization, dropout, augmentation, and batches
-# that do not divide; and runs that are resumed by other ranks than those that saved the checkpoint.
+# and 2 towers, under both MPIs, in all modes and reductions that ranks have, with batch normalization, dropout,
+# augmentation, and batches that do not divide; and runs that are resumed by other ranks than those that saved the
+# checkpoint. On simulated GPUs (sim_equal.sh) some of these sizes.
 . "${0%/*}/cluster.sh"
 find_mpis
 make_tiny
@@ -86,7 +87,16 @@ same() {
 }
 
 every_size='1x2 2x1 2x2 3x1 3x2 4x1 4x2'
-same replicated "$every_size" --set train.optimizer=momentum --set checkpoint.keep_best=yes
+# How ranks sum on this kind of device.
+reductions=auto
+if [ "$simulated" = yes ]; then
+    every_size='1x2 2x1 2x2 3x1'
+    reductions='host'
+fi
+
+for reduce in $reductions; do
+    same "replicated-$reduce" "$every_size" --set sync.reduce=$reduce --set train.optimizer=momentum --set checkpoint.keep_best=yes
+done
 same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
 same relaxed '2x2 3x1' --set sync.consistency=relaxed --set train.optimizer=momentum
 same independent '2x1 2x2 3x1 4x2' --set sync.mode=independent --set train.ema=0.9

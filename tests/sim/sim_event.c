@@ -1,5 +1,6 @@
 /* Events. Every record makes a new point, which the stream passes and which waits refer to: recording an event again
- * does not change what earlier waits wait for. The struct of an event is never freed, so that use of a destroyed handle
+ * does not change what earlier waits wait for. In a capture an event is no point in time but a place in the graph, which
+ * only streams of the capture can wait for. The struct of an event is never freed, so that use of a destroyed handle
  * is detected. */
 #include "tests/sim/sim_internal.h"
 
@@ -21,9 +22,10 @@ struct CUevent_st {
     struct CUevent_st *next;    /* in the list of all events ever created */
     int device;
     bool timed;
-    pthread_mutex_t lock;       /* protects the next two fields */
+    pthread_mutex_t lock;       /* protects the next three fields */
     bool destroyed;
     struct point *latest;       /* of the last record, or NULL */
+    struct sim_mark mark;       /* of the last record, if that was in a capture */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* protects `events` */
@@ -141,17 +143,20 @@ static void event_lock(struct CUevent_st *event)
 static struct point *latest_point(struct CUevent_st *event)
 {
     event_lock(event);
+    if (event->mark.capture != 0)
+        sim_die("an event that was recorded in a capture has no point in time");
     struct point *const point = event->latest == NULL ? NULL : point_hold(event->latest);
     pthread_mutex_unlock(&event->lock);
     return point;
 }
 
 /* Returns the point of the record before, or NULL. */
-static struct point *replace_point(struct CUevent_st *event, struct point *point)
+static struct point *replace_point(struct CUevent_st *event, struct point *point, const struct sim_mark *mark)
 {
     event_lock(event);
     struct point *const before = event->latest;
     event->latest = point;
+    event->mark = *mark;
     pthread_mutex_unlock(&event->lock);
     return before;
 }
@@ -182,7 +187,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event_out)
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     SIM_ENTER();
-    struct point *const point = replace_point(event, NULL);
+    struct point *const point = replace_point(event, NULL, &(struct sim_mark){ 0 });
     pthread_mutex_lock(&event->lock);
     event->destroyed = true;
     pthread_mutex_unlock(&event->lock);
@@ -190,22 +195,27 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     return cudaSuccess;
 }
 
-/* A recorded event would be an order within the graph instead of a point in time. */
-static void check_not_captured(cudaStream_t stream)
+static struct sim_mark mark_of(struct CUevent_st *event)
 {
-    sim_stream_check(stream);
-    if (sim_stream_is_captured(stream))
-        sim_die("an event is recorded or waited for in a captured stream: not simulated");
+    event_lock(event);
+    const struct sim_mark mark = event->mark;
+    pthread_mutex_unlock(&event->lock);
+    return mark;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     SIM_ENTER();
-    check_not_captured(stream);
+    struct sim_mark mark;
+    sim_stream_check(stream);
     if (event->device != stream->device)
         sim_die("%s: an event of device %d, a stream of device %d", __func__, event->device, stream->device);
+    if (sim_capture_mark(stream, &mark)) {
+        point_drop(replace_point(event, NULL, &mark));
+        return cudaSuccess;
+    }
     struct point *const point = point_new();
-    const struct record record = { .point = point_hold(point), .before = replace_point(event, point) };
+    const struct record record = { .point = point_hold(point), .before = replace_point(event, point, &mark) };
     sim_stream_add(stream, sim_op_new(run_record, &record, sizeof(record), false));
     return cudaSuccess;
 }
@@ -213,9 +223,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
     SIM_ENTER();
-    check_not_captured(stream);
+    const struct sim_mark mark = mark_of(event);
+    sim_stream_check(stream);
     if (flags != cudaEventWaitDefault)
         sim_die("%s: flags are not simulated", __func__);
+    if (sim_capture_wait(stream, &mark))
+        return cudaSuccess;
     struct point *const point = latest_point(event);
     if (point != NULL)
         sim_stream_add(stream, sim_op_new(run_wait, &point, sizeof(point), false));

@@ -55,7 +55,7 @@ struct CUstream_st {
     struct sim_op *last;                /* its `next` is where the next operation goes */
     uint64_t pushed;                    /* operations */
     bool destroyed;
-    struct sim_op_list *capture;        /* where operations go instead while the stream is captured, else NULL */
+    struct sim_branch *capture;         /* where operations go instead while the stream is captured, else NULL */
     sem_t queued;                       /* operations that the thread has not taken */
     struct sim_op *taken;               /* used by the thread only: the operation that it runs or ran last */
     pthread_mutex_t finish_lock;        /* protects the next two fields */
@@ -77,7 +77,19 @@ void sim_device_drain(int device);
 /* Ends the test when the calling thread captures a stream, because `function` is not allowed then. */
 void sim_check_no_capture(const char *function);
 bool sim_stream_is_captured(cudaStream_t stream);
-/* Appends to the list. Takes over the operation. */
-void sim_op_list_add(struct sim_op_list *list, struct sim_op *op);
+/* Appends to the branch. Takes over the operation. */
+void sim_branch_add(struct sim_branch *branch, struct sim_op *op);
+
+/* Where in a capture an event was recorded: after the first `count` operations of a branch. `capture` 0: nowhere. */
+struct sim_mark {
+    uint64_t capture;
+    unsigned int branch;
+    uint64_t count;
+};
+/* If this thread captures the stream: sets the mark to its end, and returns true. Else *mark_out is nowhere. */
+bool sim_capture_mark(cudaStream_t stream, struct sim_mark *mark_out);
+/* If the mark is in the capture of this thread: the stream waits for it, and takes part in the capture from now on.
+ * False: neither the mark nor the stream has to do with a capture. Ends the test where CUDA would reject the wait. */
+bool sim_capture_wait(cudaStream_t stream, const struct sim_mark *mark);
 
 #endif

@@ -136,7 +136,7 @@ void sim_stream_add(cudaStream_t stream, struct sim_op *op)
 {
     pthread_mutex_lock(&stream->lock);
     if (stream->capture != NULL) {
-        sim_op_list_add(stream->capture, op);
+        sim_branch_add(stream->capture, op);
     } else {
         append(stream, op);
         stream->pushed++;

@@ -151,6 +151,63 @@ TEST(dependence_on_the_order_of_blocks_and_threads_shows)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
+/* Captures memory[0] = 1 on the first stream, beside it memory[0] = 2 on the second, then memory[1] = memory[0]. */
+static cudaError_t capture_fork(cudaStream_t stream, cudaStream_t other, uint32_t *memory, bool joins,
+                                cudaGraph_t *graph_out)
+{
+    cudaEvent_t event = event_new();
+    assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    assert_cuda(cudaEventRecord(event, stream));
+    assert_cuda(cudaStreamWaitEvent(other, event, 0));
+    assert_cuda(test_fill(other, memory, 1, 2));
+    assert_cuda(cudaEventRecord(event, other));
+    assert_cuda(test_fill(stream, memory, 1, 1));
+    if (joins)
+        assert_cuda(cudaStreamWaitEvent(stream, event, 0));
+    assert_cuda(cudaMemcpyAsync(memory + 1, memory, 4, cudaMemcpyDeviceToDevice, stream));
+    const cudaError_t status = cudaStreamEndCapture(stream, graph_out);
+    assert_cuda(cudaEventDestroy(event));
+    return status;
+}
+
+TEST(dependence_on_the_order_of_branches_of_a_graph_shows)
+{
+    cudaStream_t stream = stream_new(), other = stream_new();
+    uint32_t *const memory = device_new(2 * sizeof(*memory)), found[3];
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    assert_cuda(capture_fork(stream, other, memory, true, &graph));
+    assert_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    for (int launch = 0; launch < 3; launch++) {
+        assert_cuda(cudaGraphLaunch(exec, stream));
+        found[launch] = peek(memory, 1);
+        assert_in_range(found[launch], 1, 2);
+    }
+    assert_in_range(found[0] + found[1] + found[2], 4, 5);      /* not three times the same */
+    assert_cuda(cudaGraphExecDestroy(exec));
+    assert_cuda(cudaGraphDestroy(graph));
+    assert_cuda(cudaStreamDestroy(other));
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+}
+
+TEST(a_capture_ends_only_with_all_its_streams_joined)
+{
+    cudaStream_t stream = stream_new(), other = stream_new();
+    uint32_t *const memory = device_new(2 * sizeof(*memory));
+    cudaGraph_t graph;
+    assert_int_equal(capture_fork(stream, other, memory, false, &graph), cudaErrorStreamCaptureUnjoined);
+    assert_null(graph);
+    cudaGetLastError();
+    assert_cuda(test_fill(other, memory, 1, 3));        /* the streams are not captured any more */
+    assert_int_equal(peek(memory, 0), 3);
+    assert_cuda(capture_fork(stream, other, memory, true, &graph));
+    assert_cuda(cudaGraphDestroy(graph));
+    assert_cuda(cudaStreamDestroy(other));
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+}
+
 TEST(blocks_and_grids_have_the_sizes_of_a_device)
 {
     cudaStream_t stream = stream_new();
@@ -337,6 +394,25 @@ static void end_other_capture(const struct objects *with)
     cudaStreamEndCapture(with->other, &graph);
 }
 
+static void record_and_end(const struct objects *with)
+{
+    cudaGraph_t graph;
+    cudaEventRecord(with->event, with->stream);
+    cudaStreamEndCapture(with->stream, &graph);
+}
+
+static void wait_after_capture(const struct objects *with)
+{
+    record_and_end(with);
+    cudaStreamWaitEvent(with->other, with->event, 0);
+}
+
+static void query_after_capture(const struct objects *with)
+{
+    record_and_end(with);
+    cudaEventQuery(with->event);
+}
+
 static void allocate(const struct objects *with)
 {
     void *memory;
@@ -365,7 +441,6 @@ static void synchronize(const struct objects *with) { cudaStreamSynchronize(with
 static void query(const struct objects *with) { cudaStreamQuery(with->stream); }
 static void synchronize_event(const struct objects *with) { cudaEventSynchronize(with->event); }
 static void query_event(const struct objects *with) { cudaEventQuery(with->event); }
-static void record(const struct objects *with) { cudaEventRecord(with->event, with->stream); }
 static void wait_for_event(const struct objects *with) { cudaStreamWaitEvent(with->stream, with->event, 0); }
 static void synchronize_device(const struct objects *with) { (void)with; cudaDeviceSynchronize(); }
 static void destroy_stream(const struct objects *with) { cudaStreamDestroy(with->stream); }
@@ -416,8 +491,9 @@ static const struct death {
     { "query", query, "cudaStreamQuery is called while", true },
     { "synchronize_event", synchronize_event, "cudaEventSynchronize is called while", true },
     { "query_event", query_event, "cudaEventQuery is called while", true },
-    { "record", record, "in a captured stream", true },
-    { "wait_for_event", wait_for_event, "in a captured stream", true },
+    { "wait_for_event", wait_for_event, "not recorded in the capture", true },
+    { "wait_after_capture", wait_after_capture, "of another capture", true },
+    { "query_after_capture", query_after_capture, "has no point in time", true },
     { "synchronize_device", synchronize_device, "cudaDeviceSynchronize is called while", true },
     { "destroy_stream", destroy_stream, "destroyed while it is captured", true },
     { "copy_pageable", copy_pageable, "pageable memory is called while", true },

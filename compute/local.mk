@@ -30,7 +30,7 @@ endif
 if HAVE_CUDA
 compute_libcompute_a_LIBADD = $(kernels:.cu=.$(OBJEXT))
 compute_libcompute_a_SOURCES += \
-	%D%/cuda/backend_cuda.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_segment.c %D%/cuda/cuda_memory.c \
+	%D%/cuda/backend_cuda.c %D%/cuda/cuda_side.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_segment.c %D%/cuda/cuda_memory.c \
 	%D%/cuda/cuda_store.c %D%/cuda/cuda_counts.c %D%/cuda/cuda_weighted.c %D%/cuda/cuda_norm.c \
 	%D%/cuda/cuda_activation.c %D%/cuda/cuda_residual.c \
 	%D%/cuda/cuda_layers.c %D%/cuda/cuda_loss.c %D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \

@@ -87,6 +87,7 @@ static void cuda_backend_close(struct backend *backend)
     struct device *const device = backend->spec.device;
     assert(backend->plans == NULL);
     cuda_convs_close(backend);
+    cuda_side_close(backend);
     dense_library_close(backend->dense);
     if (backend->cudnn != NULL)
         CUDNN_CALL(backend->name, cudnnDestroy(backend->cudnn));
@@ -209,8 +210,12 @@ static int cuda_backend_carry(struct backend *backend, const void *carried)
 
 static void describe_recording(const struct plan *plan, char *text, size_t text_size)
 {
+    char beside[64] = "";
+    if (plan->side_count > 0)
+        snprintf(beside, sizeof(beside), ", %u weight gradients beside data gradients", plan->side_count);
     if (plan->forward != NULL)
-        snprintf(text, text_size, "steps: recorded, forward as one graph, backward as %u", plan->segment_count);
+        snprintf(text, text_size, "steps: recorded, forward as one graph, backward as %u%s", plan->segment_count,
+                 beside);
     else if (plan->base.backend->ends == NULL && cuda_plan_is_recorded(plan))
         snprintf(text, text_size, "steps: recorded as graphs when all plans are made");
     else

@@ -13,6 +13,7 @@
 #include "stage/random.h"
 
 #define PAGE_BYTES ((size_t)2 << 20) /* granularity of a GPU's memory */
+#define WORKSPACE_ALIGN ((size_t)256)
 
 /* ---- memory needed ---- */
 
@@ -21,13 +22,26 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Where the workspace of the side stream begins: after that of the stream. */
+static size_t side_offset(const struct backend *backend)
+{
+    size_t bytes = 0;
+    for (const struct plan *plan = backend->plans; plan != NULL; plan = plan->next)
+        bytes = larger(bytes, plan->workspace_bytes);
+    return (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+}
+
 void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out)
 {
     struct backend_needs needs = { .values = 0 };
+    size_t side = 0;
     for (const struct plan *plan = backend->plans; plan != NULL; plan = plan->next) {
         needs.values = larger(needs.values, plan->base.values.bytes);
         needs.workspace = larger(needs.workspace, plan->workspace_bytes);
+        side = larger(side, plan->side_bytes);
     }
+    if (side > 0)
+        needs.workspace = side_offset(backend) + side;
     if (backend->type != VALUE_FP32)
         needs.weights = backend->arenas->trained.count * value_bytes(backend->type);
     *needs_out = needs;
@@ -158,6 +172,7 @@ static int grow_memory(struct backend *backend)
 {
     struct backend_needs needs;
     cuda_memory_needs(backend, &needs);
+    backend->side.workspace_at = side_offset(backend);
     if (needs.values == backend->pool_bytes && needs.workspace == backend->workspace_bytes &&
         needs.weights == backend->shadow_bytes)
         return 0;

@@ -9,10 +9,11 @@
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 
-void cuda_plan_workspace(struct plan *plan, size_t bytes)
+void cuda_plan_workspace(struct plan *plan, bool on_side, size_t bytes)
 {
-    if (bytes > plan->workspace_bytes)
-        plan->workspace_bytes = bytes;
+    size_t *const most = on_side ? &plan->side_bytes : &plan->workspace_bytes;
+    if (bytes > *most)
+        *most = bytes;
 }
 
 /* ---- parameters ---- */
@@ -157,8 +158,10 @@ static struct conv_planner planner_of(const struct backend *backend)
 static int make_plan(struct plan *plan)
 {
     plan->planner = planner_of(plan->base.backend);
-    const int rc = plan_base_open(&plan->base);
+    int rc = plan_base_open(&plan->base);
     cuda_measuring_end(plan);
+    if (rc == 0 && plan->side_count > 0)
+        rc = cuda_side_open(plan->base.backend);
     return rc == 0 ? cuda_segments_open(plan) : rc;
 }
 

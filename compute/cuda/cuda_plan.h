@@ -22,6 +22,16 @@ struct conv_entry {
     struct conv_plan *plan;
 };
 
+/* The side stream: where weight gradients are recorded that run beside data gradients (cuda_side.c). */
+struct side {
+    struct stream *stream;              /* used while steps are recorded; NULL: no plan uses it */
+    struct event *event;                /* the last fork from the backend's stream, then the end of the work */
+    cudnnHandle_t cudnn;                /* NULL: the network has no convolutions */
+    size_t workspace_at;                /* offset of its workspace in the backend's */
+    bool is_recording;                  /* steps are being recorded; else all is queued on the backend's stream */
+    bool is_open;                       /* the backend's stream has not waited for the event yet */
+};
+
 struct backend {
     struct backend_base base;
     struct backend_spec spec;
@@ -38,7 +48,9 @@ struct backend {
     void *shadow;                       /* 16-bit types: a copy of all weights in that type */
     float *class_weights;               /* device memory, [classes]; NULL: all 1 */
     struct loss_scale *scale;           /* device memory; NULL unless the type is fp16 or steps may be skipped */
-    void *workspace;                    /* memory of library calls: only one runs at a time */
+    void *workspace;                    /* memory of library calls: of one on the stream, and after that of one on the
+                                         * side stream */
+    struct side side;
     size_t pool_bytes, workspace_bytes, shadow_bytes;
     struct conv_entry *convs;           /* equal convolutions are planned once */
     uint32_t conv_count, conv_room;
@@ -59,6 +71,8 @@ struct plan {
     uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values, struct
                                          * backend_result */
     size_t workspace_bytes;             /* bytes that this plan needs */
+    size_t side_bytes;                  /* the same for calls on the side stream */
+    uint32_t side_count;                /* weight gradients on the side stream */
     bool has_loss;                      /* a loss is planned; further losses add to its result */
     bool is_ready;                      /* has run once since its memory was allocated */
     struct conv_planner planner;        /* used while the plan is made */
@@ -73,8 +87,8 @@ static inline const struct net *plan_net(const struct plan *plan)
     return plan->base.net;
 }
 
-/* Enlarges the workspace of the plan to the bytes that a library call needs. */
-void cuda_plan_workspace(struct plan *plan, size_t bytes);
+/* Enlarges the workspace of the plan, or of its side stream, to the bytes that a library call needs. */
+void cuda_plan_workspace(struct plan *plan, bool on_side, size_t bytes);
 
 /* The number of channels, features or units including padding. */
 static inline uint32_t channels_stored(uint32_t channels)
@@ -159,6 +173,32 @@ int cuda_plan_segment(struct backend *backend, const bool *ends);
 
 /* Does segment() record the plan's steps as CUDA graphs? */
 bool cuda_plan_is_recorded(const struct plan *plan);
+/* Does it take longer to queue a step of the plan call by call than to compute it? */
+bool cuda_plan_is_small(const struct plan *plan);
+
+/* The side stream (cuda_side.c). The weight gradient and the data gradient of a layer read the same gradient and write
+ * different memory. Where neither of them fills a device, they run at the same time: when a step is recorded, the
+ * weight gradient is captured on a second stream, which forks after the ReLU's mask and the bias gradient, and which
+ * the first stream waits for before it forks again and at the end of the segment. The side stream has its own workspace and cuDNN
+ * handle, and the memory that the weight gradient reads and writes stays in use until the wait. Steps that are queued
+ * call by call use the same memory and handle on one stream, so both give the same bits.
+ *
+ * A layer uses it when the plan is small and recorded, both gradients are wanted, and each takes at most 0.6 billion
+ * multiply-accumulates for all samples. This depends on the network and the settings alone, so that memory can be
+ * counted without a device. */
+bool cuda_side_is_wanted(const struct plan *plan, uint32_t head);
+/* While such a layer is planned: marks the buffers that its weight gradient uses. BUFFER_NONE: none. */
+void cuda_side_plan(struct plan *plan, uint32_t head, const uint32_t *buffers, uint32_t count);
+/* Opens what is missing of backend->side. 0 or a negative errno (logged). */
+int cuda_side_open(struct backend *backend);
+void cuda_side_close(struct backend *backend);
+/* Calls queue(plan, head) with the handle and the workspace of the side stream in place of the backend's and, while
+ * steps are recorded, its stream. 0 or a negative errno. */
+int cuda_side_run(struct plan *plan, uint32_t head, int (*queue)(struct plan *plan, uint32_t head));
+/* The backend's stream waits for the side stream, if it has not yet. 0 or a negative errno. */
+int cuda_side_join(struct backend *backend);
+/* Before the first and after the last recording. 0 or a negative errno (logged). */
+int cuda_side_record(struct backend *backend, bool is_recording);
 
 /* Queues the input step for `count` samples of pixels and labels in device memory. */
 int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *input);

@@ -1,6 +1,6 @@
 /* Running a plan: forward as one piece, backward in segments that end where the caller must be notified. A piece is
  * queued call by call, or captured once as a CUDA graph (a recording) and launched as one. The same functions queue
- * both, so both give the same bits. */
+ * both, so both give the same bits. In a recording some weight gradients are on a side stream (cuda_side.c). */
 #include "compute/cuda/cuda_plan.h"
 
 #include <assert.h>
@@ -102,7 +102,7 @@ static int queue_backward(void *arg)
     for (uint32_t i = work->segment->first + 1; i-- > work->segment->last && rc == 0;)
         if (value_memory_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, NULL, NULL);
-    return rc;
+    return rc == 0 ? cuda_side_join(base->backend) : rc;
 }
 
 static int run_piece(struct plan *plan, cudaGraphExec_t recording, int (*queue)(void *arg), void *arg)
@@ -195,11 +195,15 @@ void cuda_segments_close(struct plan *plan)
  * four calls per layer. */
 #define MANY_LAYERS 80u
 
+bool cuda_plan_is_small(const struct plan *plan)
+{
+    return (double)plan_net(plan)->macs * plan->base.count < SMALL_STEP_MACS;
+}
+
 bool cuda_plan_is_recorded(const struct plan *plan)
 {
     const enum graph_use use = plan->base.backend->spec.graph;
-    const double macs = (double)plan_net(plan)->macs * plan->base.count;
-    const bool is_worth_it = macs < SMALL_STEP_MACS || plan_net(plan)->layer_count > MANY_LAYERS;
+    const bool is_worth_it = cuda_plan_is_small(plan) || plan_net(plan)->layer_count > MANY_LAYERS;
     return use == GRAPH_ON || (use == GRAPH_AUTO && is_worth_it);
 }
 
@@ -223,12 +227,15 @@ static void close_all_recordings(struct backend *backend)
 static int record_all(struct backend *backend)
 {
     struct recording_error error;
-    int rc = 0;
+    int rc = cuda_side_record(backend, true);
+    if (rc != 0)
+        return rc;
     for (struct plan *plan = backend->plans; plan != NULL && rc == 0; plan = plan->next)
         if (cuda_plan_is_recorded(plan))
             rc = record_plan(plan, &error);
-    if (rc == 0)
-        return 0;
+    const int ended = cuda_side_record(backend, false);
+    if (rc == 0 || ended != 0)
+        return ended;
     close_all_recordings(backend);
     if (backend->spec.graph == GRAPH_ON) {
         log_message(LOG_ERROR, "%s: a step cannot be recorded: %s", backend->name, error.text);

@@ -17,6 +17,7 @@ struct weighted {
     struct dense_plan *products[PRODUCT_PASS_COUNT];    /* dense; NULL: not needed */
     uint32_t partials;          /* buffer; BUFFER_NONE: no bias, or the product computes its gradient */
     uint32_t weight_gradient;   /* buffer; BUFFER_NONE: the arena's range itself */
+    bool on_side;            /* the weight gradient runs beside the data gradient (cuda_side.c) */
     uint32_t weight, bias;      /* buffers of the folded weights and bias; BUFFER_NONE: the layer's own are used */
 };
 
@@ -117,11 +118,7 @@ static int open_conv(struct plan *plan, const struct conv_shape *shape, struct c
 {
     struct conv_plan *conv = find_conv(plan->base.backend, shape);
     int rc = conv == NULL ? add_conv(plan, shape, &conv) : 0;
-    if (rc == 0)
-        rc = conv_plan_share(conv_out, conv);
-    if (rc == 0)
-        cuda_plan_workspace(plan, conv_plan_workspace(conv));
-    return rc;
+    return rc == 0 ? conv_plan_share(conv_out, conv) : rc;
 }
 
 void cuda_convs_close(struct backend *backend)
@@ -154,6 +151,8 @@ static int plan_conv(struct plan *plan, uint32_t index, enum product_pass pass)
     struct weighted *const state = plan->base.states[index];
     const struct conv_shape shape = conv_shape_of(plan, index, pass);
     const int rc = open_conv(plan, &shape, &state->convs[pass]);
+    if (rc == 0)
+        cuda_plan_workspace(plan, state->on_side && pass == WGRAD, conv_plan_workspace(state->convs[pass]));
     if (rc == -ENOTSUP)
         log_message(LOG_ERROR, "%s: layer %s cannot be computed: its %s", plan->base.backend->name,
                     plan_layer(plan, index)->name, pass_names[pass]);
@@ -175,7 +174,7 @@ static int plan_dense(struct plan *plan, uint32_t index, enum product_pass pass)
     };
     const int rc = dense_plan_open(&state->products[pass], backend->dense, &shape, DENSE_WORKSPACE);
     if (rc == 0)
-        cuda_plan_workspace(plan, dense_plan_workspace(state->products[pass]));
+        cuda_plan_workspace(plan, state->on_side && pass == WGRAD, dense_plan_workspace(state->products[pass]));
     return rc;
 }
 
@@ -208,6 +207,17 @@ static int open_backward(struct plan *plan, uint32_t index, struct weighted *sta
     return rc;
 }
 
+/* The memory of the weight gradient stays in use while it runs beside what follows. */
+static void plan_side(struct plan *plan, uint32_t index, struct weighted *state)
+{
+    const struct value *const values = plan->base.values.values;
+    const uint32_t used[] = { values[plan_input(&plan->base, index, 0)].buffer,
+                              values[plan_output(&plan->base, index)].gradient, state->weight_gradient };
+    state->on_side = cuda_side_is_wanted(plan, index);
+    if (state->on_side)
+        cuda_side_plan(plan, index, used, sizeof(used) / sizeof(used[0]));
+}
+
 /* Has the plan a library for the layer? A plan that is only counted (cuda_counts.c) has none. */
 static bool has_library(const struct plan *plan, uint32_t index)
 {
@@ -220,6 +230,8 @@ static int weighted_plan(struct plan *plan, uint32_t index)
     struct weighted *const state = plan->base.states[index];
     state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
     int rc = value_memory_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
+    if (rc == 0)
+        plan_side(plan, index, state);
     if (rc == 0 && plan_has_norm(plan, index))
         rc = open_folded(plan, index, state);
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)
@@ -352,15 +364,23 @@ static int conv_weight_gradient(struct plan *plan, uint32_t index)
     return LAYER_KERNEL(plan, kernel_widen, plan->base.backend->arenas->trained.ranges[weight].count, made, gradient);
 }
 
-static int weighted_backward_parameters(struct plan *plan, uint32_t index)
+static int weight_gradient(struct plan *plan, uint32_t index)
 {
-    const int rc = begin_backward(plan, index);
-    if (rc != 0 || is_conv(plan, index))
-        return rc != 0 ? rc : conv_weight_gradient(plan, index);
+    if (is_conv(plan, index))
+        return conv_weight_gradient(plan, index);
     float *const bias_gradient = sums_bias(plan, index) ? NULL : parameter_gradient(plan, index, PARAMETER_BIAS);
     return run_dense(plan, index, WGRAD, (struct dense_operands){
         .in = in_value(plan, index, 0), .out = out_gradient(plan, index),
         .weight_gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT), .bias_gradient = bias_gradient });
+}
+
+static int weighted_backward_parameters(struct plan *plan, uint32_t index)
+{
+    const struct weighted *const state = plan->base.states[index];
+    const int rc = begin_backward(plan, index);
+    if (rc != 0)
+        return rc;
+    return state->on_side ? cuda_side_run(plan, index, weight_gradient) : weight_gradient(plan, index);
 }
 
 static int weighted_backward_inputs(struct plan *plan, uint32_t index)

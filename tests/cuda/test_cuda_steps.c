@@ -203,6 +203,80 @@ TEST(small_steps_are_graphs_by_default)
     net_close(net);
 }
 
+/* ---- weight gradients on the side stream of recorded steps ---- */
+
+/* Waits of streams for events that segment() records. */
+static uint64_t recorded_waits(const struct net *net, enum graph_use use)
+{
+    struct network fixture;
+    open_fixture(&fixture, net, PRECISION_FP32, use);
+    sim_calls_clear();
+    assert_int_equal(plan_segments(&fixture, 6, 0), 0);
+    const uint64_t waits = sim_calls("cudaStreamWaitEvent");
+    cuda_fixture_close(&fixture);
+    return waits;
+}
+
+/* Layers 2, 6 and 8 have a weight and a data gradient, and there are plans for training SAMPLES and 5 samples. */
+TEST(only_small_weight_gradients_of_small_recorded_steps_run_beside_data_gradients)
+{
+    struct net *net = small_net(0);
+    assert_int_equal(recorded_waits(net, GRAPH_OFF), 0);
+    assert_int_equal(recorded_waits(net, GRAPH_ON), 2 * 2 * 3);
+    net->layers[6].macs = 600000000 / SAMPLES + 1;
+    assert_int_equal(recorded_waits(net, GRAPH_ON), 2 * (2 * 3) - 2);
+    net->layers[6].macs = 1ull << 32;
+    assert_int_equal(recorded_waits(net, GRAPH_ON), 2 * (2 * 3 - 2));
+    net->macs = 100000000000u / SAMPLES;
+    assert_int_equal(recorded_waits(net, GRAPH_ON), 2 * 3 - 2);
+    net->macs = 1ull << 40;
+    assert_int_equal(recorded_waits(net, GRAPH_ON), 0);
+    net_close(net);
+}
+
+TEST(the_side_stream_has_a_workspace_of_its_own)
+{
+    struct net *net = small_net(0);
+    struct backend_needs needs[2];
+    for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
+        struct network fixture;
+        open_fixture(&fixture, net, PRECISION_FP32, (enum graph_use)use);
+        network_plan(&fixture, SAMPLES, true);
+        needs[use - GRAPH_ON] = cuda_fixture_needs(&fixture);
+        cuda_fixture_close(&fixture);
+    }
+    assert_true(needs[0].workspace > needs[1].workspace);
+    assert_true(needs[0].values >= needs[1].values);
+    assert_int_equal(needs[0].weights, needs[1].weights);
+    net_close(net);
+}
+
+TEST(steps_are_queued_where_the_side_stream_cannot_be_recorded)
+{
+    static const char *const functions[] = { "cudaStreamWaitEvent", "cudaEventRecord" };
+    struct net *net = small_net(0);
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+        for (uint32_t number = 1; number <= 4; number++) {
+            struct network fixture;
+            char text[2048];
+            open_fixture(&fixture, net, PRECISION_FP32, GRAPH_AUTO);
+            network_plan(&fixture, SAMPLES, true);
+            network_plan(&fixture, 5, true);
+            network_plan(&fixture, SAMPLES, false);
+            sim_fail(functions[i], number, cudaErrorUnknown);
+            const int rc = CAPTURE(text, plan_segments(&fixture, 6, 0));
+            sim_fail_clear();
+            assert_int_equal(rc, 0);
+            assert_non_null(strstr(text, functions[i]));
+            assert_non_null(strstr(text, "queued call by call"));
+            sim_calls_clear();
+            assert_true(isfinite(cuda_fixture_run(&fixture, SAMPLES, true).loss_sum));
+            assert_int_equal(sim_calls("cudaGraphLaunch"), 0);
+            cuda_fixture_close(&fixture);
+        }
+    net_close(net);
+}
+
 TEST(steps_are_queued_where_graphs_fail_unless_graphs_are_required)
 {
     static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
@@ -365,7 +439,7 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     assert_null(strstr(lines.text[0], "data gradient"));
     assert_non_null(strstr(lines.text[2], "data gradient engine"));
     assert_non_null(strstr(lines.text[1], "in conv1"));
-    assert_non_null(strstr(lines.text[net->layer_count], "backward as 2"));
+    assert_non_null(strstr(lines.text[net->layer_count], "backward as 2, 3 weight gradients beside data gradients"));
     cuda_fixture_close(&fixture);
     net_close(net);
 }

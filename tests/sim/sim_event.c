@@ -1,7 +1,7 @@
 /* Events. Every record makes a new point, which the stream passes and which waits refer to: recording an event again
- * does not change what earlier waits wait for. In a capture an event is no point in time but a place in the graph, which
- * only streams of the capture can wait for. The struct of an event is never freed, so that use of a destroyed handle
- * is detected. */
+ * does not change what earlier waits wait for. In a capture an event is no point in time but a place in the graph,
+ * which only streams of the capture can wait for. The struct of an event is never freed, so that use of a destroyed
+ * handle is detected. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdlib.h>

@@ -34,7 +34,7 @@ compute_libcompute_a_SOURCES += \
 	%D%/cuda/cuda_store.c %D%/cuda/cuda_counts.c %D%/cuda/cuda_weighted.c %D%/cuda/cuda_norm.c \
 	%D%/cuda/cuda_activation.c %D%/cuda/cuda_residual.c \
 	%D%/cuda/cuda_layers.c %D%/cuda/cuda_loss.c %D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
-	%D%/cuda/cudnn_conv.c %D%/cuda/cudnn_engine.c %D%/cuda/cudnn_graph.c
+	%D%/cuda/plan_cache.c %D%/cuda/plan_timing.c %D%/cuda/cudnn_conv.c %D%/cuda/cudnn_engine.c %D%/cuda/cudnn_graph.c
 endif
 
 # nvcc compiles the kernels and nothing else; it writes its dependencies itself.

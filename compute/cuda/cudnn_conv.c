@@ -4,125 +4,19 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 #include "compute/cuda/cudnn_engine.h"
 #include "compute/cuda/cudnn_graph.h"
+#include "compute/cuda/plan_cache.h"
 #include "stage/cuda/cuda_call.h"
-#include "stage/file/file.h"
 #include "stage/log.h"
 
-/* ---- the plan cache: one file per plan, named after the hash of all that the plan depends on ----
- *
- * A file has three lines, the last without a newline: the key, the hash of the plan in hexadecimal, the plan. It
- * appears by a rename. A damaged or missing file is not an error: the plan is made again. */
-
-#define HASH_DIGITS 16u
-#define FILE_BYTES_MAX (4u << 20)
-
-static bool cache_path(char path[PATH_MAX], const char *folder, const char *key)
-{
-    const uint64_t hash = XXH3_64bits(key, strlen(key));
-    return snprintf(path, PATH_MAX, "%s/conv-%016" PRIx64 ".plan", folder, hash) < PATH_MAX;
-}
-
-/* Formats the lines of a cache file before the plan. */
-static char *cache_header(const char *key, const char *plan, size_t bytes, size_t *header_bytes_out)
-{
-    const size_t header_bytes = strlen(key) + 1 + HASH_DIGITS + 1;
-    char *const header = malloc(header_bytes + 1);
-    if (header != NULL) {
-        snprintf(header, header_bytes + 1, "%s\n%016" PRIx64 "\n", key, (uint64_t)XXH3_64bits(plan, bytes));
-        *header_bytes_out = header_bytes;
-    }
-    return header;
-}
-
-/* Does `text` hold an undamaged plan for the key? */
-static bool cache_is_valid(const char *text, size_t bytes, const char *key, size_t *header_bytes_out)
-{
-    const size_t header_bytes = strlen(key) + 1 + HASH_DIGITS + 1;
-    if (bytes <= header_bytes)
-        return false;
-    char *const header = cache_header(key, text + header_bytes, bytes - header_bytes, header_bytes_out);
-    const bool whole = header != NULL && memcmp(text, header, header_bytes) == 0;
-    free(header);
-    return whole;
-}
-
-static bool plan_cache_load(const char *folder, const char *key, char **plan_out, size_t *bytes_out)
-{
-    char path[PATH_MAX];
-    size_t bytes, header_bytes;
-    char *text;
-    if (!cache_path(path, folder, key) || file_load(path, FILE_BYTES_MAX, &text, &bytes) != 0)
-        return false;
-    if (!cache_is_valid(text, bytes, key, &header_bytes)) {
-        free(text);
-        return false;
-    }
-    memmove(text, text + header_bytes, bytes - header_bytes);
-    *plan_out = text;
-    *bytes_out = bytes - header_bytes;
-    return true;
-}
-
-static int cache_write_file(int file, const char *header, size_t header_bytes, const char *plan, size_t bytes)
-{
-    int rc = file_write(file, header, header_bytes);
-    if (rc == 0)
-        rc = file_write(file, plan, bytes);
-    if (close(file) < 0 && rc == 0)
-        rc = -errno;
-    return rc;
-}
-
-static int cache_write(const char *folder, const char *path, const char *key, const char *plan, size_t bytes)
-{
-    char temporary[PATH_MAX];
-    size_t header_bytes;
-    if (snprintf(temporary, sizeof(temporary), "%s/conv-XXXXXX", folder) >= PATH_MAX)
-        return -ENAMETOOLONG;
-    char *const header = cache_header(key, plan, bytes, &header_bytes);
-    if (header == NULL)
-        return -ENOMEM;
-    const int file = mkostemp(temporary, O_CLOEXEC);
-    int rc = file < 0 ? -errno : cache_write_file(file, header, header_bytes, plan, bytes);
-    if (rc == 0 && rename(temporary, path) < 0)
-        rc = -errno;
-    if (rc < 0 && file >= 0)
-        unlink(temporary);
-    free(header);
-    return rc;
-}
-
-static void plan_cache_store(const char *folder, const char *key, const char *plan, size_t bytes)
-{
-    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
-    char path[PATH_MAX];
-    const int rc = cache_path(path, folder, key) ? cache_write(folder, path, key, plan, bytes) : -ENAMETOOLONG;
-    if (rc < 0 && !atomic_flag_test_and_set(&is_reported))
-        log_message(LOG_RUN, "convolution plans are not kept in %s: %s", folder, strerror(-rc));
-}
-
-static void plan_cache_drop(const char *folder, const char *key)
-{
-    char path[PATH_MAX];
-    if (cache_path(path, folder, key))
-        unlink(path);
-}
+#define CACHE_KIND "conv"        /* in the plan cache */
 
 /* ---- graphs ---- */
 
@@ -445,7 +339,7 @@ static int load_cached(struct conv_engine *engine, const struct engine_rules *ru
 {
     char *text;
     size_t bytes;
-    if (!plan_cache_load(folder, key, &text, &bytes))
+    if (!plan_cache_load(folder, CACHE_KIND, key, &text, &bytes))
         return -ENOTSUP;
     int rc = engine_plan_load(&engine->chosen, rules, text, bytes);
     free(text);
@@ -465,7 +359,7 @@ static int save(const struct conv_engine *engine, const char *folder, const char
     const int rc = engine_plan_save(&engine->chosen, engine->name, &text, &bytes);
     if (rc < 0)
         return rc == -ENOTSUP ? 0 : rc;
-    plan_cache_store(folder, key, text, bytes);
+    plan_cache_store(folder, CACHE_KIND, key, text, bytes);
     free(text);
     return 0;
 }
@@ -556,46 +450,6 @@ static int choose_plan(struct conv_engine *engine, const struct conv_planner *pl
     return rc;
 }
 
-/* Towers are opened in parallel, but only one measures at a time, so that nothing else runs on a shared device and the
- * other towers find the chosen plan in the cache. Processes that share the cache, such as ranks, take turns by locking
- * its folder; the lock is released when its process ends. A process that holds the lock for too long is waited for only
- * once, not for every convolution. */
-static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
-static bool is_turn_overdue;            /* guarded by measuring */
-#define TURN_LOOK_NS 10000000
-#define TURN_LOOKS_MAX 3000u
-
-/* Waits until this process has the folder's lock, or another process has held it for too long. */
-static void await_turn(int folder, const char *cache)
-{
-    const struct timespec nap = { .tv_nsec = TURN_LOOK_NS };
-    uint32_t looks = 0;
-    while (flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && !is_turn_overdue) {
-        nanosleep(&nap, NULL);
-        is_turn_overdue = ++looks == TURN_LOOKS_MAX;
-        if (is_turn_overdue)
-            log_message(LOG_RUN, "%s: another process has had its lock for 30 s: measuring beside it, so plans may not "
-                        "be the fastest", cache);
-    }
-}
-
-/* Opens the cache folder and waits for its lock. -1: there is no folder. */
-static int begin_measuring(const char *cache)
-{
-    pthread_mutex_lock(&measuring);
-    const int folder = cache != NULL ? open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (folder >= 0)
-        await_turn(folder, cache);
-    return folder;
-}
-
-static void end_measuring(int folder)
-{
-    if (folder >= 0)
-        close(folder);
-    pthread_mutex_unlock(&measuring);
-}
-
 /* Do our own kernels pad the image, because cuDNN cannot? */
 static bool pads_separately(const struct conv_engine *engine)
 {
@@ -651,10 +505,10 @@ static int conv_engine_open(struct conv_engine **engine_out, const struct conv_p
     engine->shape = *shape;
     engine->fused = with_even_padding(shape);
     const bool measures = planner->scratch != NULL;
-    const int turn = measures ? begin_measuring(planner->cache) : -1;
+    const int turn = measures ? plan_turn_begin(planner->cache) : -1;
     const int rc = choose_or_split(engine, planner, &refusal);
     if (measures)
-        end_measuring(turn);
+        plan_turn_end(turn);
     if (rc == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));
@@ -847,7 +701,7 @@ static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, stru
     log_message(LOG_RUN, "%s: cuDNN's engine %" PRId64 " does not run %s: %s: another one is taken", engine->name,
                 engine->chosen.engine, text, refusal->text);
     if (engine->cache != NULL)
-        plan_cache_drop(engine->cache, engine->key);
+        plan_cache_drop(engine->cache, CACHE_KIND, engine->key);
     const int rc = engine_find(&engine->graph, &rules, 1, &another, &count, refusal);
     if (rc < 0)
         return rc;

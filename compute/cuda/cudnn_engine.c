@@ -2,13 +2,13 @@
 #include "compute/cuda/cudnn_engine.h"
 
 #include <assert.h>
-#include <cuda_runtime_api.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/cuda/plan_cache.h"
+#include "compute/cuda/plan_timing.h"
 #include "stage/cuda/cuda_call.h"
 
 /* Ranks of admissible engines, best first; within a rank, engines keep the order of the heuristics. */
@@ -25,31 +25,19 @@ struct search {
     struct cudnn_refusal refusal;
 };
 
-static int device_place(char *text, size_t text_size, const char *name)
-{
-    int device, driver;
-    struct cudaDeviceProp properties;
-    int rc = CUDA_CALL(name, cudaGetDevice(&device));
-    if (rc == 0)
-        rc = CUDA_CALL(name, cudaDriverGetVersion(&driver));
-    if (rc == 0)
-        rc = CUDA_CALL(name, cudaGetDeviceProperties(&properties, device));
-    if (rc == 0)
-        snprintf(text, text_size, "cudnn %zu, driver %d, sm_%d%d, %s", cudnnGetVersion(), driver / 1000,
-                 properties.major, properties.minor, properties.name);
-    return rc;
-}
-
 int engine_place(const struct engine_rules *rules, char *text, size_t text_size)
 {
-    if (rules->handle != NULL)
-        return device_place(text, text_size, rules->name);
-    char json[2048];
+    char device[2048];
     int64_t length = 0;
-    const int rc = descriptor_get(rules->properties, rules->name, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                                  CUDNN_TYPE_CHAR, (int64_t)sizeof(json), &length, json);
+    int rc;
+    if (rules->handle != NULL)
+        rc = plan_cache_device(rules->name, device, sizeof(device));
+    else
+        rc = descriptor_get(rules->properties, rules->name, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                            CUDNN_TYPE_CHAR, (int64_t)sizeof(device), &length, device);
     if (rc == 0)
-        snprintf(text, text_size, "cudnn %zu, %.*s", cudnnGetVersion(), (int)length, json);
+        snprintf(text, text_size, "cudnn %zu, %.*s", cudnnGetVersion(),
+                 rules->handle != NULL ? (int)strlen(device) : (int)length, device);
     return rc;
 }
 
@@ -407,102 +395,26 @@ int engine_plan_load(struct engine_plan *plan_out, const struct engine_rules *ru
 
 /* ---- measuring plans ---- */
 
-#define TIMING_ROUNDS 3u
-#define TIMING_ROUND_MS 0.7f           /* short plans run several times a round, to average out clock resolution and
-                                        * launches */
-#define TIMING_RUNS_MAX 20u
-#define TIMING_TIE 1.02f
-#define TIMING_HOPELESS 2.0f           /* a plan is not measured further if it takes this many times as long as the best
-                                        * one */
-
-struct timing {
+struct measuring {
+    const struct engine_plan *plans;
     const struct engine_rules *rules;
     cudnnBackendDescriptor_t pack;
-    cudaStream_t stream;
-    cudaEvent_t begin, end;
     struct cudnn_refusal *refusal;
 };
 
-/* Measures the mean time of several runs in a row. */
-static int run_some(const struct timing *timing, const struct engine_plan *plan, uint32_t runs, float *ms_out)
+static int run_plan(void *arg, uint32_t i)
 {
-    const char *const name = timing->rules->name;
-    float ms = 0;
-    int rc = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
-    for (uint32_t i = 0; i < runs && rc == 0; i++)
-        rc = cudnn_try(HEARTBEAT_CALL("cudnnBackendExecute",
-                                      cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack)),
-                       name, "cudnnBackendExecute", timing->refusal);
-    if (rc == 0)
-        rc = CUDA_CALL(name, cudaEventRecord(timing->end, timing->stream));
-    if (rc == 0)
-        rc = CUDA_CALL(name, cudaEventSynchronize(timing->end));
-    if (rc == 0)
-        rc = CUDA_CALL(name, cudaEventElapsedTime(&ms, timing->begin, timing->end));
-    *ms_out = ms / (float)runs;
-    return rc;
-}
-
-static float median(const float times[TIMING_ROUNDS])
-{
-    const float low = fminf(times[0], times[1]), high = fmaxf(times[0], times[1]);
-    return fmaxf(low, fminf(high, times[2]));
-}
-
-static uint32_t runs_of_round(float ms)
-{
-    const float runs = ms > 0 ? TIMING_ROUND_MS / ms : TIMING_RUNS_MAX;
-    return runs < 1 ? 1 : runs > TIMING_RUNS_MAX ? TIMING_RUNS_MAX : (uint32_t)runs;
-}
-
-/* Measures the time of a plan. It is INFINITY when the plan fails to run or is much slower than `least`. */
-static int time_plan(const struct timing *timing, const struct engine_plan *plan, float least, float *ms_out)
-{
-    float times[TIMING_ROUNDS], warm;
-    int rc = run_some(timing, plan, 1, &warm);
-    if (rc == 0)
-        rc = run_some(timing, plan, 1, &warm);
-    const bool is_hopeless = rc == 0 && warm > TIMING_HOPELESS * least;
-    for (uint32_t i = 0; i < TIMING_ROUNDS && rc == 0 && !is_hopeless; i++)
-        rc = run_some(timing, plan, runs_of_round(warm), &times[i]);
-    if (rc < 0 && rc != -ENOTSUP)
-        return rc;
-    *ms_out = rc == 0 && !is_hopeless ? median(times) : INFINITY;
-    return 0;
-}
-
-static int fastest(const struct timing *timing, const struct engine_plan *plans, uint32_t count, uint32_t *best_out)
-{
-    float times[ENGINE_PLANS_MAX], least = INFINITY;
-    for (uint32_t i = 0; i < count; i++) {
-        const int rc = time_plan(timing, &plans[i], least, &times[i]);
-        if (rc < 0)
-            return rc;
-        least = fminf(least, times[i]);
-    }
-    if (isinf(least))
-        return -ENOTSUP;
-    uint32_t best = 0;
-    while (times[best] > least * TIMING_TIE)
-        best++;
-    *best_out = best;
-    return 0;
+    const struct measuring *const measuring = arg;
+    const struct engine_rules *const rules = measuring->rules;
+    return cudnn_try(HEARTBEAT_CALL("cudnnBackendExecute", cudnnBackendExecute(rules->handle, measuring->plans[i].plan,
+                                                                               measuring->pack)),
+                     rules->name, "cudnnBackendExecute", measuring->refusal);
 }
 
 int engine_fastest(const struct engine_plan *plans, uint32_t count, const struct engine_rules *rules,
                    cudnnBackendDescriptor_t pack, cudaStream_t stream, uint32_t *best_out,
                    struct cudnn_refusal *refusal)
 {
-    assert(count <= ENGINE_PLANS_MAX);
-    struct timing timing = { .rules = rules, .pack = pack, .stream = stream, .refusal = refusal };
-    int rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.begin));
-    if (rc < 0)
-        return rc;
-    rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.end));
-    if (rc == 0) {
-        rc = fastest(&timing, plans, count, best_out);
-        CUDA_CALL(rules->name, cudaEventDestroy(timing.end));
-    }
-    CUDA_CALL(rules->name, cudaEventDestroy(timing.begin));
-    return rc;
+    struct measuring measuring = { .plans = plans, .rules = rules, .pack = pack, .refusal = refusal };
+    return plan_fastest(rules->name, stream, count, run_plan, &measuring, best_out);
 }

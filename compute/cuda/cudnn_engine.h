@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "compute/cuda/cudnn_graph.h"
+#include "compute/cuda/plan_timing.h"
 
 /* Where a plan is made, and its requirements beyond reproducible results and fp32 sums. */
 struct engine_rules {
@@ -27,7 +28,7 @@ struct engine_plan {
     size_t workspace;
 };
 
-#define ENGINE_PLANS_MAX 8u
+#define ENGINE_PLANS_MAX PLAN_CANDIDATES_MAX
 #define ENGINE_PLANS_PER_ENGINE 2u  /* most plans of one engine, with different knobs, when several plans are wanted:
                                      * more would hardly differ */
 
@@ -48,10 +49,8 @@ void engine_plan_close(struct engine_plan *plan);       /* NULL members: nothing
 int engine_plan_save(const struct engine_plan *plan, const char *name, char **text_out, size_t *bytes_out);
 int engine_plan_load(struct engine_plan *plan_out, const struct engine_rules *rules, const char *text, size_t bytes);
 
-/* Measures plans on the device: the fastest by the median of 3 rounds of up to 20 runs, after two warm-up runs; of
- * plans within 2 % the first, so that the choice is stable. `pack` binds memory that may be overwritten and a large
- * enough workspace; nothing else should run on `stream`, the handle's. Blocks. 0, -ENOTSUP when none runs (reason in
- * *refusal), or a negative errno (logged). */
+/* Measures plans on the device (plan_timing.h). `pack` binds memory that may be overwritten and a large enough
+ * workspace; `stream` is the handle's. 0, -ENOTSUP when none runs (reason in *refusal), or another negative errno. */
 int engine_fastest(const struct engine_plan *plans, uint32_t count, const struct engine_rules *rules,
                   cudnnBackendDescriptor_t pack, cudaStream_t stream, uint32_t *best_out,
                   struct cudnn_refusal *refusal);

@@ -41,7 +41,7 @@ shift 2
 stages='facts trains resnets overlap units e2e memcheck racecheck ranks prepare graphs towers jpeg slices precisions
     launches ncu '
 # A quarter of an hour: what is not timed side by side, then what is timed alone, the most wanted first.
-session='facts units+e2e+racecheck+ranks+prepare@200 graphs towers jpeg slices precisions ncu launches'
+session='facts trains+units+e2e+racecheck+ranks+prepare@200 graphs towers jpeg slices precisions ncu launches'
 
 # unfinished: STAGE:ITEM,ITEM... of all items whose last result in OUT is not good, in the order of their stages.
 unfinished() {
@@ -274,9 +274,14 @@ trains() {
         train $precision 60 $one devices.precision=$precision &
         pids="$pids $!"
     done
+    for graph in off on; do
+        train bf16-graph-$graph 60 $one devices.precision=bf16 devices.time_plans=no devices.graph=$graph &
+        pids="$pids $!"
+    done
     (device=cpu && train cpu 120 $one) &
     wait $pids $!
     same_weights same-bits fp32-direct fp32-graph
+    same_weights same-bits-bf16 bf16-graph-off bf16-graph-on
 }
 
 # Settings of models, for what is timed.
@@ -337,17 +342,17 @@ memcheck() { under memcheck; }
 racecheck() { under racecheck; }
 
 # Do two ranks on one GPU leave the bits of one process with two towers? Nothing is timed: all run side by side.
-rank_modes='host peer relaxed averaging independent'
+tower_modes='host peer relaxed averaging independent served'
+rank_modes='host relaxed averaging independent served'
 mode_keys() {
     case $1 in
         host | peer) echo sync.reduce=$1 ;;
         relaxed) echo sync.consistency=relaxed ;;
         averaging) echo sync.mode=averaging sync.every=3 ;;
         independent) echo sync.mode=independent ;;
+        served) echo sync.mode=parameter_server ;;
     esac
 }
-# Two ranks cannot have the second of these.
-single_modes=' peer '
 two="model.name=mnist_cnn train.epochs=1000 devices.list=0 devices.time_plans=no"
 # ranked: train starts two ranks from here on, by the launcher that the bundle has, or the system.
 ranked() {
@@ -358,20 +363,20 @@ ranked() {
 ranks() {
     need_digits
     pids=
-    for mode in $rank_modes; do
-        keys="$two train.batch=$medium train.steps=40 data.train=$data/train-* $(mode_keys $mode)"
-        train towers-$mode 100 $keys devices.towers=2 &
+    keys="$two train.batch=$medium train.steps=40 data.train=$data/train-*"
+    for mode in $tower_modes; do
+        train towers-$mode 100 $keys $(mode_keys $mode) devices.towers=2 &
         pids="$pids $!"
-        case $single_modes in *" $mode "*) continue ;; esac
-        (ranked; train ranks-$mode 100 $keys) &
+    done
+    for mode in $rank_modes; do
+        (ranked; train ranks-$mode 100 $keys $(mode_keys $mode)) &
         pids="$pids $!"
     done
     wait $pids
+    same_weights same-bits-peer towers-host towers-peer
+    same_weights same-bits-served towers-host towers-served
     for mode in $rank_modes; do
-        case $single_modes in
-            *" $mode "*) same_weights same-bits-$mode towers-host towers-$mode ;;
-            *) same_weights same-bits-$mode towers-$mode ranks-$mode ;;
-        esac
+        same_weights same-bits-ranks-$mode towers-$mode ranks-$mode
     done
 }
 
@@ -441,11 +446,10 @@ launches() {
 # Bytes, time and hit rates of the kernels that only move data, in two steps of ResNet-50, by Nsight Compute.
 ncu() {
     [ "$device" = cuda ] || { skip r50-kernels 'there is no GPU'; return; }
-    moving='chunk_moments|merge_chunks|normalise|sum_gradients|sum_gradient_chunks|spread_gradient'
-    moving="$moving|add|relu|relu_backward"
+    moving='chunk_moments|merge_chunks|normalise|sum_grad|spread_grad|add|relu'      # how their names begin
     rm -rf "$out/runs/r50-kernels"
     ours r50-kernels 90 ncu --clock-control none --csv --print-units base --log-file "$out/kernels.csv" \
-        --metrics gpu__time_duration.sum,dram__bytes.sum,lts__t_sector_hit_rate.pct -k "regex:^($moving)$" \
+        --metrics gpu__time_duration.sum,dram__bytes.sum,lts__t_sector_hit_rate.pct -k "regex:^($moving)" \
         "$folder/pipetrain" -c /dev/null --set "run.dir=$out/runs/r50-kernels" --set report.progress=none \
         --set devices.kind=cuda $(for key in $r50; do echo --set $key; done) --set train.steps=2 \
         --set devices.precision=bf16 --set devices.graph=off
@@ -496,6 +500,9 @@ for word; do
     word=${word%@*}
     case $word in
         *+*)
+            # Several of them may need these, and only one can write them.
+            stage=prepare FIRST_LIGHT_STRICT=no
+            case +$word in *+trains* | *+ranks* | *+prepare*) need_digits ;; esac
             pids=
             for part in $(echo "$word" | tr + ' '); do
                 run_stage "$part" &

@@ -28,6 +28,9 @@ trains fp32-direct passed
 trains fp32-graph passed
 trains same-bits passed
 trains bf16 passed
+trains bf16-graph-off passed
+trains bf16-graph-on passed
+trains same-bits-bf16 passed
 trains fp16 passed
 trains tf32 passed
 trains cpu passed
@@ -95,16 +98,16 @@ expect_err 'takes no STAGE'
 
 # Stages side by side; ranks beside towers; ratios of two items.
 run sh "$tests/first_light.sh" "$work/folder" "$work/pair" \
-    facts:version+ranks:towers-host,ranks-host,same-bits-host@100 towers:tower-1,towers-2-host,towers-2-host/tower-1
+    facts:version+ranks:towers-host,ranks-host,same-bits-ranks-host@100 towers:tower-1,towers-2-host,towers-2-host/tower-1
 expect_code 0 'stages side by side'
 ranks=skipped
 [ ! -e "$build/pipetrain-mpich.so" ] || ! command -v mpiexec.hydra >/dev/null || ranks=passed
 expect_equal "$(lines "$work/pair")" "$(sort <<END
 facts version passed
-ranks digits passed
+prepare digits passed
 ranks towers-host passed
 ranks ranks-host $ranks
-ranks same-bits-host $ranks
+ranks same-bits-ranks-host $ranks
 towers tower-1 passed
 towers towers-2-host passed
 towers towers-2-host/tower-1 passed
@@ -115,7 +118,8 @@ run sh "$tests/first_light.sh" "$work/folder" "$work/pair" jpeg:r20-jpeg/synthet
 expect_out 'there is no images_per_second of r20-jpeg'
 run sh "$tests/first_light.sh" "$work/folder" "$work/short" trains:cpu+units:stage/test_device@1
 expect_code 1 'stages without time'
-expect_equal "$(lines "$work/short")" 'trains cpu late
+expect_equal "$(lines "$work/short")" 'prepare digits late
+trains cpu late
 trains digits late
 units stage/test_device late' 'the results of stages without time'
 

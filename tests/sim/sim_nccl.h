@@ -12,6 +12,10 @@ void sim_nccl_lose_rank(int rank);
 void sim_nccl_break_after(uint32_t number);
 /* Whether ncclCommAbort never returns. */
 void sim_nccl_hang_abort(bool hangs);
+/* From now on the bytes of sends are counted, apart for sends within and between groups of `group` ranks. */
+void sim_nccl_count_bytes(uint32_t group);
+uint64_t sim_nccl_bytes_within(void);
+uint64_t sim_nccl_bytes_between(void);
 /* Number of communicators that are neither destroyed nor aborted. */
 uint32_t sim_nccl_open_communicators(void);
 

@@ -23,7 +23,8 @@ sync_libsync_a_SOURCES = \
 	%D%/term.c \
 	%D%/trainer.c
 if HAVE_CUDA
-sync_libsync_a_SOURCES += %D%/cuda/reduce_clock.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
+sync_libsync_a_SOURCES += %D%/cuda/nccl_calls.c %D%/cuda/nccl_exchange.c %D%/cuda/nccl_join.c \
+	%D%/cuda/reduce_clock.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
 endif
 
 # Ranks of MPI: a module for each MPI library that configure found. The compiler is ours, the wrapper only adds to its command.

@@ -71,6 +71,7 @@ static const struct reduce_ops *const reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_nccl_ops,
     &reduce_peer_ops,
+    &reduce_nccl_allreduce_ops,
 #endif
     &reduce_host_ops,
 };
@@ -80,6 +81,7 @@ static const struct reduce_ops *const pair_reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_peer_ops,
     &reduce_nccl_ops,
+    &reduce_nccl_allreduce_ops,
 #endif
     &reduce_host_ops,
 };
@@ -87,7 +89,7 @@ enum { REDUCTIONS = sizeof(reductions) / sizeof(reductions[0]) };
 
 static bool is_named(const struct reduce_ops *ops, const char *name)
 {
-    return name == NULL || strcmp(ops->name, name) == 0;
+    return name == NULL ? !ops->is_only_named : strcmp(ops->name, name) == 0;
 }
 
 const struct reduce_ops *reduce_find(const char *name)
@@ -123,12 +125,12 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
     if (towers->here.count < towers->run)
         return choose_between_processes(name, ops_out, reason);
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
-        const struct reduce_ops *const ops = towers->in_pairs ? pair_reductions[i] : reductions[i];
+        const struct reduce_ops *const ops = reduce_is_in_pairs(towers) ? pair_reductions[i] : reductions[i];
         if (!is_named(ops, name))
             continue;
         if (towers->has_owners && !ops->knows_owners) {
             rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter "
-                                        "server needs: use auto, peer or host", ops->name);
+                                        "server needs: use auto, nccl, peer or host", ops->name);
             continue;
         }
         rc = ops->supports(towers, reason);

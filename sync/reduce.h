@@ -45,6 +45,12 @@ struct reduce_towers {
     bool in_pairs;              /* additions have to be in the order of stage/pairwise.h (train.slices) */
 };
 
+/* Must sums be in pairs (stage/pairwise.h), even if all towers are in one process? */
+static inline bool reduce_is_in_pairs(const struct reduce_towers *towers)
+{
+    return towers->in_pairs || towers->has_owners || towers->has_bf16_grads;
+}
+
 struct reduce_spec {
     uint32_t towers;            /* of the run; their numbers begin at 0 */
     struct tower_range here;    /* the towers of this process, which join */
@@ -53,9 +59,10 @@ struct reduce_spec {
 };
 
 struct reduce_ops {
-    const char *name;           /* "host", "none", "peer", "nccl", "ranks" */
+    const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ranks" */
     const struct library *libraries;    /* libraries that it uses; NULL: none */
     bool pins_regions;          /* if devices have their own memory, it sums copies in pinned host memory */
+    bool is_only_named;         /* never chosen unless it is named */
     bool knows_owners;          /* buckets may have any use; false: only BUCKET_ALL_REDUCE */
     /* Host memory that it allocates for each tower for these buckets, in addition to copies of regions. NULL: none. */
     size_t (*host_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
@@ -102,8 +109,12 @@ extern const struct reduce_ops reduce_host_ops;
 /* The sum of reduce_host_ops, computed by CUDA devices that access each other's memory (or by one that towers
  * share). */
 extern const struct reduce_ops reduce_peer_ops;
-/* Reduction by NCCL, one rank for each device. */
+/* Reduction by NCCL, one rank for each device, in one or several processes. Between several processes, and where
+ * reduce_is_in_pairs, bitwise equal to reduce_host_ops: NCCL only sends the numbers. Otherwise as
+ * reduce_nccl_allreduce_ops. */
 extern const struct reduce_ops reduce_nccl_ops;
+/* NCCL's own sums, whose order depends on the connections; only where it is named. */
+extern const struct reduce_ops reduce_nccl_allreduce_ops;
 /* Reduction in host memory between processes, bitwise equal to reduce_host_ops. */
 extern const struct reduce_ops reduce_ranks_ops;
 /* No reduction: mode independent, and one tower. */

@@ -22,9 +22,25 @@
 
 /* ---- heartbeats ---- */
 
+void ranks_set_sums(struct ranks *ranks, uint64_t count)
+{
+    atomic_store(&ranks->sums, count);
+}
+
+uint64_t ranks_sums(struct ranks *ranks)
+{
+    uint64_t least = atomic_load(&ranks->sums);
+    pthread_mutex_lock(&ranks->lock);
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
+        least = ranks->peers[rank].heartbeat.sums < least ? ranks->peers[rank].heartbeat.sums : least;
+    pthread_mutex_unlock(&ranks->lock);
+    return least;
+}
+
 static struct rank_heartbeat own_heartbeat(struct ranks *ranks)
 {
     struct rank_heartbeat heartbeat = { .step = atomic_load(&ranks->step), .bucket = atomic_load(&ranks->bucket) };
+    heartbeat.sums = ranks->launcher.rank == 0 ? ranks_sums(ranks) : atomic_load(&ranks->sums);
     snprintf(heartbeat.phase, sizeof(heartbeat.phase), "%s", atomic_load(&ranks->phase));
     memcpy(heartbeat.host, ranks->host, sizeof(heartbeat.host));
     return heartbeat;

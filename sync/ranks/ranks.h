@@ -43,6 +43,7 @@ enum message_kind {
     MESSAGE_DAMAGE,             /* to rank 0: a damaged record, or one with a decoder's warning */
     MESSAGE_COUNTS,             /* to rank 0: the loader's final counts */
     MESSAGE_ENERGY,             /* to rank 0: the energy that this rank has read */
+    MESSAGE_NCCL,               /* to rank 0: its GPUs; from rank 0: the communicator; from both: it has failed */
     MESSAGE_KINDS
 };
 
@@ -121,6 +122,11 @@ int ranks_failure_code(const struct ranks *ranks);
 void ranks_set_phase(struct ranks *ranks, const char *phase);
 void ranks_set_step(struct ranks *ranks, uint64_t step);
 void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
+
+/* Set the number of reductions that all towers of this process have started, which heartbeats report. */
+void ranks_set_sums(struct ranks *ranks, uint64_t count);
+/* The number of reductions that all towers of all ranks are known to have started. It is a second or two late. */
+uint64_t ranks_sums(struct ranks *ranks);
 
 /* ---- jobs of the communication thread ---- */
 

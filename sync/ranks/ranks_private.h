@@ -16,6 +16,7 @@
 /* The data of MESSAGE_HEARTBEAT. */
 struct rank_heartbeat {
     uint64_t step, bucket;              /* RANKS_NONE: no step or bucket */
+    uint64_t sums;                      /* to rank 0: ranks_set_sums of the sender; from rank 0: ranks_sums */
     char phase[RANK_PHASE_BYTES], host[RANK_HOST_BYTES];
 };
 struct failure { int32_t code; char text[RANK_TEXT_BYTES]; };
@@ -77,6 +78,7 @@ struct ranks {
     _Atomic(const char *) call;
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
+    atomic_uint_fast64_t sums;          /* of ranks_set_sums */
     uint32_t deadline_s;                /* constant */
     char host[RANK_HOST_BYTES];
     pthread_mutex_t lock;               /* guards the members below, and parts of the peers */

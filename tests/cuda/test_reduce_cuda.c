@@ -219,16 +219,24 @@ TEST(peer_detects_links_that_corrupt_data)
     close_towers();
 }
 
-/* The choice before the run. */
+/* The choice before the run; `wishes` has no towers and devices. */
+static const struct reduce_ops *ask_for(const char *name, struct reduce_towers wishes, uint32_t towers,
+                                        uint32_t devices, int *rc_out, struct unsupported_reason *reason)
+{
+    static const uint32_t index[] = { 0, 1, 2 };
+    const struct reduce_ops *chosen = NULL;
+    wishes.run = wishes.here.count = towers;
+    wishes.devices = &device_cuda_ops;
+    wishes.index = index;
+    wishes.device_count = devices;
+    *rc_out = reduce_choose(name, &wishes, &chosen, reason);
+    return chosen;
+}
+
 static const struct reduce_ops *ask(const char *name, uint32_t towers, uint32_t devices, int *rc_out,
                                     struct unsupported_reason *reason)
 {
-    static const uint32_t index[] = { 0, 1, 2 };
-    const struct reduce_towers question = { .run = towers, .here = { 0, towers }, .devices = &device_cuda_ops,
-                                            .index = index, .device_count = devices };
-    const struct reduce_ops *chosen = NULL;
-    *rc_out = reduce_choose(name, &question, &chosen, reason);
-    return chosen;
+    return ask_for(name, (struct reduce_towers){ .run = 0 }, towers, devices, rc_out, reason);
 }
 
 TEST(the_best_supported_reduction_is_chosen)
@@ -243,6 +251,25 @@ TEST(the_best_supported_reduction_is_chosen)
     assert_ptr_equal(ask(NULL, 4, 3, &rc, &reason), &reduce_host_ops);
     assert_ptr_equal(ask(NULL, 4, 1, &rc, &reason), &reduce_peer_ops);
     sim_set_peer_access(true);
+}
+
+TEST(what_needs_sums_in_pairs_reads_from_peers_if_it_can)
+{
+    static const struct reduce_towers wishes[] = { { .in_pairs = true }, { .has_owners = true },
+                                                   { .has_bf16_grads = true } };
+    struct unsupported_reason reason;
+    int rc;
+    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
+        assert_ptr_equal(ask_for(NULL, wishes[i], 3, 3, &rc, &reason), &reduce_peer_ops);
+        assert_ptr_equal(ask_for("nccl", wishes[i], 3, 3, &rc, &reason), &reduce_nccl_ops);
+        sim_set_peer_access(false);
+        assert_ptr_equal(ask_for(NULL, wishes[i], 3, 3, &rc, &reason), &reduce_nccl_ops);
+        assert_ptr_equal(ask_for(NULL, wishes[i], 4, 3, &rc, &reason), &reduce_host_ops);
+        sim_set_peer_access(true);
+        assert_null(ask_for("nccl_allreduce", wishes[i], 3, 3, &rc, &reason));
+        assert_int_equal(rc, -EINVAL);
+    }
+    assert_ptr_equal(ask("nccl_allreduce", 3, 3, &rc, &reason), &reduce_nccl_allreduce_ops);
 }
 
 TEST(an_unsupported_reduction_gives_the_reason)

@@ -78,7 +78,8 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
                              .has_bf16_grads = spec->has_bf16_grads, .watchdog = spec->watchdog };
-    bench->exact = spec->in_pairs || strcmp(spec->reduction->name, "nccl") != 0;
+    const bool adds_in_pairs = spec->in_pairs || (spec->ranks != NULL && spec->reduction->knows_owners);
+    bench->exact = adds_in_pairs || strncmp(spec->reduction->name, "nccl", 4) != 0;
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
     for (uint32_t b = 0; b < BUCKETS; b++) {
@@ -99,7 +100,7 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
         tower->index = first + d;
         tower->steps = BENCH_STEPS;
         tower->track = trace_track_add(spec->trace, TRACE_REDUCTION, d);
-        tower_open(tower, d % spec->devices);
+        tower_open(tower, spec->first_device + d % spec->devices);
     }
 }
 

@@ -54,7 +54,8 @@ struct bench {
 struct bench_spec {
     const struct reduce_ops *reduction;
     uint32_t towers;
-    uint32_t devices;               /* tower t is on device t % devices */
+    uint32_t devices;               /* tower t is on device first_device + t % devices */
+    uint32_t first_device;
     struct ranks *ranks;            /* each has so many towers; NULL: all are here */
     struct watchdog *watchdog;      /* tower d uses its heartbeat d; NULL: none */
     bool has_bf16_grads;            /* gradients are summed as bf16 */

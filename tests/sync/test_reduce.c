@@ -66,12 +66,9 @@ static void every_tower_gets_sums_in_pairs_where_they_are_asked_for(void **state
     check_sums(false, true);
 }
 
-/* NCCL is refused for them. */
 static void sums_of_bf16_are_of_fp32_and_rounded_once(void **state)
 {
     (void)state;
-    if (strcmp(reduction->name, "nccl") == 0)
-        skip();
     check_sums(true, false);
 }
 

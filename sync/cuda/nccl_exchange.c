@@ -1,0 +1,385 @@
+/* Sums in pairs: NCCL adds in an order that depends on the connections, so it only sends numbers, and kernels add them.
+ *
+ * Each tower of a process owns a slice of the range, and the tower with the same number in each process owns a part of
+ * that slice. In the first round the towers of a process send each other their slices, and each adds its slice of all
+ * towers of the process as far as the order of additions allows (sync/term.h). In the second round towers with the same
+ * number send each other their parts of these terms, and each adds the terms of its part. In two more rounds the sums
+ * return the same way. So only one sum of all towers of a process is sent to another process, and not the numbers of
+ * each tower. With one process, or one tower in each, there are two rounds, which send as many bytes as a ring.
+ *
+ * With sync.wire = bf16 numbers of a tower and complete sums are sent as bf16, and sums of several towers of a process
+ * as fp32, so that sums are rounded once. */
+#include "sync/cuda/nccl_rank.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "stage/cuda/cuda_call.h"
+
+#define PART_ALIGN 32u                  /* in numbers: vectors of 16 bytes do not cross the bounds of a part */
+
+/* The numbers of one bucket. */
+struct nccl_range {
+    const struct bucket *bucket;
+    void *values;
+    size_t count;
+    enum value_type type;               /* fp32 or bf16 */
+};
+
+struct part { size_t begin, count; };
+
+/* The numbers of a tower or a term, from the begin of this tower's slice on. */
+struct operand { void *values; enum value_type type; };
+
+bool nccl_is_bf16(const struct nccl_rank *rank, const struct bucket *bucket)
+{
+    return rank->member.bf16_grads != NULL && bucket->region == REGION_GRADIENTS;
+}
+
+bool nccl_is_in_pairs(const struct nccl_rank *rank, const struct bucket *bucket)
+{
+    return bucket->use == BUCKET_REDUCE ||
+           (bucket->use == BUCKET_ALL_REDUCE && (rank->group->in_pairs || nccl_is_bf16(rank, bucket)));
+}
+
+/* ---- slices and parts, in whole lines ---- */
+
+static struct part part_of(size_t count, uint32_t parts, uint32_t number)
+{
+    const size_t lines = (count + PART_ALIGN - 1) / PART_ALIGN;
+    const size_t begin = lines * number / parts * PART_ALIGN, end = lines * (number + 1) / parts * PART_ALIGN;
+    return (struct part){ begin, (end < count ? end : count) - begin };
+}
+
+/* The length of the longest part of a range of `count` numbers. */
+static size_t part_most(size_t count, uint32_t parts)
+{
+    const size_t lines = (count + PART_ALIGN - 1) / PART_ALIGN;
+    return (lines + parts - 1) / parts * PART_ALIGN;
+}
+
+static uint32_t own_process(const struct nccl_rank *rank)
+{
+    return rank->tower / rank->group->here.count;
+}
+
+static uint32_t own_number(const struct nccl_rank *rank)
+{
+    return rank->tower - rank->group->here.first;
+}
+
+/* The slice of tower `number` of each process. */
+static struct part slice_of(const struct nccl_rank *rank, size_t count, uint32_t number)
+{
+    return part_of(count, rank->group->here.count, number);
+}
+
+/* The part of that slice that tower `number` of process `process` sums, from the begin of the range. */
+static struct part sum_part(const struct nccl_rank *rank, size_t count, uint32_t number, uint32_t process)
+{
+    const struct part slice = slice_of(rank, count, number);
+    const struct part part = part_of(slice.count, rank->group->processes, process);
+    return (struct part){ slice.begin + part.begin, part.count };
+}
+
+/* ---- memory ---- */
+
+static void *advanced(void *values, enum value_type type, size_t count)
+{
+    return (char *)values + count * value_bytes(type);
+}
+
+/* The longest bucket that is summed in pairs; 0: none is. */
+static size_t longest(const struct nccl_rank *rank)
+{
+    size_t most = 0;
+    for (uint32_t b = 0; b < rank->buckets.count; b++) {
+        const struct bucket *const bucket = &rank->buckets.bucket[b];
+        if (nccl_is_in_pairs(rank, bucket) && bucket->count > most)
+            most = bucket->count;
+    }
+    return most;
+}
+
+int nccl_exchange_open(struct nccl_rank *rank)
+{
+    const struct nccl_group *const group = rank->group;
+    struct nccl_exchange *const exchange = &rank->exchange;
+    struct device *const device = rank->member.device;
+    const size_t most = longest(rank);
+    const bool is_remote = group->processes > 1;
+    if (most == 0)
+        return 0;
+    exchange->slice_most = part_most(most, group->here.count);
+    exchange->part_most = part_most(exchange->slice_most, group->processes);
+    const size_t slices = group->here.count + (is_remote ? group->own_count : 0);
+    const size_t parts = 1 + (is_remote ? group->term_count : 0);
+    exchange->bytes = (slices * exchange->slice_most + parts * exchange->part_most) * sizeof(float);
+    const int rc = device->ops->alloc(device, exchange->bytes, &exchange->memory);
+    if (rc != 0)
+        return rc;
+    exchange->local = exchange->memory;
+    exchange->result = exchange->local + slices * exchange->slice_most;
+    exchange->sums = exchange->local + group->here.count * exchange->slice_most;
+    exchange->received = exchange->result + exchange->part_most;
+    return 0;
+}
+
+void nccl_exchange_close(struct nccl_rank *rank)
+{
+    if (rank->exchange.memory != NULL)
+        rank->member.device->ops->free(rank->member.device, rank->exchange.memory);
+}
+
+/* This tower's slice of the numbers of tower `number` of this process. */
+static struct operand tower_slice(const struct nccl_rank *rank, const struct nccl_range *range, uint32_t number)
+{
+    if (number != own_number(rank))
+        return (struct operand){ rank->exchange.local + number * rank->exchange.slice_most, range->type };
+    return (struct operand){ advanced(range->values, range->type, slice_of(rank, range->count, number).begin),
+                             range->type };
+}
+
+/* This tower's slice of a term of this process. */
+static struct operand term_slice(const struct nccl_rank *rank, const struct nccl_range *range, uint32_t term)
+{
+    const struct term *const of = &rank->group->terms[term];
+    if (of->count == 1)
+        return tower_slice(rank, range, of->first - rank->group->here.first);
+    return (struct operand){ rank->exchange.sums + (term - rank->group->own_first) * rank->exchange.slice_most,
+                             VALUE_FP32 };
+}
+
+/* This tower's part of a term of any process. */
+static struct operand term_part(const struct nccl_rank *rank, const struct nccl_range *range, uint32_t term)
+{
+    const struct term *const of = &rank->group->terms[term];
+    if (of->rank != own_process(rank))
+        return (struct operand){ rank->exchange.received + term * rank->exchange.part_most,
+                                 of->count == 1 ? range->type : VALUE_FP32 };
+    const struct operand slice = term_slice(rank, range, term);
+    const size_t begin = sum_part(rank, range->count, own_number(rank), own_process(rank)).begin -
+                         slice_of(rank, range->count, own_number(rank)).begin;
+    return (struct operand){ advanced(slice.values, slice.type, begin), slice.type };
+}
+
+/* The address at which this tower's part of the sum is written. */
+static void *sum_at(const struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct part part = sum_part(rank, range->count, own_number(rank), own_process(rank));
+    const bool is_kept = range->bucket->use == BUCKET_ALL_REDUCE || range->bucket->owner == rank->tower;
+    return is_kept ? advanced(range->values, range->type, part.begin) : rank->exchange.result;
+}
+
+/* ---- messages ---- */
+
+static cudaStream_t stream_of(const struct nccl_rank *rank)
+{
+    return cuda_stream_of(rank->member.communication);
+}
+
+static ncclDataType_t nccl_type_of(enum value_type type)
+{
+    return type == VALUE_BF16 ? ncclBfloat16 : ncclFloat32;
+}
+
+static int post_send(const struct nccl_rank *rank, uint32_t tower, const void *values, enum value_type type,
+                     size_t count)
+{
+    return count == 0 ? 0 : NCCL_CALL(nccl_rank_name(rank), ncclSend(values, count, nccl_type_of(type), (int)tower,
+                                                                     rank->comm, stream_of(rank)));
+}
+
+static int post_receive(const struct nccl_rank *rank, uint32_t tower, void *values, enum value_type type, size_t count)
+{
+    return count == 0 ? 0 : NCCL_CALL(nccl_rank_name(rank), ncclRecv(values, count, nccl_type_of(type), (int)tower,
+                                                                     rank->comm, stream_of(rank)));
+}
+
+/* Send and receive parts of the range itself. */
+static int exchange_parts(const struct nccl_rank *rank, const struct nccl_range *range, uint32_t tower,
+                          struct part sent, struct part received)
+{
+    const int rc = post_send(rank, tower, advanced(range->values, range->type, sent.begin), range->type, sent.count);
+    return rc != 0 ? rc : post_receive(rank, tower, advanced(range->values, range->type, received.begin), range->type,
+                                       received.count);
+}
+
+/* The towers of this process send each other their slices. */
+static int scatter_slices(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct tower_range here = rank->group->here;
+    const size_t mine = slice_of(rank, range->count, own_number(rank)).count;
+    int rc = 0;
+    for (uint32_t other = 0; other < here.count && rc == 0; other++) {
+        const struct part slice = slice_of(rank, range->count, other);
+        if (other == own_number(rank))
+            continue;
+        rc = post_send(rank, here.first + other, advanced(range->values, range->type, slice.begin), range->type,
+                       slice.count);
+        if (rc == 0)
+            rc = post_receive(rank, here.first + other, tower_slice(rank, range, other).values, range->type, mine);
+    }
+    return rc;
+}
+
+/* Send a tower of another process its part of a term of this process. */
+static int send_term(const struct nccl_rank *rank, const struct nccl_range *range, uint32_t term, uint32_t process)
+{
+    const uint32_t number = own_number(rank);
+    const struct operand slice = term_slice(rank, range, term);
+    const struct part part = sum_part(rank, range->count, number, process);
+    const size_t begin = part.begin - slice_of(rank, range->count, number).begin;
+    return post_send(rank, process * rank->group->here.count + number, advanced(slice.values, slice.type, begin),
+                     slice.type, part.count);
+}
+
+/* Towers with the same number in their processes send each other parts of their terms. */
+static int scatter_terms(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct nccl_group *const group = rank->group;
+    const uint32_t own = own_process(rank), number = own_number(rank);
+    const size_t mine = sum_part(rank, range->count, number, own).count;
+    int rc = 0;
+    for (uint32_t term = 0; term < group->term_count && rc == 0; term++) {
+        const uint32_t process = group->terms[term].rank;
+        const struct operand part = term_part(rank, range, term);
+        for (uint32_t other = 0; other < group->processes && process == own && rc == 0; other++)
+            if (other != own)
+                rc = send_term(rank, range, term, other);
+        if (process != own)
+            rc = post_receive(rank, process * group->here.count + number, part.values, part.type, mine);
+    }
+    return rc;
+}
+
+/* Towers with the same number send each other their parts of the sum. */
+static int gather_parts(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct nccl_group *const group = rank->group;
+    const uint32_t own = own_process(rank), number = own_number(rank);
+    int rc = 0;
+    for (uint32_t other = 0; other < group->processes && rc == 0; other++)
+        if (other != own)
+            rc = exchange_parts(rank, range, other * group->here.count + number,
+                                sum_part(rank, range->count, number, own), sum_part(rank, range->count, number, other));
+    return rc;
+}
+
+/* The towers of this process send each other their slices of the sum. */
+static int gather_slices(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct tower_range here = rank->group->here;
+    int rc = 0;
+    for (uint32_t other = 0; other < here.count && rc == 0; other++)
+        if (other != own_number(rank))
+            rc = exchange_parts(rank, range, here.first + other, slice_of(rank, range->count, own_number(rank)),
+                                slice_of(rank, range->count, other));
+    return rc;
+}
+
+/* Every tower sends its part of the sum to the owner. */
+static int gather_for_owner(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const uint32_t own = own_process(rank), towers = rank->group->here.count, owner = range->bucket->owner;
+    int rc = 0;
+    if (owner != rank->tower)
+        return post_send(rank, owner, sum_at(rank, range), range->type,
+                         sum_part(rank, range->count, own_number(rank), own).count);
+    for (uint32_t tower = 0; tower < rank->group->towers && rc == 0; tower++) {
+        const struct part part = sum_part(rank, range->count, tower % towers, tower / towers);
+        if (tower != owner)
+            rc = post_receive(rank, tower, advanced(range->values, range->type, part.begin), range->type, part.count);
+    }
+    return rc;
+}
+
+typedef int (*message_round)(struct nccl_rank *rank, const struct nccl_range *range);
+
+/* Queue the messages of a round, which NCCL sends and receives side by side. */
+static int queue_round(struct nccl_rank *rank, const struct nccl_range *range, message_round post)
+{
+    int rc = nccl_keep_error(rank, NCCL_CALL(nccl_rank_name(rank), ncclGroupStart()));
+    if (rc != 0)
+        return rc;
+    rc = post(rank, range);
+    const int ended = RANK_CALL(rank, ncclGroupEnd());
+    return nccl_keep_error(rank, rc != 0 ? rc : ended);
+}
+
+/* ---- additions ---- */
+
+static void add_operand(struct sum_terms *terms, struct operand operand, uint32_t first, uint32_t towers)
+{
+    assert(terms->count < SUM_TERMS_MAX);
+    terms->bf16 |= (uint64_t)(operand.type == VALUE_BF16) << terms->count;
+    terms->values[terms->count] = operand.values;
+    terms->first[terms->count] = (uint16_t)first;
+    terms->towers[terms->count++] = (uint16_t)towers;
+}
+
+static int queue_addition(struct nccl_rank *rank, const struct sum_terms *terms, size_t count, enum value_type type,
+                          void *into)
+{
+    return count == 0 ? 0 : nccl_keep_error(rank, CUDA_CALL(nccl_rank_name(rank),
+                                                            kernel_sum_terms(stream_of(rank), terms, count, type, into)));
+}
+
+/* Add this tower's slice of the towers of a term of this process. */
+static int add_towers(struct nccl_rank *rank, const struct nccl_range *range, const struct term *term,
+                      enum value_type type, void *into)
+{
+    struct sum_terms towers = { .count = 0 };
+    for (uint32_t i = 0; i < term->count; i++)
+        add_operand(&towers, tower_slice(rank, range, term->first - rank->group->here.first + i), i, 1);
+    return queue_addition(rank, &towers, slice_of(rank, range->count, own_number(rank)).count, type, into);
+}
+
+static int add_own_terms(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < rank->group->term_count && rc == 0; i++) {
+        const struct term *const term = &rank->group->terms[i];
+        if (term->rank == own_process(rank) && term->count > 1)
+            rc = add_towers(rank, range, term, VALUE_FP32, term_slice(rank, range, i).values);
+    }
+    return rc;
+}
+
+/* Add this tower's part of the terms of all processes. */
+static int add_all_terms(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    struct sum_terms terms = { .count = 0 };
+    for (uint32_t i = 0; i < rank->group->term_count; i++)
+        add_operand(&terms, term_part(rank, range, i), rank->group->terms[i].first, rank->group->terms[i].count);
+    return queue_addition(rank, &terms, sum_part(rank, range->count, own_number(rank), own_process(rank)).count,
+                          range->type, sum_at(rank, range));
+}
+
+/* ---- all together ---- */
+
+static int queue_scatter(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    int rc = rank->group->here.count > 1 ? queue_round(rank, range, scatter_slices) : 0;
+    if (rc != 0 || rank->group->processes == 1)
+        return rc != 0 ? rc : add_towers(rank, range, &rank->group->terms[0], range->type, sum_at(rank, range));
+    rc = add_own_terms(rank, range);
+    if (rc == 0)
+        rc = queue_round(rank, range, scatter_terms);
+    return rc != 0 ? rc : add_all_terms(rank, range);
+}
+
+static int queue_gather(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    if (range->bucket->use == BUCKET_REDUCE)
+        return queue_round(rank, range, gather_for_owner);
+    const int rc = rank->group->processes > 1 ? queue_round(rank, range, gather_parts) : 0;
+    return rc != 0 || rank->group->here.count == 1 ? rc : queue_round(rank, range, gather_slices);
+}
+
+int nccl_exchange_queue(struct nccl_rank *rank, const struct bucket *bucket, void *values, size_t count)
+{
+    const struct nccl_range range = { bucket, values, count, nccl_is_bf16(rank, bucket) ? VALUE_BF16 : VALUE_FP32 };
+    const int rc = queue_scatter(rank, &range);
+    return rc != 0 ? rc : queue_gather(rank, &range);
+}

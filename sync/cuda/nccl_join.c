@@ -1,0 +1,263 @@
+/* How the towers of all processes get one communicator: the last tower of a process that joins sends the GPUs of its
+ * process to rank 0. When rank 0 has them all and no two towers share a GPU, it sends the communicator's id to all. Before
+ * that nothing waits in NCCL, so a process may plan for as long as it needs. Later, and until the run's `stop` is
+ * connected with the ranks (ranks_set_stop), a message of the same kind reports that its sender has failed. */
+#include "sync/cuda/nccl_rank.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "sync/ranks/ranks.h"
+
+#define NAP_NS 1000000
+#define WATCH_NS 1000000u
+#define HOST_BYTES 64u
+
+struct gpu_place { char host[HOST_BYTES], bus[sizeof(((struct device_description *)0)->bus)]; };
+
+/* The messages to rank 0 and from it. */
+struct process_gpus { uint32_t has_failed, count; struct gpu_place gpus[BUCKET_OWNERS_MAX]; };
+struct new_communicator { uint32_t has_failed; ncclUniqueId id; };
+
+/* ---- failures ---- */
+
+static void announce_failure(struct nccl_group *group)
+{
+    const uint32_t has_failed = 1;
+    if (group->ranks == NULL)
+        return;
+    if (ranks_rank(group->ranks) > 0)
+        (void)ranks_send(group->ranks, 0, MESSAGE_NCCL, &has_failed, sizeof(has_failed));
+    else
+        (void)ranks_send_all(group->ranks, MESSAGE_NCCL, &has_failed, sizeof(has_failed));
+}
+
+void nccl_cancel_all(struct nccl_group *group)
+{
+    if (!atomic_exchange(&group->cancelled, true))
+        announce_failure(group);
+    pthread_mutex_lock(&group->lock);
+    pthread_cond_broadcast(&group->changed);
+    pthread_mutex_unlock(&group->lock);
+}
+
+static bool has_message(struct ranks *ranks, uint32_t from)
+{
+    struct message *const message = ranks_try_receive(ranks, from, MESSAGE_NCCL);
+    const bool has = message != NULL;
+    free(message);
+    return has;
+}
+
+void nccl_watch_processes(struct nccl_rank *rank_here)
+{
+    struct nccl_group *const group = rank_here->group;
+    struct ranks *const ranks = group->ranks;
+    const uint64_t now_ns = ranks != NULL ? clock_now_ns() : 0;
+    if (ranks == NULL || atomic_load(&group->cancelled) || now_ns - rank_here->watched_ns < WATCH_NS)
+        return;
+    rank_here->watched_ns = now_ns;
+    const bool leads = ranks_rank(ranks) == 0;
+    bool has_failed = ranks_failed(ranks);
+    for (uint32_t rank = leads ? 1 : 0; rank < (leads ? ranks_size(ranks) : 1) && !has_failed; rank++)
+        has_failed = has_message(ranks, rank);
+    if (has_failed)
+        nccl_cancel_all(group);
+}
+
+/* ---- what NCCL would refuse, or hang at ---- */
+
+/* Fail if two towers of this process are on one device. */
+static int check_shared_device(const struct nccl_group *group, uint32_t tower)
+{
+    for (uint32_t d = 0; d < tower; d++) {
+        if (cuda_ordinal(group->devices[d]) != cuda_ordinal(group->devices[tower]))
+            continue;
+        log_message(LOG_ERROR, "sync.reduce = nccl: towers %u and %u are both on %s, and NCCL takes one tower a "
+                    "device: use sync.reduce = peer", group->here.first + d, group->here.first + tower,
+                    cuda_name(group->devices[tower]));
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* Fail if launches block until they end, because collectives end only together. */
+static int check_blocking_launches(const struct nccl_group *group)
+{
+    const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    if (group->here.count == 1 || blocking == NULL || blocking[0] == '\0' || strcmp(blocking, "0") == 0)
+        return 0;
+    log_message(LOG_ERROR, "sync.reduce = nccl: CUDA_LAUNCH_BLOCKING=%s can hang with several devices in one process: "
+                "unset it", blocking);
+    return -EINVAL;
+}
+
+static int check_towers(const struct nccl_group *group)
+{
+    int rc = check_blocking_launches(group);
+    for (uint32_t d = 0; d < group->here.count && rc == 0; d++)
+        rc = check_shared_device(group, d);
+    return rc;
+}
+
+/* Fail if a GPU of rank `rank` is also used by a lower rank. */
+static int check_shared_gpus(struct ranks *ranks, const struct process_gpus *processes, uint32_t lower, uint32_t rank)
+{
+    for (uint32_t i = 0; i < processes[lower].count; i++)
+        for (uint32_t j = 0; j < processes[rank].count; j++) {
+            const struct gpu_place *const a = &processes[lower].gpus[i], *const b = &processes[rank].gpus[j];
+            if (*a->bus == '\0' || strcmp(a->bus, b->bus) != 0 || strcmp(a->host, b->host) != 0)
+                continue;
+            log_message(LOG_ERROR, "sync.reduce = nccl: %s and %s both use the GPU %s, and NCCL takes one tower a GPU: "
+                        "use sync.reduce = host, or start one rank for each GPU", ranks_name(ranks, lower),
+                        ranks_name(ranks, rank), a->bus);
+            return -EINVAL;
+        }
+    return 0;
+}
+
+/* ---- all processes ---- */
+
+static void find_gpus(const struct nccl_group *group, struct process_gpus *gpus)
+{
+    *gpus = (struct process_gpus){ .count = group->here.count };
+    for (uint32_t d = 0; d < gpus->count; d++) {
+        struct device_description description;
+        struct device *const device = group->devices[d];
+        (void)gethostname(gpus->gpus[d].host, HOST_BYTES - 1);
+        if (device->ops->describe((uint32_t)cuda_ordinal(device), &description) == 0)
+            memcpy(gpus->gpus[d].bus, description.bus, sizeof(description.bus));
+    }
+}
+
+/* Wait for a message, whose first `least` bytes are read at least. NULL: it was a failure, or the group is cancelled. */
+static struct message *await_message(struct nccl_group *group, uint32_t from, size_t least)
+{
+    struct message *message = NULL;
+    while (message == NULL && !atomic_load(&group->cancelled) && !ranks_failed(group->ranks)) {
+        message = ranks_try_receive(group->ranks, from, MESSAGE_NCCL);
+        if (message == NULL)
+            nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+    }
+    if (message != NULL && message->bytes >= least)
+        return message;
+    free(message);
+    return NULL;
+}
+
+/* Receive the GPUs of all other processes. 0, -ECANCELED, or -EINVAL after a message. */
+static int gather_gpus(struct nccl_group *group, struct process_gpus *processes)
+{
+    int rc = 0;
+    find_gpus(group, &processes[0]);
+    for (uint32_t rank = 1; rank < group->processes && rc == 0; rank++) {
+        struct message *const message = await_message(group, rank, sizeof(processes[rank]));
+        if (message == NULL)
+            return -ECANCELED;
+        memcpy(&processes[rank], message->data, sizeof(processes[rank]));
+        free(message);
+        for (uint32_t lower = 0; lower < rank && rc == 0; lower++)
+            rc = check_shared_gpus(group->ranks, processes, lower, rank);
+    }
+    return rc;
+}
+
+/* Rank 0: let all other processes join. */
+static int check_processes(struct nccl_group *group)
+{
+    if (group->ranks == NULL)
+        return 0;
+    struct process_gpus *const processes = calloc(group->processes, sizeof(*processes));
+    const int rc = processes == NULL ? -ENOMEM : gather_gpus(group, processes);
+    free(processes);
+    return rc;
+}
+
+static int lead(struct nccl_group *group, ncclUniqueId *id_out)
+{
+    struct new_communicator communicator = { .has_failed = 0 };
+    int rc = check_processes(group);
+    if (rc == 0)
+        rc = cuda_enter(group->devices[0]);
+    if (rc == 0)
+        rc = NCCL_CALL(cuda_name(group->devices[0]), ncclGetUniqueId(&communicator.id));
+    if (rc == 0 && group->ranks != NULL)
+        rc = ranks_send_all(group->ranks, MESSAGE_NCCL, &communicator, sizeof(communicator));
+    *id_out = communicator.id;
+    return rc;
+}
+
+static int follow(struct nccl_group *group, ncclUniqueId *id_out)
+{
+    struct process_gpus *const gpus = malloc(sizeof(*gpus));
+    if (gpus == NULL)
+        return -ENOMEM;
+    find_gpus(group, gpus);
+    const int rc = ranks_send(group->ranks, 0, MESSAGE_NCCL, gpus, sizeof(*gpus));
+    free(gpus);
+    if (rc != 0)
+        return rc;
+    struct message *const message = await_message(group, 0, sizeof(struct new_communicator));
+    if (message == NULL)
+        return -ECANCELED;
+    memcpy(id_out, message->data + offsetof(struct new_communicator, id), sizeof(*id_out));
+    free(message);
+    return 0;
+}
+
+/* ---- the towers of this process ---- */
+
+/* Count a tower that joins. True for the last one. */
+static bool join_count(struct nccl_group *group, uint32_t here, struct device *device)
+{
+    pthread_mutex_lock(&group->lock);
+    group->devices[here] = device;
+    const bool is_last = ++group->joined == group->here.count;
+    pthread_mutex_unlock(&group->lock);
+    return is_last;
+}
+
+/* The last tower finds the communicator's id, or ends the rendezvous. */
+static int find_id(struct nccl_group *group)
+{
+    ncclUniqueId id;
+    int rc = check_towers(group);
+    if (rc == 0)
+        rc = ranks_rank(group->ranks) == 0 ? lead(group, &id) : follow(group, &id);
+    pthread_mutex_lock(&group->lock);
+    if (rc == 0)
+        group->id = id;
+    group->has_id = rc == 0;
+    group->is_broken = rc != 0;
+    pthread_cond_broadcast(&group->changed);
+    pthread_mutex_unlock(&group->lock);
+    if (rc != 0)
+        nccl_cancel_all(group);
+    return rc;
+}
+
+/* Wait for the other towers; this is no stall, because a tower that does not join hangs elsewhere or has failed. */
+static int await_id(struct nccl_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    while (!group->has_id && !group->is_broken && !atomic_load(&group->cancelled))
+        pthread_cond_wait(&group->changed, &group->lock);
+    const bool is_over = group->is_broken || atomic_load(&group->cancelled);
+    pthread_mutex_unlock(&group->lock);
+    return is_over ? -ECANCELED : 0;
+}
+
+int nccl_join_all(struct nccl_group *group, uint32_t here, struct device *device, ncclUniqueId *id_out)
+{
+    int rc = join_count(group, here, device) ? find_id(group) : 0;
+    if (rc == 0)
+        rc = await_id(group);
+    *id_out = group->id;
+    return rc;
+}

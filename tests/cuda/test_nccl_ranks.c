@@ -1,0 +1,227 @@
+/* Tests of sums by NCCL between ranks, which are all in this process (tests/helpers/fake_mpi.h), on the simulated CUDA:
+ * bits of one process, refusals, and failures. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl.h>
+
+#include "tests/helpers/capture.h"
+#include "tests/helpers/fake_mpi.h"
+#include "tests/helpers/reduce_bench.h"
+#include "tests/helpers/test.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_nccl.h"
+
+enum { DEVICES = 8, WAITS_MAX = 100000 };       /* of 0.1 ms each */
+
+static struct ranks *ranks[FAKE_RANKS_MAX];
+static struct bench benches[FAKE_RANKS_MAX];
+static char messages[8192];
+
+struct sizes { uint32_t ranks, towers; };
+
+/* Every tower has a device of its own, or, with `shares`, each rank has the same devices. */
+static void open_benches(struct sizes sizes, const struct bench_spec *wishes, bool shares)
+{
+    fake_mpi_reset(sizes.ranks, 2, 1);
+    fake_ranks_open(ranks, sizes.ranks, 60);
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++) {
+        struct bench_spec spec = *wishes;
+        spec.reduction = spec.reduction != NULL ? spec.reduction : &reduce_nccl_ops;
+        spec.towers = spec.devices = sizes.towers;
+        spec.first_device = shares ? 0 : rank * sizes.towers;
+        spec.ranks = ranks[rank];
+        bench_open(&benches[rank], &spec);
+    }
+}
+
+static void start_benches(struct sizes sizes)
+{
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+        bench_start(&benches[rank]);
+}
+
+static void join_benches(struct sizes sizes)
+{
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+        bench_join(&benches[rank]);
+}
+
+static void close_benches(struct sizes sizes)
+{
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+        bench_close(&benches[rank]);
+    fake_ranks_close(ranks, sizes.ranks);
+    assert_int_equal(sim_nccl_open_communicators(), 0);
+}
+
+static void check_sums(struct sizes sizes, const struct bench_spec *wishes)
+{
+    open_benches(sizes, wishes, false);
+    start_benches(sizes);
+    join_benches(sizes);
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+        for (uint32_t d = 0; d < sizes.towers; d++) {
+            const struct bench_tower *const tower = &benches[rank].tower[d];
+            assert_int_equal(tower->result, 0);
+            assert_int_equal(tower->done, BENCH_STEPS);
+            assert_int_equal(tower->wrong, 0);
+            assert_true(wishes->has_owners || tower->bits == benches[0].tower[0].bits);
+        }
+    close_benches(sizes);
+}
+
+/* Whole subtrees of the order of additions, and towers that are none. */
+static const struct sizes cases[] = { { 2, 1 }, { 2, 2 }, { 3, 1 }, { 2, 3 }, { 3, 2 }, { 8, 1 }, { 2, 4 } };
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+TEST(sums_have_the_bits_of_one_process)
+{
+    for (size_t i = 0; i < CASES; i++)
+        check_sums(cases[i], &(struct bench_spec){ .ranks = NULL });
+}
+
+TEST(sums_of_bf16_are_rounded_once)
+{
+    for (size_t i = 0; i < CASES; i++)
+        if (test_is_long() || i % 2 == 0)
+            check_sums(cases[i], &(struct bench_spec){ .has_bf16_grads = true });
+}
+
+TEST(owners_get_sums_and_broadcast)
+{
+    for (size_t i = 0; i < CASES; i++)
+        if (test_is_long() || i % 2 == 1)
+            check_sums(cases[i], &(struct bench_spec){ .has_owners = true });
+    check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_owners = true, .has_bf16_grads = true });
+}
+
+TEST(nccl_adds_itself_only_where_it_is_named)
+{
+    sim_calls_clear();
+    check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .ranks = NULL });
+    assert_int_equal(sim_calls("ncclAllReduce"), 0);
+    sim_calls_clear();
+    check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .reduction = &reduce_nccl_allreduce_ops });
+    assert_int_equal(sim_calls("ncclSend"), 0);
+    assert_in_range(sim_calls("ncclAllReduce"), BENCH_STEPS, UINT32_MAX);
+}
+
+/* ---- bytes ---- */
+
+/* With two towers in each of two ranks, a rank sends the other a sum of its towers, not the numbers of each. */
+TEST(one_sum_of_all_towers_of_a_rank_is_sent_to_another)
+{
+    sim_nccl_count_bytes(2);
+    check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .ranks = NULL });
+    const uint64_t between = sim_nccl_bytes_between(), within = sim_nccl_bytes_within();
+    sim_nccl_count_bytes(1);
+    check_sums((struct sizes){ 4, 1 }, &(struct bench_spec){ .ranks = NULL });
+    assert_int_equal(sim_nccl_bytes_within(), 0);
+    const uint64_t all = sim_nccl_bytes_between();
+    /* Each of n parties sends (n - 1) / n of a range twice: 2 ranks with 2 towers, and 4 towers. */
+    assert_in_range(between, all / 3 - all / 20, all / 3 + all / 20);
+    assert_in_range(within, all * 2 / 3 - all / 10, all * 2 / 3 + all / 10);
+}
+
+/* ---- refusals ---- */
+
+TEST(two_ranks_on_one_gpu_are_refused)
+{
+    const struct sizes sizes = { 3, 1 };
+    struct capture capture;
+    capture_begin(&capture);
+    open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, true);
+    sim_calls_clear();
+    start_benches(sizes);
+    join_benches(sizes);
+    capture_end(&capture, messages, sizeof(messages));
+    assert_int_equal(benches[0].tower[0].result, -EINVAL);
+    for (uint32_t rank = 1; rank < sizes.ranks; rank++)
+        assert_int_equal(benches[rank].tower[0].result, -ECANCELED);
+    assert_non_null(strstr(messages, "rank 0 ("));
+    assert_non_null(strstr(messages, "both use the GPU 0000:01:00.0, and NCCL takes one tower a GPU: use sync.reduce = host"));
+    assert_int_equal(sim_calls("ncclCommInitRankConfig"), 0);
+    close_benches(sizes);
+}
+
+/* ---- failures ---- */
+
+/* A rank that fails before it joins, while it joins, or in a step; nobody but NCCL's own messages tells the others. */
+TEST(a_rank_that_is_cancelled_ends_the_others)
+{
+    static const struct sizes sizes = { 3, 2 };
+    for (uint32_t i = 0; i < 6; i++) {
+        const uint32_t failing = i % sizes.ranks;
+        open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, false);
+        benches[failing].tower[1].stays_out = i < 3;
+        benches[failing].tower[1].steps = i;
+        start_benches(sizes);
+        usleep(i * 3000);
+        bench_cancel(&benches[failing]);
+        join_benches(sizes);
+        for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+            for (uint32_t d = 0; d < sizes.towers; d++)
+                if (rank != failing || d != 1)
+                    assert_int_equal(benches[rank].tower[d].result, -ECANCELED);
+        close_benches(sizes);
+    }
+}
+
+TEST(a_failing_call_of_a_rank_ends_all_ranks)
+{
+    static const struct { const char *function; uint32_t number; int status; } calls[] = {
+        { "ncclGetUniqueId", 1, ncclSystemError },   { "ncclCommInitRankConfig", 2, ncclSystemError },
+        { "ncclGroupStart", 9, ncclInternalError },  { "ncclSend", 30, ncclInternalError },
+        { "ncclRecv", 40, ncclInternalError },       { "ncclGroupEnd", 100, ncclRemoteError },
+        { "cudaLaunchKernelEx", 20, cudaErrorInvalidValue },
+    };
+    static const struct sizes sizes = { 2, 2 };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct capture capture;
+        capture_begin(&capture);
+        open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, false);
+        sim_fail(calls[i].function, calls[i].number, calls[i].status);
+        start_benches(sizes);
+        join_benches(sizes);
+        sim_fail_clear();
+        capture_end(&capture, messages, sizeof(messages));
+        uint32_t failed = 0;
+        for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+            for (uint32_t d = 0; d < sizes.towers; d++) {
+                assert_true(benches[rank].tower[d].result < 0);
+                failed += benches[rank].tower[d].result != -ECANCELED;
+            }
+        if (failed != 1)
+            fail_msg("%s: %u towers have an error: %s", calls[i].function, failed, messages);
+        close_benches(sizes);
+    }
+}
+
+TEST(an_error_of_nccl_ends_all_ranks)
+{
+    static const struct sizes sizes = { 2, 1 };
+    for (uint32_t number = 1; number < 60; number += 13) {
+        struct capture capture;
+        capture_begin(&capture);
+        sim_nccl_break_after(number);
+        open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, false);
+        start_benches(sizes);
+        join_benches(sizes);
+        sim_nccl_break_after(0);
+        capture_end(&capture, messages, sizeof(messages));
+        assert_non_null(strstr(messages, "remote process exited"));
+        for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+            assert_true(benches[rank].tower[0].result == -EREMOTEIO || benches[rank].tower[0].result == -ECANCELED);
+        close_benches(sizes);
+    }
+}
+
+int main(void)
+{
+    alarm(300);
+    sim_setup(DEVICES, (size_t)64 << 20);
+    return tests_run(NULL, NULL);
+}

@@ -20,8 +20,12 @@ short=4             # a deadline in which MPI_Init returns
 cat >"$work/rank" <<'END'
 #!/bin/sh
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-0}}}
-exec 9>>"$ENDS_FILES/phases.$rank"
-export PIPETRAIN_PHASES=9
+# MPICH's launcher may have given the rank this file already.
+case ${PMI_FD-} in
+    9) PIPETRAIN_PHASES=8; exec 8>>"$ENDS_FILES/phases.$rank" ;;
+    *) PIPETRAIN_PHASES=9; exec 9>>"$ENDS_FILES/phases.$rank" ;;
+esac
+export PIPETRAIN_PHASES
 echo $$ >"$ENDS_FILES/pid.$rank"
 case ${ENDS_FIRST-} in
     "$rank "*) eval "${ENDS_FIRST#* }" ;;

@@ -64,7 +64,7 @@ if [ -e "$build/pipetrain-mpich.so" ]; then
 fi
 
 # Our libraries, but not the C library's, which are of the system, nor CUDA's.
-of_system='libc|libm|libdl|librt|libpthread|libutil|ld-linux[^/]*'
+of_system='libc|libm|libdl|librt|libpthread|libutil|libresolv|ld-linux[^/]*'
 of_cuda='libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*'
 mkdir -p "$bundle/lib"
 {

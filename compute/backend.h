@@ -62,8 +62,8 @@ struct backend_spec {
     bool skips_nonfinite;       /* skip steps whose gradients are not finite */
     bool keeps_embedding;       /* in evaluation, the input of net_embedding_layer is kept to the end of forward */
     bool poison;                /* for tests: fill unused memory with NaN after every layer */
-    bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
-    const char *plan_cache;     /* CUDA: directory of saved convolution plans, NULL = none; lent */
+    bool time_plans;            /* CUDA: measure the best candidates of every product when planning */
+    const char *plan_cache;     /* CUDA: folder of the plan cache (cuda/plan_cache.h), NULL: none; lent */
 };
 
 /* The net of plans for training or for evaluation. */

@@ -104,7 +104,7 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     struct backend *const backend = plan->base.backend;
     int rc = make_room(backend);
     if (rc == 0)
-        rc = cuda_measuring_begin(plan, shape);
+        rc = cuda_measuring_begin(plan, conv_shape_bytes(shape));
     if (rc == 0)
         rc = conv_plan_open(conv_out, &plan->planner, shape, false);
     if (rc == 0)
@@ -128,21 +128,43 @@ void cuda_convs_close(struct backend *backend)
     free(backend->convs);
 }
 
-size_t cuda_conv2d_scratch(const struct plan *plan)
+static struct dense_shape dense_shape_of(const struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    return (struct dense_shape){
+        .pass = pass,
+        .precision = plan->base.backend->spec.precision,
+        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !plan_has_relu(plan, index))),
+        .relu = pass == FPROP && plan_has_relu(plan, index),
+        .count = plan->base.count,
+        .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
+        .units = value_stored(plan, plan_output(&plan->base, index)),
+    };
+}
+
+static size_t scratch_bytes(const struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    if (!is_conv(plan, index)) {
+        const struct dense_shape shape = dense_shape_of(plan, index, pass);
+        return dense_shape_bytes(&shape);
+    }
+    const struct conv_shape shape = conv_shape_of(plan, index, pass);
+    return conv_shape_bytes(&shape);
+}
+
+size_t cuda_weighted_scratch(const struct plan *plan)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++)
         for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
-            if (plan_layer(plan, i)->kind != LAYER_CONV2D || !fusion_is_head(&plan->base.fusion, i) ||
+            const enum layer_kind kind = plan_layer(plan, i)->kind;
+            if ((kind != LAYER_CONV2D && kind != LAYER_DENSE) || !fusion_is_head(&plan->base.fusion, i) ||
                 !pass_is_needed(plan, i, pass))
                 continue;
-            const struct conv_shape shape = conv_shape_of(plan, i, pass);
-            const size_t bytes = conv_shape_bytes(&shape);
+            const size_t bytes = scratch_bytes(plan, i, pass);
             most = bytes > most ? bytes : most;
         }
     return most;
 }
-
 
 /* ---- planning ---- */
 
@@ -163,16 +185,15 @@ static int plan_dense(struct plan *plan, uint32_t index, enum product_pass pass)
 {
     struct backend *const backend = plan->base.backend;
     struct weighted *const state = plan->base.states[index];
-    const struct dense_shape shape = {
-        .pass = pass,
-        .precision = backend->spec.precision,
-        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !plan_has_relu(plan, index))),
-        .relu = pass == FPROP && plan_has_relu(plan, index),
-        .count = plan->base.count,
-        .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
-        .units = value_stored(plan, plan_output(&plan->base, index)),
+    const struct dense_shape shape = dense_shape_of(plan, index, pass);
+    int rc = cuda_measuring_begin(plan, dense_shape_bytes(&shape));
+    const struct dense_planner planner = {
+        .workspace_max = DENSE_WORKSPACE,
+        .scratch = plan->planner.scratch, .workspace = plan->planner.workspace, .stream = backend->stream,
+        .cache = backend->spec.plan_cache,
     };
-    const int rc = dense_plan_open(&state->products[pass], backend->dense, &shape, DENSE_WORKSPACE);
+    if (rc == 0)
+        rc = dense_plan_open(&state->products[pass], backend->dense, &shape, &planner);
     if (rc == 0)
         cuda_plan_workspace(plan, state->on_side && pass == WGRAD, dense_plan_workspace(state->products[pass]));
     return rc;

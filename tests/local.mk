@@ -220,6 +220,7 @@ script_tests = \
 	%D%/e2e/sim_batches.sh \
 	%D%/e2e/sim_gpu.sh \
 	%D%/e2e/sim_networks.sh \
+	%D%/e2e/sim_statistics.sh \
 	%D%/e2e/sim_threads.sh \
 	%D%/e2e/sim_towers.sh \
 	%D%/e2e/e2e_accumulate.sh \

@@ -223,11 +223,17 @@ void cuda_segments_close(struct plan *plan);
 /* Convolutions and dense layers (cuda_weighted.c), and a text about one of them. cuda_weighted_scratch: bytes
  * that measuring them reads and writes. */
 extern const struct layer_ops cuda_weighted_ops;
+/* The buffer of the sums that the convolution computes for the batch normalisation after it (cuda_norm_source), as
+ * kernel_norm_from_sums reads them, once it is planned; BUFFER_NONE: it computes none. */
+uint32_t cuda_conv_sums(const struct plan *plan, uint32_t conv);
 void cuda_weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 size_t cuda_weighted_scratch(const struct plan *plan);
 void cuda_convs_close(struct backend *backend);
 /* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
 extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
+/* The convolution that should sum its result for the statistics of the batch normalisation (spec.batch_statistics);
+ * NET_INPUT: none. In training, when the memory of values is planned. */
+uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm);
 /* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */
 extern const struct layer_ops cuda_activation_ops, cuda_multiply_ops;
 struct curve cuda_curve_of(const struct plan *plan, uint32_t index);

@@ -217,6 +217,7 @@ cluster_tests = %D%/cluster/equal.sh %D%/cluster/start.sh %D%/cluster/launchers.
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = \
+	%D%/cluster/sim_two.sh \
 	%D%/e2e/sim_batches.sh \
 	%D%/e2e/sim_gpu.sh \
 	%D%/e2e/sim_networks.sh \

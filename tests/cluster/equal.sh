@@ -91,7 +91,7 @@ every_size='1x2 2x1 2x2 3x1 3x2 4x1 4x2'
 reductions=auto
 if [ "$simulated" = yes ]; then
     every_size='1x2 2x1 2x2 3x1'
-    reductions='host'
+    reductions=$gpu_reductions
 fi
 
 for reduce in $reductions; do

@@ -7,7 +7,7 @@ AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_
 %C%_libsim_a_SOURCES = \
 	%D%/sim_cublaslt.c \
 	%D%/sim_cudnn.c %D%/sim_cudnn_descriptor.c %D%/sim_cudnn_engine.c %D%/sim_cudnn_graph.c %D%/sim_cudnn_run.c \
-	%D%/sim_cuda_calls.c %D%/sim_fail.c \
+	%D%/sim_cuda_calls.c %D%/sim_driver.c %D%/sim_fail.c \
 	%D%/sim_event.c %D%/sim_graph.c %D%/sim_memory.c %D%/sim_runtime.c %D%/sim_stream.c \
 	%D%/sim_kernel.cc \
 	%D%/sim_nccl.c
@@ -56,7 +56,8 @@ sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 
-sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_nccl_ranks tests/cuda/test_reduce_cuda tests/cuda/test_timeline_sim
+sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_nccl_ranks tests/cuda/test_reduce_cuda \
+	tests/cuda/test_timeline_sim
 sim_sync_twins = tests/sync/test_averaging_sim tests/sync/test_class_weights_sim tests/sync/test_frozen_towers_sim tests/sync/test_halves_sim tests/sync/test_reduce_sim tests/sync/test_relaxed_sim tests/sync/test_servers_sim tests/sync/test_shown_sim tests/sync/test_snapshot_pool_sim \
 	tests/sync/test_trainer_sim
 tests_cuda_test_timeline_sim_SOURCES = tests/cuda/test_timeline.c

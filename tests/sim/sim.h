@@ -22,7 +22,8 @@ extern "C" {
  *
  * Whole programs read the same settings from the environment when they start: SIM_DEVICES (default 2), SIM_MEMORY
  * (bytes of each device, default 1 GiB), SIM_PEER=0 (no peer access), SIM_CAPABILITY=75 (compute capability 7.5,
- * default 9.0), SIM_FAIL="cudaMalloc:3:2,ncclAllReduce:1:6" (name:number:status) and SIM_BLOCK="cudaMalloc:3,kernel:20"
+ * default 9.0), SIM_IPC=0 (no handle of another process' memory can be opened), SIM_ONE_HOST_THREAD=1 (host functions of
+ * all streams run one at a time, as real CUDA may do; default 0), SIM_FAIL="cudaMalloc:3:2,ncclAllReduce:1:6" (name:number:status) and SIM_BLOCK="cudaMalloc:3,kernel:20"
  * (name:number). */
 
 /* Number of devices, and memory of each. Before the first call of the runtime. */
@@ -50,6 +51,9 @@ void sim_calls_clear(void);
 void sim_delay_us(uint32_t us);
 /* Whether devices can access each other's memory (default true). */
 void sim_set_peer_access(bool can_access);
+/* Whether handles of memory can be opened (default true), also those of the same process, as tests need whose ranks are
+ * threads (default false, as in real CUDA). */
+void sim_set_ipc(bool is_possible, bool is_within_process);
 
 /* ---- for the parts of the simulation ---- */
 
@@ -83,8 +87,6 @@ void sim_check_operands(const struct sim_operand *operands, size_t count, size_t
 size_t sim_operand_bytes(const struct sim_operand *operands, size_t count);
 /* Adds to sim_bytes(function). */
 void sim_count_bytes(const char *function, uint64_t bytes);
-/* As if the operation that calls this took so much longer, for the times of events. */
-void sim_pretend_ns(uint64_t ns);
 int sim_stream_device(cudaStream_t stream);
 int sim_current_device(void);
 /* Zeroed memory from calloc; ends the test when there is none. */

@@ -31,7 +31,18 @@ int sim_device_count(void);
 size_t sim_device_bytes(void);
 bool sim_peer_access(void);
 bool sim_is_hollow(void);
+bool sim_ipc(void);
+bool sim_ipc_is_within_process(void);
+/* Host functions run one at a time. */
+bool sim_has_one_host_thread(void);
 void sim_set_current_device(int device);
+
+/* ---- sim_memory.c ---- */
+
+/* The allocation of device memory that holds the byte. */
+cudaError_t sim_memory_range(const void *memory, void **base_out, size_t *bytes_out);
+/* Ends the test unless the device can wait for the 32-bit value at this address, or write it. */
+void sim_check_value(const void *address, int device, const char *who);
 
 /* ---- sim_stream.c ---- */
 

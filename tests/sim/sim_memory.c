@@ -1,32 +1,48 @@
-/* Memory of the simulated devices, pinned memory and copies. Device memory is filled with NaNs (bytes of 0xFF) when it
- * is allocated and when it is freed. */
+/* Memory of the simulated devices, pinned and registered memory, and copies. Device memory is filled with NaNs (bytes of
+ * 0xFF) when it is allocated and when it is freed. Device memory of which a handle is made becomes a file that other
+ * processes map; the last page of the file counts them. */
 #include "tests/sim/sim_internal.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define DEVICE_ALIGNMENT 256
-#define PINNED_ALIGNMENT 4096
+#define PAGE ((size_t)4096)
 #define UNWRITTEN 0xFF          /* four of them are a NaN */
 #define GUARD 0xA5
 
 /* Bytes after each allocation, which show writes past its end. The address sanitizer needs none. */
 #ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 static const size_t guard_bytes = 0;
 #else
+#define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
 static const size_t guard_bytes = 64;
 #endif
 
-enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
+enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE, PLACE_MAPPED };
+
+/* The last page of the file of memory that was made a handle of. */
+struct exported {
+    uint64_t token;
+    atomic_uint opened;         /* how often it is open in any process */
+};
 
 struct allocation {
     struct allocation *next;
     unsigned char *memory;
     size_t bytes;
-    enum place place;
-    int device;                 /* that was current when it was allocated */
+    enum place place;           /* PLACE_MAPPED: device memory of another process */
+    int device;                 /* that was current when it was allocated; where the memory is */
     bool is_registered;         /* by cudaHostRegister: it belongs to the program */
+    int reader;                 /* PLACE_MAPPED: the device for which it was opened */
+    uint32_t references;        /* PLACE_MAPPED: calls of cudaIpcOpenMemHandle */
+    int file;                   /* PLACE_DEVICE: -1 without a handle */
+    struct exported *exported;  /* NULL: no handle */
 };
 
 /* Protects the variables below. A read-write lock, so that lookups do not synchronise the threads that make them. */
@@ -35,13 +51,20 @@ static struct allocation *allocations;
 static size_t used[SIM_DEVICES_MAX];
 static bool peers[SIM_DEVICES_MAX][SIM_DEVICES_MAX];            /* [who uses][whose memory] */
 
-static void *allocate(size_t bytes, size_t alignment, int fill)
+/* The bytes of whole pages that an allocation has, which no other one shares. */
+static size_t page_bytes(size_t bytes)
+{
+    return (bytes + guard_bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static void *allocate(size_t bytes, int fill)
 {
     void *memory;
-    if (posix_memalign(&memory, alignment, bytes + guard_bytes) != 0)
+    if (posix_memalign(&memory, PAGE, page_bytes(bytes)) != 0)
         sim_die("out of memory");
     memset(memory, fill, bytes);
     memset((unsigned char *)memory + bytes, GUARD, guard_bytes);
+    ASAN_POISON_MEMORY_REGION((unsigned char *)memory + bytes, page_bytes(bytes) - bytes);
     return memory;
 }
 
@@ -59,7 +82,7 @@ static struct allocation *add(void *memory, size_t bytes, enum place place, int 
 {
     struct allocation *const allocation = sim_alloc(sizeof(*allocation));
     *allocation = (struct allocation){ .next = allocations, .memory = memory, .bytes = bytes, .place = place,
-                                       .device = device };
+                                       .device = device, .file = -1 };
     allocations = allocation;
     return allocation;
 }
@@ -74,8 +97,8 @@ static struct allocation **find(const void *memory)
     return NULL;
 }
 
-/* Returns where [memory, memory + bytes) is stored and, unless it is pageable, its device. Ends the test when it begins
- * in an allocation and ends outside it. */
+/* Returns where [memory, memory + bytes) is stored and, unless it is pageable, its device; for mapped memory the device
+ * that may use it. Ends the test when it begins in an allocation and ends outside it. */
 static enum place locate(const void *memory, size_t bytes, int *device_out, const char *who)
 {
     enum place place = PLACE_PAGEABLE;
@@ -85,7 +108,7 @@ static enum place locate(const void *memory, size_t bytes, int *device_out, cons
     if (found != NULL) {
         const struct allocation *const allocation = *found;
         place = allocation->place;
-        *device_out = allocation->device;
+        *device_out = place == PLACE_MAPPED ? allocation->reader : allocation->device;
         inside = bytes <= allocation->bytes - ((uintptr_t)memory - (uintptr_t)allocation->memory);
     }
     pthread_rwlock_unlock(&lock);
@@ -99,10 +122,11 @@ void sim_check_memory(const void *memory, size_t bytes, int device, const char *
     int owner = 0;
     if (bytes == 0)
         return;
-    if (locate(memory, bytes, &owner, who) != PLACE_DEVICE)
+    const enum place place = locate(memory, bytes, &owner, who);
+    if (place != PLACE_DEVICE && place != PLACE_MAPPED)
         sim_die("%s: %p is not device memory", who, memory);
     pthread_rwlock_rdlock(&lock);
-    const bool can_access = device == owner || peers[device][owner];
+    const bool can_access = device == owner || (place == PLACE_DEVICE && peers[device][owner]);
     pthread_rwlock_unlock(&lock);
     if (!can_access)
         sim_die("%s: %p is memory of device %d, used on device %d", who, memory, owner, device);
@@ -143,7 +167,7 @@ cudaError_t cudaMalloc(void **memory_out, size_t bytes)
     pthread_rwlock_wrlock(&lock);
     const bool fits = bytes <= sim_device_bytes() - used[device];
     if (fits && bytes > 0) {
-        *memory_out = sim_is_hollow() ? reserve(bytes) : allocate(bytes, DEVICE_ALIGNMENT, UNWRITTEN);
+        *memory_out = sim_is_hollow() ? reserve(bytes) : allocate(bytes, UNWRITTEN);
         add(*memory_out, bytes, PLACE_DEVICE, device);
         used[device] += bytes;
     }
@@ -160,7 +184,7 @@ cudaError_t cudaHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
     *memory_out = NULL;
     if (bytes == 0)
         return cudaSuccess;
-    *memory_out = allocate(bytes, PINNED_ALIGNMENT, UNWRITTEN);
+    *memory_out = allocate(bytes, UNWRITTEN);
     pthread_rwlock_wrlock(&lock);
     add(*memory_out, bytes, PLACE_PINNED, sim_current_device());
     pthread_rwlock_unlock(&lock);
@@ -208,6 +232,18 @@ static struct allocation *take(void *memory, enum place place, bool is_registere
     return allocation;
 }
 
+/* The memory of a handle is that of this process alone again. */
+static void share_no_more(struct allocation *allocation, const char *who)
+{
+    if (atomic_load(&allocation->exported->opened) > 0)
+        sim_die("%s: %p is open in another process", who, (void *)allocation->memory);
+    munmap(allocation->exported, PAGE);
+    close(allocation->file);
+    if (mmap(allocation->memory, page_bytes(allocation->bytes), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        sim_die("out of memory");
+}
+
 static void release(struct allocation *allocation, const char *who)
 {
     if (allocation->place == PLACE_DEVICE && sim_is_hollow()) {
@@ -215,9 +251,12 @@ static void release(struct allocation *allocation, const char *who)
         free(allocation);
         return;
     }
+    ASAN_UNPOISON_MEMORY_REGION(allocation->memory, page_bytes(allocation->bytes));
     for (size_t i = 0; i < guard_bytes; i++)
         if (allocation->memory[allocation->bytes + i] != GUARD)
             sim_die("%s: %zu bytes past the end of %p were written", who, i + 1, (void *)allocation->memory);
+    if (allocation->exported != NULL)
+        share_no_more(allocation, who);
     memset(allocation->memory, UNWRITTEN, allocation->bytes);
     free(allocation->memory);
     free(allocation);
@@ -262,6 +301,167 @@ cudaError_t cudaMemGetInfo(size_t *free_out, size_t *total_out)
     pthread_rwlock_unlock(&lock);
     return cudaSuccess;
 }
+
+/* ---- handles of memory for other processes ---- */
+
+/* The content of a cudaIpcMemHandle_t. */
+struct memory_handle {
+    uint64_t token, bytes;
+    int32_t process, file, device;
+};
+_Static_assert(sizeof(struct memory_handle) <= sizeof(cudaIpcMemHandle_t), "a handle has 64 bytes");
+
+/* Replace the pages of the allocation by those of a file, with the same content. No stream uses the memory. */
+static void share(struct allocation *allocation)
+{
+    static atomic_uint number;
+    const size_t pages = page_bytes(allocation->bytes), stored = allocation->bytes + guard_bytes;
+    const int file = memfd_create("simulated GPU", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)(pages + PAGE)) != 0 ||
+        pwrite(file, allocation->memory, stored, 0) != (ssize_t)stored ||
+        mmap(allocation->memory, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+        sim_die("no file for memory of a device");
+    allocation->file = file;
+    allocation->exported = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)pages);
+    if (allocation->exported == MAP_FAILED)
+        sim_die("no file for memory of a device");
+    allocation->exported->token = (uint64_t)getpid() << 32 | (atomic_fetch_add(&number, 1) + 1);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle_out, void *memory)
+{
+    SIM_ENTER();
+    if (sim_is_hollow())
+        sim_die("%s: a hollow device has no memory", __func__);
+    pthread_rwlock_wrlock(&lock);
+    struct allocation **const found = find(memory);
+    if (found == NULL || (*found)->place != PLACE_DEVICE || (*found)->memory != memory)
+        sim_die("%s: %p is not where an allocation of device memory begins", __func__, memory);
+    struct allocation *const allocation = *found;
+    if (allocation->exported == NULL)
+        share(allocation);
+    const struct memory_handle handle = { .token = allocation->exported->token, .bytes = allocation->bytes,
+                                          .process = getpid(), .file = allocation->file,
+                                          .device = allocation->device };
+    pthread_rwlock_unlock(&lock);
+    memset(handle_out, 0, sizeof(*handle_out));
+    memcpy(handle_out, &handle, sizeof(handle));
+    return cudaSuccess;
+}
+
+/* Map the file of the handle. NULL: the process has ended, or the handle is none. */
+static void *map_handle(const struct memory_handle *handle, struct exported **exported_out)
+{
+    char name[64];
+    const size_t pages = page_bytes(handle->bytes);
+    snprintf(name, sizeof(name), "/proc/%d/fd/%d", handle->process, handle->file);
+    const int file = open(name, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    void *const memory = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    struct exported *const exported = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)pages);
+    close(file);
+    if (memory == MAP_FAILED || exported == MAP_FAILED)
+        return NULL;
+    if (exported->token != handle->token)
+        sim_die("cudaIpcOpenMemHandle: the handle is of memory that was freed");
+    *exported_out = exported;
+    return memory;
+}
+
+/* What the current device has opened already. The lock is held. */
+static struct allocation *find_opened(const struct memory_handle *handle, int reader)
+{
+    struct allocation *at = allocations;
+    while (at != NULL && (at->place != PLACE_MAPPED || at->exported->token != handle->token || at->reader != reader))
+        at = at->next;
+    return at;
+}
+
+/* Real CUDA opens no handles of the same process, which tests may allow (sim_ipc_within_process). */
+static bool can_open(const struct memory_handle *handle, int reader)
+{
+    return sim_ipc() && (handle->process != getpid() || sim_ipc_is_within_process()) &&
+           (handle->device == reader || sim_peer_access());
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **memory_out, cudaIpcMemHandle_t opaque, unsigned int flags)
+{
+    SIM_ENTER();
+    struct memory_handle handle;
+    const int reader = sim_current_device();
+    memcpy(&handle, &opaque, sizeof(handle));
+    if (flags != cudaIpcMemLazyEnablePeerAccess)
+        return sim_result(cudaErrorInvalidValue);
+    if (!can_open(&handle, reader))
+        return sim_result(cudaErrorMapBufferObjectFailed);
+    pthread_rwlock_wrlock(&lock);
+    struct allocation *allocation = find_opened(&handle, reader);
+    if (allocation == NULL) {
+        struct exported *exported = NULL;
+        void *const memory = map_handle(&handle, &exported);
+        if (memory != NULL) {
+            allocation = add(memory, handle.bytes, PLACE_MAPPED, handle.device);
+            allocation->reader = reader;
+            allocation->exported = exported;
+            atomic_fetch_add(&exported->opened, 1);
+        }
+    }
+    if (allocation != NULL) {
+        allocation->references++;
+        *memory_out = allocation->memory;
+    }
+    pthread_rwlock_unlock(&lock);
+    return sim_result(allocation != NULL ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+    SIM_ENTER();
+    pthread_rwlock_wrlock(&lock);
+    struct allocation **const found = find(memory);
+    if (found == NULL || (*found)->place != PLACE_MAPPED || (*found)->memory != memory)
+        sim_die("%s: %p was not opened", __func__, memory);
+    struct allocation *const allocation = *found;
+    const bool is_last = --allocation->references == 0;
+    if (is_last)
+        *found = allocation->next;
+    pthread_rwlock_unlock(&lock);
+    if (!is_last)
+        return cudaSuccess;
+    sim_device_drain(allocation->reader);
+    atomic_fetch_sub(&allocation->exported->opened, 1);
+    munmap(allocation->exported, PAGE);
+    munmap(allocation->memory, page_bytes(allocation->bytes));
+    free(allocation);
+    return cudaSuccess;
+}
+
+cudaError_t sim_memory_range(const void *memory, void **base_out, size_t *bytes_out)
+{
+    pthread_rwlock_rdlock(&lock);
+    struct allocation **const found = find(memory);
+    const bool is_device = found != NULL && ((*found)->place == PLACE_DEVICE || (*found)->place == PLACE_MAPPED);
+    if (is_device) {
+        *base_out = (*found)->memory;
+        *bytes_out = (*found)->bytes;
+    }
+    pthread_rwlock_unlock(&lock);
+    return is_device ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* ---- values ---- */
+
+void sim_check_value(const void *address, int device, const char *who)
+{
+    int owner = device;
+    const enum place place = locate(address, sizeof(uint32_t), &owner, who);
+    if ((uintptr_t)address % sizeof(uint32_t) != 0 || place == PLACE_PAGEABLE ||
+        ((place == PLACE_DEVICE || place == PLACE_MAPPED) && owner != device))
+        sim_die("%s: device %d cannot use the value at %p", who, device, address);
+}
+
+/* ---- copies ---- */
 
 static void check_peer(int device, int peer, const char *who)
 {
@@ -323,7 +523,7 @@ static void run_fill(void *arguments)
 /* Ends the test unless the memory is where the direction of a copy says. */
 static void check_side(enum place place, bool on_device, const void *memory, const char *who)
 {
-    if ((place == PLACE_DEVICE) != on_device)
+    if ((place == PLACE_DEVICE || place == PLACE_MAPPED) != on_device)
         sim_die("%s: %p is %sdevice memory", who, memory, on_device ? "not " : "");
 }
 

@@ -13,6 +13,9 @@ static atomic_int device_count = DEFAULT_DEVICES;
 static atomic_size_t device_bytes = DEFAULT_MEMORY;
 static atomic_bool peer_access = true;
 static atomic_bool is_hollow;
+static atomic_bool ipc = true;
+static atomic_bool ipc_is_within_process;
+static atomic_bool has_one_host_thread;
 
 static _Thread_local int current_device;
 
@@ -40,6 +43,8 @@ __attribute__((constructor)) static void read_environment(void)
     set_device_count(read_number("SIM_DEVICES", DEFAULT_DEVICES));
     atomic_store(&device_bytes, (size_t)read_number("SIM_MEMORY", DEFAULT_MEMORY));
     atomic_store(&peer_access, read_number("SIM_PEER", 1) != 0);
+    atomic_store(&ipc, read_number("SIM_IPC", 1) != 0);
+    atomic_store(&has_one_host_thread, read_number("SIM_ONE_HOST_THREAD", 0) != 0);
 }
 
 void sim_setup(uint32_t devices, size_t memory_bytes)
@@ -57,6 +62,27 @@ void sim_setup_hollow(size_t memory_bytes)
 bool sim_is_hollow(void)
 {
     return atomic_load(&is_hollow);
+}
+
+void sim_set_ipc(bool is_possible, bool is_within_process)
+{
+    atomic_store(&ipc, is_possible);
+    atomic_store(&ipc_is_within_process, is_within_process);
+}
+
+bool sim_ipc(void)
+{
+    return atomic_load(&ipc);
+}
+
+bool sim_ipc_is_within_process(void)
+{
+    return atomic_load(&ipc_is_within_process);
+}
+
+bool sim_has_one_host_thread(void)
+{
+    return atomic_load(&has_one_host_thread);
 }
 
 int sim_device_count(void)
@@ -152,6 +178,8 @@ static int attribute_value(enum cudaDeviceAttr attribute)
         return capability() % 10;
     case cudaDevAttrHostNumaId:
         return 0;
+    case cudaDevAttrCanUseHostPointerForRegisteredMem:
+        return 1;
     default:
         sim_die("attribute %d of a device is not simulated", (int)attribute);
     }
@@ -189,6 +217,11 @@ static const struct error_text { cudaError_t code; const char *name, *text; } er
     ERROR_ROW(cudaErrorInvalidConfiguration, "invalid configuration argument"),
     ERROR_ROW(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"),
     ERROR_ROW(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"),
+    ERROR_ROW(cudaErrorMapBufferObjectFailed, "mapping of buffer object failed"),
+    ERROR_ROW(cudaErrorInvalidResourceHandle, "invalid resource handle"),
+    ERROR_ROW(cudaErrorSymbolNotFound, "named symbol not found"),
+    ERROR_ROW(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped"),
+    ERROR_ROW(cudaErrorNotSupported, "operation not supported"),
     ERROR_ROW(cudaErrorDevicesUnavailable, "CUDA-capable device(s) is/are busy or unavailable"),
     ERROR_ROW(cudaErrorNoDevice, "no CUDA-capable device is detected"),
     ERROR_ROW(cudaErrorInvalidDevice, "invalid device ordinal"),

@@ -265,10 +265,17 @@ struct host_call {
     void *argument;
 };
 
+static pthread_mutex_t host_thread = PTHREAD_MUTEX_INITIALIZER;
+
 static void run_host_call(void *arguments)
 {
     const struct host_call *const call = arguments;
+    const bool is_alone = sim_has_one_host_thread();
+    if (is_alone)
+        pthread_mutex_lock(&host_thread);
     call->function(call->argument);
+    if (is_alone)
+        pthread_mutex_unlock(&host_thread);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)

@@ -8,7 +8,7 @@ stage_libstage_a_SOURCES = \
 	%D%/feeder.c %D%/slots.c \
 	%D%/device.c %D%/device_host.c %D%/host_stream.c
 if HAVE_CUDA
-stage_libstage_a_SOURCES += %D%/cuda/cuda_call.c %D%/cuda/device_cuda.c
+stage_libstage_a_SOURCES += %D%/cuda/cuda_call.c %D%/cuda/cuda_ipc.c %D%/cuda/device_cuda.c
 endif
 if HAVE_NVTX
 stage_libstage_a_SOURCES += %D%/cuda/range_nvtx.c

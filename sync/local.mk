@@ -7,26 +7,25 @@ sync_libsync_a_SOURCES = \
 	%D%/ranks/abort_notice.c \
 	%D%/ranks/launcher.c \
 	%D%/ranks/messages.c \
+	%D%/ranks/rank_gather.c \
 	%D%/ranks/rank_heartbeat.c \
 	%D%/ranks/rank_memory.c \
 	%D%/ranks/ranks.c \
 	%D%/ranks/reduce_ranks.c \
-	%D%/ranks/server_link.c \
 	%D%/ranks/wakeup.c \
 	%D%/reduce.c \
 	%D%/reduce_host.c \
 	%D%/reduce_server.c \
 	%D%/rendezvous.c \
 	%D%/server.c \
-	%D%/server_progress.c \
 	%D%/snapshot_pool.c \
 	%D%/step_clock.c \
 	%D%/sync.c \
 	%D%/term.c \
 	%D%/trainer.c
 if HAVE_CUDA
-sync_libsync_a_SOURCES += %D%/cuda/nccl_calls.c %D%/cuda/nccl_exchange.c %D%/cuda/nccl_join.c \
-	%D%/cuda/reduce_clock.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
+sync_libsync_a_SOURCES += %D%/cuda/ipc_trial.c %D%/cuda/nccl_calls.c %D%/cuda/nccl_exchange.c %D%/cuda/nccl_join.c \
+	%D%/cuda/reduce_clock.c %D%/cuda/reduce_ipc.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
 endif
 
 # Ranks of MPI: a module for each MPI library that configure found. The compiler is ours, the wrapper only adds to its command.

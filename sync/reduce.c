@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sync/ranks/rank_gather.h"
+
 /* ---- no reduction: one tower, or towers that sum nothing (mode independent) ---- */
 
 static int none_open(struct reduce **reduce_out, const struct reduce_spec *spec)
@@ -107,14 +109,87 @@ void reduce_prepare(const char *name, uint32_t towers)
             reductions[i]->prepare(towers);
 }
 
-static int choose_between_processes(const char *name, const struct reduce_ops **ops_out,
-                                    struct unsupported_reason *reason)
+/* Those between processes. */
+static const struct reduce_ops *const rank_reductions[] = {
+#ifdef HAVE_CUDA
+    &reduce_ipc_ops,
+#endif
+    &reduce_ranks_ops,
+};
+enum { RANK_REDUCTIONS = sizeof(rank_reductions) / sizeof(rank_reductions[0]) };
+
+static bool is_named_between_processes(const struct reduce_ops *ops, const char *name)
 {
-    if (name != NULL && strcmp(name, reduce_host_ops.name) != 0)
-        return unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto or "
-                                      "host", name);
-    *ops_out = &reduce_ranks_ops;
-    return 0;
+    return is_named(ops, ops == &reduce_ranks_ops && name != NULL && strcmp(name, reduce_host_ops.name) == 0
+                             ? ops->name : name);
+}
+
+static int supports_between_processes(const struct reduce_ops *ops, const struct reduce_towers *towers,
+                                      struct unsupported_reason *reason)
+{
+    if (towers->has_owners && !ops->knows_owners)
+        return unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter server "
+                                      "needs: use auto or host", ops->name);
+    return ops->supports(towers, reason);
+}
+
+static int choose_between_processes(const char *name, const struct reduce_towers *towers,
+                                    const struct reduce_ops **ops_out, struct unsupported_reason *reason)
+{
+    int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto, ipc "
+                                    "or host", name != NULL ? name : "this program");
+    for (int i = 0; i < RANK_REDUCTIONS && rc != 0; i++) {
+        if (!is_named_between_processes(rank_reductions[i], name))
+            continue;
+        rc = supports_between_processes(rank_reductions[i], towers, reason);
+        if (rc == 0)
+            *ops_out = rank_reductions[i];
+    }
+    return rc;
+}
+
+/* A bit for each row of rank_reductions that this process supports. */
+static uint32_t supported_rows(const char *name, const struct reduce_towers *towers)
+{
+    struct unsupported_reason reason;
+    uint32_t rows = 0;
+    for (int i = 0; i < RANK_REDUCTIONS; i++)
+        if (is_named_between_processes(rank_reductions[i], name) &&
+            supports_between_processes(rank_reductions[i], towers, &reason) == 0)
+            rows |= 1u << i;
+    return rows;
+}
+
+/* The rows that all processes support. */
+static int common_rows(struct ranks *ranks, uint32_t own, uint32_t *common_out)
+{
+    uint32_t *const all = calloc(ranks_size(ranks), sizeof(*all));
+    const int rc = all == NULL ? -ENOMEM : rank_gather(ranks, &own, sizeof(own), all);
+    *common_out = own;
+    for (uint32_t rank = 0; rank < ranks_size(ranks) && rc == 0; rank++)
+        *common_out &= all[rank];
+    free(all);
+    return rc;
+}
+
+int reduce_agree(const char *name, const struct reduce_towers *towers, struct ranks *ranks,
+                 const struct reduce_ops **ops_out, struct unsupported_reason *reason)
+{
+    uint32_t rows = 0;
+    int rc = common_rows(ranks, supported_rows(name, towers), &rows);
+    if (rc != 0)
+        return rc;
+    rc = -ENODEV;
+    reason->why[0] = '\0';
+    for (int i = 0; i < RANK_REDUCTIONS && rc != 0 && rc != -ECANCELED; i++) {
+        if ((rows & 1u << i) == 0)
+            continue;
+        rc = rank_reductions[i]->agree == NULL ? 0 : rank_reductions[i]->agree(towers, ranks, reason);
+        if (rc == 0)
+            *ops_out = rank_reductions[i];
+    }
+    return rc == -ENODEV && *reason->why == '\0'
+               ? unsupported_reason_set(reason, rc, "reduce", "not all processes can use %s", name) : rc;
 }
 
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
@@ -123,7 +198,7 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
     int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "this program was built without %s: use auto or host",
                                     name != NULL ? name : "any");
     if (towers->here.count < towers->run)
-        return choose_between_processes(name, ops_out, reason);
+        return choose_between_processes(name, towers, ops_out, reason);
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
         const struct reduce_ops *const ops = reduce_is_in_pairs(towers) ? pair_reductions[i] : reductions[i];
         if (!is_named(ops, name))

@@ -43,6 +43,7 @@ struct reduce_towers {
     bool has_owners;            /* there are buckets that are not BUCKET_ALL_REDUCE */
     bool has_bf16_grads;            /* gradients are summed as bf16 */
     bool in_pairs;              /* additions have to be in the order of stage/pairwise.h (train.slices) */
+    bool on_one_host;           /* the launcher started all processes of the run on this host */
 };
 
 /* Must sums be in pairs (stage/pairwise.h), even if all towers are in one process? */
@@ -59,14 +60,11 @@ struct reduce_spec {
 };
 
 struct reduce_ops {
-    const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ranks" */
+    const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ipc", "ranks" */
     const struct library *libraries;    /* libraries that it uses; NULL: none */
     bool pins_regions;          /* if devices have their own memory, it sums copies in pinned host memory */
     bool is_only_named;         /* never chosen unless it is named */
     bool knows_owners;          /* buckets may have any use; false: only BUCKET_ALL_REDUCE */
-    /* A parameter server's values reach the towers as broadcasts of tower 0 (reduce_server_gather), not as
-     * BUCKET_FETCH. */
-    bool broadcasts_server;
     /* Host memory that it allocates for each tower for these buckets, in addition to copies of regions. NULL: none. */
     size_t (*host_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
     /* Called before any call of a device's library, if the reduction may later be chosen for this number of towers in
@@ -74,6 +72,10 @@ struct reduce_ops {
     void (*prepare)(uint32_t towers);
     /* Can it sum over these towers? 0, or -EINVAL or -ENODEV with the reason in *reason. Main only. */
     int (*supports)(const struct reduce_towers *towers, struct unsupported_reason *reason);
+    /* Called by main of all processes of the run, after `supports` was positive in all of them: try whether it works
+     * between them. The same result in all: 0, -ENODEV with the reason in *reason, or -ECANCELED when a process failed.
+     * NULL: it does. */
+    int (*agree)(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason);
     /* Opens a reduction, before its buckets are known: the first tower that joins has them. */
     int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);
     /* Closes it, when every tower that joined has left. */
@@ -82,6 +84,9 @@ struct reduce_ops {
      * errno, whose cause is logged (except for -ENOMEM). */
     int (*join)(struct reduce *reduce, uint32_t tower, const struct reduce_member *member,
                 const struct buckets *buckets);
+    /* Called once by every tower's thread before its first step, when the start of all processes has succeeded; returns
+     * when the towers of all processes have called it. Results as of join. NULL: nothing to do. */
+    int (*begin)(struct reduce *reduce, uint32_t tower);
     /* Reduce the bucket of global batch `batch` (local.number), which is queued on the tower's compute stream. Every
      * tower starts the same buckets of the same batches in the same order, a bucket at most once for each batch, with
      * at most steps_ahead + 1 batches of the device queued. The arena's range must not be written before a wait for
@@ -118,6 +123,8 @@ extern const struct reduce_ops reduce_peer_ops;
 extern const struct reduce_ops reduce_nccl_ops;
 /* NCCL's own sums, whose order depends on the connections; only where it is named. */
 extern const struct reduce_ops reduce_nccl_allreduce_ops;
+/* The sum of reduce_host_ops over the processes of one host, computed by CUDA devices that access each other's memory. */
+extern const struct reduce_ops reduce_ipc_ops;
 /* Reduction in host memory between processes, bitwise equal to reduce_host_ops. */
 extern const struct reduce_ops reduce_ranks_ops;
 /* No reduction: mode independent, and one tower. */
@@ -126,9 +133,16 @@ extern const struct reduce_ops reduce_none_ops;
 /* Returns the reduction with this name, or NULL if it is not built in. */
 const struct reduce_ops *reduce_find(const char *name);
 /* Choose the reduction named `name`, or, if that is NULL, the first one that supports the towers. 0, or a negative
- * errno with the reason in *reason. For towers in several processes NULL and "host" select reduce_ranks_ops. */
+ * errno with the reason in *reason. For towers in several processes "host" is reduce_ranks_ops, and the choice is
+ * preliminary: reduce_agree makes it final. */
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
                   struct unsupported_reason *reason);
+/* For towers in several processes, called by main of all of them, whose reduce_choose succeeded: choose the first
+ * reduction that all support and that works between them. The same result in all: 0; -ENODEV or -EINVAL with the reason
+ * in *reason; -ECANCELED when a process failed. If a better reduction does not work, *reason also has the reason after
+ * success; else reason->why is "". */
+int reduce_agree(const char *name, const struct reduce_towers *towers, struct ranks *ranks,
+                 const struct reduce_ops **ops_out, struct unsupported_reason *reason);
 /* Call `prepare` of all reductions that reduce_choose may choose for `name` (NULL: any). */
 void reduce_prepare(const char *name, uint32_t towers);
 

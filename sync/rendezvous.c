@@ -20,7 +20,8 @@ static struct share *share_at(struct rendezvous *rendezvous, uint32_t tower, uin
 
 int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, struct tower_range towers)
 {
-    *rendezvous = (struct rendezvous){ .base.ops = ops, .first = towers.first, .towers = towers.count };
+    *rendezvous = (struct rendezvous){ .base.ops = ops, .first = towers.first, .towers = towers.count,
+                                       .sharing = towers };
     rendezvous->members = calloc(towers.count, sizeof(*rendezvous->members));
     if (rendezvous->members == NULL)
         return -ENOMEM;
@@ -87,35 +88,34 @@ static int make_room(struct rendezvous *rendezvous, const struct rendezvous_ops 
     return rendezvous->shares != NULL && rendezvous->turns != NULL ? 0 : -ENOMEM;
 }
 
-/* Set the share to the whole bucket, or to nothing. */
-static void set_whole(const struct bucket *bucket, struct share *share, bool has_it)
+/* The whole bucket, or nothing. */
+static struct share_range whole_range(const struct bucket *bucket, bool has_it)
 {
-    share->begin = bucket->offset;
-    share->end = bucket->offset + (has_it ? bucket->count : 0);
+    return (struct share_range){ bucket->offset, bucket->offset + (has_it ? bucket->count : 0) };
 }
 
-/* Set the range of a share: an equal number of whole cache lines for each tower. A bucket with an owner is summed by
- * the owner only, or copied by each of the others; the values of a server are copied by all. A reduction that continues
- * outside of the streams only stages terms or values there, which all towers of the process share. */
-static void set_range(const struct rendezvous *rendezvous, struct share *share)
+/* An equal number of whole cache lines for each tower. A bucket with an owner is summed by the owner only, or copied by
+ * each of the others; the values of a server are copied by all. A reduction that continues outside of the streams only
+ * stages terms or values there, which all towers of the process share. */
+struct share_range rendezvous_range(const struct rendezvous *rendezvous, const struct bucket *bucket, uint32_t tower)
 {
-    const struct bucket *const bucket = &rendezvous->buckets.bucket[share->bucket];
-    const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN;
-    const size_t first = lines * share->tower / rendezvous->towers * SHARE_ALIGN;
-    const size_t last = lines * (share->tower + 1) / rendezvous->towers * SHARE_ALIGN;
+    const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN, towers = rendezvous->sharing.count;
+    const size_t first = lines * (tower - rendezvous->sharing.first) / towers * SHARE_ALIGN;
+    const size_t last = lines * (tower - rendezvous->sharing.first + 1) / towers * SHARE_ALIGN;
     switch (rendezvous->ops->is_completed_later ? BUCKET_ALL_REDUCE : bucket->use) {
-    case BUCKET_REDUCE: set_whole(bucket, share, share->tower == bucket->owner); return;
-    case BUCKET_BROADCAST: set_whole(bucket, share, share->tower != bucket->owner); return;
-    case BUCKET_FETCH: set_whole(bucket, share, true); return;
+    case BUCKET_REDUCE: return whole_range(bucket, tower == bucket->owner);
+    case BUCKET_BROADCAST: return whole_range(bucket, tower != bucket->owner);
+    case BUCKET_FETCH: return whole_range(bucket, true);
     case BUCKET_ALL_REDUCE: case BUCKET_SERVE: case BUCKET_SQUARE: case BUCKET_UPDATE: break;
     }
-    share->begin = bucket->offset + first;
-    share->end = bucket->offset + (last < bucket->count ? last : bucket->count);
+    return (struct share_range){ bucket->offset + first, bucket->offset + (last < bucket->count ? last : bucket->count) };
 }
 
 static int open_share(struct rendezvous *rendezvous, struct share *share, struct device *device)
 {
-    set_range(rendezvous, share);
+    const struct share_range range = rendezvous_range(rendezvous, share_bucket(share), rendezvous->first + share->tower);
+    share->begin = range.begin;
+    share->end = range.end;
     int rc = device->ops->event_open(device, EVENT_ORDER, &share->queued);
     if (rc == 0)
         rc = device->ops->event_open(device, EVENT_ORDER, &share->summed);
@@ -294,8 +294,10 @@ int rendezvous_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
     if (cancelled)
         return -ECANCELED;
     share->waited++;
-    if (rendezvous->ops->copy_out == NULL)
-        return await_sums(rendezvous, compute, bucket);
+    if (rendezvous->ops->copy_out == NULL) {
+        const int rc = await_sums(rendezvous, compute, bucket);
+        return rc == 0 && rendezvous->ops->await_others != NULL ? rendezvous->ops->await_others(rendezvous, share) : rc;
+    }
     const int rc = rendezvous->ops->is_completed_later ? queue_copy_out(rendezvous, here, bucket) : 0;
     return rc != 0 ? rc : stream_wait(compute, share->copied_out);
 }

@@ -42,6 +42,9 @@ struct rendezvous_ops {
     int (*copy_out)(struct rendezvous *rendezvous, const struct share *share);
     /* Execute the operation of the bucket's use on the range of the share. */
     int (*sum)(struct rendezvous *rendezvous, struct share *share);
+    /* Make the compute stream of the share's tower, which waits for the sums of the towers here, wait for those of other
+     * processes as well; called by the tower's thread. NULL: all towers are here. Only without copy_out. */
+    int (*await_others)(struct rendezvous *rendezvous, const struct share *share);
     /* `sum` is only the first part of the reduction, which continues outside of the streams, and a bucket is complete
      * after rendezvous_complete. False: a bucket is complete when its sum is queued. */
     bool is_completed_later;
@@ -58,6 +61,8 @@ struct rendezvous {
     const struct rendezvous_ops *ops;
     uint32_t first;                     /* number in the run of the tower that is tower 0 here */
     uint32_t towers;
+    /* The towers of the run that share a bucket: those here, unless the reduction adds others before any joins. */
+    struct tower_range sharing;
     struct reduce_member *members;      /* complete when connect is called */
     struct buckets buckets;
     struct share *shares;               /* [bucket * towers + tower] */
@@ -77,6 +82,10 @@ int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops,
  * shares, or because of `is_used`: something else uses it. It then stays reachable. */
 bool rendezvous_close(struct rendezvous *rendezvous, bool is_used);
 bool rendezvous_is_cancelled(struct rendezvous *rendezvous);
+/* The range that tower `tower` of the run, one of `sharing`, sums of the bucket, or copies from the owner or a
+ * server. */
+struct share_range { size_t begin, end; };
+struct share_range rendezvous_range(const struct rendezvous *rendezvous, const struct bucket *bucket, uint32_t tower);
 /* For functions that streams call: was a stream abandoned, so that data that they use, such as traces, may already be
  * freed? After a mere cancel they do their work, because others wait for it. */
 bool rendezvous_is_abandoned(void);

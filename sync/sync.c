@@ -73,18 +73,17 @@ static void add_served(const struct sync_spec *spec, struct buckets *buckets)
 {
     const size_t count = tower_arena(spec->tower)->updated;
     const struct server_rules rules = server_rules_of(spec);
-    const enum bucket_use fetch = spec->reduce->ops->broadcasts_server ? BUCKET_BROADCAST : BUCKET_FETCH;
     for (uint32_t b = 0; b < buckets->of[REGION_GRADIENTS].count; b++)
         buckets->bucket[b].use = BUCKET_SERVE;
     if (spec->ops->serves == SERVES_EACH)
-        buckets_add_whole(buckets, REGION_WEIGHTS, count, fetch);
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
     else if (server_updates_apart(&rules)) {
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
     }
     for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
         if (sync_region(spec->tower, region).count > 0)
-            buckets_add_whole(buckets, region, count, fetch);
+            buckets_add_whole(buckets, region, count, BUCKET_FETCH);
 }
 
 void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out)
@@ -173,6 +172,12 @@ int sync_join(struct sync *sync, struct step_clock *clock)
     sync->clock = clock;
     sync->joined = true;
     return spec->reduce->ops->join(spec->reduce, spec->index, &member, &sync->buckets);
+}
+
+int sync_begin(struct sync *sync)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    return reduce->ops->begin != NULL ? reduce->ops->begin(reduce, sync->spec.index) : 0;
 }
 
 void sync_leave(struct sync *sync)

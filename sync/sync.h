@@ -112,6 +112,9 @@ int sync_init(struct sync *sync, const struct sync_spec *spec);
 uint32_t sync_marks(const struct sync *sync);
 /* Join the reduction; returns when all its towers have joined. */
 int sync_join(struct sync *sync, struct step_clock *clock);
+/* Called before the first step, when the start of the run has succeeded in all processes; may wait for their towers. 0 or
+ * a negative errno. */
+int sync_begin(struct sync *sync);
 /* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);
 /* The number of samples over which the gradient at this offset of the arena is summed after training batch `local`: the

@@ -641,7 +641,9 @@ static int finish_run(struct trainer *trainer)
 
 static void run_steps(struct trainer *trainer)
 {
-    int rc = step_clock_start(trainer->clock);
+    int rc = sync_begin(&trainer->sync);
+    if (rc == 0)
+        rc = step_clock_start(trainer->clock);
     while (rc == 0)
         rc = run_step(trainer);
     if (rc == -ENODATA)

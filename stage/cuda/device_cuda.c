@@ -331,8 +331,7 @@ static void cuda_stream_close(struct stream *base)
     free(stream);
 }
 
-/* Called before an operation is queued. */
-static int stream_enter(struct stream *stream)
+int cuda_stream_enter(struct stream *stream)
 {
     return is_cancelled(stream->device) ? -ECANCELED : cuda_enter(stream->device);
 }
@@ -345,7 +344,7 @@ static int cuda_stream_copy(struct stream *stream, void *to, const void *from, s
         [COPY_FROM_DEVICE] = cudaMemcpyDeviceToHost,
         [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice,
     };
-    const int rc = stream_enter(stream);
+    const int rc = cuda_stream_enter(stream);
     if (rc || bytes == 0)
         return rc;
     return CUDA_CALL(cuda_name(stream->device),
@@ -354,7 +353,7 @@ static int cuda_stream_copy(struct stream *stream, void *to, const void *from, s
 
 static int cuda_stream_call(struct stream *stream, void (*call)(void *arg), void *arg)
 {
-    const int rc = stream_enter(stream);
+    const int rc = cuda_stream_enter(stream);
     return rc ? rc : CUDA_CALL(cuda_name(stream->device),
                                cudaLaunchHostFunc(cuda_stream_of(stream), call, arg));
 }
@@ -393,7 +392,7 @@ static void cuda_event_close(struct event *base)
 static int cuda_stream_record(struct stream *stream, struct event *base)
 {
     struct cuda_event *event = (struct cuda_event *)base;
-    int rc = stream_enter(stream);
+    int rc = cuda_stream_enter(stream);
     if (!rc)
         rc = CUDA_CALL(cuda_name(stream->device), cudaEventRecord(event->event, cuda_stream_of(stream)));
     if (!rc)
@@ -404,7 +403,7 @@ static int cuda_stream_record(struct stream *stream, struct event *base)
 static int cuda_stream_wait(struct stream *stream, struct event *base)
 {
     const struct cuda_event *event = (struct cuda_event *)base;
-    const int rc = stream_enter(stream);
+    const int rc = cuda_stream_enter(stream);
     return rc ? rc : CUDA_CALL(cuda_name(stream->device),
                                cudaStreamWaitEvent(cuda_stream_of(stream), event->event, cudaEventWaitDefault));
 }
@@ -415,7 +414,8 @@ static cudaError_t query_event(const struct event *base)
     return clear_not_ready(HEARTBEAT_CALL("cudaEventQuery", cudaEventQuery(event->event)));
 }
 
-/* Poll until the event has passed or the device is cancelled. */
+/* Poll until the event has passed or the device is cancelled. What passes after a cancel does not count, because waits
+ * of streams for other processes are ended then (sync/cuda/reduce_ipc.c). */
 static cudaError_t await_event(const struct event *base)
 {
     const uint64_t begun_ns = clock_now_ns();
@@ -424,7 +424,7 @@ static cudaError_t await_event(const struct event *base)
     while (!is_cancelled(base->device) && (status = query_event(base)) == cudaErrorNotReady)
         poll_pause(begun_ns);
     heartbeat_end_wait();
-    return status;
+    return status == cudaSuccess && is_cancelled(base->device) ? cudaErrorNotReady : status;
 }
 
 static int cuda_event_wait(struct event *base)

@@ -15,6 +15,8 @@ int cuda_ordinal(struct device *device);
 /* The device's name for messages: "cuda0". */
 const char *cuda_name(struct device *device);
 cudaStream_t cuda_stream_of(struct stream *stream);
+/* Called before an operation is queued: cuda_enter, or -ECANCELED after a cancel of the device. */
+int cuda_stream_enter(struct stream *stream);
 /* An upper bound of the number of devices, from the device files in `folder` ("/dev") and CUDA_VISIBLE_DEVICES, without
  * calling CUDA; UINT32_MAX if neither limits the number. */
 uint32_t cuda_count_at_most(const char *folder);

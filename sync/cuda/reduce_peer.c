@@ -12,7 +12,7 @@
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 #include "sync/cuda/reduce_clock.h"
-#include "sync/rendezvous.h"
+#include "sync/cuda/reduce_peer.h"
 
 /* ---- checking peer access ----
  *
@@ -184,21 +184,29 @@ static bool has_bf16_grads(const struct reduce_member *member, enum region regio
     return region == REGION_GRADIENTS && member->bf16_grads != NULL;
 }
 
+struct peer_region peer_region(const struct reduce_member *member, enum region region)
+{
+    const struct reduce_region *const floats = &member->regions[region];
+    if (has_bf16_grads(member, region))
+        return (struct peer_region){ member->bf16_grads, floats->count * sizeof(uint16_t) };
+    return (struct peer_region){ floats->floats, floats->count * sizeof(float) };
+}
+
 static enum value_type type_of(const struct share *share)
 {
     return has_bf16_grads(&share->rendezvous->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
 }
 
-static int sum_range(struct rendezvous *rendezvous, const struct share *share)
+int peer_sum_range(struct rendezvous *rendezvous, const struct share *share, const struct tower_arenas *arenas)
 {
     struct stream *const communication = rendezvous->members[share->tower].communication;
-    const struct tower_arenas *const arenas = &((struct peer_reduce *)rendezvous)->arenas[share->region];
     const struct bucket *const bucket = share_bucket(share);
+    const uint32_t tower = rendezvous->first + share->tower;
     if (bucket->use == BUCKET_BROADCAST)
-        return communication->device->ops->copy(communication, (float *)arenas->values[share->tower] + share->begin,
+        return communication->device->ops->copy(communication, (float *)arenas->values[tower] + share->begin,
                                                 (float *)arenas->values[bucket->owner] + share->begin,
                                                 (share->end - share->begin) * sizeof(float), COPY_ON_DEVICE);
-    const struct tower_range all = { 0, rendezvous->towers }, one = { bucket->owner, 1 };
+    const struct tower_range all = { 0, arenas->count }, one = { bucket->owner, 1 };
     const struct tower_range into = bucket->use == BUCKET_REDUCE ? one : all;
     const int rc = cuda_enter(communication->device);
     return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
@@ -208,17 +216,18 @@ static int sum_range(struct rendezvous *rendezvous, const struct share *share)
 
 static int queue_sum(struct rendezvous *rendezvous, struct share *share)
 {
-    struct reduce_clock *const clock = ((struct peer_reduce *)rendezvous)->clocks[share->tower];
+    struct peer_reduce *const reduce = (struct peer_reduce *)rendezvous;
+    struct reduce_clock *const clock = reduce->clocks[share->tower];
     const uint64_t batch = share_batch(share);
     if (share->begin >= share->end)
         return 0;
     int rc = reduce_clock_begin(clock, share->bucket, batch);
     if (rc == 0)
-        rc = sum_range(rendezvous, share);
+        rc = peer_sum_range(rendezvous, share, &reduce->arenas[share->region]);
     return rc == 0 ? reduce_clock_end(clock) : rc;
 }
 
-static int connect_device(struct device *device, struct device *other)
+static int connect_device(const struct rendezvous *rendezvous, struct device *device, struct device *other)
 {
     int can_access = 0;
     if (cuda_ordinal(device) == cuda_ordinal(other))
@@ -226,8 +235,8 @@ static int connect_device(struct device *device, struct device *other)
     int rc = CUDA_CALL(cuda_name(device),
                        cudaDeviceCanAccessPeer(&can_access, cuda_ordinal(device), cuda_ordinal(other)));
     if (rc == 0 && !can_access) {
-        log_message(LOG_ERROR, "sync.reduce = peer: %s cannot use the memory of %s: use sync.reduce = host",
-                    cuda_name(device), cuda_name(other));
+        log_message(LOG_ERROR, "sync.reduce = %s: %s cannot use the memory of %s: use sync.reduce = host",
+                    rendezvous->base.ops->name, cuda_name(device), cuda_name(other));
         return -ENOTSUP;
     }
     return rc != 0 ? rc : device->ops->connect(device, other);
@@ -237,24 +246,22 @@ static void gather_arenas(struct rendezvous *rendezvous, enum region region)
 {
     struct tower_arenas *const arenas = &((struct peer_reduce *)rendezvous)->arenas[region];
     arenas->count = rendezvous->towers;
-    for (uint32_t d = 0; d < rendezvous->towers; d++) {
-        const struct reduce_member *const member = &rendezvous->members[d];
-        if (has_bf16_grads(member, region))
-            arenas->values[d] = member->bf16_grads;
-        else
-            arenas->values[d] = member->regions[region].floats;
-    }
+    for (uint32_t d = 0; d < rendezvous->towers; d++)
+        arenas->values[d] = peer_region(&rendezvous->members[d], region).memory;
 }
 
-/* Enable access of every device to the memory of every other one. */
-static int connect_devices(struct rendezvous *rendezvous)
+int peer_connect(struct rendezvous *rendezvous)
 {
     int rc = 0;
     for (uint32_t i = 0; i < rendezvous->towers && rc == 0; i++)
         for (uint32_t j = 0; j < rendezvous->towers && rc == 0; j++)
-            rc = connect_device(rendezvous->members[i].device, rendezvous->members[j].device);
-    if (rc == 0)
-        rc = peer_check(rendezvous->members, rendezvous->towers);
+            rc = connect_device(rendezvous, rendezvous->members[i].device, rendezvous->members[j].device);
+    return rc == 0 ? peer_check(rendezvous->members, rendezvous->towers) : rc;
+}
+
+static int connect_devices(struct rendezvous *rendezvous)
+{
+    const int rc = peer_connect(rendezvous);
     for (int region = 0; region < REGION_COUNT; region++)
         gather_arenas(rendezvous, region);
     return rc;
@@ -262,8 +269,7 @@ static int connect_devices(struct rendezvous *rendezvous)
 
 static const struct rendezvous_ops between_peers = { .connect = connect_devices, .sum = queue_sum };
 
-/* Can all devices access each other's memory? */
-static bool are_connected(const struct reduce_towers *towers)
+bool peer_are_connected(const struct reduce_towers *towers)
 {
     for (uint32_t i = 0; i < towers->device_count; i++)
         for (uint32_t j = 0; j < towers->device_count; j++)
@@ -282,7 +288,7 @@ static int peer_supports(const struct reduce_towers *towers, struct unsupported_
         return unsupported_reason_set(reason, -EINVAL, "reduce",
                                       "peer sums over at most %u towers, and there are %u: use auto or host",
                                       KERNEL_TOWERS_MAX, towers->run);
-    if (!are_connected(towers))
+    if (!peer_are_connected(towers))
         return unsupported_reason_set(reason, -ENODEV, "reduce",
                                       "the devices cannot use each other's memory: use auto or host");
     return 0;

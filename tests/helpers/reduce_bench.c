@@ -378,6 +378,8 @@ static int join(struct bench_tower *tower)
     int rc = copy_statistics(tower, false);
     if (!rc)
         rc = bench->reduce->ops->join(bench->reduce, tower->index, &member, &bench->buckets);
+    if (!rc && bench->reduce->ops->begin != NULL)
+        rc = bench->reduce->ops->begin(bench->reduce, tower->index);
     if (!rc)
         rc = copy_statistics(tower, true);
     for (size_t i = 0; i < bench->floats && !rc; i++)

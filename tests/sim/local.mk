@@ -56,7 +56,7 @@ sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 
-sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_nccl_ranks tests/cuda/test_reduce_cuda \
+sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_nccl_ranks tests/cuda/test_reduce_cuda tests/cuda/test_reduce_ipc \
 	tests/cuda/test_timeline_sim
 sim_sync_twins = tests/sync/test_averaging_sim tests/sync/test_class_weights_sim tests/sync/test_frozen_towers_sim tests/sync/test_halves_sim tests/sync/test_reduce_sim tests/sync/test_relaxed_sim tests/sync/test_servers_sim tests/sync/test_shown_sim tests/sync/test_snapshot_pool_sim \
 	tests/sync/test_trainer_sim

@@ -78,7 +78,7 @@ TEST(bf16_is_sent_between_ranks_of_one_tower)
 TEST(what_works_in_one_process_only_is_refused)
 {
     static const struct { const char *assignment, *words; } rows[] = {
-        { "sync.mode=async", "" },
+        { "sync.mode=async", "mode: async needs all towers in one process" },
         { "sync.reduce=nccl", "reduce: nccl and peer sum within one process" },
         { "sync.reduce=peer", "reduce: nccl and peer sum within one process" },
         { "sync.reduce=host", "" },
@@ -94,6 +94,14 @@ TEST(what_works_in_one_process_only_is_refused)
         SETTINGS(1, rows[i].assignment);
         assert_string_equal(problem, "");
     }
+}
+
+TEST(what_works_between_processes_only_is_refused)
+{
+    SETTINGS(1, "sync.reduce=ipc");
+    assert_problem("reduce: ipc sums over several processes, and there is one: use auto or peer");
+    SETTINGS(2, "sync.reduce=ipc");
+    assert_string_equal(problem, "");
 }
 
 TEST(the_towers_of_a_rank_follow_those_of_lower_ranks)

@@ -39,7 +39,8 @@ enum consistency { CONSISTENCY_STRONG, CONSISTENCY_RELAXED };
 enum averaged { AVERAGED_ALL, AVERAGED_PARAMETERS };
 enum staleness_rate { STALENESS_RATE_NONE, STALENESS_RATE_INVERSE };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
-enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
+enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_IPC,
+                     REDUCE_CHOICE_HOST };
 
 #define OPTION_NUMBERS_MAX NET_CHANNELS_MAX
 
@@ -176,7 +177,6 @@ struct device_settings {
     char *plan_cache;           /* folder; "" = the cache folder of the user, "none" = none */
     enum layout layout;
     enum convolution convolution;
-    enum batch_statistics batch_statistics;
     enum backend_choice backend;
     bool bind;
     bool allow_ref;

@@ -324,9 +324,13 @@ static void check_ranks(struct settings *settings, struct problems *problems)
 {
     const enum reduce_choice reduce = settings->sync.reduce;
     check_tower_count(settings, problems);
-    if (reduce != REDUCE_CHOICE_AUTO && reduce != REDUCE_CHOICE_HOST)
+    if (settings_sync(settings, true)->serves == SERVES_EACH)
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "async needs all towers in one process: use another mode with several ranks, or start one "
+                        "process");
+    if (reduce == REDUCE_CHOICE_NCCL || reduce == REDUCE_CHOICE_PEER)
         settings_report(settings, problems, SECTION_SYNC, "reduce",
-                        "nccl and peer sum within one process: use auto or host with several ranks");
+                        "nccl and peer sum within one process: use auto, ipc or host with several ranks");
 }
 
 /* With a parameter server, towers do not see the sum of the gradients. */
@@ -335,6 +339,9 @@ void settings_check_sync(struct settings *settings, struct problems *problems)
     const struct sync_ops *const mode = settings_sync(settings, true);
     if (settings->ranks > 1)
         check_ranks(settings, problems);
+    else if (settings->sync.reduce == REDUCE_CHOICE_IPC)
+        settings_report(settings, problems, SECTION_SYNC, "reduce",
+                        "ipc sums over several processes, and there is one: use auto or peer");
     check_consistency(settings, problems);
     check_wire(settings, problems);
     check_slices(settings, problems);

@@ -225,12 +225,20 @@ static int prepare_here(struct run *run)
     return code;
 }
 
+static int agree_on_reduction(struct run *run)
+{
+    const int rc = run_devices_agree(&run->plan.devices, run->settings, run->ranks);
+    return rc == 0 ? 0 : rc == -ECANCELED ? EXIT_CODE_RANK : rc == -EINVAL ? EXIT_CODE_USAGE : EXIT_CODE_DEVICE;
+}
+
 /* Prepare all ranks: everything that can fail before anything is started. */
 static int prepare(struct run *run)
 {
     int code = check_facts(run, prepare_here(run));
     if (code == 0)
         code = device_share_agree(run->ranks, &run->plan.devices);
+    if (code == 0)
+        code = agree_on_reduction(run);
     if (code == 0)
         code = cost_find_energy(run->cost, &run->plan.devices);
     if (code == 0 && run->kind != RUN_DRY)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stage/file/folders.h"
+#include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "sync/reduce_server.h"
 #include "tools/lib/config/training.h"
@@ -21,7 +22,7 @@ static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE
 static const char *const backend_names[] = { [BACKEND_CHOICE_ONEDNN] = "onednn",
                                              [BACKEND_CHOICE_REFERENCE] = "reference" };
 static const char *const reduce_names[] = { [REDUCE_CHOICE_NCCL] = "nccl", [REDUCE_CHOICE_PEER] = "peer",
-                                            [REDUCE_CHOICE_HOST] = "host" };
+                                            [REDUCE_CHOICE_IPC] = "ipc", [REDUCE_CHOICE_HOST] = "host" };
 
 const char *precision_name(enum precision precision)
 {
@@ -215,9 +216,9 @@ static bool has_to_sum(const struct settings *settings)
     return settings_towers(settings) > 1 && mode->sum != NULL && mode->serves == SERVES_NOBODY;
 }
 
-static int choose_reduction(struct run_devices *devices, const struct settings *settings, struct problems *problems)
+static struct reduce_towers reduce_towers_of(const struct run_devices *devices, const struct settings *settings)
 {
-    const struct reduce_towers towers = {
+    return (struct reduce_towers){
         .run = settings_towers(settings),
         .here = devices->towers,
         .devices = devices->ops,
@@ -226,11 +227,16 @@ static int choose_reduction(struct run_devices *devices, const struct settings *
         .has_owners = settings_sync(settings, true)->has_owners,
         .has_bf16_grads = settings_use_bf16_grads(settings),
         .in_pairs = settings->train.slices > 0,
+        .on_one_host = settings->local_ranks == settings->ranks,
     };
+}
+
+static int choose_reduction(struct run_devices *devices, const struct settings *settings, struct problems *problems)
+{
+    const struct reduce_towers towers = reduce_towers_of(devices, settings);
     struct unsupported_reason reason;
     devices->mode = settings_sync(settings, devices->backend->computes);
-    devices->reduce = devices->mode->serves == SERVES_NOBODY ? &reduce_none_ops
-                      : settings->ranks > 1 ? &reduce_server_ranks_ops : &reduce_server_ops;
+    devices->reduce = devices->mode->serves != SERVES_NOBODY ? &reduce_server_ops : &reduce_none_ops;
     if (!has_to_sum(settings) || !devices->backend->computes)
         return 0;
     const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &devices->reduce, &reason);
@@ -286,6 +292,25 @@ int run_devices_init(struct run_devices *devices, const struct settings *setting
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int rc = choose(devices, settings, problems);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int run_devices_agree(struct run_devices *devices, const struct settings *settings, struct ranks *ranks)
+{
+    const char *const name = reduce_names[settings->sync.reduce];
+    if (ranks == NULL || !has_to_sum(settings) || !devices->backend->computes || devices->ops->host_memory)
+        return 0;
+    const struct reduce_towers towers = reduce_towers_of(devices, settings);
+    struct unsupported_reason reason;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int rc = reduce_agree(name, &towers, ranks, &devices->reduce, &reason);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0 && *reason.why != '\0')
+        log_message(LOG_RUN, "sync.reduce: sums are computed in memory of the host: %s", reason.why);
+    else if (rc != 0 && rc != -ECANCELED)
+        log_message(LOG_PROBLEM, "[sync] reduce: %s: use auto or host", reason.why);
     return rc;
 }
 

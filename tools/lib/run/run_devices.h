@@ -26,7 +26,7 @@ struct run_devices {
     uint32_t idle;                      /* unused devices of this process, when no list was given */
     uint32_t sharing;                   /* known number of ranks on this host that use one of these devices */
     char note[256];                     /* why no better kind of device is used; "": none */
-    char plan_cache[PATH_MAX];          /* folder that caches plans of products; "": none */
+    char plan_cache[PATH_MAX];          /* folder that caches convolution plans; "": none */
     bool keeps_plans;                   /* the folder exists and is writable */
 };
 
@@ -34,6 +34,10 @@ struct run_devices {
  * device does not exist or does not support the settings). May be the process' first call of the device's library.
  * Called before any thread is started; threads of the library block all signals, so that ours receive them. */
 int run_devices_init(struct run_devices *devices, const struct settings *settings, struct problems *problems);
+
+/* Called by main of all ranks, when run_devices_init succeeded in all: choose the reduction that works between them. 0,
+ * or a negative errno after a message; the same in all ranks. Does nothing in a process without ranks. */
+int run_devices_agree(struct run_devices *devices, const struct settings *settings, struct ranks *ranks);
 
 /* devices->index has the devices that the `ranks` processes on this host share: keep those of this process, at most one
  * for each of its towers. Each process takes the devices that follow those of the local rank below it; after the last

@@ -62,6 +62,8 @@ struct backend_spec {
     bool skips_nonfinite;       /* skip steps whose gradients are not finite */
     bool keeps_embedding;       /* in evaluation, the input of net_embedding_layer is kept to the end of forward */
     bool poison;                /* for tests: fill unused memory with NaN after every layer */
+    bool fuses;                 /* CUDA, 16-bit types: data gradients of convolutions also add the gradients of other
+                                 * branches and apply the mask of a ReLU, by plans that cuDNN compiles when planning */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory of saved convolution plans, NULL = none; lent */
 };

@@ -172,10 +172,10 @@ static uint32_t known_columns(const struct counter *counter, uint32_t head)
     return known == channels ? out_columns(counter, head) : known / 8 * 8;
 }
 
-/* The mask of a ReLU after an addition: one bit per number. */
+/* The mask of a ReLU after an addition, one bit per number, unless the gradient comes masked. */
 static size_t mask_bytes(const struct counter *counter, uint32_t head)
 {
-    return plan_has_sum(counter->plan, head) && plan_has_relu(counter->plan, head) ? out_numbers(counter, head) / 8 : 0;
+    return cuda_norm_has_mask(counter->plan, head) ? out_numbers(counter, head) / 8 : 0;
 }
 
 /* Statistics, or partial sums, of the chunks of some columns. */
@@ -427,9 +427,12 @@ static void count_layer_norm_inputs(const struct counter *counter, uint32_t head
                  pixel_line_bytes(counter, head) + column_bytes(counter, head, 1));
 }
 
+/* A convolution may also read the gradient that it adds, and the values that mask the sum. */
 static void count_weighted_inputs(const struct counter *counter, uint32_t head)
 {
-    const size_t bytes = out_bytes(counter, head) + weight_bytes(counter, head) + in_bytes(counter, head, 0);
+    const struct flow *const flow = flow_of(counter, head, 0);
+    const size_t tensors = 1u + (flow->addend != BUFFER_NONE) + flow->masks;
+    const size_t bytes = out_bytes(counter, head) + weight_bytes(counter, head) + tensors * in_bytes(counter, head, 0);
     if (layer_of(counter, head)->kind == LAYER_CONV2D)
         count_convolution(counter, bytes);
     else

@@ -1,7 +1,7 @@
 /* Batch normalisation by our own kernels: alone, with an activation, or with an addition and a ReLU. Its statistics are
  * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are
  * reused: in a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in
- * backward, but after an addition forward stores it as bits. The derivative of another activation is recomputed once,
+ * backward, but after an addition forward stores it as bits, unless the gradient comes masked. The derivative of another activation is recomputed once,
  * in the pass of the sums, which multiplies the gradient of the result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
@@ -23,6 +23,7 @@ static void norm_use(const struct plan *plan, uint32_t head, struct value_use *u
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
+        .takes_masked = plan_has_sum(plan, head) && plan_has_relu(plan, head),
         .reads_fronts = !plan_has_sum(plan, head),
     };
 }
@@ -42,7 +43,7 @@ static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before
 static int open_mask(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t numbers = value_counts(plan, plan_output(&plan->base, head));
-    return plan_has_sum(plan, head) && plan_has_relu(plan, head)
+    return cuda_norm_has_mask(plan, head)
                ? plan_scratch(plan, head, numbers / 8, PASS_FORWARD, PASS_PARAMETERS, &state->mask) : 0;
 }
 
@@ -125,7 +126,8 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
-    return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), plan_has_relu(plan, head),
+    const bool masks = plan_has_relu(plan, head) && !plan_output_is_masked(&plan->base, head);
+    return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), masks,
                         plan_data(plan, state->mask), out_gradient(plan, head),
                         plan_data(plan, state->gradient_chunks), plan_data(plan, state->means),
                         parameter_gradient(plan, head, PARAMETER_GAMMA),

@@ -94,8 +94,9 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
                                                     cudaMemcpyDeviceToDevice, backend->stream));
 }
 
-/* Adds the buffers that the input step writes besides the image, and the buffer for the result of a step. */
-static int open_step(struct plan *plan)
+/* Adds the buffers that the input step writes besides the image, and the buffer for the result of a step; compiles
+ * convolutions. */
+static int begin_plan(struct plan *plan)
 {
     struct value_memory *const values = &plan->base.values;
     int rc = value_memory_buffer(values, plan->base.count * sizeof(struct mixed_label), &plan->labels);
@@ -109,7 +110,7 @@ static int open_step(struct plan *plan)
     value_memory_use(values, plan->labels, time_forward(plan_net(plan)->layer_count - 1));
     value_memory_use_always(values, plan->step);
     value_memory_use_always(values, plan->result);
-    return 0;
+    return cuda_convs_compile(plan);
 }
 
 /* ---- plans ---- */
@@ -138,7 +139,7 @@ const struct plan_ops cuda_plan_ops = {
     .rules = rules,
     .rule_count = sizeof(rules) / sizeof(rules[0]),
     .value_bytes = value_size,
-    .begin = open_step,
+    .begin = begin_plan,
     .add = add_gradient,
     .poison = poison_block,
 };

@@ -39,6 +39,8 @@ struct backend {
     cudaStream_t stream;                /* the stream of spec.compute */
     enum value_type type;
     cudnnHandle_t cudnn;                /* NULL: the network has no convolutions */
+    cudnnHandle_t *compilers;           /* [compiler_count]: the plans of some convolutions are made with them */
+    uint32_t compiler_count;
     struct dense_library *dense;        /* NULL: the network has no dense layers */
     struct event *done;                 /* the event that blocking copies wait for */
     uint64_t *broken;                   /* device memory: result of find_nonfinite */
@@ -224,7 +226,15 @@ void cuda_segments_close(struct plan *plan);
 extern const struct layer_ops cuda_weighted_ops;
 void cuda_weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 size_t cuda_conv2d_scratch(const struct plan *plan);
+/* Makes the plans of all convolutions of the plan that cuDNN compiles, in several threads. Called when the flows of the
+ * plan are known. 0 or a negative errno (logged). */
+int cuda_convs_compile(struct plan *plan);
 void cuda_convs_close(struct backend *backend);
+/* Stores forward the mask of the group's ReLU? After an addition, unless the gradient comes masked. */
+static inline bool cuda_norm_has_mask(const struct plan *plan, uint32_t head)
+{
+    return plan_has_sum(plan, head) && plan_has_relu(plan, head) && !plan_output_is_masked(&plan->base, head);
+}
 /* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
 extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
 /* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */

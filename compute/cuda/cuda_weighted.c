@@ -1,16 +1,22 @@
 /* Convolutions (cuDNN) and dense layers (cuBLASLt). Backward begins with one pass of our own over the gradient of the
- * result: the ReLU's mask and the bias gradient. cuDNN writes a weight gradient in the value type: 16-bit ones are
+ * result: the ReLU's mask and the bias gradient. With 16-bit types data gradients also add the gradients of other branches
+ * and apply the mask of the ReLU before them (backend_spec.fuses), by plans that cuDNN compiles. cuDNN writes a weight gradient in the value type: 16-bit ones are
  * widened from a buffer into the arena. In evaluation the batch normalisation after a convolution is folded into a copy
  * of weights and bias, which is made in every pass because they may have changed; our own kernel computes an addition
  * after the normalisation and its ReLU. */
 #include "compute/cuda/cuda_plan.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compute/cuda/cudnn_graph.h"
 #include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
+#include "stage/thread.h"
 
 struct weighted {
     struct conv_plan *convs[PRODUCT_PASS_COUNT];        /* convolution; NULL: not needed */
@@ -48,14 +54,33 @@ static bool sums_bias(const struct plan *plan, uint32_t index)
     return has_bias(plan, index) && (is_conv(plan, index) || plan_has_relu(plan, index));
 }
 
+/* Does a data gradient add others and apply a mask? In fp32 cuDNN has no engine for it, nor with groups. */
+static bool fuses(const struct plan *plan, uint32_t index)
+{
+    const struct backend *const backend = plan->base.backend;
+    return backend->spec.fuses && backend->type != VALUE_FP32 && is_conv(plan, index) &&
+           plan_layer(plan, index)->groups == 1;
+}
+
 static void weighted_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
     use_out->in_until = PASS_PARAMETERS;
     use_out->out_until = plan_has_relu(plan, index) ? PASS_PARAMETERS : PASS_FORWARD;
     use_out->out_sign = true;
+    use_out->adds_apart = fuses(plan, index);
 }
 
 /* ---- convolutions of the backend ---- */
+
+/* What a data gradient computes of its flow besides the gradient. */
+static enum conv_after after_of(const struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    const struct flow *const flow = plan_flow(&plan->base, index, 0);
+    const bool adds = flow->addend != BUFFER_NONE;
+    if (pass != DGRAD)
+        return CONV_AFTER_NOTHING;
+    return flow->masks ? (adds ? CONV_AFTER_ADD_DRELU : CONV_AFTER_DRELU) : adds ? CONV_AFTER_ADD : CONV_AFTER_NOTHING;
+}
 
 static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, enum product_pass pass)
 {
@@ -65,6 +90,7 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
         .precision = plan->base.backend->spec.precision,
         .bias = pass == FPROP && (has_bias(plan, index) || plan_has_norm(plan, index)),
         .relu = pass == FPROP && plan_has_relu(plan, index) && !plan_has_sum(plan, index),
+        .after = after_of(plan, index, pass),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
         .in_h = layer->in.height, .in_w = layer->in.width,
@@ -126,6 +152,132 @@ void cuda_convs_close(struct backend *backend)
     for (uint32_t i = 0; i < backend->conv_count; i++)
         conv_plan_close(backend->convs[i].plan);
     free(backend->convs);
+    for (uint32_t i = 0; i < backend->compiler_count; i++)
+        CUDNN_CALL(backend->name, cudnnDestroy(backend->compilers[i]));
+    free(backend->compilers);
+}
+
+/* ---- convolutions that cuDNN compiles: their plans take seconds, so threads make them side by side ---- */
+
+#define COMPILERS_MAX 16u
+
+/* Shared by the threads: convolutions, of which each thread takes the next one. */
+struct compilation {
+    const struct plan *plan;
+    struct conv_entry *entries;         /* [count]; the plans are results, NULL: none */
+    uint32_t count;
+    atomic_uint next;
+    atomic_int rc;                      /* the first failure, or 0 */
+};
+
+struct compiler { struct compilation *work; cudnnHandle_t handle; struct thread *thread; };
+
+static void compiler_loop(void *arg)
+{
+    const struct compiler *const compiler = arg;
+    struct compilation *const work = compiler->work;
+    struct conv_planner planner = work->plan->planner;
+    planner.handle = compiler->handle;
+    int rc = cuda_enter(work->plan->base.backend->spec.device);
+    for (uint32_t i; rc == 0 && (i = atomic_fetch_add(&work->next, 1)) < work->count;)
+        rc = conv_plan_open(&work->entries[i].plan, &planner, &work->entries[i].shape, false);
+    int none = 0;
+    if (rc != 0)
+        atomic_compare_exchange_strong(&work->rc, &none, rc);
+}
+
+static bool has_entry(const struct compilation *work, const struct conv_shape *shape)
+{
+    for (uint32_t i = 0; i < work->count; i++)
+        if (conv_shape_equals(&work->entries[i].shape, shape))
+            return true;
+    return find_conv(work->plan->base.backend, shape) != NULL;
+}
+
+/* Finds the shapes of the plan that have to be compiled and are not planned yet. */
+static int find_compiled(struct compilation *work)
+{
+    const struct plan *const plan = work->plan;
+    work->entries = calloc(plan_net(plan)->layer_count, sizeof(*work->entries));
+    if (work->entries == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++) {
+        if (!fusion_is_head(&plan->base.fusion, i) || plan_layer(plan, i)->kind != LAYER_CONV2D ||
+            after_of(plan, i, DGRAD) == CONV_AFTER_NOTHING)
+            continue;
+        const struct conv_shape shape = conv_shape_of(plan, i, DGRAD);
+        if (!has_entry(work, &shape))
+            work->entries[work->count++].shape = shape;
+    }
+    return 0;
+}
+
+/* Handles stay open until the backend is closed, because plans that were made with them may refer to them. */
+static int open_compilers(struct backend *backend, uint32_t count)
+{
+    if (backend->compilers == NULL)
+        backend->compilers = calloc(COMPILERS_MAX, sizeof(*backend->compilers));
+    int rc = backend->compilers != NULL ? 0 : -ENOMEM;
+    while (rc == 0 && backend->compiler_count < count) {
+        cudnnHandle_t *const handle = &backend->compilers[backend->compiler_count];
+        rc = CUDNN_CALL(backend->name, cudnnCreate(handle));
+        backend->compiler_count += rc == 0;
+    }
+    return rc;
+}
+
+/* Threads beyond the first, which is the caller's, are optional. */
+static int run_compilers(struct compilation *work, uint32_t count)
+{
+    struct backend *const backend = work->plan->base.backend;
+    struct compiler compilers[COMPILERS_MAX];
+    const int rc = open_compilers(backend, count);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < count; i++) {
+        compilers[i] = (struct compiler){ .work = work, .handle = backend->compilers[i] };
+        if (i > 0 && thread_start(&compilers[i].thread, "compile", compiler_loop, &compilers[i]) != 0)
+            compilers[i].thread = NULL;
+    }
+    compiler_loop(&compilers[0]);
+    for (uint32_t i = 1; i < count; i++)
+        thread_join(compilers[i].thread);
+    return atomic_load(&work->rc);
+}
+
+/* Adds the plans that were made to those of the backend. */
+static int keep_compiled(struct compilation *work, int rc)
+{
+    struct backend *const backend = work->plan->base.backend;
+    for (uint32_t i = 0; i < work->count; i++) {
+        if (rc == 0)
+            rc = make_room(backend);
+        if (rc == 0)
+            backend->convs[backend->conv_count++] = work->entries[i];
+        else
+            conv_plan_close(work->entries[i].plan);
+    }
+    return rc;
+}
+
+/* Several towers with a plan cache take turns, so that the first one compiles and the others load its plans. */
+static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
+
+int cuda_convs_compile(struct plan *plan)
+{
+    struct compilation work = { .plan = plan };
+    if (plan->base.backend->cudnn == NULL)
+        return 0;
+    int rc = find_compiled(&work);
+    const bool takes_turns = plan->planner.cache != NULL;
+    if (takes_turns)
+        pthread_mutex_lock(&compiling);
+    if (rc == 0 && work.count > 0)
+        rc = keep_compiled(&work, run_compilers(&work, work.count < COMPILERS_MAX ? work.count : COMPILERS_MAX));
+    if (takes_turns)
+        pthread_mutex_unlock(&compiling);
+    free(work.entries);
+    return rc;
 }
 
 size_t cuda_conv2d_scratch(const struct plan *plan)
@@ -387,7 +539,9 @@ static int weighted_backward_inputs(struct plan *plan, uint32_t index)
 {
     if (is_conv(plan, index))
         return run_conv(plan, index, DGRAD, (struct conv_operands){
-            .in = in_gradient(plan, index, 0), .weight = weight_of(plan, index), .out = out_gradient(plan, index) });
+            .in = in_gradient(plan, index, 0), .weight = weight_of(plan, index), .out = out_gradient(plan, index),
+            .addend = plan_data(plan, plan_flow(&plan->base, index, 0)->addend),
+            .relu_out = in_value(plan, index, 0) });
     return run_dense(plan, index, DGRAD, (struct dense_operands){
         .in = in_gradient(plan, index, 0), .out = out_gradient(plan, index), .weight = weight_of(plan, index) });
 }

@@ -44,12 +44,14 @@ struct conv_engine {
     const char *cache;          /* lent: the cache folder, NULL: none */
     char *key;                  /* key of the plan in the cache folder */
     bool was_replaced;          /* the first plan failed to run */
+    uint32_t split_count;       /* packs that were made before a graph was split have pointers of other tensors */
 };
 
 struct conv_plan {
     struct conv_engine *engine;
     struct conv_pointers bound; /* the memory bound by `pack` */
     cudnnBackendDescriptor_t pack;      /* NULL before the first run */
+    uint32_t split_count;       /* the engine's when `pack` was made */
 };
 
 static const char *const pass_names[PRODUCT_PASS_COUNT] = {
@@ -456,6 +458,27 @@ static bool pads_separately(const struct conv_engine *engine)
     return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;
 }
 
+/* Leaves what follows the product to our own kernels. */
+static void split(struct conv_engine *engine)
+{
+    engine->fused.bias = engine->fused.relu = false;
+    engine->fused.after = CONV_AFTER_NOTHING;
+    engine->split_count++;
+    graph_release(&engine->graph);
+}
+
+/* Says once why sums and masks, which usually are fused, are computed apart. Others of the network may be fused. */
+static void report_split(const struct conv_engine *engine, const struct cudnn_refusal *refusal)
+{
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+    char text[256];
+    if (engine->fused.after == CONV_AFTER_NOTHING || atomic_flag_test_and_set(&is_reported))
+        return;
+    shape_print(&engine->fused, text, sizeof(text));
+    log_message(LOG_RUN, "%s: cuDNN does not fuse %s, which is computed by several kernels: %s", engine->name, text,
+                refusal->text);
+}
+
 /* Chooses a plan for the whole shape or, when cuDNN has no engine that fuses what follows the product, for the
  * convolution alone, followed by our own kernels. */
 static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
@@ -469,9 +492,8 @@ static int choose_or_split(struct conv_engine *engine, const struct conv_planner
     const int status = choose_plan(engine, planner, refusal);
     if (status != -ENOTSUP || (!fused->bias && !fused->relu && fused->after == CONV_AFTER_NOTHING))
         return status;
-    fused->bias = fused->relu = false;
-    fused->after = CONV_AFTER_NOTHING;
-    graph_release(&engine->graph);
+    report_split(engine, refusal);
+    split(engine);
     return choose_plan(engine, planner, refusal);
 }
 
@@ -612,7 +634,8 @@ void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_si
 static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
 {
     cudnnBackendDescriptor_t pack;
-    if (plan->pack != NULL && memcmp(&plan->bound, pointers, sizeof(*pointers)) == 0)
+    if (plan->pack != NULL && plan->split_count == plan->engine->split_count &&
+        memcmp(&plan->bound, pointers, sizeof(*pointers)) == 0)
         return 0;
     const int rc = bind_pointers(plan->engine, pointers, &pack);
     if (rc < 0)
@@ -620,6 +643,7 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     descriptor_close(plan->pack);
     plan->pack = pack;
     plan->bound = *pointers;
+    plan->split_count = plan->engine->split_count;
     return 0;
 }
 
@@ -683,33 +707,45 @@ static int pad_image(const struct conv_engine *engine, cudnnHandle_t handle, con
 
 /* ---- plans that fail to run ---- */
 
-/* An engine may fail when it first runs, for example on another driver than the plan was made with. Then another engine
- * that needs no more workspace is chosen, once, and the plan is removed from the cache. 0; -ENOTSUP, with the reason in
- * *refusal, when there is none; or another negative errno. */
-static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
+/* Finds another engine for the graph. The workspace of the step is allocated already. */
+static int find_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
 {
     const struct conv_planner planner = { .name = engine->name, .handle = handle,
                                           .workspace_max = engine->chosen.workspace };
     struct engine_rules rules = rules_of(engine, &planner);
     struct engine_plan another;
     uint32_t count = 0;
-    char text[256];
-    if (engine->was_replaced)
-        return -ENOTSUP;
     rules.failed = &engine->chosen.engine;
-    shape_print(&engine->fused, text, sizeof(text));
-    log_message(LOG_RUN, "%s: cuDNN's engine %" PRId64 " does not run %s: %s: another one is taken", engine->name,
-                engine->chosen.engine, text, refusal->text);
-    if (engine->cache != NULL)
-        plan_cache_drop(engine->cache, CACHE_KIND, engine->key);
     const int rc = engine_find(&engine->graph, &rules, 1, &another, &count, refusal);
     if (rc < 0)
         return rc;
     engine_plan_close(&engine->chosen);
     engine->chosen = another;
     engine->cached = engine->measured = false;
-    engine->was_replaced = true;
     return 0;
+}
+
+/* An engine may fail when it first runs, for example on another driver than the plan was made with. Then another engine
+ * that needs no more workspace is chosen, once, and the plan is removed from the cache. If there is none for a sum or a
+ * mask, our own kernels compute them. 0; -ENOTSUP, with the reason in *refusal, when there is no engine; or another
+ * negative errno. */
+static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
+{
+    char text[256];
+    if (engine->was_replaced && engine->fused.after == CONV_AFTER_NOTHING)
+        return -ENOTSUP;
+    shape_print(&engine->fused, text, sizeof(text));
+    log_message(LOG_RUN, "%s: cuDNN's engine %" PRId64 " does not run %s: %s: another one is taken", engine->name,
+                engine->chosen.engine, text, refusal->text);
+    if (engine->cache != NULL)
+        plan_cache_drop(engine->cache, CACHE_KIND, engine->key);
+    int rc = engine->was_replaced ? -ENOTSUP : find_another(engine, handle, refusal);
+    engine->was_replaced = true;
+    if (rc != -ENOTSUP || engine->fused.after == CONV_AFTER_NOTHING)
+        return rc;
+    split(engine);
+    rc = graph_build(&engine->graph, engine->name, handle, &engine->fused);
+    return rc == 0 ? find_another(engine, handle, refusal) : rc;
 }
 
 static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cudnn_refusal *refusal)
@@ -720,17 +756,23 @@ static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cu
                      engine->name, "cudnnBackendExecute", refusal);
 }
 
+/* Runs the plan, or plans that replace it: at most another engine, and one after a split. */
 static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
 {
     struct cudnn_refusal refusal;
     int rc = execute(plan, handle, &refusal);
-    if (rc != -ENOTSUP)
-        return rc;
-    rc = choose_another(plan->engine, handle, &refusal);
-    if (rc == 0)
+    while (rc == -ENOTSUP) {
+        const struct conv_pointers bound = plan->bound;
+        rc = choose_another(plan->engine, handle, &refusal);
+        if (rc == -ENOTSUP)
+            log_message(LOG_ERROR, "%s: no engine of cuDNN's runs a convolution: %s", plan->engine->name,
+                        refusal.text);
+        if (rc == 0)
+            rc = rebind(plan, &bound);
+        if (rc != 0)
+            return rc;
         rc = execute(plan, handle, &refusal);
-    if (rc == -ENOTSUP)
-        log_message(LOG_ERROR, "%s: no engine of cuDNN's runs a convolution: %s", plan->engine->name, refusal.text);
+    }
     return rc;
 }
 

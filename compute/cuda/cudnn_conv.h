@@ -94,7 +94,8 @@ size_t conv_plan_workspace(const struct conv_plan *plan);
  * larger workspace_max may avoid it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
 /* Queues the convolution on the handle's stream. May be captured; allocates nothing if the pointers are those of the
- * last run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache. */
+ * last run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache; a
+ * sum or mask that no other engine fuses is then computed by our own kernels. */
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, const struct conv_operands *operands);
 
 #endif

@@ -159,6 +159,11 @@ static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t
 {
     return plan_data(plan, plan_flow((const struct plan_base *)plan, head, k)->buffer);
 }
+/* Is the gradient of the result masked by the ReLU of the group already? */
+static inline bool plan_output_is_masked(const struct plan_base *base, uint32_t head)
+{
+    return base->values.values[plan_output(base, head)].is_masked;
+}
 /* Is the gradient of any input of the group needed? */
 bool plan_has_inputs(const struct plan_base *base, uint32_t head);
 /* The last batch normalisation before this one that reads the same value or a front of it; NET_INPUT: none. */

@@ -208,6 +208,47 @@ static void find_gradients(struct liveness *liveness)
     }
 }
 
+static bool shares_gradient(const struct value_memory *memory, uint32_t value)
+{
+    for (uint32_t v = 0; v <= memory->fusion->net->layer_count; v++)
+        if (v != value && memory->values[v].widest == memory->values[value].widest)
+            return true;
+    return false;
+}
+
+/* Is input k of the head the last read of the value in backward order? */
+static bool is_last_flow(const struct liveness *liveness, uint32_t head, uint32_t k)
+{
+    const uint32_t value = liveness->groups[head].inputs[k];
+    for (uint32_t i = 0; i <= head; i++)
+        for (uint32_t j = 0; fusion_is_head(liveness->memory->fusion, i) && j < liveness->groups[i].input_count; j++)
+            if (liveness->groups[i].inputs[j] == value && (i < head || j > k))
+                return false;
+    return true;
+}
+
+/* Can the group mask the gradient of its first input, so that the group that computed the value need not do it? The
+ * value is still there if backward reads it anyway. */
+static bool may_mask(const struct liveness *liveness, uint32_t head)
+{
+    const uint32_t value = liveness->groups[head].inputs[0];
+    const uint32_t maker = value != 0 ? liveness->groups[value - 1].head : FUSION_LEFT_OUT;
+    return liveness->uses[head].in_until != PASS_FORWARD && maker != FUSION_LEFT_OUT && liveness->uses[maker].takes_masked &&
+           is_last_flow(liveness, head, 0);
+}
+
+/* The group writes the sum of its gradient and those before it to a new buffer. */
+static int open_apart(struct liveness *liveness, uint32_t head)
+{
+    struct value_memory *const memory = liveness->memory;
+    struct flow *const flow = &memory->flows[head][0];
+    struct value *const value = &memory->values[liveness->groups[head].inputs[0]];
+    flow->addend = value->gradient;
+    const int rc = value_memory_buffer(memory, value->bytes, &flow->buffer);
+    value->gradient = flow->buffer;
+    return rc;
+}
+
 /* The first group in backward order that computes a gradient of the value writes it; the others add to it. */
 static int open_flow(struct liveness *liveness, uint32_t head, uint32_t k)
 {
@@ -219,6 +260,10 @@ static int open_flow(struct liveness *liveness, uint32_t head, uint32_t k)
     struct flow *const flow = &memory->flows[head][k];
     if (!value->has_gradient)
         return 0;
+    const bool is_apart = use->adds_apart && k == 0 && !shares_gradient(memory, group->inputs[0]);
+    flow->masks = value->is_masked = is_apart && may_mask(liveness, head);
+    if (is_apart && value->gradient != BUFFER_NONE)
+        return open_apart(liveness, head);
     if (value->gradient == BUFFER_NONE) {
         const bool is_last = k + 1 == group->input_count;
         const bool shares = use->is_identity || (k == 0 && value_memory_grows(memory, head)) ||
@@ -247,6 +292,9 @@ static void use_gradients(struct liveness *liveness, uint32_t head)
     for (uint32_t k = 0; k < group->input_count; k++) {
         const struct flow *const flow = &memory->flows[head][k];
         value_memory_use(memory, flow->buffer, written);
+        value_memory_use(memory, flow->addend, added);
+        if (flow->masks)
+            value_memory_use(memory, memory->values[group->inputs[k]].buffer, added);
         if (flow->sum == BUFFER_NONE)
             continue;
         value_memory_use(memory, flow->buffer, added);
@@ -381,7 +429,7 @@ static int alloc_plan(struct value_memory *memory, const size_t *bytes)
             (struct value){ .bytes = bytes[v], .widest = v, .buffer = BUFFER_NONE, .gradient = BUFFER_NONE };
     for (uint32_t i = 0; i < layer_count; i++)
         for (uint32_t k = 0; k < GROUP_INPUTS_MAX; k++)
-            memory->flows[i][k] = (struct flow){ .buffer = BUFFER_NONE, .sum = BUFFER_NONE };
+            memory->flows[i][k] = (struct flow){ .buffer = BUFFER_NONE, .addend = BUFFER_NONE, .sum = BUFFER_NONE };
     return 0;
 }
 

@@ -45,6 +45,11 @@ struct value_use {
     bool reads_fronts;          /* inputs may be the front of a wider value (struct value), where backward adds */
     bool gradient_in_place;     /* backward may overwrite the gradient of the result with that of the last input */
     bool adds;                  /* backward can add an input's gradient to the one in memory */
+    bool adds_apart;            /* backward can write the sum of the first input's gradient and the one in memory to
+                                 * other memory, masked by the ReLU whose output the input is, if wanted */
+    bool takes_masked;          /* the result is the output of a ReLU at the end of the group; backward accepts a
+                                 * gradient that is 0 where the result is not above 0, and then does not need to know
+                                 * where that is */
     bool gradient_early;        /* forward writes the input's gradient (the loss) */
 };
 
@@ -55,6 +60,7 @@ struct value {
     uint32_t widest;            /* the value of which it is the front; itself when it is not a front */
     bool has_gradient;          /* the value has a gradient: in training, when a layer before it is trained and not
                                  * frozen */
+    bool is_masked;             /* the gradient is masked by the last group that adds to it (flow.masks) */
     uint32_t buffer, gradient;  /* BUFFER_NONE: none */
 };
 
@@ -63,6 +69,9 @@ struct value {
 struct flow {
     uint32_t buffer;            /* where the group writes it; BUFFER_NONE: it is not needed */
     bool adds;                  /* add to the contents of `buffer`, else overwrite them */
+    uint32_t addend;            /* write the sum of the gradient and this buffer, which nobody reads afterwards;
+                                 * BUFFER_NONE: only the gradient */
+    bool masks;                 /* write 0 where the value, which is the output of a ReLU, is not above 0 */
     uint32_t sum;               /* after the group, `buffer` is added to this buffer; BUFFER_NONE: it is not */
 };
 

@@ -67,6 +67,8 @@ static struct value_use use_draw(const struct planned *planned, uint32_t head, u
         .keeps_sign = draw(seed, head, 4, 2) == 0,
         .gradient_in_place = draw(seed, head, 5, 2) == 0,
         .adds = draw(seed, head, 6, 2) == 0,
+        .adds_apart = draw(seed, head, 12, 2) == 0,
+        .takes_masked = draw(seed, head, 13, 2) == 0,
         .reads_fronts = draw(seed, head, 10, 8) > 0,
     };
     use.in_place = use.in_until == PASS_FORWARD && draw(seed, head, 7, 4) > 0;
@@ -289,6 +291,26 @@ static void add_part(struct simulation *s, uint32_t buffer, uint32_t value, uint
     fill(words, word_of(KIND_GRADIENT, value, parts | part));
 }
 
+/* The group writes the gradient with the parts that are in another buffer. */
+static void write_sum(struct simulation *s, const struct flow *flow, uint32_t value, uint32_t part)
+{
+    const struct words words = words_of(s, flow->addend, value);
+    const uint32_t parts = (uint32_t)words.at[0];
+    s->is_right = s->is_right && parts != 0 && (parts & part) == 0;
+    fill(words_of(s, flow->buffer, value), word_of(KIND_GRADIENT, value, parts | part));
+    require(s, words, word_of(KIND_GRADIENT, value, parts));
+}
+
+/* The group that masks a gradient completes it, and finds the value that masks it. */
+static void check_mask(struct simulation *s, const struct flow *flow, uint32_t value)
+{
+    if (!flow->masks)
+        return;
+    require_value(s, value);
+    s->is_right = s->is_right && s->plan->values[value].gradient == flow->buffer &&
+                  (uint32_t)words_of(s, flow->buffer, value).at[0] == s->parts[value];
+}
+
 static void give_gradient(struct simulation *s, uint32_t head, uint32_t k)
 {
     const struct flow *const flow = &s->plan->flows[head][k];
@@ -296,10 +318,13 @@ static void give_gradient(struct simulation *s, uint32_t head, uint32_t k)
     require_gradient_above(s, head, k > 0 ? grown_from(s, s->fusion->groups[head].output) : 0);
     if (flow->buffer == BUFFER_NONE)
         return;
-    if (flow->adds && s->uses[head].adds)
+    if (flow->addend != BUFFER_NONE && s->uses[head].adds_apart)
+        write_sum(s, flow, value, part_of(s, head, k));
+    else if (flow->adds && s->uses[head].adds)
         add_part(s, flow->buffer, value, part_of(s, head, k));
     else
         fill(words_of(s, flow->buffer, value), word_of(KIND_GRADIENT, value, part_of(s, head, k)));
+    check_mask(s, flow, value);
 }
 
 static void give_gradients(struct simulation *s, uint32_t head)

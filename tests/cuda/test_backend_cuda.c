@@ -1,6 +1,7 @@
 /* Tests of the CUDA backend's results on the simulated CUDA: losses, gradients and updates equal those of the
  * reference backend in every precision and batch size; and how parameters are stored. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,6 +208,100 @@ TEST(gradients_of_residual_and_dense_nets_have_the_direction_of_the_reference)
             check_direction(nets[i], (enum precision)precision, least[precision]);
         net_close(nets[i]);
     }
+}
+
+/* ---- data gradients that add other branches and apply the mask of a ReLU ---- */
+
+static void open_fusing(struct network *network, const struct net *net, enum precision precision, bool fuses)
+{
+    struct backend_spec spec = cuda_fixture_spec(net, precision);
+    spec.fuses = fuses;
+    spec.poison = true;
+    cuda_fixture_open_with(network, "cuda", &spec, false);
+    if (precision == PRECISION_FP16)
+        settle_scale(network);
+}
+
+/* Kernels of a training step. */
+static uint64_t kernels_of_step(struct network *network)
+{
+    cuda_fixture_run(network, SAMPLES, true);
+    sim_calls_clear();
+    cuda_fixture_run(network, SAMPLES, true);
+    return sim_calls("cudaLaunchKernelEx");
+}
+
+/* Two blocks without a convolution in the shortcut, and one with. The gradients of the first two sums and of the first
+ * ReLU come from two readers each, and the sums' ReLUs can be masked. */
+static struct net *blocks_net(void)
+{
+    static const struct batch_norm how = { 0.75, 1e-2f, true };
+    const struct window window = window_square(3, 1, PADDING_SAME), point = window_square(1, 1, PADDING_VALID);
+    struct net *const net = network_net_begin("blocks", (struct shape){ 3, 9, 7 }, 4);
+    uint32_t at = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 13, window, false);
+    at = (uint32_t)net_relu(net, "relu", (uint32_t)net_batch_norm(net, "norm", at, how));
+    for (int i = 0; i < 3; i++) {
+        char name[3][16];
+        for (int k = 0; k < 3; k++)
+            snprintf(name[k], sizeof(name[k]), "%s%d", (const char *const[]){ "conv", "norm", "sum" }[k], i);
+        const uint32_t shortcut = i < 2 ? at : (uint32_t)net_conv2d(net, "shortcut", at, 13, point, false);
+        const uint32_t conv = (uint32_t)net_conv2d(net, name[0], at, 13, window, false);
+        const uint32_t norm = (uint32_t)net_batch_norm(net, name[1], conv, how);
+        snprintf(name[0], sizeof(name[0]), "relu%d", i);
+        at = (uint32_t)net_relu(net, name[0], (uint32_t)net_add(net, name[2], norm, shortcut));
+    }
+    return network_net_end(net, net_global_average(net, "mean", at));
+}
+
+/* Compares a step whose data gradients add and mask with one where kernels do: `saved` is the number of kernels that it
+ * has less. Sums are rounded once instead of twice, so bits differ. */
+static void check_fused(const struct net *net, enum precision precision, unsigned refusals, int64_t saved)
+{
+    struct network fused, apart;
+    open_fusing(&apart, net, precision, false);
+    sim_cudnn_refuse(refusals);
+    open_fusing(&fused, net, precision, true);
+    const uint64_t all = kernels_of_step(&apart);
+    assert_int_equal((int64_t)(all - kernels_of_step(&fused)), saved);
+    const double cosine = cosine_of(&fused, &apart);
+    print_message("%s: cosine 1 - %g\n", precision_names[precision], 1 - cosine);
+    assert_true(cosine > (precision == PRECISION_FP32 ? 1 - 1e-12 : 0.9999));
+    sim_cudnn_refuse(0);
+    cuda_fixture_close(&fused);
+    cuda_fixture_close(&apart);
+}
+
+TEST(fused_sums_of_branches_are_those_of_kernels_rounded_once)
+{
+    struct net *const net = blocks_net();
+    check_fused(net, PRECISION_BF16, 0, 3);
+    check_fused(net, PRECISION_FP16, 0, 3);
+    check_fused(net, PRECISION_FP32, 0, 0);
+    net_close(net);
+}
+
+/* Where cuDNN refuses them, kernels add and, two of them, mask. */
+TEST(sums_that_are_not_fused_are_computed_by_kernels)
+{
+    struct net *const net = blocks_net();
+    check_fused(net, PRECISION_BF16, SIM_CUDNN_FUSION_ENGINES, -2);
+    net_close(net);
+}
+
+/* Handles are those of the backend and of the threads: one for each of three shapes, which share one engine. */
+TEST(fused_convolutions_are_compiled_side_by_side_once)
+{
+    struct net *const net = blocks_net();
+    struct network network;
+    sim_calls_clear();
+    open_fusing(&network, net, PRECISION_BF16, true);
+    network_plan(&network, SAMPLES, true);
+    const uint64_t handles = sim_calls("cudnnCreate"), compiled = sim_calls("cudnnBackendFinalize");
+    assert_int_equal(handles, 1 + 3);
+    network_plan(&network, SAMPLES, true);
+    assert_int_equal(sim_calls("cudnnBackendFinalize"), compiled);
+    cuda_fixture_close(&network);
+    net_close(net);
 }
 
 /* All concatenations of a dense block are prefixes of the last one, and so are their gradients. */

@@ -79,13 +79,14 @@ static void cut(struct bench *bench)
 
 /* Takes over the net. */
 static void bench_open_net(struct bench *bench, struct net *net, uint32_t batch, enum precision precision,
-                           enum graph_use graph)
+                           enum graph_use graph, bool fuses)
 {
     *bench = (struct bench){ .net = net };
     tower_fixture_open_device(&bench->fixture, "cuda");
     struct tower_spec spec = tower_fixture_spec(&bench->fixture, "cuda", bench->net);
     spec.backend_spec.precision = precision;
     spec.backend_spec.graph = graph;
+    spec.backend_spec.fuses = fuses;
     spec.backend_spec.local_max = spec.train_counts[0] = batch;
     spec.evaluate_counts[0] = batch;
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .weight_decay = 1e-4f };
@@ -100,7 +101,7 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     const struct model_options options = { .dropout = true, .auxiliary = true };
     struct net *net;
     assert_int_equal(model_open(&net, model, &options), 0);
-    bench_open_net(bench, net, batch, precision, graph);
+    bench_open_net(bench, net, batch, precision, graph, false);
 }
 
 static void bench_close(struct bench *bench)
@@ -219,10 +220,10 @@ TEST(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs)
 }
 
 /* Counts are those that --describe prints. Closes the bench. */
-static void assert_counted(struct bench *bench, uint32_t batch, enum precision precision)
+static void assert_counted(struct bench *bench, uint32_t batch, enum precision precision, bool fuses)
 {
     struct step_counts counts;
-    const struct backend_spec spec = { .net = bench->net, .precision = precision, .graph = GRAPH_OFF };
+    const struct backend_spec spec = { .net = bench->net, .precision = precision, .graph = GRAPH_OFF, .fuses = fuses };
     const struct step_calls calls = count_calls(bench, queue_without_update);
     assert_int_equal(backend_find("cuda")->count_step(&spec, batch, &counts), 0);
     assert_int_equal(counts.kernels, calls.of[OWN_KERNELS]);
@@ -244,7 +245,24 @@ TEST(steps_are_counted_without_a_device_as_they_are_queued)
         if (!is_tested(model->name, some))
             continue;
         bench_open(&bench, model->name, 64, precision, GRAPH_OFF);
-        assert_counted(&bench, 64, precision);
+        assert_counted(&bench, 64, precision, false);
+    }
+}
+
+/* Sums of branches and masks that convolutions compute. */
+TEST(fused_steps_are_counted_without_a_device_as_they_are_queued)
+{
+    static const char *const some[] = { "resnet20_v1", "resnet20_v2", "googlenet", NULL };
+    const struct model_options options = { .dropout = true, .auxiliary = true };
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        const enum precision precision = (model - model_table) % 2 != 0 ? PRECISION_FP16 : PRECISION_BF16;
+        struct bench bench;
+        struct net *net;
+        if (!is_tested(model->name, some))
+            continue;
+        assert_int_equal(model_open(&net, model->name, &options), 0);
+        bench_open_net(&bench, net, 64, precision, GRAPH_OFF, true);
+        assert_counted(&bench, 64, precision, true);
     }
 }
 
@@ -282,8 +300,8 @@ static struct net *branches_net(void)
 TEST(steps_of_residual_branches_are_counted_as_they_are_queued)
 {
     struct bench bench;
-    bench_open_net(&bench, branches_net(), 64, PRECISION_BF16, GRAPH_OFF);
-    assert_counted(&bench, 64, PRECISION_BF16);
+    bench_open_net(&bench, branches_net(), 64, PRECISION_BF16, GRAPH_OFF, false);
+    assert_counted(&bench, 64, PRECISION_BF16, false);
 }
 
 /* ---- bytes ---- */
@@ -332,20 +350,24 @@ TEST(bytes_of_a_residual_block_are_those_of_its_tensors)
     net_close(net);
 }
 
-/* In units of 0.1 GB; doc/gpu.md. */
-TEST(resnet50_moves_95_gigabytes_at_batch_256_in_bf16)
+/* In units of 0.1 GB; doc/gpu.md. Fused, convolutions read the sums of branches (2.8 GB) and the values that mask them,
+ * and normalisations neither write masked gradients nor store masks as bits. */
+TEST(resnet50_moves_95_gigabytes_at_batch_256_in_bf16_and_89_fused)
 {
-    static const size_t expected[STEP_WORK_COUNT] = {
-        [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 518, [STEP_SUMS] = 86, [STEP_OTHERS] = 16,
+    static const size_t expected[2][STEP_WORK_COUNT] = {
+        { [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 518, [STEP_SUMS] = 86, [STEP_OTHERS] = 16 },
+        { [STEP_CONVOLUTIONS] = 390, [STEP_NORMS] = 487, [STEP_OTHERS] = 16 },
     };
     const struct model_options options = { 0 };
     struct step_counts counts;
     struct net *net;
     assert_int_equal(model_open(&net, "resnet50_v1.5", &options), 0);
-    const struct backend_spec spec = { .net = net, .precision = PRECISION_BF16 };
-    assert_int_equal(backend_find("cuda")->count_step(&spec, 256, &counts), 0);
-    for (int work = 0; work < STEP_WORK_COUNT; work++)
-        assert_int_equal((counts.bytes[work] + 50000000) / 100000000, expected[work]);
+    for (int fuses = 0; fuses < 2; fuses++) {
+        const struct backend_spec spec = { .net = net, .precision = PRECISION_BF16, .fuses = fuses != 0 };
+        assert_int_equal(backend_find("cuda")->count_step(&spec, 256, &counts), 0);
+        for (int work = 0; work < STEP_WORK_COUNT; work++)
+            assert_int_equal((counts.bytes[work] + 50000000) / 100000000, expected[fuses][work]);
+    }
     net_close(net);
 }
 

@@ -385,6 +385,35 @@ BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_uncached)
     free(results);
 }
 
+/* The simulation has one engine that fuses them. Other plans of the engine find it replaced. */
+BENCH_TEST(a_fused_plan_that_does_not_run_is_split)
+{
+    struct bench *bench = *state;
+    for (size_t i = 0; i < AFTERS; i++) {
+        const struct conv_shape shape = after_shape(PRECISION_BF16, afters[i]);
+        char description[DESCRIPTION], text[1024];
+        struct conv_plan *plans[2] = { NULL, NULL };
+        assert_int_equal(conv_plan_open(&plans[0], &bench->planner, &shape, false), 0);
+        assert_int_equal(conv_plan_share(&plans[1], plans[0]), 0);
+        assert_runs_at(bench, plans[1], &shape, bench->scratch);
+        conv_fill(bench, &shape, false);
+        float *const results = conv_expected(bench, &shape, false, true);
+        sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
+        assert_int_equal(CAPTURE(text, conv_run(bench, plans[0], &shape)), 0);
+        sim_fail_clear();
+        assert_non_null(strstr(text, "another one is taken"));
+        conv_plan_describe(plans[0], description, sizeof(description));
+        assert_non_null(strstr(description, conv_adds(shape.after) ? ", sum apart" : ", mask apart"));
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(conv_run(bench, plans[k], &shape), 0);
+            assert_cuda(cudaStreamSynchronize(bench->stream));
+            assert_int_equal(conv_wrong(bench, &shape, results), 0);
+            conv_plan_close(plans[k]);
+        }
+        free(results);
+    }
+}
+
 /* ---- timing ---- */
 
 BENCH_TEST(measured_plans_compute_the_same)

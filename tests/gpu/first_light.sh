@@ -10,7 +10,7 @@
 #           STAGE:ITEM,ITEM runs only these items: trains:bf16,fp16. Stages joined by + run side by side: only those
 #           whose times do not matter. @SECONDS ends these stages so long after they began. Stages: facts trains resnets
 #           overlap units e2e memcheck racecheck ranks prepare graphs towers jpeg slices precisions launches ncu
-#   -r      in place of STAGEs: what failed, took too long or came too late in OUT so far
+#   -r      in place of STAGEs: what failed, took too long or came too late in OUT so far, and what compares that
 #   -n      nothing runs longer than so many seconds after the start
 #
 # PIPETRAIN_DEVICE     cpu: a rehearsal without a GPU: small batches, fp32, unit tests on the CPU (default cuda)
@@ -43,12 +43,14 @@ stages='facts trains resnets overlap units e2e memcheck racecheck ranks prepare 
 # A quarter of an hour: what is not timed side by side, then what is timed alone, the most wanted first.
 session='facts trains+units+e2e+racecheck+ranks+prepare@200 graphs towers jpeg slices precisions ncu launches'
 
-# unfinished: STAGE:ITEM,ITEM... of all items whose last result in OUT is not good, in the order of their stages.
+# unfinished: STAGE:ITEM,ITEM... of all items whose last result in OUT is not good, in the order of their stages; and of
+# those that were skipped because they compare such items.
 unfinished() {
-    sed 's/{"stage": "\([^"]*\)", "item": "\([^"]*\)", "result": "\([^"]*\)".*/\1 \2 \3/' "$out/results.jsonl" |
+    sed 's/{"stage": "\([^"]*\)", "item": "\([^"]*\)", "result": "\([^"]*\)".*"why": "\([^"]*\)".*/\1 \2 \3 \4/' \
+        "$out/results.jsonl" |
         awk '!($1 in begun) { begun[$1]; stages[++count] = $1 }
             !(($1, $2) in result) { items[$1] = items[$1] " " $2 }
-            { result[$1, $2] = $3 }
+            { result[$1, $2] = $3 == "skipped" && / has no weights$| there is no [a-z_]+ of / ? "late" : $3 }
             END {
                 for (s = 1; s <= count; s++) {
                     item_count = split(items[stages[s]], item, " ")

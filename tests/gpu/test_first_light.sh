@@ -89,6 +89,9 @@ tail -n "+$((before + 1))" "$work/bad/results.jsonl" >"$work/again/results.jsonl
 expect_equal "$(lines "$work/again")" 'trains bf16 passed
 trains fp16 passed
 trains tf32 passed' 'the results again'
+run sh "$tests/first_light.sh" -r "$work/folder" "$work/half"
+expect_code 0 'what compares a training that is not there'
+expect_equal "$(lines "$work/half" | grep -c 'same-bits skipped')" 2 'a comparison without both sides, again'
 run sh "$tests/first_light.sh" -r "$work/folder" "$work/bad"
 expect_code 0 'nothing failed'
 expect_out 'nothing in .* failed'

@@ -137,7 +137,7 @@ void host_arenas_add(const struct host_arena *arenas, uint32_t towers, enum regi
 }
 
 static int queue_copy(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket,
-                      enum copy_direction direction)
+                      struct stream *stream, enum copy_direction direction)
 {
     const bool has_bf16 = is_bf16(arena, bucket->region);
     const size_t size = has_bf16 ? sizeof(uint16_t) : sizeof(float);
@@ -147,17 +147,17 @@ static int queue_copy(const struct host_arena *arena, const struct reduce_member
     if (arena->pinned_by == NULL)
         return 0;
     return direction == COPY_TO_DEVICE
-               ? member->device->ops->copy(member->communication, device + offset, host + offset, bytes, direction)
-               : member->device->ops->copy(member->communication, host + offset, device + offset, bytes, direction);
+               ? stream->device->ops->copy(stream, device + offset, host + offset, bytes, direction)
+               : stream->device->ops->copy(stream, host + offset, device + offset, bytes, direction);
 }
 
 int host_arena_copy_in(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket)
 {
-    return queue_copy(arena, member, bucket, COPY_FROM_DEVICE);
+    return queue_copy(arena, member, bucket, member->communication, COPY_FROM_DEVICE);
 }
 
 int host_arena_copy_out(const struct host_arena *arena, const struct reduce_member *member,
-                        const struct bucket *bucket)
+                        const struct bucket *bucket, struct stream *stream)
 {
-    return queue_copy(arena, member, bucket, COPY_TO_DEVICE);
+    return queue_copy(arena, member, bucket, stream, COPY_TO_DEVICE);
 }

@@ -29,10 +29,10 @@ void host_arenas_sum_to(const struct host_arena *arenas, uint32_t towers, enum r
 void host_arenas_add(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
                      float *sums_out);
 
-/* Queue, on the member's communication stream, a copy of the bucket's range from the device to the host arena, or back.
- * Does nothing if both are the same memory. 0 or a negative errno. */
+/* Queue a copy of the bucket's range from the device to the host arena, on the member's communication stream, or back,
+ * on `stream`. Does nothing if both are the same memory. 0 or a negative errno. */
 int host_arena_copy_in(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket);
 int host_arena_copy_out(const struct host_arena *arena, const struct reduce_member *member,
-                        const struct bucket *bucket);
+                        const struct bucket *bucket, struct stream *stream);
 
 #endif

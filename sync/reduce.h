@@ -23,6 +23,9 @@ struct reduce_region { float *floats; size_t count; };  /* count 0: not reduced 
 struct reduce_member {
     struct device *device;
     struct stream *compute, *communication;
+    /* For copies of sums to the device, while buckets are copied from it on `communication`. NULL: they are also on
+     * that stream. */
+    struct stream *results;
     struct trace_track *track;  /* the trace of the communication stream; NULL: not recorded */
     struct reduce_region regions[REGION_COUNT];
     /* A bf16 copy of the gradients in device memory, which is summed instead of the region of gradients, in fp32 and
@@ -62,8 +65,10 @@ struct reduce_spec {
 struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ipc", "ranks" */
     const struct library *libraries;    /* libraries that it uses; NULL: none */
-    bool pins_regions;          /* if devices have their own memory, it sums copies in pinned host memory */
     bool is_only_named;         /* never chosen unless it is named */
+    /* If devices have their own memory: does it sum copies of this tower's regions in pinned host memory? NULL: it
+     * never does. */
+    bool (*pins_regions)(const struct reduce *reduce, uint32_t tower);
     bool knows_owners;          /* buckets may have any use; false: only BUCKET_ALL_REDUCE */
     /* Host memory that it allocates for each tower for these buckets, in addition to copies of regions. NULL: none. */
     size_t (*host_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
@@ -146,6 +151,7 @@ int reduce_agree(const char *name, const struct reduce_towers *towers, struct ra
 /* Call `prepare` of all reductions that reduce_choose may choose for `name` (NULL: any). */
 void reduce_prepare(const char *name, uint32_t towers);
 
+bool reduce_pins_always(const struct reduce *reduce, uint32_t tower);  /* true, for reduce_ops.pins_regions */
 void reduce_cancel(void *reduce);       /* calls reduce_ops.cancel; for stop_on_failure */
 
 #endif

@@ -81,19 +81,20 @@ static int queue_copy_in(struct rendezvous *rendezvous, const struct share *shar
     return is_read ? host_arena_copy_in(arena_of(rendezvous, share), &rendezvous->members[share->tower], bucket) : 0;
 }
 
-static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
+static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share, struct stream *stream)
 {
     const struct bucket *const bucket = share_bucket(share);
     const enum bucket_use use = bucket->use;
     const bool is_written = use == BUCKET_ALL_REDUCE || is_owner(share) == (use == BUCKET_REDUCE);
     const struct reduce_member *const member = &rendezvous->members[share->tower];
-    return is_written ? host_arena_copy_out(arena_of(rendezvous, share), member, bucket) : 0;
+    return is_written ? host_arena_copy_out(arena_of(rendezvous, share), member, bucket, stream) : 0;
 }
 
 static const struct rendezvous_ops in_place = { .sum = queue_sum };
 static const struct rendezvous_ops in_pinned_memory = {
     .copy_in = queue_copy_in,
     .copy_out = queue_copy_out,
+    .has_results_stream = true,
     .sum = queue_sum,
 };
 
@@ -144,7 +145,7 @@ static int host_supports(const struct reduce_towers *towers, struct unsupported_
 
 const struct reduce_ops reduce_host_ops = {
     .name = "host",
-    .pins_regions = true,
+    .pins_regions = reduce_pins_always,
     .knows_owners = true,
     .supports = host_supports,
     .open = host_open,

@@ -120,7 +120,7 @@ static int queue_serve(struct rendezvous *rendezvous, struct share *share)
 
 /* Copy the result of a bucket from the server to the tower. The weights of a bucket of gradients are left out: backward
  * may still read them, so reduce_server_fetch_bucket fetches them later. */
-static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
+static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share, struct stream *stream)
 {
     const struct bucket *const bucket = share_bucket(share);
     const struct reduce_member *const member = &rendezvous->members[share->tower];
@@ -128,7 +128,7 @@ static int queue_copy_out(struct rendezvous *rendezvous, const struct share *sha
     if (bucket->use == BUCKET_SERVE || bucket->use == BUCKET_SQUARE)
         return 0;
     const int rc = bucket->use == BUCKET_UPDATE ? queue_call(rendezvous, share->tower, share_fetch, share) : 0;
-    return rc != 0 ? rc : host_arena_copy_out(arena, member, bucket);
+    return rc != 0 ? rc : host_arena_copy_out(arena, member, bucket, stream);
 }
 
 static const struct rendezvous_ops at_the_server = {
@@ -258,7 +258,7 @@ static void server_reduce_cancel(struct reduce *base)
 
 const struct reduce_ops reduce_server_ops = {
     .name = "server",
-    .pins_regions = true,
+    .pins_regions = reduce_pins_always,
     .knows_owners = true,
     .supports = server_reduce_supports,
     .open = server_reduce_open,
@@ -368,7 +368,7 @@ int reduce_server_fetch(struct reduce *base, uint32_t tower, uint64_t step, uint
     if (rc == 0)
         rc = queue_call(&reduce->rendezvous, tower, visit_fetch, &client->visit);
     if (rc == 0)
-        rc = host_arena_copy_out(&reduce->arenas[tower], member, &whole);
+        rc = host_arena_copy_out(&reduce->arenas[tower], member, &whole, member->communication);
     if (rc == 0)
         rc = stream_record(member->communication, client->fetched);
     return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
@@ -393,7 +393,7 @@ int reduce_server_fetch_bucket(struct reduce *base, uint32_t tower, uint32_t num
     if (rc == 0)
         rc = queue_call(&reduce->rendezvous, tower, push_fetch, &client->pushes[number]);
     if (rc == 0)
-        rc = host_arena_copy_out(&reduce->arenas[tower], member, &bucket);
+        rc = host_arena_copy_out(&reduce->arenas[tower], member, &bucket, member->communication);
     if (rc == 0)
         rc = stream_record(member->communication, client->fetched);
     return rc != 0 ? rc : stream_wait(member->compute, client->fetched);

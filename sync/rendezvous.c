@@ -230,11 +230,13 @@ static int queue_sum(struct rendezvous *rendezvous, uint32_t tower, uint32_t buc
 static int queue_copy_out(struct rendezvous *rendezvous, uint32_t tower, uint32_t bucket)
 {
     struct share *const share = share_at(rendezvous, tower, bucket);
-    struct stream *const communication = rendezvous->members[tower].communication;
-    int rc = await_sums(rendezvous, communication, bucket);
+    const struct reduce_member *const member = &rendezvous->members[tower];
+    const bool is_apart = rendezvous->ops->has_results_stream && member->results != NULL;
+    struct stream *const stream = is_apart ? member->results : member->communication;
+    int rc = await_sums(rendezvous, stream, bucket);
     if (rc == 0)
-        rc = rendezvous->ops->copy_out(rendezvous, share);
-    return rc != 0 ? rc : stream_record(communication, share->copied_out);
+        rc = rendezvous->ops->copy_out(rendezvous, share, stream);
+    return rc != 0 ? rc : stream_record(stream, share->copied_out);
 }
 
 static uint64_t last_batch(const struct share *share)

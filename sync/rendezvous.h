@@ -27,7 +27,7 @@ struct share {
     struct event *queued;       /* on the tower's compute stream: its bucket is complete */
     struct event *summed;       /* on its communication stream: its share is summed */
     struct event *copied_in;    /* on its communication stream, only with ops.copy_in: its bucket can be summed */
-    /* On its communication stream, only with ops.copy_out: the bucket's sum is in its arena. */
+    /* On the stream of ops.copy_out, only with it: the bucket's sum is in its arena. */
     struct event *copied_out;
     uint64_t waited;            /* generations that the tower has waited for; used by its thread only */
 };
@@ -36,10 +36,12 @@ struct share {
 struct rendezvous_ops {
     /* Called once when all towers have joined, before any of them leaves join. NULL: nothing to do. */
     int (*connect)(struct rendezvous *rendezvous);
-    /* Copy the tower's bucket to the memory in which it is summed, and the result back to its arena. Both NULL: arenas
-     * are summed in place. */
+    /* Copy the tower's bucket to the memory in which it is summed, and the result back to its arena, on `stream`. Both
+     * NULL: arenas are summed in place. */
     int (*copy_in)(struct rendezvous *rendezvous, const struct share *share);
-    int (*copy_out)(struct rendezvous *rendezvous, const struct share *share);
+    int (*copy_out)(struct rendezvous *rendezvous, const struct share *share, struct stream *stream);
+    /* copy_out is on the member's stream for results; false: on its communication stream. */
+    bool has_results_stream;
     /* Execute the operation of the bucket's use on the range of the share. */
     int (*sum)(struct rendezvous *rendezvous, struct share *share);
     /* Make the compute stream of the share's tower, which waits for the sums of the towers here, wait for those of other

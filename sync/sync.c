@@ -110,9 +110,12 @@ static size_t host_bytes(const struct sync_spec *spec, enum region region)
 
 size_t sync_pinned_bytes(const struct sync_spec *spec)
 {
+    const struct reduce *const reduce = spec->reduce;
+    const bool is_pinned = !spec->device->ops->host_memory && reduce->ops->pins_regions != NULL &&
+                           reduce->ops->pins_regions(reduce, spec->index);
     size_t bytes = 0;
     for (int region = 0; region < REGION_COUNT; region++)
-        if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_exchanged(spec, region))
+        if (is_pinned && is_exchanged(spec, region))
             bytes += host_bytes(spec, region);
     if (spec->reduce->ops->host_bytes != NULL) {
         struct buckets buckets;
@@ -159,6 +162,7 @@ int sync_join(struct sync *sync, struct step_clock *clock)
         .device = spec->device,
         .compute = spec->compute,
         .communication = spec->communication,
+        .results = spec->results,
         .track = spec->track,
         .zeros = sync_region(spec->tower, REGION_GRADIENTS),
         .bf16_grads = tower_bf16_grads(spec->tower),

@@ -35,7 +35,7 @@ struct sync_spec {                              /* pointers are lent until sync_
     const struct sync_ops *ops;
     const struct schedule *schedule;
     struct reduce *reduce;
-    struct stream *communication;
+    struct stream *communication, *results;     /* as in struct reduce_member */
     struct trace_track *track;                  /* of the communication stream; NULL: not recorded */
     const struct learning_rate *learning_rate;
     size_t bucket_bytes;                        /* size of buckets (buckets_add) */

@@ -130,6 +130,11 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
     return memory->round == CONNECTED ? memory->neighbours[rank].memory : NULL;
 }
 
+size_t rank_memory_bytes(const struct rank_memory *memory, uint32_t rank)
+{
+    return is_rank(memory, rank) ? memory->own.bytes : memory->neighbours[rank].offer.bytes;
+}
+
 /* ---- connecting ---- */
 
 /* Is it a deleted regular file of this size, as a memfd is? Checked before it is opened: if the offer is from another

@@ -1,8 +1,10 @@
 /* Sums over the towers of several processes. The towers of a process meet at a rendezvous (rendezvous.h) and store
  * their terms in host memory: their gradients, or sums over as many neighbouring towers as the order of additions
- * allows (term.h). Then the communication thread exchanges the bucket with the other ranks in two rounds. In the
- * reduce-scatter every rank receives its part of the bucket from all others and sums it in the order of the towers; in
- * the all-gather it sends these sums to all others. The two rounds together send as many bytes as a ring all-reduce.
+ * allows (term.h). A device with its own memory copies them there itself, and the sums back, because that memory is
+ * pinned; only terms of several towers are added by the host. Then the communication thread exchanges the bucket with
+ * the other ranks in two rounds. In the reduce-scatter every rank receives its part of the bucket from all others and
+ * sums it in the order of the towers; in the all-gather it sends these sums to all others. The two rounds together send
+ * as many bytes as a ring all-reduce.
  * Ranks on one host read each other's memory instead (rank_memory.h); counters there show how far each rank is. Every
  * rank gets bitwise the same sums as one process with all the towers.
  *
@@ -23,6 +25,7 @@
 #include "sync/term.h"
 
 #define PART_ALIGN 32u          /* in floats: parts do not split a cache line of bf16 sums */
+#define PAGE_BYTES 4096u
 #define BLOCK_FLOATS 1024u      /* summed at once; they fit in the L1 cache */
 /* A bucket is sent in short messages, which MPI libraries send at once. A long message is sent only when its receiver
  * has agreed, and the agreement is queued behind all data on the same connection: of two ranks that send each other
@@ -75,10 +78,14 @@ struct ranks_reduce {
     bool has_bf16_grads;
     size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
     struct rank_memory *memory;
+    struct device *pinned_by;           /* pins the memory; NULL: device memory is host memory */
+    bool *is_pinned, is_received_pinned;        /* [rank]: the memory of this rank; guarded by `pinning` */
+    pthread_mutex_t pinning;
     struct exchange *exchanges;         /* [bucket] */
     struct mpi_request *requests;       /* [bucket * requests_max] */
     size_t requests_max;
-    char *received;                     /* the memory for `received` of all exchanges */
+    char *received;                     /* the memory for `received` of all exchanges, whole pages */
+    size_t received_bytes;
 };
 
 static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
@@ -186,13 +193,20 @@ static char *staged_term(const struct exchange *exchange, const struct term *ter
 }
 
 /* The sums in the memory of a rank; with BUCKET_BROADCAST the owner's values, which other ranks have only as `received`. */
-static char *sums_of(const struct exchange *exchange, uint32_t rank)
+static char *sums_of(const struct exchange *exchange, uint32_t rank, uint64_t number)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     if (bucket_of(exchange)->use == BUCKET_BROADCAST && !is_owners(reduce, bucket_of(exchange), rank))
         return exchange->received;
     const uint32_t buffer = are_bf16_grads(reduce, bucket_of(exchange)) ? reduce->terms_of[rank].count : 0;
-    return buffer_of(exchange, rank, buffer, exchange->number);
+    return buffer_of(exchange, rank, buffer, number);
+}
+
+/* The memory in which this process reads the part of the sums that `rank` has summed. */
+static char *sums_at(const struct exchange *exchange, uint32_t rank, uint64_t number)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    return sums_of(exchange, shares(reduce, rank) ? rank : ranks_rank(reduce->ranks), number);
 }
 
 /* The address at which this rank's part of a term is received as a message. */
@@ -274,7 +288,7 @@ static int begin_all_gather(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const uint32_t own = ranks_rank(reduce->ranks);
-    char *const sums = sums_of(exchange, own);
+    char *const sums = sums_of(exchange, own, exchange->number);
     const size_t size = sum_size(reduce, bucket_of(exchange));
     const struct part mine = part_of(reduce, bucket_of(exchange), own);
     int rc = 0;
@@ -375,7 +389,7 @@ static void sum_part(struct exchange *exchange)
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct part part = part_of(reduce, bucket_of(exchange), ranks_rank(reduce->ranks));
     const bool is_bf16 = are_bf16_grads(reduce, bucket_of(exchange));
-    void *const sums = sums_of(exchange, ranks_rank(reduce->ranks));
+    void *const sums = sums_of(exchange, ranks_rank(reduce->ranks), exchange->number);
     float sum[BLOCK_FLOATS];
     for (size_t at = 0; at < part.count; at += BLOCK_FLOATS) {
         const size_t some = part.count - at < BLOCK_FLOATS ? part.count - at : BLOCK_FLOATS;
@@ -395,7 +409,7 @@ static bool gets_result(const struct ranks_reduce *reduce, const struct bucket *
     return bucket->use == BUCKET_ALL_REDUCE || is_owner == (bucket->use == BUCKET_REDUCE);
 }
 
-/* Copy all parts of the sums to the arenas of the towers of this process that get them. */
+/* Copy all parts of the sums to the arenas, in host memory, of the towers of this process that get them. */
 static void copy_sums_out(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -403,7 +417,7 @@ static void copy_sums_out(const struct exchange *exchange)
     const size_t size = sum_size(reduce, bucket);
     for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
         const struct part part = part_of(reduce, bucket, rank);
-        const char *const sums = sums_of(exchange, shares(reduce, rank) ? rank : ranks_rank(reduce->ranks));
+        const char *const sums = sums_at(exchange, rank, exchange->number);
         for (uint32_t d = 0; d < reduce->here.count && part.count > 0; d++) {
             if (!gets_result(reduce, bucket, d))
                 continue;
@@ -417,12 +431,13 @@ static void copy_sums_out(const struct exchange *exchange)
 
 /* ---- the job ---- */
 
-/* Set the counter that shows the ranks which share memory with this one that it has reached the round. */
-static void announce_round(struct exchange *exchange)
+/* Set the counter that shows the ranks which share memory with this one that it has reached the round in exchange
+ * `number`. */
+static void announce_round(struct exchange *exchange, uint64_t number)
 {
     struct ranks *const ranks = exchange->reduce->ranks;
     struct counters *const counters = counters_of(exchange, ranks_rank(ranks));
-    atomic_store_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed, exchange->number,
+    atomic_store_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed, number,
                           memory_order_release);
     for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
         if (rank != ranks_rank(ranks) && shares(exchange->reduce, rank))
@@ -443,7 +458,9 @@ static int begin_round(struct exchange *exchange)
     exchange->request_count = exchange->completed_count = 0;
     ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
     if (!is_receiver(exchange))
-        announce_round(exchange);
+        announce_round(exchange, exchange->number);
+    else if (exchange->reduce->pinned_by != NULL)
+        announce_round(exchange, exchange->number - 1);     /* its copies to devices have ended */
     return exchange->round == REDUCE_SCATTER ? begin_reduce_scatter(exchange) : begin_all_gather(exchange);
 }
 
@@ -460,9 +477,10 @@ static enum exchange_round last_round(const struct exchange *exchange)
 /* Returns true if the towers have already staged the next exchange of the bucket. */
 static bool finish(struct exchange *exchange)
 {
-    copy_sums_out(exchange);
-    if (is_receiver(exchange))
-        announce_round(exchange);
+    if (exchange->reduce->pinned_by == NULL)
+        copy_sums_out(exchange);
+    if (exchange->reduce->pinned_by == NULL && is_receiver(exchange))
+        announce_round(exchange, exchange->number);
     exchange->number++;
     exchange->round = first_round(exchange);
     ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
@@ -495,6 +513,20 @@ static int advance(struct ranks_job *job)
 
 /* ---- the share of a tower; on its communication stream ---- */
 
+static const struct term *term_with(const struct ranks_reduce *reduce, uint32_t tower)
+{
+    const struct term *term = reduce->terms;
+    while (tower >= term->first + term->count)
+        term++;
+    return term;
+}
+
+/* Does the device copy this term to the memory of the exchange, without the host's help? */
+static bool is_copied(const struct ranks_reduce *reduce, const struct term *term)
+{
+    return reduce->pinned_by != NULL && term->count == 1;
+}
+
 static void stage_term(const struct ranks_reduce *reduce, const struct share *share, const struct term *term,
                        uint64_t number)
 {
@@ -509,7 +541,7 @@ static void stage_term(const struct ranks_reduce *reduce, const struct share *sh
                         (float *)(void *)to + (share->begin - bucket->offset));
 }
 
-/* Store the share of a tower of the owner's values, if the owner is in this process. */
+/* Store the share of a tower of the owner's values, in host memory, if the owner is in this process. */
 static void stage_values(const struct ranks_reduce *reduce, const struct share *share, uint64_t number)
 {
     const struct bucket *const bucket = share_bucket(share);
@@ -528,11 +560,13 @@ static void stage(const struct ranks_reduce *reduce, const struct share *share, 
     if (share->begin == share->end)
         return;
     if (share_bucket(share)->use == BUCKET_BROADCAST) {
-        stage_values(reduce, share, number);
+        if (reduce->pinned_by == NULL)
+            stage_values(reduce, share, number);
         return;
     }
     for (uint32_t i = own.first; i < own.first + own.count; i++)
-        stage_term(reduce, share, &reduce->terms[i], number);
+        if (!is_copied(reduce, &reduce->terms[i]))
+            stage_term(reduce, share, &reduce->terms[i], number);
 }
 
 /* Start the exchange, except after a cancel, when the towers may be closed soon (ranks_leave). */
@@ -572,21 +606,96 @@ static int queue_stage(struct rendezvous *rendezvous, struct share *share)
     return communication->device->ops->call(communication, stage_share, share);
 }
 
+/* ---- copies between device memory and the memory of the exchange ---- */
+
+/* The bucket in the device memory of a member, `size` bytes a number. */
+static char *device_bucket(const struct ranks_reduce *reduce, const struct reduce_member *member,
+                           const struct bucket *bucket, size_t size)
+{
+    char *const arena = are_bf16_grads(reduce, bucket) ? (char *)member->bf16_grads
+                                                       : (char *)member->regions[bucket->region].floats;
+    return arena + bucket->offset * size;
+}
+
+/* Copy the tower's bucket, `size` bytes a number, to the memory of the exchange. */
+static int queue_copy_to(struct rendezvous *rendezvous, const struct share *share, void *to, size_t size)
+{
+    const struct reduce_member *const member = &rendezvous->members[share->tower];
+    const struct bucket *const bucket = share_bucket(share);
+    return member->device->ops->copy(member->communication, to,
+                                     device_bucket(ranks_reduce_of(rendezvous), member, bucket, size),
+                                     bucket->count * size, COPY_FROM_DEVICE);
+}
+
 static int queue_copy_in(struct rendezvous *rendezvous, const struct share *share)
 {
     const struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
+    const struct exchange *const exchange = &reduce->exchanges[share->bucket];
     const struct bucket *const bucket = share_bucket(share);
-    const bool is_read = bucket->use != BUCKET_BROADCAST || !gets_result(reduce, bucket, share->tower);
-    return is_read ? host_arena_copy_in(&reduce->arenas[share->tower], &rendezvous->members[share->tower], bucket) : 0;
+    const struct term *const term = term_with(reduce, reduce->here.first + share->tower);
+    const uint64_t number = share->started_count;
+    if (bucket->use == BUCKET_BROADCAST)
+        return gets_result(reduce, bucket, share->tower)
+                   ? 0 : queue_copy_to(rendezvous, share, buffer_of(exchange, term->rank, 0, number), sizeof(float));
+    if (!is_copied(reduce, term))
+        return host_arena_copy_in(&reduce->arenas[share->tower], &rendezvous->members[share->tower], bucket);
+    return queue_copy_to(rendezvous, share, staged_term(exchange, term, number), term_size(reduce, bucket, term));
 }
 
-static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
+/* Pin memory that stays until ranks_close_reduce, once. */
+static int pin(struct ranks_reduce *reduce, bool *is_pinned, void *memory, size_t bytes)
 {
-    const struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
+    const int rc = *is_pinned || bytes == 0 ? 0 : reduce->pinned_by->ops->pin(reduce->pinned_by, memory, bytes);
+    *is_pinned = *is_pinned || (rc == 0 && bytes > 0);
+    return rc;
+}
+
+static int pin_memory_of(struct ranks_reduce *reduce, uint32_t rank)
+{
+    return pin(reduce, &reduce->is_pinned[rank], rank_memory_of(reduce->memory, rank),
+               rank_memory_bytes(reduce->memory, rank));
+}
+
+/* Pin the memory from which sums are copied: that of the ranks that share theirs, which are known when the first
+ * exchange has ended, and for owners' values from other ranks the memory in which they are received. Called by the
+ * towers' threads. */
+static int pin_sources(struct ranks_reduce *reduce, const struct bucket *bucket)
+{
+    int rc = 0;
+    pthread_mutex_lock(&reduce->pinning);
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
+        const bool is_source = part_of(reduce, bucket, rank).count > 0;
+        if (shares(reduce, rank) && is_source)
+            rc = pin_memory_of(reduce, rank);
+        else if (is_source && bucket->use == BUCKET_BROADCAST && rank != ranks_rank(reduce->ranks))
+            rc = pin(reduce, &reduce->is_received_pinned, reduce->received, reduce->received_bytes);
+    }
+    pthread_mutex_unlock(&reduce->pinning);
+    return rc;
+}
+
+/* Copy the sums of the exchange that has just ended: neighbouring parts in one memory with one copy. */
+static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share, struct stream *stream)
+{
+    struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
+    const struct exchange *const exchange = &reduce->exchanges[share->bucket];
     const struct bucket *const bucket = share_bucket(share);
-    const bool is_written = gets_result(reduce, bucket, share->tower);
-    return is_written ? host_arena_copy_out(&reduce->arenas[share->tower], &rendezvous->members[share->tower], bucket)
-                      : 0;
+    const size_t size = sum_size(reduce, bucket);
+    char *const to = device_bucket(reduce, &rendezvous->members[share->tower], bucket, size);
+    if (!gets_result(reduce, bucket, share->tower))
+        return 0;
+    int rc = pin_sources(reduce, bucket);
+    for (uint32_t rank = 0, next = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank = next) {
+        const char *const sums = sums_at(exchange, rank, share->waited);
+        const size_t begin = part_of(reduce, bucket, rank).begin;
+        size_t end = begin;
+        for (next = rank; next < ranks_size(reduce->ranks) && sums_at(exchange, next, share->waited) == sums; next++)
+            end += part_of(reduce, bucket, next).count;
+        if (end > begin)
+            rc = stream->device->ops->copy(stream, to + begin * size, sums + begin * size, (end - begin) * size,
+                                           COPY_TO_DEVICE);
+    }
+    return rc;
 }
 
 /* ---- memory: when the last tower joins ---- */
@@ -667,16 +776,20 @@ static int connect_exchanges(struct rendezvous *rendezvous)
         reduce->requests_max = requests > reduce->requests_max ? requests : reduce->requests_max;
         bytes += received_floats(reduce, &buckets->bucket[b]) * sizeof(float);
     }
-    reduce->has_bf16_grads = reduce->arenas[0].bf16_grads != NULL;
+    struct device *const device = rendezvous->members[0].device;
+    reduce->has_bf16_grads = rendezvous->members[0].bf16_grads != NULL;
+    reduce->pinned_by = device->ops->host_memory ? NULL : device;
     reduce->floats_before = calloc((size_t)ranks_size(reduce->ranks) * buckets->count, sizeof(*reduce->floats_before));
-    reduce->received = malloc(bytes);
+    reduce->received_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    reduce->received = aligned_alloc(PAGE_BYTES, reduce->received_bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
     reduce->requests = calloc(buckets->count * reduce->requests_max, sizeof(*reduce->requests));
     if (reduce->floats_before == NULL || reduce->received == NULL || reduce->exchanges == NULL ||
         reduce->requests == NULL)
         return -ENOMEM;
     place_exchanges(reduce);
-    return open_memory(reduce);
+    const int rc = open_memory(reduce);
+    return rc == 0 && reduce->pinned_by != NULL ? pin_memory_of(reduce, ranks_rank(reduce->ranks)) : rc;
 }
 
 static const struct rendezvous_ops in_place = {
@@ -688,6 +801,7 @@ static const struct rendezvous_ops in_pinned_memory = {
     .connect = connect_exchanges,
     .copy_in = queue_copy_in,
     .copy_out = queue_copy_out,
+    .has_results_stream = true,
     .sum = queue_stage,
     .is_completed_later = true,
 };
@@ -696,6 +810,8 @@ static const struct rendezvous_ops in_pinned_memory = {
 
 static void release(struct ranks_reduce *reduce)
 {
+    pthread_mutex_destroy(&reduce->pinning);
+    free(reduce->is_pinned);
     free(reduce->requests);
     free(reduce->exchanges);
     free(reduce->received);
@@ -717,7 +833,10 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
     reduce->terms_of = calloc(ranks_size(spec->ranks), sizeof(*reduce->terms_of));
-    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->terms_of == NULL ? -ENOMEM : 0;
+    reduce->is_pinned = calloc(ranks_size(spec->ranks), sizeof(*reduce->is_pinned));
+    pthread_mutex_init(&reduce->pinning, NULL);
+    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->terms_of == NULL || reduce->is_pinned == NULL
+                 ? -ENOMEM : 0;
     if (rc == 0)
         rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, spec->here);
     if (rc != 0) {
@@ -736,18 +855,31 @@ static void ranks_close_reduce(struct reduce *base)
     const bool is_used = ranks_abandon_jobs(reduce->ranks);
     for (uint32_t d = 0; d < reduce->here.count; d++)
         host_arena_close(&reduce->arenas[d]);
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++)
+        if (reduce->is_pinned[rank])
+            reduce->pinned_by->ops->unpin(reduce->pinned_by, rank_memory_of(reduce->memory, rank));
+    if (reduce->is_received_pinned)
+        reduce->pinned_by->ops->unpin(reduce->pinned_by, reduce->received);
     const bool is_released = rendezvous_close(&reduce->rendezvous, is_used);
     rank_memory_close(reduce->memory, !is_released);
     if (is_released)
         release(reduce);
 }
 
+/* Are the tower's regions added by the host to those of other towers of this process? */
+static bool pins_regions(const struct reduce *base, uint32_t tower)
+{
+    return term_with((const struct ranks_reduce *)base, tower)->count > 1;
+}
+
 static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
                       const struct buckets *buckets)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
-    const struct rendezvous_ops *const ops = member->device->ops->host_memory ? &in_place : &in_pinned_memory;
-    const int rc = host_arena_open(&reduce->arenas[tower - reduce->here.first], member);
+    const bool is_in_place = member->device->ops->host_memory;
+    const bool is_open = is_in_place || pins_regions(base, tower);
+    const struct rendezvous_ops *const ops = is_in_place ? &in_place : &in_pinned_memory;
+    const int rc = is_open ? host_arena_open(&reduce->arenas[tower - reduce->here.first], member) : 0;
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, tower, member, buckets);
 }
 
@@ -780,7 +912,7 @@ static int ranks_supports(const struct reduce_towers *towers, struct unsupported
 
 const struct reduce_ops reduce_ranks_ops = {
     .name = "ranks",
-    .pins_regions = true,
+    .pins_regions = pins_regions,
     .knows_owners = true,
     .host_bytes = ranks_host_bytes,
     .supports = ranks_supports,

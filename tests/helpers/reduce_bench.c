@@ -47,6 +47,7 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
     assert_int_equal(ops->open(&tower->device, &spec), 0);
     assert_int_equal(ops->stream_open(tower->device, STREAM_COMPUTE, "compute", &tower->compute), 0);
     assert_int_equal(ops->stream_open(tower->device, STREAM_COMMUNICATION, "reduce", &tower->communication), 0);
+    assert_int_equal(ops->stream_open(tower->device, STREAM_COMMUNICATION, "results", &tower->results), 0);
     for (uint32_t b = 0; b < 2; b++) {
         assert_int_equal(ops->alloc(tower->device, bytes, &memory), 0);
         tower->arenas[region_of(b)] = memory;
@@ -123,6 +124,7 @@ void bench_close(struct bench *bench)
 {
     for (uint32_t d = 0; d < bench->towers; d++)
         bench->ops->stream_close(bench->tower[d].communication);
+        bench->ops->stream_close(bench->tower[d].results);
     bench->reduce->ops->close(bench->reduce);
     for (uint32_t d = 0; d < bench->towers; d++)
         tower_close(&bench->tower[d]);
@@ -368,6 +370,7 @@ static int join(struct bench_tower *tower)
         .device = tower->device,
         .compute = tower->compute,
         .communication = tower->communication,
+        .results = tower->results,
         .zeros = gradients,
         .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics },
         .bf16_grads = tower->bf16_grads,

@@ -18,7 +18,7 @@ struct bench_tower {
     struct bench *bench;
     uint32_t index;                 /* in the run */
     struct device *device;
-    struct stream *compute, *communication;
+    struct stream *compute, *communication, *results;
     float *arenas[REGION_COUNT];    /* of gradients and statistics */
     uint16_t *bf16_grads;           /* with spec.has_bf16_grads, of gradients */
     struct trace_track *track;      /* of spec.trace */

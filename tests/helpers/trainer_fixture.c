@@ -123,6 +123,7 @@ static void tower_open_fixture(struct trainer_fixture *fixture, uint32_t tower)
     assert_int_equal(ops->open(&own->device, &spec), 0);
     assert_int_equal(ops->stream_open(own->device, STREAM_COMPUTE, "compute", &own->compute), 0);
     assert_int_equal(ops->stream_open(own->device, STREAM_COMMUNICATION, "reduce", &own->communication), 0);
+    assert_int_equal(ops->stream_open(own->device, STREAM_COMMUNICATION, "results", &own->results), 0);
     assert_int_equal(ops->stream_open(own->device, STREAM_COPY, "copy", &own->copy), 0);
     assert_int_equal(slots_open(&own->slots, own->device, DEPTH, &fixture->layout), 0);
     void *block;
@@ -197,7 +198,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
                    .average_decay = fixture->spec.average_decay, .defers = mode->defers,
                    .has_bf16_grads = fixture->spec.has_bf16_grads },
         .sync = { .ops = mode, .schedule = &fixture->schedule, .reduce = fixture->reduces[tower / towers_here(&fixture->spec)],
-                  .communication = own->communication, .bucket_bytes = 64,
+                  .communication = own->communication, .results = own->results, .bucket_bytes = 64,
                   .learning_rate = fixture->spec.is_frozen ? &frozen : &rate,
                   .every = fixture->spec.every, .keeps_buffers = fixture->spec.keeps_buffers,
                   .max_staleness = fixture->spec.max_staleness, .divides_rate = fixture->spec.divides_rate },
@@ -435,6 +436,7 @@ void trainer_fixture_close(struct trainer_fixture *fixture)
         trainer_settle(fixture->towers[d].trainer);
     for (uint32_t d = 0; d < towers; d++)
         ops->stream_close(fixture->towers[d].communication);
+        ops->stream_close(fixture->towers[d].results);
     for (uint32_t d = 0; d < towers; d++)
         trainer_join(fixture->towers[d].trainer);
     stop_forget(fixture->stop);

@@ -18,7 +18,7 @@ struct fixture_tower {
     struct trainer_fixture *fixture;
     uint32_t tower;
     struct device *device;
-    struct stream *compute, *communication, *copy;
+    struct stream *compute, *communication, *results, *copy;
     struct slots *slots;
     struct thread *source;
     uint8_t *block;

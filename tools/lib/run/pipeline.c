@@ -175,6 +175,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
                  .schedule = &plan->schedule,
                  .reduce = pipeline->reduce,
                  .communication = tower->communication,
+                 .results = tower->results,
                  .track = run_trace_track(pipeline->trace, TRACE_REDUCTION, tower->index),
                  .learning_rate = &plan->learning_rate,
                  .bucket_bytes = plan->bucket_bytes,
@@ -552,6 +553,7 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     for (uint32_t d = 0; d < pipeline->tower_count; d++) {
         act_for(pipeline, d);
         tower_pipeline_close_stream(&pipeline->towers[d].communication);
+        tower_pipeline_close_stream(&pipeline->towers[d].results);
     }
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
         trainer_join(pipeline->towers[d].trainer);

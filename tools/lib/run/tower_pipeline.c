@@ -21,6 +21,8 @@ int tower_pipeline_open(struct tower_pipeline *tower, const struct run_devices *
         rc = ops->stream_open(tower->device, STREAM_COMPUTE, "compute", &tower->compute);
     if (rc == 0)
         rc = ops->stream_open(tower->device, STREAM_COMMUNICATION, "reduce", &tower->communication);
+    if (rc == 0 && !ops->host_memory)
+        rc = ops->stream_open(tower->device, STREAM_COMMUNICATION, "results", &tower->results);
     return rc;
 }
 

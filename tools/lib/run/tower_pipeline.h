@@ -15,6 +15,7 @@ struct tower_pipeline {
     char device_name[24], trainer_name[24], feeder_name[24];
     struct device *device;
     struct stream *compute, *communication;
+    struct stream *results;             /* NULL if device memory is host memory */
     uint32_t depth;             /* the depth of the ring, in batches */
     void **blocks;              /* pinned, one for each batch */
     struct ring *ring;

@@ -183,8 +183,8 @@ wrap = -Wl,--wrap=
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
-%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create \
-	$(wrap)munmap $(wrap)pthread_cond_wait
+ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create $(wrap)munmap $(wrap)pthread_cond_wait
+%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(ranks_wraps)
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_ranks_test_checkpoint_transfer_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \

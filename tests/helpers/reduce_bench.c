@@ -122,9 +122,10 @@ static void tower_close(struct bench_tower *tower)
 /* The order of pipeline_close: streams that sum, then the reduction, then the rest. */
 void bench_close(struct bench *bench)
 {
-    for (uint32_t d = 0; d < bench->towers; d++)
+    for (uint32_t d = 0; d < bench->towers; d++) {
         bench->ops->stream_close(bench->tower[d].communication);
         bench->ops->stream_close(bench->tower[d].results);
+    }
     bench->reduce->ops->close(bench->reduce);
     for (uint32_t d = 0; d < bench->towers; d++)
         tower_close(&bench->tower[d]);

@@ -434,9 +434,10 @@ void trainer_fixture_close(struct trainer_fixture *fixture)
         thread_join(fixture->towers[d].source);
     for (uint32_t d = 0; d < towers; d++)
         trainer_settle(fixture->towers[d].trainer);
-    for (uint32_t d = 0; d < towers; d++)
+    for (uint32_t d = 0; d < towers; d++) {
         ops->stream_close(fixture->towers[d].communication);
         ops->stream_close(fixture->towers[d].results);
+    }
     for (uint32_t d = 0; d < towers; d++)
         trainer_join(fixture->towers[d].trainer);
     stop_forget(fixture->stop);

@@ -330,7 +330,7 @@ threaded_tests = %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases
 # Under the address and undefined sanitizers in continuous integration (check-asan runs all): the test programs, but for
 # those that compute long and touch no memory that another one does not, and the scripts in which the programs read and
 # write the most kinds of files and end in the most ways. Kernels are tested one by one, and in backends and layers.
-long_programs = %D%/compute/test_winograd %D%/compute/test_growing %D%/compute/onednn/test_convolutions \
+long_programs = %D%/compute/test_winograd %D%/compute/test_growing %D%/compute/test_activations %D%/compute/onednn/test_convolutions \
 	%D%/compute/test_update_sim %D%/compute/test_frozen_sim %D%/compute/test_graph_sim %D%/compute/test_precisions_sim \
 	%D%/compute/test_activations_sim tests/cuda/test_cuda_launches tests/cuda/test_cudnn_models \
 	tests/cuda/test_cudnn_planning %D%/fuzz/fuzz_cifar \

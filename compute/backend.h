@@ -26,6 +26,11 @@ enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
  * (auto), nowhere (direct), or wherever it is implemented. It multiplies less and rounds more (doc/numerics.md). */
 enum convolution { CONVOLUTION_AUTO, CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD };
 
+/* How training computes mean and variance of a batch normalisation's input. Exact: in a pass of their own, without
+ * subtracting large sums. Fused (CUDA, bf16 and fp16): from the sums of values and of their squares, which the
+ * convolution before it computes where cuDNN can; else exactly (doc/numerics.md). */
+enum batch_statistics { BATCH_STATISTICS_EXACT, BATCH_STATISTICS_FUSED };
+
 /* The precision of activations and of the inputs of matrix products. Weights, statistics, sums, loss and reductions are
  * always fp32. tf32 rounds the inputs of products to 10 bits of mantissa; fp16 scales the loss
  * (compute/cuda/kernels.h). */
@@ -46,6 +51,7 @@ struct backend_spec {
                                  * all towers store parameters alike */
     enum layout layout;
     enum convolution convolution;
+    enum batch_statistics batch_statistics;
     uint64_t seed;              /* seed of dropout */
     float label_smoothing;      /* in training: the share of the target that is spread evenly over all classes (Szegedy
                                  * et al. 2016) */
@@ -64,8 +70,8 @@ struct backend_spec {
     bool poison;                /* for tests: fill unused memory with NaN after every layer */
     bool fuses;                 /* CUDA, 16-bit types: data gradients of convolutions also add the gradients of other
                                  * branches and apply the mask of a ReLU, by plans that cuDNN compiles when planning */
-    bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
-    const char *plan_cache;     /* CUDA: directory of saved convolution plans, NULL = none; lent */
+    bool time_plans;            /* CUDA: measure the best candidates of every product when planning */
+    const char *plan_cache;     /* CUDA: folder of the plan cache (cuda/plan_cache.h), NULL: none; lent */
 };
 
 /* The net of plans for training or for evaluation. */
@@ -172,7 +178,7 @@ struct backend_ops {
     enum instructions (*instructions)(void);    /* the newest instruction set that its library uses on this CPU; NULL:
                                                  * unknown */
     bool has_teams;             /* computes with an OpenMP team of spec.threads threads */
-    /* Does the backend support the layout, precision and convolution of the spec? 0, or, with the reason in *reason,
+    /* Does the backend support the layout, precision, convolution and statistics of the spec? 0, or, with the reason in *reason,
      * -EINVAL (another setting is needed) or -ENODEV (another device is needed). Reads nothing else of the spec. */
     int (*supports)(const struct backend_spec *spec, struct unsupported_reason *reason);
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
@@ -282,6 +288,8 @@ const struct backend_ops *backend_choose(const char *name, const char *device);
 int backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
 int backend_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
 int backend_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
+/* Why backends on host memory compute exact statistics only. */
+#define BATCH_STATISTICS_ON_CPU "only convolutions on a GPU compute statistics: exact, or devices.kind = cuda"
 /* Called first by every open: does the backend support the spec's device and settings? 0, or -ENOTSUP with a
  * message. */
 int backend_check(const struct backend_ops *ops, const struct backend_spec *spec);

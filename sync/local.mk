@@ -12,12 +12,14 @@ sync_libsync_a_SOURCES = \
 	%D%/ranks/rank_memory.c \
 	%D%/ranks/ranks.c \
 	%D%/ranks/reduce_ranks.c \
+	%D%/ranks/server_link.c \
 	%D%/ranks/wakeup.c \
 	%D%/reduce.c \
 	%D%/reduce_host.c \
 	%D%/reduce_server.c \
 	%D%/rendezvous.c \
 	%D%/server.c \
+	%D%/server_progress.c \
 	%D%/snapshot_pool.c \
 	%D%/step_clock.c \
 	%D%/sync.c \

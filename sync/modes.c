@@ -566,10 +566,12 @@ static const struct sync_ops server_host_relaxed_ops = {
  * update may be divided by the staleness (Zhang et al. 2016). Before an evaluation and a checkpoint all towers
  * synchronise. */
 
-/* Wait until the server has all updates; no tower continues before all have fetched. */
+/* Wait until the server has all updates; no tower continues before it has the weights that all get. */
 static int synchronise(struct sync *sync, uint64_t batch)
 {
-    const int rc = sync_start_region(sync, REGION_WEIGHTS, batch);
+    int rc = sync->spec.index == 0 ? reduce_server_gather(sync->spec.reduce, 0) : 0;
+    if (rc == 0)
+        rc = sync_start_region(sync, REGION_WEIGHTS, batch);
     return rc == 0 ? sync_await_region(sync, REGION_WEIGHTS) : rc;
 }
 

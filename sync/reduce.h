@@ -70,6 +70,9 @@ struct reduce_ops {
      * never does. */
     bool (*pins_regions)(const struct reduce *reduce, uint32_t tower);
     bool knows_owners;          /* buckets may have any use; false: only BUCKET_ALL_REDUCE */
+    /* A parameter server's values reach the towers as broadcasts of tower 0 (reduce_server_gather), not as
+     * BUCKET_FETCH. */
+    bool broadcasts_server;
     /* Host memory that it allocates for each tower for these buckets, in addition to copies of regions. NULL: none. */
     size_t (*host_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
     /* Called before any call of a device's library, if the reduction may later be chosen for this number of towers in

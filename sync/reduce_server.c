@@ -1,5 +1,10 @@
 /* Towers with a parameter server in host memory. Calls that are queued on communication streams wait only for other
- * streams; a tower's thread waits for the updates of other towers only in reduce_server_fetch. */
+ * streams; a tower's thread waits for the updates of other towers only in reduce_server_fetch and
+ * reduce_server_gather.
+ *
+ * Towers in several processes have an asynchronous server in rank 0. Its own towers use it as in one process, the others
+ * by messages (ranks/server_link.h). Where all towers need the same values, tower 0 gathers them from the server, and the
+ * reduction of the ranks broadcasts them and sums the other regions. */
 #include "sync/reduce_server.h"
 
 #include <assert.h>
@@ -8,17 +13,19 @@
 #include <string.h>
 
 #include "compute/floats.h"
-#include "stage/heartbeat.h"
 #include "stage/trace/range.h"
 #include "sync/host_arena.h"
+#include "sync/ranks/ranks.h"
+#include "sync/ranks/server_link.h"
 #include "sync/rendezvous.h"
 #include "sync/server.h"
+#include "sync/server_progress.h"
 
 /* The argument of a queued push or fetch of a bucket; for each tower and bucket at most one is queued. */
 struct push { struct server_reduce *reduce; uint32_t tower, bucket, delay; uint64_t batch; };
 /* The argument of other queued calls; next: the tower's updates of steps before `next` are complete
- * (reduce_server_pushed). */
-struct visit { struct server_reduce *reduce; uint32_t tower; uint64_t next; };
+ * (reduce_server_pushed). weights: of a fetch from another rank. */
+struct visit { struct server_reduce *reduce; uint32_t tower; uint64_t next; const float *weights; };
 
 /* The state of one tower. */
 struct client {
@@ -31,19 +38,52 @@ struct client {
 
 struct server_reduce {
     struct rendezvous rendezvous;
-    struct server *server;      /* opened by the first tower that joins */
+    struct tower_range here;
+    struct ranks *ranks;        /* NULL: all towers are in this process */
+    struct reduce *among_ranks; /* broadcasts and sums; NULL without ranks */
+    /* Opened by the first tower that joins; the server only in rank 0, the link only with ranks. */
+    struct server *server;
+    struct server_link *link;
+    bool is_opened;
+    int opened;                 /* the result */
     bool needs_norms, updates_apart;    /* the results of server_needs_norms and server_updates_apart */
-    struct host_arena *arenas;  /* [tower] */
-    struct client *clients;     /* [tower] */
-    pthread_mutex_t lock;       /* guards the members below */
-    pthread_cond_t changed;
-    bool filled, cancelled;
-    uint64_t *next;             /* [tower]: the tower's updates of steps before this one are complete */
+    struct host_arena *arenas;  /* [tower of this process] */
+    struct client *clients;     /* [tower of this process] */
+    struct server_progress progress;    /* of the server, in rank 0 */
+    pthread_mutex_t lock;       /* guards opening and cancelling */
+    bool is_cancelled;
 };
 
 static struct server_reduce *server_reduce_of(void *reduce)
 {
     return reduce;
+}
+
+/* The number in this process of a tower of the run. */
+static uint32_t here_of(const struct server_reduce *reduce, uint32_t tower)
+{
+    return tower - reduce->here.first;
+}
+
+static struct reduce_member *member_of(struct server_reduce *reduce, uint32_t tower)
+{
+    return &reduce->rendezvous.members[here_of(reduce, tower)];
+}
+
+static struct client *client_of(struct server_reduce *reduce, uint32_t tower)
+{
+    return &reduce->clients[here_of(reduce, tower)];
+}
+
+static struct host_arena *arena_of(struct server_reduce *reduce, uint32_t tower)
+{
+    return &reduce->arenas[here_of(reduce, tower)];
+}
+
+/* Is the server in another process? */
+static bool is_remote(const struct server_reduce *reduce)
+{
+    return ranks_rank(reduce->ranks) != 0;
 }
 
 static void serve(struct server_reduce *reduce, const struct share *share, uint64_t batch)
@@ -137,89 +177,126 @@ static const struct rendezvous_ops at_the_server = {
     .sum = queue_serve,
 };
 
+static void release(struct server_reduce *reduce)
+{
+    pthread_mutex_destroy(&reduce->lock);
+    server_progress_close(&reduce->progress);
+    free(reduce->clients);
+    free(reduce->arenas);
+    free(reduce);
+}
+
 static void server_reduce_close(struct reduce *base)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
     if (reduce == NULL)
         return;
-    const uint32_t towers = reduce->clients != NULL && reduce->arenas != NULL ? reduce->rendezvous.towers : 0;
-    for (uint32_t d = 0; d < towers; d++) {
+    server_link_close(reduce->link);
+    if (reduce->among_ranks != NULL)
+        reduce->among_ranks->ops->close(reduce->among_ranks);
+    for (uint32_t d = 0; d < reduce->here.count; d++) {
         host_arena_close(&reduce->arenas[d]);
         event_close(reduce->clients[d].queued);
         event_close(reduce->clients[d].fetched);
     }
     if (!rendezvous_close(&reduce->rendezvous, false))
         return;
-    for (uint32_t d = 0; d < towers; d++) {
+    for (uint32_t d = 0; d < reduce->here.count; d++) {
         free(reduce->clients[d].pushes);
         free(reduce->clients[d].widened);
     }
     server_close(reduce->server);
-    pthread_cond_destroy(&reduce->changed);
-    pthread_mutex_destroy(&reduce->lock);
-    free(reduce->next);
-    free(reduce->clients);
-    free(reduce->arenas);
-    free(reduce);
+    release(reduce);
+}
+
+static int open_reduce(struct reduce **reduce_out, const struct reduce_spec *spec, const struct reduce_ops *ops,
+                       struct tower_range here)
+{
+    struct server_reduce *const reduce = calloc(1, sizeof(*reduce));
+    if (reduce == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&reduce->lock, NULL);
+    reduce->here = here;
+    reduce->ranks = spec->ranks;
+    reduce->arenas = calloc(here.count, sizeof(*reduce->arenas));
+    reduce->clients = calloc(here.count, sizeof(*reduce->clients));
+    int rc = reduce->arenas != NULL && reduce->clients != NULL ? 0 : -ENOMEM;
+    if (rc == 0 && spec->ranks != NULL)
+        rc = reduce_ranks_ops.open(&reduce->among_ranks, spec);
+    if (rc == 0)
+        rc = rendezvous_init(&reduce->rendezvous, ops, here);
+    if (rc != 0 && reduce->among_ranks != NULL)
+        reduce->among_ranks->ops->close(reduce->among_ranks);
+    if (rc != 0)
+        release(reduce);
+    else
+        *reduce_out = &reduce->rendezvous.base;
+    return rc;
 }
 
 static int server_reduce_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {
-    struct server_reduce *const reduce = calloc(1, sizeof(*reduce));
-    const struct tower_range all = { 0, spec->towers };
-    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_server_ops, all);
-    if (rc != 0) {
-        free(reduce);
-        return rc;
-    }
-    pthread_mutex_init(&reduce->lock, NULL);
-    pthread_cond_init(&reduce->changed, NULL);
-    reduce->arenas = calloc(spec->towers, sizeof(*reduce->arenas));
-    reduce->clients = calloc(spec->towers, sizeof(*reduce->clients));
-    reduce->next = calloc(spec->towers, sizeof(*reduce->next));
-    if (reduce->arenas == NULL || reduce->clients == NULL || reduce->next == NULL) {
-        server_reduce_close(&reduce->rendezvous.base);
-        return -ENOMEM;
-    }
-    *reduce_out = &reduce->rendezvous.base;
-    return 0;
+    return open_reduce(reduce_out, spec, &reduce_server_ops, (struct tower_range){ 0, spec->towers });
 }
 
-/* Called by the first tower that joins. All updates of steps before the process' first batch count as complete. */
+/* All updates of steps before the process' first batch count as complete. */
 static int open_server(struct server_reduce *reduce, const struct server_rules *rules, const struct buckets *buckets)
 {
-    pthread_mutex_lock(&reduce->lock);
     const uint64_t step = schedule_position(rules->schedule, rules->schedule->first).step;
-    int rc = 0;
-    if (reduce->server == NULL) {
-        rc = server_open(&reduce->server, rules, buckets);
+    if (is_remote(reduce))
+        return 0;
+    const int rc = server_progress_open(&reduce->progress, rules->schedule->towers, step);
+    return rc == 0 ? server_open(&reduce->server, rules, buckets) : rc;
+}
+
+static int open_link(struct server_reduce *reduce, const struct reduce_member *member, uint32_t towers)
+{
+    const struct server_link_spec spec = {
+        .ranks = reduce->ranks, .towers = towers, .here = reduce->here,
+        .floats = member->regions[REGION_WEIGHTS].count, .has_bf16_grads = member->bf16_grads != NULL,
+        .server = reduce->server, .progress = is_remote(reduce) ? NULL : &reduce->progress,
+    };
+    return reduce->ranks == NULL ? 0 : server_link_open(&reduce->link, &spec);
+}
+
+/* Called by every tower; the first one opens what is common. */
+static int open_common(struct server_reduce *reduce, const struct reduce_member *member, const struct buckets *buckets)
+{
+    const struct server_rules *const rules = member->rules;
+    pthread_mutex_lock(&reduce->lock);
+    if (!reduce->is_opened) {
         reduce->needs_norms = server_needs_norms(rules->optimizer);
         reduce->updates_apart = server_updates_apart(rules);
-        for (uint32_t d = 0; d < reduce->rendezvous.towers; d++)
-            reduce->next[d] = step;
+        reduce->opened = reduce->is_cancelled ? -ECANCELED : open_server(reduce, rules, buckets);
+        if (reduce->opened == 0)
+            reduce->opened = open_link(reduce, member, rules->schedule->towers);
+        reduce->is_opened = true;
     }
+    const int rc = reduce->opened;
     pthread_mutex_unlock(&reduce->lock);
     return rc;
 }
 
-static int open_widened(struct client *client, const struct reduce_member *member, const struct buckets *buckets)
+static int open_widened(const struct server_reduce *reduce, struct client *client, const struct reduce_member *member,
+                        const struct buckets *buckets)
 {
     const struct bucket_run run = buckets->of[REGION_WEIGHTS];
-    if (member->bf16_grads == NULL || run.count == 0 || buckets->bucket[run.first].use != BUCKET_FETCH)
+    const bool pushes = reduce->ranks != NULL || (run.count > 0 && buckets->bucket[run.first].use == BUCKET_FETCH);
+    if (member->bf16_grads == NULL || is_remote(reduce) || !pushes)
         return 0;
     client->widened = calloc(member->regions[REGION_GRADIENTS].count, sizeof(float));
     return client->widened != NULL ? 0 : -ENOMEM;
 }
 
 static int open_client(struct server_reduce *reduce, uint32_t tower, const struct reduce_member *member,
-                     const struct buckets *buckets)
+                       const struct buckets *buckets)
 {
-    struct client *const client = &reduce->clients[tower];
+    struct client *const client = client_of(reduce, tower);
     client->visit = (struct visit){ .reduce = reduce, .tower = tower };
     client->pushes = calloc(buckets->count, sizeof(*client->pushes));
     for (uint32_t b = 0; b < buckets->count && client->pushes != NULL; b++)
         client->pushes[b] = (struct push){ .reduce = reduce, .tower = tower, .bucket = b };
-    int rc = client->pushes == NULL ? -ENOMEM : open_widened(client, member, buckets);
+    int rc = client->pushes == NULL ? -ENOMEM : open_widened(reduce, client, member, buckets);
     if (rc == 0)
         rc = member->device->ops->event_open(member->device, EVENT_ORDER, &client->queued);
     if (rc == 0)
@@ -231,11 +308,11 @@ static int server_reduce_join(struct reduce *base, uint32_t tower, const struct 
                               const struct buckets *buckets)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    int rc = open_server(reduce, member->rules, buckets);
+    int rc = open_common(reduce, member, buckets);
     if (rc == 0)
         rc = open_client(reduce, tower, member, buckets);
     if (rc == 0)
-        rc = host_arena_open(&reduce->arenas[tower], member);
+        rc = host_arena_open(arena_of(reduce, tower), member);
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, &at_the_server, tower, member, buckets);
 }
 
@@ -250,9 +327,13 @@ static void server_reduce_cancel(struct reduce *base)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
     pthread_mutex_lock(&reduce->lock);
-    reduce->cancelled = true;
-    pthread_cond_broadcast(&reduce->changed);
+    reduce->is_cancelled = true;
+    if (reduce->progress.next != NULL)
+        server_progress_cancel(&reduce->progress);
+    server_link_cancel(reduce->link);
     pthread_mutex_unlock(&reduce->lock);
+    if (reduce->among_ranks != NULL)
+        reduce_cancel(reduce->among_ranks);
     rendezvous_cancel(base);
 }
 
@@ -269,13 +350,79 @@ const struct reduce_ops reduce_server_ops = {
     .cancel = server_reduce_cancel,
 };
 
+/* ---- towers of several processes ---- */
+
+static int ranks_open_server(struct reduce **reduce_out, const struct reduce_spec *spec)
+{
+    return open_reduce(reduce_out, spec, &reduce_server_ranks_ops, spec->here);
+}
+
+/* The ranks exchange all regions except the gradients. */
+static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
+                      const struct buckets *buckets)
+{
+    struct server_reduce *const reduce = (struct server_reduce *)base;
+    struct reduce_member exchanged = *member;
+    exchanged.regions[REGION_GRADIENTS].count = 0;
+    exchanged.bf16_grads = NULL;
+    const int rc = server_reduce_join(base, tower, member, buckets);
+    return rc != 0 ? rc : reduce->among_ranks->ops->join(reduce->among_ranks, tower, &exchanged, buckets);
+}
+
+static int ranks_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch)
+{
+    struct reduce *const among_ranks = ((struct server_reduce *)base)->among_ranks;
+    return among_ranks->ops->start(among_ranks, tower, bucket, batch);
+}
+
+static int ranks_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
+{
+    struct reduce *const among_ranks = ((struct server_reduce *)base)->among_ranks;
+    return among_ranks->ops->wait(among_ranks, tower, bucket);
+}
+
+/* The first tower that leaves has seen the end of all updates of the run, or a cancel. */
+static void ranks_leave(struct reduce *base, uint32_t tower)
+{
+    struct server_reduce *const reduce = (struct server_reduce *)base;
+    server_link_end(reduce->link);
+    reduce->among_ranks->ops->leave(reduce->among_ranks, tower);
+}
+
+static size_t ranks_host_bytes(const struct reduce *base, const struct buckets *buckets, bool has_bf16_grads)
+{
+    const struct server_reduce *const reduce = (const struct server_reduce *)base;
+    const struct reduce *const among_ranks = reduce->among_ranks;
+    const uint32_t towers = reduce->here.count * ranks_size(reduce->ranks);
+    const struct bucket_run run = buckets->of[REGION_WEIGHTS];
+    const size_t floats = buckets->bucket[run.first].count;
+    return among_ranks->ops->host_bytes(among_ranks, buckets, has_bf16_grads) +
+           server_link_bytes(reduce->ranks, towers, reduce->here, floats) / reduce->here.count;
+}
+
+const struct reduce_ops reduce_server_ranks_ops = {
+    .name = "server",
+    .pins_regions = reduce_pins_always,
+    .knows_owners = true,
+    .broadcasts_server = true,
+    .host_bytes = ranks_host_bytes,
+    .supports = server_reduce_supports,
+    .open = ranks_open_server,
+    .close = server_reduce_close,
+    .join = ranks_join,
+    .start = ranks_start,
+    .wait = ranks_wait,
+    .leave = ranks_leave,
+    .cancel = server_reduce_cancel,
+};
+
 /* ---- fill, fetch and push ---- */
 
 /* Make the communication stream wait for everything queued on the compute stream. */
 static int follow_compute(struct server_reduce *reduce, uint32_t tower)
 {
-    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
-    struct event *const queued = reduce->clients[tower].queued;
+    const struct reduce_member *const member = member_of(reduce, tower);
+    struct event *const queued = client_of(reduce, tower)->queued;
     const int rc = stream_record(member->compute, queued);
     return rc != 0 ? rc : stream_wait(member->communication, queued);
 }
@@ -285,93 +432,117 @@ static struct bucket whole_of(const struct reduce_member *member, enum region re
     return (struct bucket){ .region = region, .count = member->regions[region].count };
 }
 
+/* Is the region one of the server's: weights and states? */
+static bool is_served(const struct reduce_member *member, int region)
+{
+    return region != REGION_GRADIENTS && member->regions[region].count > 0;
+}
+
 /* Runs on a communication stream. */
 static void fill(void *arg)
 {
     const struct visit *const visit = arg;
     struct server_reduce *const reduce = visit->reduce;
-    const struct reduce_member *const member = &reduce->rendezvous.members[visit->tower];
+    const struct reduce_member *const member = member_of(reduce, visit->tower);
     for (int region = 0; region < REGION_STATISTICS; region++)
-        if (region == REGION_WEIGHTS || region >= REGION_STATES)
-            if (member->regions[region].count > 0)
-                memcpy(server_floats(reduce->server, region), reduce->arenas[visit->tower].floats[region],
-                       member->regions[region].count * sizeof(float));
-    pthread_mutex_lock(&reduce->lock);
-    reduce->filled = true;
-    pthread_cond_broadcast(&reduce->changed);
-    pthread_mutex_unlock(&reduce->lock);
+        if (is_served(member, region))
+            memcpy(server_floats(reduce->server, region), arena_of(reduce, visit->tower)->floats[region],
+                   member->regions[region].count * sizeof(float));
+    server_progress_fill(&reduce->progress);
+}
+
+/* Make the compute stream wait for all that is queued on the communication stream. */
+static int await_communication(struct server_reduce *reduce, uint32_t tower)
+{
+    const struct reduce_member *const member = member_of(reduce, tower);
+    struct event *const fetched = client_of(reduce, tower)->fetched;
+    const int rc = stream_record(member->communication, fetched);
+    return rc != 0 ? rc : stream_wait(member->compute, fetched);
 }
 
 int reduce_server_fill(struct reduce *base, uint32_t tower)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
+    const struct reduce_member *const member = member_of(reduce, tower);
     int rc = follow_compute(reduce, tower);
     for (int region = 0; region < REGION_STATISTICS && rc == 0; region++) {
         const struct bucket whole = whole_of(member, region);
-        if (region != REGION_GRADIENTS && whole.count > 0)
-            rc = host_arena_copy_in(&reduce->arenas[tower], member, &whole);
+        if (is_served(member, region))
+            rc = host_arena_copy_in(arena_of(reduce, tower), member, &whole);
     }
-    struct client *const client = &reduce->clients[tower];
     if (rc == 0)
-        rc = queue_call(&reduce->rendezvous, tower, fill, &client->visit);
-    if (rc == 0)
-        rc = stream_record(member->communication, client->fetched);
+        rc = queue_call(&reduce->rendezvous, here_of(reduce, tower), fill, &client_of(reduce, tower)->visit);
     /* The next step waits, because it overwrites deferred gradients. */
-    return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
+    return rc == 0 ? await_communication(reduce, tower) : rc;
 }
 
-/* The number of steps of which all towers' updates are complete. Lock held. */
-static uint64_t complete_steps(const struct server_reduce *reduce)
+/* Runs on a communication stream. */
+static void gather(void *arg)
 {
-    uint64_t least = reduce->next[0];
-    for (uint32_t d = 1; d < reduce->rendezvous.towers; d++)
-        least = reduce->next[d] < least ? reduce->next[d] : least;
-    return least;
+    const struct visit *const visit = arg;
+    struct server_reduce *const reduce = visit->reduce;
+    const struct reduce_member *const member = member_of(reduce, visit->tower);
+    for (int region = 0; region < REGION_STATISTICS; region++)
+        if (is_served(member, region))
+            fetch(reduce, here_of(reduce, visit->tower), region, 0, member->regions[region].count);
 }
 
-/* Wait until the updates of all towers are complete up to the staleness bound, and those of this tower for all earlier
- * steps, because the arguments of its queued calls are reused. */
+int reduce_server_gather(struct reduce *base, uint32_t tower)
+{
+    struct server_reduce *const reduce = (struct server_reduce *)base;
+    if (reduce->ranks == NULL)
+        return 0;
+    const struct reduce_member *const member = member_of(reduce, tower);
+    struct visit *const visit = &client_of(reduce, tower)->visit;
+    int rc = server_progress_await_all(&reduce->progress, visit->next);
+    if (rc == 0)
+        rc = follow_compute(reduce, tower);
+    if (rc == 0)
+        rc = queue_call(&reduce->rendezvous, here_of(reduce, tower), gather, visit);
+    for (int region = 0; region < REGION_STATISTICS && rc == 0; region++) {
+        const struct bucket whole = whole_of(member, region);
+        if (is_served(member, region))
+            rc = host_arena_copy_out(arena_of(reduce, tower), member, &whole, member->communication);
+    }
+    return rc == 0 ? await_communication(reduce, tower) : rc;
+}
+
+/* Wait until the tower may fetch; from another rank, also for the weights. The arguments of the tower's queued calls are
+ * then free to be reused: the server has all that they sent. */
 static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound,
                          uint32_t *staleness_out)
 {
-    pthread_mutex_lock(&reduce->lock);
-    heartbeat_begin_wait("waiting for its updates");
-    while (reduce->next[tower] < step && !reduce->cancelled)
-        pthread_cond_wait(&reduce->changed, &reduce->lock);
-    heartbeat_end_wait();
-    while ((!reduce->filled || complete_steps(reduce) + bound < step) && !reduce->cancelled)
-        pthread_cond_wait(&reduce->changed, &reduce->lock);
-    const uint64_t complete = complete_steps(reduce);
-    const bool cancelled = reduce->cancelled;
-    pthread_mutex_unlock(&reduce->lock);
-    *staleness_out = complete < step ? (uint32_t)(step - complete) : 0;
-    return cancelled ? -ECANCELED : 0;
+    if (is_remote(reduce))
+        return server_link_fetch(reduce->link, tower, step, bound, &client_of(reduce, tower)->visit.weights,
+                                 staleness_out);
+    return server_progress_await(&reduce->progress, tower, step, bound, staleness_out);
 }
 
 /* Runs on a communication stream. */
 static void visit_fetch(void *arg)
 {
     const struct visit *const visit = arg;
-    server_fetch(visit->reduce->server, visit->reduce->arenas[visit->tower].floats[REGION_WEIGHTS]);
+    struct server_reduce *const reduce = visit->reduce;
+    float *const weights = arena_of(reduce, visit->tower)->floats[REGION_WEIGHTS];
+    if (is_remote(reduce))
+        memcpy(weights, visit->weights, member_of(reduce, visit->tower)->regions[REGION_WEIGHTS].count * sizeof(float));
+    else
+        server_fetch(reduce->server, weights);
 }
 
 int reduce_server_fetch(struct reduce *base, uint32_t tower, uint64_t step, uint32_t bound, uint32_t *staleness_out)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
-    struct client *const client = &reduce->clients[tower];
+    const struct reduce_member *const member = member_of(reduce, tower);
     const struct bucket whole = whole_of(member, REGION_WEIGHTS);
     int rc = await_updates(reduce, tower, step, bound, staleness_out);
     if (rc == 0)
         rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = queue_call(&reduce->rendezvous, tower, visit_fetch, &client->visit);
+        rc = queue_call(&reduce->rendezvous, here_of(reduce, tower), visit_fetch, &client_of(reduce, tower)->visit);
     if (rc == 0)
-        rc = host_arena_copy_out(&reduce->arenas[tower], member, &whole, member->communication);
-    if (rc == 0)
-        rc = stream_record(member->communication, client->fetched);
-    return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
+        rc = host_arena_copy_out(arena_of(reduce, tower), member, &whole, member->communication);
+    return rc == 0 ? await_communication(reduce, tower) : rc;
 }
 
 /* Runs on a communication stream. */
@@ -379,43 +550,52 @@ static void push_fetch(void *arg)
 {
     const struct push *const push = arg;
     const struct bucket *const bucket = &push->reduce->rendezvous.buckets.bucket[push->bucket];
-    fetch(push->reduce, push->tower, REGION_WEIGHTS, bucket->offset, bucket->offset + bucket->count);
+    fetch(push->reduce, here_of(push->reduce, push->tower), REGION_WEIGHTS, bucket->offset, bucket->offset + bucket->count);
 }
 
 int reduce_server_fetch_bucket(struct reduce *base, uint32_t tower, uint32_t number)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
-    struct client *const client = &reduce->clients[tower];
+    const struct reduce_member *const member = member_of(reduce, tower);
+    struct client *const client = client_of(reduce, tower);
     struct bucket bucket = reduce->rendezvous.buckets.bucket[number];
     bucket.region = REGION_WEIGHTS;
     int rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = queue_call(&reduce->rendezvous, tower, push_fetch, &client->pushes[number]);
+        rc = queue_call(&reduce->rendezvous, here_of(reduce, tower), push_fetch, &client->pushes[number]);
     if (rc == 0)
-        rc = host_arena_copy_out(&reduce->arenas[tower], member, &bucket, member->communication);
-    if (rc == 0)
-        rc = stream_record(member->communication, client->fetched);
-    return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
+        rc = host_arena_copy_out(arena_of(reduce, tower), member, &bucket, member->communication);
+    return rc == 0 ? await_communication(reduce, tower) : rc;
 }
 
 /* The range of a push: the bucket, or all gradients if norms of all gradients are needed. */
-static struct bucket pushed_of(const struct server_reduce *reduce, uint32_t tower, uint32_t bucket)
+static struct bucket pushed_of(struct server_reduce *reduce, uint32_t tower, uint32_t bucket)
 {
-    return reduce->needs_norms ? whole_of(&reduce->rendezvous.members[tower], REGION_GRADIENTS)
+    return reduce->needs_norms ? whole_of(member_of(reduce, tower), REGION_GRADIENTS)
                                : reduce->rendezvous.buckets.bucket[bucket];
 }
 
 /* The pushed gradients as fp32. */
 static float *push_floats(const struct push *push)
 {
-    const struct host_arena *const arena = &push->reduce->arenas[push->tower];
+    const struct host_arena *const arena = arena_of(push->reduce, push->tower);
     const struct bucket bucket = pushed_of(push->reduce, push->tower, push->bucket);
-    float *const widened = push->reduce->clients[push->tower].widened;
+    float *const widened = client_of(push->reduce, push->tower)->widened;
     if (widened == NULL)
         return arena->floats[REGION_GRADIENTS];
     floats_from_bf16(arena->bf16_grads + bucket.offset, widened + bucket.offset, bucket.count);
     return widened;
+}
+
+/* Send the gradients to the server's rank. An error ends the run. */
+static void push_by_messages(const struct push *push)
+{
+    const struct host_arena *const arena = arena_of(push->reduce, push->tower);
+    const struct bucket bucket = pushed_of(push->reduce, push->tower, push->bucket);
+    const void *const numbers = arena->bf16_grads != NULL ? (const void *)arena->bf16_grads
+                                                          : arena->floats[REGION_GRADIENTS];
+    const struct server_gradients gradients = { numbers, bucket.offset, bucket.count };
+    (void)server_link_push(push->reduce->link, push->tower, &gradients, push->bucket, push->batch, push->delay);
 }
 
 /* Runs on a communication stream. */
@@ -425,10 +605,13 @@ static void push_update(void *arg)
     struct server_reduce *const reduce = push->reduce;
     if (rendezvous_is_abandoned())
         return;
-    struct trace_track *const track = reduce->rendezvous.members[push->tower].track;
+    struct trace_track *const track = member_of(reduce, push->tower)->track;
     const uint64_t begun_ns = trace_now(track);
     range_begin(TRACE_REDUCE, push->batch);
-    server_push(reduce->server, push->tower, push_floats(push), push->bucket, push->batch, push->delay);
+    if (is_remote(reduce))
+        push_by_messages(push);
+    else
+        server_push(reduce->server, push->tower, push_floats(push), push->bucket, push->batch, push->delay);
     range_end();
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ push->batch, push->tower }, begun_ns, push->bucket);
 }
@@ -436,15 +619,15 @@ static void push_update(void *arg)
 int reduce_server_push(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch, uint32_t delay)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
-    struct push *const mine = &reduce->clients[tower].pushes[bucket];
+    const struct reduce_member *const member = member_of(reduce, tower);
+    struct push *const mine = &client_of(reduce, tower)->pushes[bucket];
     const struct bucket pushed = pushed_of(reduce, tower, bucket);
     mine->delay = delay;        /* free to be reused: the updates of the previous step are complete (await_updates) */
     mine->batch = batch;
     int rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = host_arena_copy_in(&reduce->arenas[tower], member, &pushed);
-    return rc != 0 ? rc : queue_call(&reduce->rendezvous, tower, push_update, mine);
+        rc = host_arena_copy_in(arena_of(reduce, tower), member, &pushed);
+    return rc != 0 ? rc : queue_call(&reduce->rendezvous, here_of(reduce, tower), push_update, mine);
 }
 
 /* Runs on a communication stream. */
@@ -452,16 +635,18 @@ static void visit_pushed(void *arg)
 {
     const struct visit *const visit = arg;
     struct server_reduce *const reduce = visit->reduce;
-    pthread_mutex_lock(&reduce->lock);
-    reduce->next[visit->tower] = visit->next;
-    pthread_cond_broadcast(&reduce->changed);
-    pthread_mutex_unlock(&reduce->lock);
+    if (rendezvous_is_abandoned())
+        return;
+    if (is_remote(reduce))
+        (void)server_link_pushed(reduce->link, visit->tower, visit->next);      /* an error ends the run */
+    else
+        server_progress_set(&reduce->progress, visit->tower, visit->next);
 }
 
 int reduce_server_pushed(struct reduce *base, uint32_t tower, uint64_t next)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    struct visit *const visit = &reduce->clients[tower].visit;
+    struct visit *const visit = &client_of(reduce, tower)->visit;
     visit->next = next;         /* also free, as in reduce_server_push */
-    return queue_call(&reduce->rendezvous, tower, visit_pushed, visit);
+    return queue_call(&reduce->rendezvous, here_of(reduce, tower), visit_pushed, visit);
 }

@@ -73,17 +73,18 @@ static void add_served(const struct sync_spec *spec, struct buckets *buckets)
 {
     const size_t count = tower_arena(spec->tower)->updated;
     const struct server_rules rules = server_rules_of(spec);
+    const enum bucket_use fetch = spec->reduce->ops->broadcasts_server ? BUCKET_BROADCAST : BUCKET_FETCH;
     for (uint32_t b = 0; b < buckets->of[REGION_GRADIENTS].count; b++)
         buckets->bucket[b].use = BUCKET_SERVE;
     if (spec->ops->serves == SERVES_EACH)
-        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, fetch);
     else if (server_updates_apart(&rules)) {
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
     }
     for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
         if (sync_region(spec->tower, region).count > 0)
-            buckets_add_whole(buckets, region, count, BUCKET_FETCH);
+            buckets_add_whole(buckets, region, count, fetch);
 }
 
 void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out)

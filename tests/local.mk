@@ -75,6 +75,7 @@ sync_tests = \
 	%D%/sync/ranks/test_abort_notice \
 	%D%/sync/ranks/test_launcher \
 	%D%/sync/ranks/test_ranks \
+	%D%/sync/ranks/test_server_link \
 	%D%/sync/test_averaging \
 	%D%/sync/test_bucket \
 	%D%/sync/test_failing_towers \
@@ -183,6 +184,8 @@ wrap = -Wl,--wrap=
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
+%C%_sync_ranks_test_server_link_LDFLAGS = $(AM_LDFLAGS) $(wrap)server_fetch $(wrap)server_link_fetch $(wrap)server_link_push \
+	$(wrap)server_push
 ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create $(wrap)munmap $(wrap)pthread_cond_wait
 %C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(ranks_wraps)
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
@@ -211,15 +214,17 @@ script_programs += %D%/compute/onednn/few_graphs
 %C%_compute_onednn_few_graphs_LDADD = $(HELPERS) $(COMPUTE)
 endif
 # Of several processes, which no other test may run beside: make check-cluster.
-cluster_tests = %D%/cluster/equal.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
+cluster_tests = %D%/cluster/equal.sh %D%/cluster/async.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
     %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh %D%/cluster/cost.sh \
-    %D%/cluster/sim_equal.sh %D%/cluster/sim_hosts.sh %D%/cluster/sim_ends.sh
+    %D%/cluster/sim_equal.sh %D%/cluster/sim_async.sh %D%/cluster/sim_hosts.sh %D%/cluster/sim_ends.sh
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = \
+	%D%/cluster/sim_two.sh \
 	%D%/e2e/sim_batches.sh \
 	%D%/e2e/sim_gpu.sh \
 	%D%/e2e/sim_networks.sh \
+	%D%/e2e/sim_statistics.sh \
 	%D%/e2e/sim_threads.sh \
 	%D%/e2e/sim_towers.sh \
 	%D%/e2e/e2e_accumulate.sh \

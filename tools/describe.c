@@ -300,7 +300,8 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
     const int rc = recipe_apply(settings);
     *spec_out = (struct backend_spec){
         .threads = run_plan_threads(settings, (uint32_t)towers), .local_max = find_local_max(settings, towers),
-        .layout = devices->layout, .convolution = devices->convolution, .allow_ref = devices->allow_ref,
+        .layout = devices->layout, .convolution = devices->convolution,
+        .batch_statistics = devices->batch_statistics, .allow_ref = devices->allow_ref,
         .precision = devices->precision, .graph = devices->graph, .workspace_max = (size_t)devices->workspace,
     };
     return rc;
@@ -325,7 +326,9 @@ static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, st
         return -ENODEV;
     }
     struct unsupported_reason reason;
-    if (ops->supports(&(struct backend_spec){ .net = net }, &reason) != 0) {
+    const struct backend_spec wishes = { .net = net, .precision = spec->precision,
+                                         .batch_statistics = spec->batch_statistics };
+    if (ops->supports(&wishes, &reason) != 0) {
         log_message(LOG_ERROR, "%s", reason.why);
         return -EINVAL;
     }

@@ -156,6 +156,9 @@ static int cuda_backend_supports(const struct backend_spec *spec, struct unsuppo
     if (spec->convolution != CONVOLUTION_AUTO)
         return unsupported_reason_set(reason, -EINVAL, "convolution",
                                       "on CUDA devices cuDNN chooses the algorithm: auto");
+    if (spec->batch_statistics != BATCH_STATISTICS_EXACT && value_bytes(precision_type(spec->precision)) == 4)
+        return unsupported_reason_set(reason, -EINVAL, "batch_statistics",
+                                      "convolutions compute them in bf16 and fp16 only: exact, or set devices.precision");
     return 0;
 }
 

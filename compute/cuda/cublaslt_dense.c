@@ -14,14 +14,19 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "compute/cuda/plan_cache.h"
+#include "compute/cuda/plan_timing.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/log.h"
 
 #define NAME_BYTES 32
 #define OPERAND_ALIGNMENT 16u
+#define CACHE_KIND "dense"              /* in the plan cache */
 
 struct dense_library {
     const struct cublaslt_api *api;
@@ -38,6 +43,7 @@ struct dense_plan {
     bool fused;                         /* the product computes the whole result; false: finish_run computes the rest */
     cublasLtMatmulAlgo_t algorithm;
     int32_t algorithm_id;
+    bool measured, cached;              /* how the algorithm was chosen */
     size_t product_workspace, workspace;
 };
 
@@ -234,54 +240,261 @@ static bool is_unsupported(cublasStatus_t status)
         || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Asks cuBLASLt for algorithms. 0, -ENOTSUP (not logged: the caller may try another epilogue), or another negative
- * errno. */
-static int query_heuristics(struct dense_plan *const plan, cublasLtMatmulPreference_t preference)
+/* ---- running a product ---- */
+
+static const void *operand(const struct dense_operands *const operands, enum matrix matrix)
 {
-    cublasLtMatmulHeuristicResult_t found;
+    return matrix == MATRIX_WEIGHT ? operands->weight : matrix == MATRIX_IN ? operands->in : operands->out;
+}
+
+static void *result_operand(const struct dense_operands *const operands, enum product_pass pass)
+{
+    return pass == FPROP ? operands->out
+        : pass == DGRAD ? operands->in : (void *)operands->weight_gradient;
+}
+
+/* Sets the bias of the epilogue and queues the product. */
+static int queue_product(struct dense_plan *const plan, const cublasLtMatmulAlgo_t *const algorithm,
+                         size_t workspace_bytes, cudaStream_t stream, const struct dense_operands *const operands,
+                         cublasStatus_t *const status_out)
+{
+    const struct product *const product = &products[plan->shape.pass];
+    const float one = 1.0f, zero = 0.0f;
+    void *const d = result_operand(operands, plan->shape.pass);
+    int rc = 0;
+    if (epilogue_has_bias(plan->epilogue))
+        rc = set_bias(plan, plan->shape.pass == FPROP ? operands->bias : operands->bias_gradient);
+    if (rc == 0)
+        *status_out = HEARTBEAT_CALL("cublasLtMatmul", plan->library->api->cublasLtMatmul(
+            plan->library->handle, plan->operation, &one, operand(operands, product->a), plan->a,
+            operand(operands, product->b), plan->b, &zero, d, plan->d, d, plan->d, algorithm, operands->workspace,
+            workspace_bytes, stream));
+    return rc;
+}
+
+/* ---- algorithms of the heuristics ---- */
+
+struct candidates { cublasLtMatmulHeuristicResult_t found[PLAN_CANDIDATES_MAX]; uint32_t count; };
+
+/* Asks cuBLASLt for up to `wanted` algorithms. 0, -ENOTSUP (not logged: the caller may try another epilogue), or
+ * another negative errno. */
+static int query_heuristics(struct dense_plan *const plan, cublasLtMatmulPreference_t preference, uint32_t wanted,
+                            struct candidates *const candidates)
+{
     int count = 0;
     const struct cublaslt_api *const api = plan->library->api;
     const cublasStatus_t status = HEARTBEAT_CALL("cublasLtMatmulAlgoGetHeuristic", api->cublasLtMatmulAlgoGetHeuristic(
-        plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, 1, &found, &count));
+        plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, (int)wanted,
+        candidates->found, &count));
     if (is_unsupported(status) || (status == CUBLAS_STATUS_SUCCESS && count < 1))
         return -ENOTSUP;
+    candidates->count = 0;
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; i++)
+        if (candidates->found[i].state == CUBLAS_STATUS_SUCCESS)
+            candidates->found[candidates->count++] = candidates->found[i];
     const int rc = lt_check(plan->library, status, "cublasLtMatmulAlgoGetHeuristic");
-    if (rc < 0)
-        return rc;
-    if (found.state != CUBLAS_STATUS_SUCCESS)
-        return -ENOTSUP;
-    plan->algorithm = found.algo;
-    plan->product_workspace = found.workspaceSize;
-    return 0;
+    return rc == 0 && candidates->count == 0 ? -ENOTSUP : rc;
 }
 
-static int find_algorithm(struct dense_plan *const plan, size_t workspace_max, cublasLtEpilogue_t epilogue)
+static int find_candidates(struct dense_plan *const plan, const struct dense_planner *const planner,
+                           struct candidates *const candidates)
 {
     cublasLtMatmulPreference_t preference;
-    int rc = set_epilogue(plan, epilogue);
-    if (rc == 0)
-        rc = LT_CALL(plan->library, cublasLtMatmulPreferenceCreate, &preference);
+    int rc = LT_CALL(plan->library, cublasLtMatmulPreferenceCreate, &preference);
     if (rc < 0)
         return rc;
-    rc = set_preferences(plan, preference, workspace_max);
+    rc = set_preferences(plan, preference, planner->workspace_max);
     if (rc == 0)
-        rc = query_heuristics(plan, preference);
+        rc = query_heuristics(plan, preference, planner->scratch != NULL ? PLAN_CANDIDATES_MAX : 1, candidates);
     LT_CALL(plan->library, cublasLtMatmulPreferenceDestroy, preference);
     return rc;
 }
 
-static int choose_algorithm(struct dense_plan *const plan, size_t workspace_max)
+/* ---- measuring them ---- */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+/* The bytes of a matrix; fp32 for the largest type that it may have. */
+static size_t matrix_bytes(const struct dense_shape *const shape, enum matrix matrix)
+{
+    const size_t rows = matrix == MATRIX_WEIGHT ? shape->units : shape->count;
+    const size_t columns = matrix == MATRIX_OUT ? shape->units : shape->features;
+    const bool is_wide = matrix == MATRIX_WEIGHT && shape->pass == WGRAD;
+    return aligned(rows * columns * (is_wide ? sizeof(float) : value_bytes(arithmetics[shape->precision].type)));
+}
+
+size_t dense_shape_bytes(const struct dense_shape *const shape)
+{
+    return matrix_bytes(shape, MATRIX_IN) + matrix_bytes(shape, MATRIX_OUT) + matrix_bytes(shape, MATRIX_WEIGHT)
+        + aligned(shape->units * sizeof(float));
+}
+
+static struct dense_operands scratch_operands(const struct dense_planner *const planner,
+                                              const struct dense_shape *const shape)
+{
+    unsigned char *const in = planner->scratch, *const out = in + matrix_bytes(shape, MATRIX_IN);
+    unsigned char *const weight = out + matrix_bytes(shape, MATRIX_OUT);
+    unsigned char *const bias = weight + matrix_bytes(shape, MATRIX_WEIGHT);
+    return (struct dense_operands){
+        .in = in, .out = out, .weight = weight, .bias = bias, .weight_gradient = (float *)(void *)weight,
+        .bias_gradient = (float *)(void *)bias, .workspace = planner->workspace,
+    };
+}
+
+struct measuring {
+    struct dense_plan *plan;
+    const struct dense_planner *planner;
+    const struct candidates *candidates;
+};
+
+static int run_candidate(void *arg, uint32_t i)
+{
+    const struct measuring *const measuring = arg;
+    const struct dense_operands operands = scratch_operands(measuring->planner, &measuring->plan->shape);
+    const cublasLtMatmulHeuristicResult_t *const candidate = &measuring->candidates->found[i];
+    cublasStatus_t status;
+    const int rc = queue_product(measuring->plan, &candidate->algo, candidate->workspaceSize,
+                                 measuring->planner->stream, &operands, &status);
+    if (rc < 0)
+        return rc;
+    return is_unsupported(status) ? -ENOTSUP : lt_check(measuring->plan->library, status, "cublasLtMatmul");
+}
+
+static int fastest(struct dense_plan *const plan, const struct dense_planner *const planner,
+                   const struct candidates *const candidates, uint32_t *const best_out)
+{
+    struct measuring measuring = { plan, planner, candidates };
+    return plan_fastest(plan->library->name, planner->stream, candidates->count, run_candidate, &measuring, best_out);
+}
+
+/* ---- measured choices in the plan cache: the words of the algorithm in hexadecimal ---- */
+
+#define KEY_BYTES 1024
+#define ALGORITHM_WORDS (sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t))
+#define WORD_CHARACTERS 17u             /* 16 digits and a space */
+
+static int key_print(const struct dense_plan *const plan, const struct dense_planner *const planner, char *key)
+{
+    const struct dense_shape *const shape = &plan->shape;
+    char device[512];
+    const int rc = plan_cache_device(plan->library->name, device, sizeof(device));
+    if (rc == 0)
+        snprintf(key, KEY_BYTES, "pipetrain dense 1, cublaslt %zu, %s, workspace %zu, pass %d, precision %d, "
+                 "epilogue %d, %" PRIu32 " x %" PRIu32 " -> %" PRIu32, plan->library->api->cublasLtGetVersion(), device,
+                 planner->workspace_max, (int)shape->pass, (int)shape->precision, (int)plan->epilogue, shape->count,
+                 shape->features, shape->units);
+    return rc;
+}
+
+static bool parse_algorithm(const char *text, size_t bytes, cublasLtMatmulAlgo_t *const algorithm_out)
+{
+    uint64_t words[ALGORITHM_WORDS];
+    if (bytes != ALGORITHM_WORDS * WORD_CHARACTERS)
+        return false;
+    for (size_t i = 0; i < ALGORITHM_WORDS; i++) {
+        char word[WORD_CHARACTERS], *end;
+        memcpy(word, text + i * WORD_CHARACTERS, WORD_CHARACTERS - 1);
+        word[WORD_CHARACTERS - 1] = '\0';
+        words[i] = strtoull(word, &end, 16);
+        if (*end != '\0')
+            return false;
+    }
+    memcpy(algorithm_out, words, sizeof(*algorithm_out));
+    return true;
+}
+
+/* Does the library accept the algorithm for this product, within the workspace? */
+static bool check_algorithm(struct dense_plan *const plan, const struct dense_planner *const planner,
+                            const cublasLtMatmulAlgo_t *const algorithm)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    const cublasStatus_t status = HEARTBEAT_CALL("cublasLtMatmulAlgoCheck", plan->library->api->cublasLtMatmulAlgoCheck(
+        plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, algorithm, &result));
+    if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > planner->workspace_max)
+        return false;
+    plan->algorithm = *algorithm;
+    plan->product_workspace = result.workspaceSize;
+    return true;
+}
+
+static bool load_cached(struct dense_plan *const plan, const struct dense_planner *const planner, const char *key)
+{
+    cublasLtMatmulAlgo_t algorithm;
+    char *text;
+    size_t bytes;
+    if (!plan_cache_load(planner->cache, CACHE_KIND, key, &text, &bytes))
+        return false;
+    plan->cached = parse_algorithm(text, bytes, &algorithm) && check_algorithm(plan, planner, &algorithm);
+    free(text);
+    return plan->cached;
+}
+
+static void save(const struct dense_plan *const plan, const struct dense_planner *const planner, const char *key)
+{
+    char text[ALGORITHM_WORDS * WORD_CHARACTERS + 1];
+    uint64_t words[ALGORITHM_WORDS];
+    memcpy(words, &plan->algorithm, sizeof(words));
+    for (size_t i = 0; i < ALGORITHM_WORDS; i++)
+        snprintf(text + i * WORD_CHARACTERS, WORD_CHARACTERS + 1, "%016" PRIx64 " ", words[i]);
+    plan_cache_store(planner->cache, CACHE_KIND, key, text, ALGORITHM_WORDS * WORD_CHARACTERS);
+}
+
+/* ---- choosing ---- */
+
+/* Measures if there are several candidates. */
+static int choose_candidate(struct dense_plan *const plan, const struct dense_planner *const planner)
+{
+    struct candidates candidates;
+    uint32_t best = 0;
+    int rc = find_candidates(plan, planner, &candidates);
+    if (rc == 0 && candidates.count > 1)
+        rc = fastest(plan, planner, &candidates, &best);
+    if (rc < 0)
+        return rc;
+    plan->measured = candidates.count > 1;
+    plan->algorithm = candidates.found[best].algo;
+    plan->product_workspace = candidates.found[best].workspaceSize;
+    return 0;
+}
+
+static int find_algorithm(struct dense_plan *const plan, const struct dense_planner *const planner,
+                          cublasLtEpilogue_t epilogue)
+{
+    const bool is_kept = planner->scratch != NULL && planner->cache != NULL;
+    char key[KEY_BYTES];
+    int rc = set_epilogue(plan, epilogue);
+    if (rc == 0 && is_kept)
+        rc = key_print(plan, planner, key);
+    if (rc < 0 || (is_kept && load_cached(plan, planner, key)))
+        return rc;
+    rc = choose_candidate(plan, planner);
+    if (rc == 0 && is_kept && plan->measured)
+        save(plan, planner, key);
+    return rc;
+}
+
+static int choose_algorithm(struct dense_plan *const plan, const struct dense_planner *const planner)
 {
     const cublasLtEpilogue_t wanted = epilogue_wanted(&plan->shape);
-    int rc = find_algorithm(plan, workspace_max, wanted);
+    const bool measures = planner->scratch != NULL;
+    const int turn = measures ? plan_turn_begin(planner->cache) : -1;
+    int rc = find_algorithm(plan, planner, wanted);
     if (rc == -ENOTSUP && wanted != CUBLASLT_EPILOGUE_DEFAULT)
-        rc = find_algorithm(plan, workspace_max, CUBLASLT_EPILOGUE_DEFAULT);
+        rc = find_algorithm(plan, planner, CUBLASLT_EPILOGUE_DEFAULT);
+    if (measures)
+        plan_turn_end(turn);
     if (rc == -ENOTSUP)
         log_message(LOG_ERROR, "%s: cuBLASLt: no algorithm for a dense layer of %u features and %u units, %u samples",
                     plan->library->name, plan->shape.features, plan->shape.units, plan->shape.count);
     plan->fused = plan->epilogue == wanted;
     return rc;
 }
+
+/* ---- plans ---- */
 
 static int read_algorithm_id(struct dense_plan *const plan)
 {
@@ -302,7 +515,7 @@ static size_t workspace_needed(const struct dense_plan *const plan)
 }
 
 int dense_plan_open(struct dense_plan **const plan_out, struct dense_library *const library,
-                    const struct dense_shape *const shape, size_t workspace_max)
+                    const struct dense_shape *const shape, const struct dense_planner *const planner)
 {
     assert(shape->count > 0 && shape->features > 0 && shape->units > 0);
     assert(shape->features % 8 == 0 && shape->units % 8 == 0);
@@ -315,7 +528,7 @@ int dense_plan_open(struct dense_plan **const plan_out, struct dense_library *co
     if (rc == 0)
         rc = layouts_open(plan);
     if (rc == 0)
-        rc = choose_algorithm(plan, workspace_max);
+        rc = choose_algorithm(plan, planner);
     if (rc == 0)
         rc = read_algorithm_id(plan);
     if (rc < 0) {
@@ -351,29 +564,9 @@ void dense_plan_describe(const struct dense_plan *const plan, char *const text, 
     const char *const rest = epilogue_wanted(shape) == CUBLASLT_EPILOGUE_DEFAULT ? ""
         : shape->pass == WGRAD ? ", bias gradient"
         : !shape->relu ? ", bias" : shape->bias ? ", bias and relu" : ", relu";
-    snprintf(text, text_size, "algorithm %d, %.1f MiB workspace%s%s", plan->algorithm_id,
-             (double)plan->workspace / (1 << 20), rest, rest[0] == '\0' ? "" : plan->fused ? " fused" : " apart");
-}
-
-static const void *operand(const struct dense_operands *const operands, enum matrix matrix)
-{
-    return matrix == MATRIX_WEIGHT ? operands->weight : matrix == MATRIX_IN ? operands->in : operands->out;
-}
-
-static void *result_operand(const struct dense_operands *const operands, enum product_pass pass)
-{
-    return pass == FPROP ? operands->out
-        : pass == DGRAD ? operands->in : (void *)operands->weight_gradient;
-}
-
-static int product_run(struct dense_plan *const plan, cudaStream_t stream, const struct dense_operands *const operands)
-{
-    const struct product *const product = &products[plan->shape.pass];
-    const float one = 1.0f, zero = 0.0f;
-    void *const d = result_operand(operands, plan->shape.pass);
-    return LT_CALL(plan->library, cublasLtMatmul, plan->library->handle, plan->operation, &one,
-                   operand(operands, product->a), plan->a, operand(operands, product->b), plan->b, &zero, d, plan->d,
-                   d, plan->d, &plan->algorithm, operands->workspace, plan->product_workspace, stream);
+    snprintf(text, text_size, "algorithm %d, %.1f MiB workspace%s%s%s%s", plan->algorithm_id,
+             (double)plan->workspace / (1 << 20), rest, rest[0] == '\0' ? "" : plan->fused ? " fused" : " apart",
+             plan->measured ? ", measured" : "", plan->cached ? ", cached" : "");
 }
 
 /* Runs our own kernels for the bias, the ReLU or the bias gradient that the epilogue did not compute. */
@@ -395,11 +588,10 @@ static int finish_run(const struct dense_plan *const plan, cudaStream_t stream,
 
 int dense_plan_run(struct dense_plan *const plan, cudaStream_t stream, const struct dense_operands *const operands)
 {
-    int rc = 0;
-    if (epilogue_has_bias(plan->epilogue))
-        rc = set_bias(plan, plan->shape.pass == FPROP ? operands->bias : operands->bias_gradient);
+    cublasStatus_t status;
+    int rc = queue_product(plan, &plan->algorithm, plan->product_workspace, stream, operands, &status);
     if (rc == 0)
-        rc = product_run(plan, stream, operands);
+        rc = lt_check(plan->library, status, "cublasLtMatmul");
     if (rc == 0 && !plan->fused)
         rc = finish_run(plan, stream, operands);
     return rc;

@@ -28,6 +28,7 @@
     FUNCTION(cublasLtMatmulPreferenceDestroy)   \
     FUNCTION(cublasLtMatmulPreferenceSetAttribute)  \
     FUNCTION(cublasLtMatmulAlgoGetHeuristic)    \
+    FUNCTION(cublasLtMatmulAlgoCheck)           \
     FUNCTION(cublasLtMatmulAlgoConfigGetAttribute)  \
     FUNCTION(cublasLtMatmul)
 
@@ -61,15 +62,26 @@ struct dense_plan;
 int dense_library_open(struct dense_library **library_out, const char *name);
 void dense_library_close(struct dense_library *library);
 
-/* Chooses the heuristics' first algorithm that is reproducible and as exact as the precision demands. The product uses
- * at most workspace_max bytes in addition to its operands. If cuBLASLt has no such algorithm with the epilogue, the
- * product is planned without the epilogue and our own kernels follow; 16-bit outputs are then rounded twice. The
- * library is lent. 0 or a negative errno (logged). */
+/* How the algorithm is chosen. */
+struct dense_planner {
+    size_t workspace_max;       /* most bytes that a product uses in addition to its operands */
+    /* To measure the heuristics' first PLAN_CANDIDATES_MAX algorithms: memory of dense_shape_bytes(shape) bytes that
+     * they read and write, and a workspace of workspace_max bytes. NULL: the first algorithm is used. */
+    void *scratch, *workspace;
+    cudaStream_t stream;        /* nothing else should run on the device while they are measured */
+    const char *cache;          /* folder of the plan cache (plan_cache.h) for measured choices, NULL: none */
+};
+
+/* Bytes of all operands, each aligned to 256. */
+size_t dense_shape_bytes(const struct dense_shape *shape);
+/* Chooses among the heuristics' algorithms that are reproducible and as exact as the precision demands. If cuBLASLt has
+ * no such algorithm with the epilogue, the product is planned without the epilogue and our own kernels follow; 16-bit
+ * outputs are then rounded twice. The library is lent. 0 or a negative errno (logged). */
 int dense_plan_open(struct dense_plan **plan_out, struct dense_library *library, const struct dense_shape *shape,
-                    size_t workspace_max);
+                    const struct dense_planner *planner);
 void dense_plan_close(struct dense_plan *plan);
 size_t dense_plan_workspace(const struct dense_plan *plan);
-/* For people: "algorithm 66, 4.0 MiB workspace, bias and relu fused". */
+/* For people: "algorithm 66, 4.0 MiB workspace, bias and relu fused, measured, cached". */
 void dense_plan_describe(const struct dense_plan *plan, char *text, size_t text_size);
 /* Queues the product on `stream`. Forward reads in, weight, bias and writes out; the data gradient reads out, weight
  * and writes in; the weight gradient reads out, in and writes weight_gradient, bias_gradient. The other pointers are

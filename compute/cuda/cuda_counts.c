@@ -143,12 +143,18 @@ static void count_pass(const struct counter *counter, uint32_t head, uint32_t k,
 
 /* ---- forward ---- */
 
+/* The sums that a convolution computes for the batch normalisation after it. */
+static size_t sums_bytes(const struct counter *counter, uint32_t conv)
+{
+    return cuda_conv_sums(counter->plan, conv) != BUFFER_NONE ? column_bytes(counter, conv, 2) : 0;
+}
+
 static void count_weighted(const struct counter *counter, uint32_t head)
 {
     const size_t bytes = in_bytes(counter, head, 0) + weight_bytes(counter, head) + bias_bytes(counter, head) +
                          out_bytes(counter, head);
     if (layer_of(counter, head)->kind == LAYER_CONV2D)
-        count_convolution(counter, bytes);
+        count_convolution(counter, bytes + sums_bytes(counter, head));
     else
         count_product(counter, bytes);
 }
@@ -191,14 +197,26 @@ static size_t line_bytes(const struct counter *counter, uint32_t head)
 }
 
 /* The kernels: statistics of chunks, unless those of all columns are known; statistics of all rows, which also updates
- * the running ones; normalisation. */
-static void count_norm(const struct counter *counter, uint32_t head)
+ * the running ones. A convolution may have computed sums; then one kernel reads them. */
+static void count_statistics(const struct counter *counter, uint32_t head)
 {
+    const uint32_t source = cuda_norm_source(counter->plan, head);
+    const size_t sums = source != NET_INPUT ? sums_bytes(counter, source) : 0;
     const uint32_t known = known_columns(counter, head), fresh = out_columns(counter, head) - known;
     const size_t partials = partial_bytes(counter, head, fresh), merged = column_bytes(counter, head, 7);
+    if (sums > 0) {
+        count_kernel(counter, STEP_NORMS, sums + merged);
+        return;
+    }
     if (fresh > 0)
         count_kernel(counter, STEP_NORMS, out_rows(counter, head) * fresh * number_size(counter) + partials);
     count_kernel(counter, STEP_NORMS, partials + 2 * known * sizeof(float) + merged);
+}
+
+/* Statistics, then the normalised values. */
+static void count_norm(const struct counter *counter, uint32_t head)
+{
+    count_statistics(counter, head);
     count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
                  (plan_has_sum(counter->plan, head) ? in_bytes(counter, head, 1) : 0) + mask_bytes(counter, head) +
                  line_bytes(counter, head));

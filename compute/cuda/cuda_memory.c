@@ -270,7 +270,7 @@ int cuda_memory_allocate(struct backend *backend)
     return rc;
 }
 
-/* ---- measuring convolutions while a plan is made ---- */
+/* ---- measuring convolutions and dense layers while a plan is made ---- */
 
 #define SAMPLE_WORDS 32768u
 
@@ -309,13 +309,19 @@ static int fill_scratch(struct backend *backend, char *scratch, size_t bytes)
     return rc != 0 ? rc : waited;
 }
 
+/* The bytes of workspace that any convolution or dense layer may want. */
+static size_t scratch_workspace(const struct plan *plan)
+{
+    return larger(plan->planner.workspace_max, plan->base.backend->dense != NULL ? DENSE_WORKSPACE : 0);
+}
+
 static int allocate_scratch(struct plan *plan, size_t scratch)
 {
     struct device *const device = plan->base.backend->spec.device;
     struct conv_planner *const planner = &plan->planner;
     int rc = device->ops->alloc(device, scratch, &planner->scratch);
     if (rc == 0)
-        rc = device->ops->alloc(device, planner->workspace_max, &planner->workspace);
+        rc = device->ops->alloc(device, scratch_workspace(plan), &planner->workspace);
     return rc;
 }
 
@@ -326,24 +332,24 @@ static int open_scratch(struct plan *plan)
     const struct backend *const backend = plan->base.backend;
     struct device *const device = backend->spec.device;
     plan->is_measuring = true;
-    const size_t scratch = cuda_conv2d_scratch(plan), wanted = pages(scratch) + pages(plan->planner.workspace_max);
+    const size_t scratch = cuda_weighted_scratch(plan), wanted = pages(scratch) + pages(scratch_workspace(plan));
     size_t available, total;
     const int rc = device->ops->memory(device, &available, &total);
     if (rc != 0 || wanted <= available / device_towers(backend))
         return rc != 0 ? rc : allocate_scratch(plan, scratch);
-    log_message(LOG_RUN, "%s: convolutions of %u samples are not measured: that takes %s and %s are free",
+    log_message(LOG_RUN, "%s: plans for %u samples are not measured: that takes %s and %s are free",
                 backend->name, plan->base.count, size_text(wanted).text, size_text(available).text);
     return 0;
 }
 
 /* Fills the scratch memory for every shape, because results of earlier shapes are stored where the next shape has its
  * inputs. */
-int cuda_measuring_begin(struct plan *plan, const struct conv_shape *shape)
+int cuda_measuring_begin(struct plan *plan, size_t bytes)
 {
     struct backend *const backend = plan->base.backend;
     const int rc = backend->spec.time_plans && !plan->is_measuring ? open_scratch(plan) : 0;
     return rc != 0 || plan->planner.scratch == NULL
-               ? rc : fill_scratch(backend, plan->planner.scratch, conv_shape_bytes(shape));
+               ? rc : fill_scratch(backend, plan->planner.scratch, bytes);
 }
 
 void cuda_measuring_end(struct plan *plan)

@@ -1,7 +1,8 @@
 /* Batch normalisation by our own kernels: alone, with an activation, or with an addition and a ReLU. Its statistics are
  * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are
- * reused: in a densely connected block only those of the new channels are computed. The ReLU's mask is recomputed in
- * backward, but after an addition forward stores it as bits, unless the gradient comes masked. The derivative of another activation is recomputed once,
+ * reused: in a densely connected block only those of the new channels are computed. With spec.batch_statistics the
+ * convolution before it sums what the statistics need. The ReLU's mask is recomputed in backward, but after an addition
+ * forward stores it as bits, unless the gradient comes masked. The derivative of another activation is recomputed once,
  * in the pass of the sums, which multiplies the gradient of the result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
@@ -11,7 +12,8 @@ struct norm {
     /* Training: */
     uint32_t before;            /* an earlier normalisation of the same value or its first channels, or NET_INPUT */
     uint32_t known;             /* columns whose statistics `before` has computed */
-    uint32_t chunks;            /* buffer: partial statistics; BUFFER_NONE: all columns are known */
+    uint32_t sums;              /* buffer of a convolution that sums the columns; BUFFER_NONE: none does */
+    uint32_t chunks;            /* buffer: partial statistics; BUFFER_NONE: all columns are known or summed */
     uint32_t gradient_chunks, means;    /* buffers */
     uint32_t mask;              /* buffer: the ReLU's mask after an addition; BUFFER_NONE: none */
 };
@@ -47,6 +49,31 @@ static int open_mask(struct plan *plan, uint32_t head, struct norm *state)
                ? plan_scratch(plan, head, numbers / 8, PASS_FORWARD, PASS_PARAMETERS, &state->mask) : 0;
 }
 
+uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm)
+{
+    const struct plan_base *const base = &plan->base;
+    const uint32_t value = plan_input(base, norm, 0);
+    if (!base->training || base->backend->spec.batch_statistics != BATCH_STATISTICS_FUSED || value == 0 ||
+        plan_norm_before(base, norm) != NET_INPUT || value_is_front(&base->values, value))
+        return NET_INPUT;
+    const uint32_t source = base->fusion.groups[value - 1].head;
+    const struct layer *const layer = plan_layer(plan, source);
+    const bool is_plain = layer->kind == LAYER_CONV2D && !layer_has(layer, PARAMETER_BIAS) &&
+                          plan_group(base, source)->tail_count == 0;
+    return is_plain ? source : NET_INPUT;
+}
+
+/* Takes over the buffer of the convolution that sums the columns, if there is one. */
+static void find_sums(struct plan *plan, uint32_t head, struct norm *state)
+{
+    const uint32_t source = cuda_norm_source(plan, head);
+    if (source == NET_INPUT)
+        return;
+    state->sums = cuda_conv_sums(plan, source);
+    if (state->sums != BUFFER_NONE)
+        plan_use(plan, state->sums, head, PASS_FORWARD, PASS_FORWARD);
+}
+
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t rows = value_rows(plan, plan_output(&plan->base, head));
@@ -56,7 +83,8 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
     const size_t fresh = kernel_norm_partials(rows, columns - state->known) * sizeof(float);
     const size_t partials = kernel_norm_partials(rows, columns) * sizeof(float), means = 2 * columns * sizeof(float);
     int rc = 0;
-    if (fresh > 0)
+    find_sums(plan, head, state);
+    if (fresh > 0 && state->sums == BUFFER_NONE)
         rc = plan_scratch(plan, head, fresh, PASS_FORWARD, PASS_FORWARD, &state->chunks);
     if (rc == 0)
         rc = plan_scratch(plan, head, partials, PASS_PARAMETERS, PASS_PARAMETERS, &state->gradient_chunks);
@@ -70,7 +98,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
     const size_t rows = plan->base.training ? 3 : 2, statistics = rows * columns_of(plan, head) * sizeof(float);
     const enum pass until = plan->base.training ? PASS_INPUTS : PASS_FORWARD;
     struct norm *const state = plan->base.states[head];
-    *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
+    *state = (struct norm){ .before = NET_INPUT, .sums = BUFFER_NONE, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
     const int rc = plan_scratch(plan, head, statistics, PASS_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
@@ -106,6 +134,9 @@ static int find_statistics(struct plan *plan, uint32_t head, const struct normal
     float *const variance = parameter_statistic(plan, head, PARAMETER_RUNNING_VARIANCE);
     if (!plan->base.training)
         return CUDA_CALL(backend->name, kernel_norm_running(backend->stream, norm, layer->epsilon, mean, variance));
+    if (state->sums != BUFFER_NONE)
+        return CUDA_CALL(backend->name, kernel_norm_from_sums(backend->stream, norm, layer->epsilon, layer->decay,
+                                                              plan_data(plan, state->sums), mean, variance));
     return LAYER_KERNEL(plan, kernel_norm_statistics, norm, layer->epsilon, layer->decay, in_value(plan, head, 0),
                         plan_data(plan, state->chunks), mean, variance);
 }

@@ -181,9 +181,9 @@ bool cuda_plan_is_small(const struct plan *plan);
 /* The side stream (cuda_side.c). The weight gradient and the data gradient of a layer read the same gradient and write
  * different memory. Where neither of them fills a device, they run at the same time: when a step is recorded, the
  * weight gradient is captured on a second stream, which forks after the ReLU's mask and the bias gradient, and which
- * the first stream waits for before it forks again and at the end of the segment. The side stream has its own workspace and cuDNN
- * handle, and the memory that the weight gradient reads and writes stays in use until the wait. Steps that are queued
- * call by call use the same memory and handle on one stream, so both give the same bits.
+ * the first stream waits for before it forks again and at the end of the segment. The side stream has its own
+ * workspace and cuDNN handle, and the memory that the weight gradient reads and writes stays in use until the wait.
+ * Steps that are queued call by call use the same memory and handle on one stream, so both give the same bits.
  *
  * A layer uses it when the plan is small and recorded, both gradients are wanted, and each takes at most 0.6 billion
  * multiply-accumulates for all samples. This depends on the network and the settings alone, so that memory can be
@@ -212,20 +212,24 @@ int cuda_store_wait(struct backend *backend);
 /* Bytes of the pinned memory that blocking copies go through. */
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
-/* Prepares the measurement of convolutions of this shape while a plan is made, if the spec asks for it: allocates the
- * memory at the first call, if the device has enough, and fills it with numbers. 0 or a negative errno. */
-int cuda_measuring_begin(struct plan *plan, const struct conv_shape *shape);
+/* Prepares the measurement of a convolution or a dense layer while a plan is made, if the spec asks for it: allocates
+ * the memory at the first call, if the device has enough, and fills the first `bytes` with numbers. 0 or a negative
+ * errno. */
+int cuda_measuring_begin(struct plan *plan, size_t bytes);
 void cuda_measuring_end(struct plan *plan);
 
 /* Makes a segment for every layer with parameters that is an end. 0 or -ENOMEM. */
 int cuda_segments_open(struct plan *plan);
 void cuda_segments_close(struct plan *plan);
 
-/* Convolutions and dense layers (cuda_weighted.c), and a text about one of them. cuda_conv2d_scratch: bytes that
- * measuring convolutions reads and writes. */
+/* Convolutions and dense layers (cuda_weighted.c), and a text about one of them. cuda_weighted_scratch: bytes
+ * that measuring them reads and writes. */
 extern const struct layer_ops cuda_weighted_ops;
+/* The buffer of the sums that the convolution computes for the batch normalisation after it (cuda_norm_source), as
+ * kernel_norm_from_sums reads them, once it is planned; BUFFER_NONE: it computes none. */
+uint32_t cuda_conv_sums(const struct plan *plan, uint32_t conv);
 void cuda_weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
-size_t cuda_conv2d_scratch(const struct plan *plan);
+size_t cuda_weighted_scratch(const struct plan *plan);
 /* Makes the plans of all convolutions of the plan that cuDNN compiles, in several threads. Called when the flows of the
  * plan are known. 0 or a negative errno (logged). */
 int cuda_convs_compile(struct plan *plan);
@@ -237,6 +241,9 @@ static inline bool cuda_norm_has_mask(const struct plan *plan, uint32_t head)
 }
 /* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
 extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
+/* The convolution that should sum its result for the statistics of the batch normalisation (spec.batch_statistics);
+ * NET_INPUT: none. In training, when the memory of values is planned. */
+uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm);
 /* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */
 extern const struct layer_ops cuda_activation_ops, cuda_multiply_ops;
 struct curve cuda_curve_of(const struct plan *plan, uint32_t index);

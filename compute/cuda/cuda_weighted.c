@@ -25,6 +25,7 @@ struct weighted {
     uint32_t weight_gradient;   /* buffer; BUFFER_NONE: the arena's range itself */
     bool on_side;            /* the weight gradient runs beside the data gradient (cuda_side.c) */
     uint32_t weight, bias;      /* buffers of the folded weights and bias; BUFFER_NONE: the layer's own are used */
+    uint32_t sums;              /* buffer; BUFFER_NONE: the convolution computes no statistics */
 };
 
 static const char *const pass_names[PRODUCT_PASS_COUNT] = {
@@ -62,6 +63,17 @@ static bool fuses(const struct plan *plan, uint32_t index)
            plan_layer(plan, index)->groups == 1;
 }
 
+/* Should the convolution compute statistics of its result? */
+static bool wants_sums(const struct plan *plan, uint32_t index)
+{
+    const struct plan_base *const base = &plan->base;
+    for (uint32_t i = index + 1; i < base->net->layer_count; i++)
+        if (fusion_is_head(&base->fusion, i) && plan_layer(plan, i)->kind == LAYER_BATCH_NORM &&
+            plan_input(base, i, 0) == plan_output(base, index) && cuda_norm_source(plan, i) == index)
+            return true;
+    return false;
+}
+
 static void weighted_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
     use_out->in_until = PASS_PARAMETERS;
@@ -90,7 +102,7 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
         .precision = plan->base.backend->spec.precision,
         .bias = pass == FPROP && (has_bias(plan, index) || plan_has_norm(plan, index)),
         .relu = pass == FPROP && plan_has_relu(plan, index) && !plan_has_sum(plan, index),
-        .after = after_of(plan, index, pass),
+        .after = pass == FPROP && wants_sums(plan, index) ? CONV_AFTER_STATISTICS : after_of(plan, index, pass),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
         .in_h = layer->in.height, .in_w = layer->in.width,
@@ -130,7 +142,7 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     struct backend *const backend = plan->base.backend;
     int rc = make_room(backend);
     if (rc == 0)
-        rc = cuda_measuring_begin(plan, shape);
+        rc = cuda_measuring_begin(plan, conv_shape_bytes(shape));
     if (rc == 0)
         rc = conv_plan_open(conv_out, &plan->planner, shape, false);
     if (rc == 0)
@@ -280,21 +292,43 @@ int cuda_convs_compile(struct plan *plan)
     return rc;
 }
 
-size_t cuda_conv2d_scratch(const struct plan *plan)
+static struct dense_shape dense_shape_of(const struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    return (struct dense_shape){
+        .pass = pass,
+        .precision = plan->base.backend->spec.precision,
+        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !plan_has_relu(plan, index))),
+        .relu = pass == FPROP && plan_has_relu(plan, index),
+        .count = plan->base.count,
+        .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
+        .units = value_stored(plan, plan_output(&plan->base, index)),
+    };
+}
+
+static size_t scratch_bytes(const struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    if (!is_conv(plan, index)) {
+        const struct dense_shape shape = dense_shape_of(plan, index, pass);
+        return dense_shape_bytes(&shape);
+    }
+    const struct conv_shape shape = conv_shape_of(plan, index, pass);
+    return conv_shape_bytes(&shape);
+}
+
+size_t cuda_weighted_scratch(const struct plan *plan)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++)
         for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
-            if (plan_layer(plan, i)->kind != LAYER_CONV2D || !fusion_is_head(&plan->base.fusion, i) ||
+            const enum layer_kind kind = plan_layer(plan, i)->kind;
+            if ((kind != LAYER_CONV2D && kind != LAYER_DENSE) || !fusion_is_head(&plan->base.fusion, i) ||
                 !pass_is_needed(plan, i, pass))
                 continue;
-            const struct conv_shape shape = conv_shape_of(plan, i, pass);
-            const size_t bytes = conv_shape_bytes(&shape);
+            const size_t bytes = scratch_bytes(plan, i, pass);
             most = bytes > most ? bytes : most;
         }
     return most;
 }
-
 
 /* ---- planning ---- */
 
@@ -315,16 +349,15 @@ static int plan_dense(struct plan *plan, uint32_t index, enum product_pass pass)
 {
     struct backend *const backend = plan->base.backend;
     struct weighted *const state = plan->base.states[index];
-    const struct dense_shape shape = {
-        .pass = pass,
-        .precision = backend->spec.precision,
-        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !plan_has_relu(plan, index))),
-        .relu = pass == FPROP && plan_has_relu(plan, index),
-        .count = plan->base.count,
-        .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
-        .units = value_stored(plan, plan_output(&plan->base, index)),
+    const struct dense_shape shape = dense_shape_of(plan, index, pass);
+    int rc = cuda_measuring_begin(plan, dense_shape_bytes(&shape));
+    const struct dense_planner planner = {
+        .workspace_max = DENSE_WORKSPACE,
+        .scratch = plan->planner.scratch, .workspace = plan->planner.workspace, .stream = backend->stream,
+        .cache = backend->spec.plan_cache,
     };
-    const int rc = dense_plan_open(&state->products[pass], backend->dense, &shape, DENSE_WORKSPACE);
+    if (rc == 0)
+        rc = dense_plan_open(&state->products[pass], backend->dense, &shape, &planner);
     if (rc == 0)
         cuda_plan_workspace(plan, state->on_side && pass == WGRAD, dense_plan_workspace(state->products[pass]));
     return rc;
@@ -377,10 +410,25 @@ static bool has_library(const struct plan *plan, uint32_t index)
     return is_conv(plan, index) ? backend->cudnn != NULL : backend->dense != NULL;
 }
 
+/* A plan that is only counted is taken to compute the statistics. */
+static int open_sums(struct plan *plan, uint32_t index, struct weighted *state)
+{
+    const size_t bytes = 2 * value_stored(plan, plan_output(&plan->base, index)) * sizeof(float);
+    if (!is_conv(plan, index) || !wants_sums(plan, index) ||
+        (state->convs[FPROP] != NULL && !conv_plan_has_statistics(state->convs[FPROP])))
+        return 0;
+    return plan_scratch(plan, index, bytes, PASS_FORWARD, PASS_FORWARD, &state->sums);
+}
+
+uint32_t cuda_conv_sums(const struct plan *plan, uint32_t conv)
+{
+    return ((const struct weighted *)plan->base.states[conv])->sums;
+}
+
 static int weighted_plan(struct plan *plan, uint32_t index)
 {
     struct weighted *const state = plan->base.states[index];
-    state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
+    state->partials = state->weight_gradient = state->weight = state->bias = state->sums = BUFFER_NONE;
     int rc = value_memory_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
     if (rc == 0)
         plan_side(plan, index, state);
@@ -389,7 +437,7 @@ static int weighted_plan(struct plan *plan, uint32_t index)
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)
         if (pass_is_needed(plan, index, pass))
             rc = is_conv(plan, index) ? plan_conv(plan, index, pass) : plan_dense(plan, index, pass);
-    return rc;
+    return rc == 0 ? open_sums(plan, index, state) : rc;
 }
 
 static void weighted_release(struct plan *plan, uint32_t index)
@@ -480,7 +528,8 @@ static int weighted_forward(struct plan *plan, uint32_t index)
     if (is_conv(plan, index))
         return run_conv(plan, index, FPROP, (struct conv_operands){
             .in = in_value(plan, index, 0), .weight = weight_of(plan, index),
-            .bias = parameter_value(plan, index, PARAMETER_BIAS), .out = out_value(plan, index) });
+            .bias = parameter_value(plan, index, PARAMETER_BIAS), .out = out_value(plan, index),
+            .sums = plan_data(plan, ((const struct weighted *)plan->base.states[index])->sums) });
     return run_dense(plan, index, FPROP, (struct dense_operands){
         .in = in_value(plan, index, 0), .out = out_value(plan, index), .weight = weight_of(plan, index),
         .bias = parameter_value(plan, index, PARAMETER_BIAS) });

@@ -24,7 +24,7 @@
  * those between two operations, numbered from TENSOR_BETWEEN. */
 enum tensor_id {
     TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_SCALE, TENSOR_SHIFT, TENSOR_ADDEND, TENSOR_RELU_OUT,
-    TENSOR_BETWEEN
+    TENSOR_SUM, TENSOR_SQUARES, TENSOR_BETWEEN
 };
 
 /* The memory of a run: the tensors by id, and the workspace. */
@@ -35,8 +35,8 @@ struct conv_engine {
     uint32_t user_count;        /* plans that use the engine; the last plan closes it */
     char name[32];
     struct conv_shape shape;
-    struct conv_shape fused;    /* the part that cuDNN computes: without bias, ReLU, addition and mask where cuDNN
-                                 * cannot fuse them, and with evenly padded images where it computes uneven padding
+    struct conv_shape fused;    /* the part that cuDNN computes: without what follows the product where cuDNN cannot
+                                 * fuse it, and with evenly padded images where it computes uneven padding
                                  * wrongly */
     struct cudnn_graph graph;
     struct engine_plan chosen;
@@ -78,7 +78,7 @@ static const char *const before_names[] = {
 
 static const char *const after_names[] = {
     [CONV_AFTER_NOTHING] = "", [CONV_AFTER_ADD] = " + add", [CONV_AFTER_DRELU] = " + relu gradient",
-    [CONV_AFTER_ADD_DRELU] = " + add + relu gradient",
+    [CONV_AFTER_ADD_DRELU] = " + add + relu gradient", [CONV_AFTER_STATISTICS] = " + statistics",
 };
 
 bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b)
@@ -131,6 +131,9 @@ static bool has_tensor(const struct conv_shape *shape, enum tensor_id id)
         return conv_adds(shape->after);
     case TENSOR_RELU_OUT:
         return conv_masks(shape->after);
+    case TENSOR_SUM:
+    case TENSOR_SQUARES:
+        return shape->after == CONV_AFTER_STATISTICS;
     default:
         return id < TENSOR_BETWEEN;
     }
@@ -159,6 +162,10 @@ static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor
     case TENSOR_SCALE:
     case TENSOR_SHIFT:
         tensor = (struct graph_tensor){ id, CUDNN_DATA_FLOAT, { 1, shape->in_channels, 1, 1 }, false };
+        break;
+    case TENSOR_SUM:
+    case TENSOR_SQUARES:
+        tensor = (struct graph_tensor){ id, CUDNN_DATA_FLOAT, { 1, shape->out_channels, 1, 1 }, false };
         break;
     case TENSOR_ADDEND:
     case TENSOR_RELU_OUT:
@@ -279,8 +286,15 @@ static void add_product(struct conv_graph *build, cudnnBackendDescriptor_t resul
 /* The operations after the product, each of which reads the result of the one before it. */
 struct conv_step { bool is_wanted, has_second; enum tensor_id second; cudnnPointwiseMode_t mode; };
 
-/* The product and the operations before and after it. Every operation but the last writes a tensor between
- * operations. */
+/* The sums of the result, which is in memory. */
+static void add_statistics(struct conv_graph *build, cudnnBackendDescriptor_t result)
+{
+    cudnnBackendDescriptor_t sum = add_tensor(build, TENSOR_SUM), squares = add_tensor(build, TENSOR_SQUARES);
+    build->operations[build->count++] = graph_add_statistics(build->graph, result, sum, squares);
+}
+
+/* The product and the operations before and after it. Every operation before the one that writes the result writes a
+ * tensor between operations. */
 static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_t handle,
                        const struct conv_shape *shape)
 {
@@ -305,6 +319,8 @@ static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_
         cudnnBackendDescriptor_t second = steps[i].has_second ? add_tensor(&build, steps[i].second) : NULL;
         last = add_step(&build, steps[i].mode, like, last, second, --left == 0 ? result : NULL);
     }
+    if (shape->after == CONV_AFTER_STATISTICS)
+        add_statistics(&build, result);
     graph_finish(graph, handle, build.count, build.operations);
     return graph->status;
 }
@@ -500,7 +516,8 @@ static int choose_or_split(struct conv_engine *engine, const struct conv_planner
 static int check_planner(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     assert(shape->pass == FPROP || (!shape->bias && !shape->relu));
-    assert(shape->pass == DGRAD || shape->after == CONV_AFTER_NOTHING);
+    assert(shape->pass == DGRAD || shape->after == CONV_AFTER_NOTHING ||
+           (shape->pass == FPROP && shape->after == CONV_AFTER_STATISTICS && !shape->bias && !shape->relu));
     assert(shape->pass != DGRAD || shape->before == CONV_BEFORE_NOTHING);
     if (planner->handle != NULL || planner->properties != NULL)
         return 0;
@@ -584,7 +601,13 @@ void conv_plan_close(struct conv_plan *plan)
     free(plan);
 }
 
-/* Do our own kernels add the bias, apply the ReLU, add the addend, apply the ReLU's mask? */
+bool conv_plan_has_statistics(const struct conv_plan *plan)
+{
+    return plan->engine->fused.after == CONV_AFTER_STATISTICS;
+}
+
+/* Do our own kernels add the bias, apply the ReLU, add the addend, apply the ReLU's mask? Does the caller compute
+ * statistics? */
 static bool adds_bias_separately(const struct conv_engine *engine)
 {
     return engine->shape.bias && !engine->fused.bias;
@@ -603,6 +626,11 @@ static bool adds_separately(const struct conv_engine *engine)
 static bool masks_separately(const struct conv_engine *engine)
 {
     return conv_masks(engine->shape.after) && !conv_masks(engine->fused.after);
+}
+
+static bool sums_separately(const struct conv_engine *engine)
+{
+    return engine->shape.after == CONV_AFTER_STATISTICS && engine->fused.after != CONV_AFTER_STATISTICS;
 }
 
 /* The bytes of the padded image, which is at the start of the workspace. */
@@ -624,6 +652,7 @@ void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_si
                               : applies_relu_separately(engine) ? ", relu apart"
                               : adds_separately(engine)         ? ", sum apart"
                               : masks_separately(engine)        ? ", mask apart"
+                              : sums_separately(engine)         ? ", statistics apart"
                                                                 : "";
     snprintf(text, text_size, "engine %" PRId64 "%s, %.1f MiB workspace%s%s%s", engine->chosen.engine,
              after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20), apart,
@@ -783,7 +812,8 @@ static struct conv_pointers pointers_of(const struct conv_engine *engine, const 
             [TENSOR_IN] = pads_separately(engine) ? operands->workspace : operands->in,
             [TENSOR_WEIGHT] = operands->weight, [TENSOR_OUT] = operands->out, [TENSOR_BIAS] = operands->bias,
             [TENSOR_SCALE] = operands->scale, [TENSOR_SHIFT] = operands->shift, [TENSOR_ADDEND] = operands->addend,
-            [TENSOR_RELU_OUT] = operands->relu_out,
+            [TENSOR_RELU_OUT] = operands->relu_out, [TENSOR_SUM] = operands->sums,
+            [TENSOR_SQUARES] = operands->sums != NULL ? operands->sums + engine->shape.out_channels : NULL,
         },
         .workspace = (unsigned char *)operands->workspace + padded_bytes(engine),
     };

@@ -17,8 +17,9 @@
 enum conv_before { CONV_BEFORE_NOTHING, CONV_BEFORE_SCALE_RELU };
 
 /* Computed on the result of a data gradient before it is rounded and written, in this order: the addend is added; the
- * gradient of a ReLU is computed, which is 0 where the ReLU's output is not above 0. */
-enum conv_after { CONV_AFTER_NOTHING, CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU };
+ * gradient of a ReLU is computed, which is 0 where the ReLU's output is not above 0. Or computed from the result of a
+ * forward pass without bias and ReLU, which is written as well: the sum of each channel and that of its squares. */
+enum conv_after { CONV_AFTER_NOTHING, CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU, CONV_AFTER_STATISTICS };
 
 /* FPROP: out = in * weight [+ bias] [, ReLU]. DGRAD: in = the gradient of the input, from out = the gradient of the
  * output. WGRAD: weight = the gradient of the weight, in the value type, from in and out. */
@@ -57,6 +58,7 @@ struct conv_operands {
     const float *scale, *shift; /* of CONV_BEFORE_SCALE_RELU: in_channels numbers */
     const void *addend;         /* of CONV_AFTER_ADD...: the shape and type of the result */
     const void *relu_out;       /* of CONV_AFTER_...DRELU: the output of the ReLU, of the same shape and type */
+    float *sums;                /* written by CONV_AFTER_STATISTICS if conv_plan_has_statistics: [2][out_channels] */
     void *workspace;            /* conv_plan_workspace bytes */
 };
 
@@ -80,7 +82,7 @@ bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b);
 /* Bytes of all tensors of the graph, each aligned to 256. */
 size_t conv_shape_bytes(const struct conv_shape *shape);
 /* Plans the whole shape or, when cuDNN refuses, the convolution alone, followed by kernels of ours: kernel_bias or
- * kernel_relu; kernel_add and kernel_relu_backward. 0; -ENOTSUP when no engine supports the shape (logged with the
+ * kernel_relu; kernel_add and kernel_relu_backward; but without statistics, for which there is no kernel here. 0; -ENOTSUP when no engine supports the shape (logged with the
  * reasons, unless `quiet`), also when none computes `before`, which has no kernel; or a negative errno (logged).
  * Afterwards only the planner's handle or properties and the name of its cache must stay valid. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
@@ -90,6 +92,8 @@ int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *plann
 int conv_plan_share(struct conv_plan **plan_out, struct conv_plan *of);
 void conv_plan_close(struct conv_plan *plan);
 size_t conv_plan_workspace(const struct conv_plan *plan);
+/* Does the plan compute the statistics of its shape? */
+bool conv_plan_has_statistics(const struct conv_plan *plan);
 /* For people: "engine 27, 12.0 MiB workspace, bias apart, cached". Engine 0 is cuDNN's slow generic one: in fp32 a
  * larger workspace_max may avoid it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);

@@ -303,6 +303,20 @@ cudnnBackendDescriptor_t graph_add_pointwise(struct cudnn_graph *graph, cudnnPoi
     return finalize_part(graph, part);
 }
 
+cudnnBackendDescriptor_t graph_add_statistics(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
+                                              cudnnBackendDescriptor_t sum, cudnnBackendDescriptor_t squares)
+{
+    const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
+    set_attribute(graph, part, CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1, &mode);
+    set_attribute(graph, part, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_GENSTATS_XDESC, in);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, sum);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, squares);
+    return finalize_part(graph, part);
+}
+
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,
                                       cudnnBackendDescriptor_t *operations)
 {

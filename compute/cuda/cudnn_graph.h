@@ -76,6 +76,9 @@ cudnnBackendDescriptor_t graph_add_convolution(struct cudnn_graph *graph, cudnnB
 cudnnBackendDescriptor_t graph_add_pointwise(struct cudnn_graph *graph, cudnnPointwiseMode_t mode,
                                              cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t second,
                                              cudnnBackendDescriptor_t out);
+/* The sum of each channel of `in` and that of its squares, in fp32: tensors of 1,C,1,1. */
+cudnnBackendDescriptor_t graph_add_statistics(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
+                                              cudnnBackendDescriptor_t sum, cudnnBackendDescriptor_t squares);
 /* Makes the last part: the graph of the operations. handle NULL: no device. */
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,
                                       cudnnBackendDescriptor_t *operations);

@@ -131,6 +131,19 @@ static __global__ void merge_chunks(tiling tiling, normalisation norm, running r
         store_statistics(moments_at(all, 0, threadIdx.x), norm, running, column);
 }
 
+/* In double, so that the subtraction adds nothing to the errors of the sums; rounding must not make the variance
+ * negative. */
+static __global__ void moments_from_sums(normalisation norm, running running, const float *__restrict__ sums)
+{
+    const size_t column = thread_number();
+    if (column >= norm.columns)
+        return;
+    const double sum = sums[column], mean = sum / (double)norm.rows;
+    const float squares = (float)(sums[norm.columns + column] - sum * mean);
+    store_statistics(moments{ (float)norm.rows, (float)mean, squares < 0 ? 0.0f : squares }, norm, running,
+                     (uint32_t)column);
+}
+
 static __global__ void load_running(normalisation norm, float epsilon, const float *__restrict__ mean,
                                     const float *__restrict__ variance)
 {
@@ -171,6 +184,18 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
         return status;
     const running running = { epsilon, (float)decay, (float)(1 - decay), running_mean, running_variance };
     return launch_blocks(stream, norm->columns / GROUP, 1, merge_chunks, tiling, *norm, running, partials);
+}
+
+cudaError_t kernel_norm_from_sums(cudaStream_t stream, const struct normalisation *norm, float epsilon, double decay,
+                                  const float *sums, float *running_mean, float *running_variance)
+{
+    const cudaError_t status = check_norm(norm, { sums });
+    if (status != cudaSuccess || norm->rows == 0)
+        return status;
+    if (norm->known.columns > 0)
+        return cudaErrorInvalidValue;
+    const running running = { epsilon, (float)decay, (float)(1 - decay), running_mean, running_variance };
+    return launch_threads(stream, norm->columns, moments_from_sums, *norm, running, sums);
 }
 
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,

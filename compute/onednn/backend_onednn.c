@@ -113,6 +113,8 @@ static int onednn_supports(const struct backend_spec *spec, struct unsupported_r
 {
     if (spec->precision != PRECISION_FP32 && spec->convolution == CONVOLUTION_WINOGRAD)
         return unsupported_reason_set(reason, -EINVAL, "convolution", "Winograd's algorithm is for fp32 only");
+    if (spec->batch_statistics != BATCH_STATISTICS_EXACT)
+        return unsupported_reason_set(reason, -EINVAL, "batch_statistics", BATCH_STATISTICS_ON_CPU);
     if (spec->precision == PRECISION_FP32 || (spec->precision == PRECISION_BF16 && nn_has_bf16()))
         return 0;
     return unsupported_reason_set(reason, -ENODEV, "precision",

@@ -63,6 +63,8 @@ static int reference_supports(const struct backend_spec *spec, struct unsupporte
         return unsupported_reason_set(reason, -ENODEV, "precision", "the reference backend computes in fp32 only");
     if (spec->convolution == CONVOLUTION_WINOGRAD)
         return unsupported_reason_set(reason, -EINVAL, "convolution", "the reference backend computes directly only");
+    if (spec->batch_statistics != BATCH_STATISTICS_EXACT)
+        return unsupported_reason_set(reason, -EINVAL, "batch_statistics", BATCH_STATISTICS_ON_CPU);
     return 0;
 }
 

@@ -12,7 +12,8 @@
 
 /* ---- sending ---- */
 
-static struct outgoing *outgoing_new(uint32_t to, enum message_kind kind, const void *data, size_t bytes)
+static struct outgoing *outgoing_new(uint32_t to, enum message_kind kind, const struct message_part *parts,
+                                     uint32_t count, size_t bytes)
 {
     const bool is_long = bytes > EAGER_BYTES;
     struct outgoing *const out = calloc(1, sizeof(*out) + (is_long ? bytes : 0));
@@ -22,8 +23,10 @@ static struct outgoing *outgoing_new(uint32_t to, enum message_kind kind, const 
     out->has_passed[1] = !is_long;
     out->envelope.kind = kind;
     out->envelope.bytes = bytes;
-    if (bytes > 0)
-        memcpy(is_long ? out->data : out->envelope.data, data, bytes);
+    unsigned char *to_data = is_long ? out->data : out->envelope.data;
+    for (uint32_t i = 0; i < count; to_data += parts[i++].bytes)
+        if (parts[i].bytes > 0)
+            memcpy(to_data, parts[i].data, parts[i].bytes);
     return out;
 }
 
@@ -38,8 +41,17 @@ static void lose_message(struct ranks *ranks, const char *preposition, uint32_t 
 
 int ranks_send(struct ranks *ranks, uint32_t to, enum message_kind kind, const void *data, size_t bytes)
 {
+    return ranks_send_parts(ranks, to, kind, &(struct message_part){ data, bytes }, 1);
+}
+
+int ranks_send_parts(struct ranks *ranks, uint32_t to, enum message_kind kind, const struct message_part *parts,
+                     uint32_t count)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += parts[i].bytes;
     assert(bytes <= MPI_MODULE_MESSAGE_MAX && to >= peers_first(ranks) && to < peers_end(ranks));
-    struct outgoing *const out = outgoing_new(to, kind, data, bytes);
+    struct outgoing *const out = outgoing_new(to, kind, parts, count, bytes);
     if (out == NULL) {
         if (kind != MESSAGE_HEARTBEAT)
             lose_message(ranks, "to", to);
@@ -305,17 +317,31 @@ static bool cannot_arrive(const struct ranks *ranks, const struct peer *peer, en
     return peer->is_silent || (ranks->has_failed && kind != MESSAGE_COLLECTIVE);
 }
 
-int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out)
+int ranks_receive_until(struct ranks *ranks, uint32_t from, enum message_kind kind, const atomic_bool *has_ended,
+                        struct message **message_out)
 {
     struct peer *const peer = &ranks->peers[from];
     assert(kind >= MESSAGE_HANDLED && from >= peers_first(ranks) && from < peers_end(ranks));
     pthread_mutex_lock(&ranks->lock);
     struct message *message;
-    while ((message = find_message(peer, kind)) == NULL && !cannot_arrive(ranks, peer, kind))
+    while ((message = find_message(peer, kind)) == NULL && !cannot_arrive(ranks, peer, kind) && !atomic_load(has_ended))
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     pthread_mutex_unlock(&ranks->lock);
     *message_out = message;
     return message != NULL ? 0 : -ECANCELED;
+}
+
+int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out)
+{
+    static const atomic_bool never = false;
+    return ranks_receive_until(ranks, from, kind, &never, message_out);
+}
+
+void ranks_notify(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
 }
 
 struct message *ranks_try_receive(struct ranks *ranks, uint32_t from, enum message_kind kind)

@@ -15,6 +15,7 @@
 #ifndef PIPETRAIN_RANKS_H
 #define PIPETRAIN_RANKS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ enum message_kind {
     MESSAGE_COUNTS,             /* to rank 0: the loader's final counts */
     MESSAGE_ENERGY,             /* to rank 0: the energy that this rank has read */
     MESSAGE_NCCL,               /* to rank 0: its GPUs; from rank 0: the communicator; from both: it has failed */
+    MESSAGE_SERVER,             /* to and from rank 0: weights and gradients of its parameter server (server_link.h) */
     MESSAGE_KINDS
 };
 
@@ -87,6 +89,10 @@ struct message {
 /* Send a copy of the data, to rank 0 or from it. Never blocks. 0; -ECANCELED when the receiver is silent; -ENOMEM,
  * after which the run fails and this process ends soon. */
 int ranks_send(struct ranks *ranks, uint32_t to, enum message_kind kind, const void *data, size_t bytes);
+/* Send copies of several pieces of data as one message, as ranks_send does. */
+struct message_part { const void *data; size_t bytes; };
+int ranks_send_parts(struct ranks *ranks, uint32_t to, enum message_kind kind, const struct message_part *parts,
+                     uint32_t count);
 /* Send a copy of the data to all other ranks. Rank 0 only. */
 int ranks_send_all(struct ranks *ranks, enum message_kind kind, const void *data, size_t bytes);
 /* Wait until all messages of this process are sent, including reports of its failure to other ranks; after a failure
@@ -95,6 +101,10 @@ int ranks_flush(struct ranks *ranks);
 /* Wait for the next message of this kind (MESSAGE_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has
  * failed. MESSAGE_COLLECTIVE is sent even after a failure, so the wait for it ends only when its sender is silent. */
 int ranks_receive(struct ranks *ranks, uint32_t from, enum message_kind kind, struct message **message_out);
+/* The same; also -ECANCELED once *has_ended is true. ranks_notify lets all such waits look at it. */
+int ranks_receive_until(struct ranks *ranks, uint32_t from, enum message_kind kind, const atomic_bool *has_ended,
+                        struct message **message_out);
+void ranks_notify(struct ranks *ranks);
 /* Return the next message of this kind from that rank, or NULL if none has arrived. */
 struct message *ranks_try_receive(struct ranks *ranks, uint32_t from, enum message_kind kind);
 /* Set the handler: `handle` is called in the communication thread for each message of the kinds for the handler. NULL:

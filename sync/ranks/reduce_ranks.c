@@ -150,12 +150,15 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
 /* ---- buffers ---- */
 
 /* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
- * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank. */
+ * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank, and
+ * gradients for a server none. */
 static uint32_t buffers_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
 {
     const bool is_owner = is_owners(reduce, bucket, rank);
     if (bucket->use == BUCKET_BROADCAST)
         return is_owner;
+    if (bucket->use == BUCKET_SERVE)
+        return 0;
     const bool has_sums = bucket->use == BUCKET_ALL_REDUCE || is_owner;
     return reduce->terms_of[rank].count + (has_sums && are_bf16_grads(reduce, bucket));
 }
@@ -720,6 +723,8 @@ static size_t received_floats(const struct ranks_reduce *reduce, const struct bu
     const uint32_t own = ranks_rank(reduce->ranks);
     if (bucket->use == BUCKET_BROADCAST)
         return is_owners(reduce, bucket, own) ? 0 : bucket->count;
+    if (bucket->use == BUCKET_SERVE)
+        return 0;
     return reduce->term_count * part_of(reduce, bucket, own).count;
 }
 

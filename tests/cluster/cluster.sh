@@ -16,6 +16,9 @@ fi
 slurm_nodes=0 hosts=0
 trap 'slurm_stop; hosts_down; rm -rf "$work"' EXIT
 
+# The values of sync.reduce by which ranks on GPUs leave the bits of one process.
+gpu_reductions='host'
+
 # need PROGRAM PACKAGE: skip the test without it.
 need() {
     command -v "$1" >/dev/null 2>&1 || skip "no $1 here (Debian: $2)"

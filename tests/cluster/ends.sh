@@ -64,7 +64,7 @@ begin() {
     mkdir "$ENDS_FILES"
     command_line="$launcher: $*"
     env --default-signal=INT $launcher_words "$work/rank" "$program" -c "$work/tiny.conf" --set run.dir="$work/runs/at" \
-        --set train.batch=16 --set sync.deadline=$deadline "$@" >"$work/out" 2>"$work/err" </dev/null &
+        --set train.batch=16 --set sync.deadline=$deadline ${served-} "$@" >"$work/out" 2>"$work/err" </dev/null &
     launcher_pid=$!
     acted_ms=$(now_ms)
 }
@@ -369,6 +369,21 @@ each_phase() {
     done
 }
 
+# The rank of the asynchronous server dies or stands still, or one that it serves; the same with ranks that own buckets.
+served_ends() {
+    for mode in async parameter_server; do
+        turns=$((turns + 1))
+        served="--set sync.mode=$mode"
+        for rank_of in $(turn 0 1); do
+            dies "$1" "$rank_of" training
+            dies "$1" $((1 - rank_of)) evaluating
+            stands_still "$1" "$rank_of" training
+        done
+    done
+    is_asked "$1" 'TERM 1' training
+    served=
+}
+
 each_request() {
     for phase_of in start indexing 'first step' training evaluating saving; do
         for request_of in TERM:1 USR1:0 INT:2 USR1:launcher TERM:0; do
@@ -393,6 +408,7 @@ seeds() {
 reference
 for mpi in $mpis; do
     each_phase "$mpi"
+    served_ends "$mpi"
     never_starts "$mpi" 1 'exit 3'
     never_starts "$mpi" 0 'kill -KILL $$'
     each_request "$mpi"

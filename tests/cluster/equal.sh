@@ -91,7 +91,7 @@ every_size='1x2 2x1 2x2 3x1 3x2 4x1 4x2'
 reductions=auto
 if [ "$simulated" = yes ]; then
     every_size='1x2 2x1 2x2 3x1'
-    reductions='host'
+    reductions=$gpu_reductions
 fi
 
 for reduce in $reductions; do
@@ -106,6 +106,7 @@ served='--set sync.mode=parameter_server --set sync.bucket=1KiB'
 same served '2x1 2x2 3x2' $served --set train.optimizer=adam --set train.ema=0.9
 same clipped '2x2 3x1' $served --set train.optimizer=momentum --set train.clip_norm=0.1 --set sync.server=cpu
 same lars '3x1' $served --set train.optimizer=lars --set sync.wire=bf16 --set train.accumulate=2
+same zero '3x1' --set sync.mode=async --set sync.max_staleness=0
 same late '2x2 3x1' $served --set train.optimizer=momentum --set sync.consistency=relaxed
  back to a checkpoint with half the rate, and once more.
 same rollback '2x2 3x1' --set train.batch=16 --set train.epochs=3 --set train.steps=114 --set checkpoint.every=epoch \

@@ -19,13 +19,12 @@ static uint32_t net_count(void)
     return test_is_long() ? 64 : 12;
 }
 
-static void compare_with_reference(const char *backend, struct net *net, uint32_t seed, enum precision precision,
-                                   struct network_distances *distances)
+static void compare_with_reference(const char *backend, struct net *net, uint32_t seed,
+                                   const struct backend_spec *settings, struct network_distances *distances)
 {
     struct network network;
-    network_open_settings(&network, backend, net,
-                          (struct backend_spec){ .local_max = COUNT, .poison = true, .precision = precision });
-    network_add_distances(&network, COUNT, seed, precision, distances);
+    network_open_settings(&network, backend, net, *settings);
+    network_add_distances(&network, COUNT, seed, settings->precision, distances);
     network_close(&network);
     net_close(net);
 }
@@ -33,16 +32,18 @@ static void compare_with_reference(const char *backend, struct net *net, uint32_
 static uint32_t precisions_checked;
 
 /* All precisions but fp32: that one is tested in test_layers and test_graph. */
-static void check_precisions(const char *backend, struct net *(*net_of)(uint32_t seed, float dropout))
+static void check_precisions(const char *backend, struct net *(*net_of)(uint32_t seed, float dropout),
+                             enum batch_statistics statistics)
 {
     for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {
-        const struct backend_spec spec = { .precision = precision };
+        const struct backend_spec spec = { .local_max = COUNT, .poison = true, .precision = precision,
+                                           .batch_statistics = statistics };
         struct network_distances distances = { 0, 0 };
         struct unsupported_reason reason;
         if (backend_find(backend)->supports(&spec, &reason) != 0)
             continue;
         for (uint32_t seed = 0; seed < net_count(); seed++)
-            compare_with_reference(backend, net_of(4000 + seed, seed % 4 == 3 ? 0.5f : 0.0f), seed, precision,
+            compare_with_reference(backend, net_of(4000 + seed, seed % 4 == 3 ? 0.5f : 0.0f), seed, &spec,
                                    &distances);
         print_message("%s, %s: ", backend, precision_names[precision]);
         network_assert_distances(&distances, precision);
@@ -52,7 +53,7 @@ static void check_precisions(const char *backend, struct net *(*net_of)(uint32_t
 
 static void check_chains(const char *backend)
 {
-    check_precisions(backend, network_random_net);
+    check_precisions(backend, network_random_net, BATCH_STATISTICS_EXACT);
 }
 
 TEST(chains_give_what_the_reference_gives)
@@ -65,13 +66,26 @@ TEST(chains_give_what_the_reference_gives)
 
 static void check_graphs(const char *backend)
 {
-    check_precisions(backend, network_random_graph);
+    check_precisions(backend, network_random_graph, BATCH_STATISTICS_EXACT);
 }
 
 TEST(graphs_give_what_the_reference_gives)
 {
     precisions_checked = 0;
     network_for_each_backend(check_graphs);
+    if (precisions_checked == 0)
+        skip();
+}
+
+static void check_fused_statistics(const char *backend)
+{
+    check_precisions(backend, network_random_graph, BATCH_STATISTICS_FUSED);
+}
+
+TEST(graphs_with_fused_statistics_give_what_the_reference_gives)
+{
+    precisions_checked = 0;
+    network_for_each_backend(check_fused_statistics);
     if (precisions_checked == 0)
         skip();
 }
@@ -83,8 +97,13 @@ static void open_unsupported(const char *name)
     struct stream *compute;
     struct device *const device = device_memory_open(ops, &compute);
     for (enum precision precision = 0; precision < PRECISION_COUNT; precision++)
-        for (enum convolution convolution = 0; convolution <= CONVOLUTION_WINOGRAD; convolution++) {
-            const struct backend_spec spec = { .device = device, .precision = precision, .convolution = convolution };
+        for (int other = 0; other <= CONVOLUTION_WINOGRAD + 1; other++) {
+            const bool is_fused = other > CONVOLUTION_WINOGRAD;
+            const struct backend_spec spec = {
+                .device = device, .precision = precision,
+                .convolution = is_fused ? CONVOLUTION_AUTO : (enum convolution)other,
+                .batch_statistics = is_fused ? BATCH_STATISTICS_FUSED : BATCH_STATISTICS_EXACT,
+            };
             struct backend *backend = NULL;
             char text[512] = "";
             if (ops->supports(&spec, &reason) == 0)

@@ -106,6 +106,14 @@ struct conv_shape before_shape(enum product_pass pass, enum precision precision)
     return shape;
 }
 
+struct conv_shape statistics_shape(enum precision precision)
+{
+    struct conv_shape shape = random_shape(FPROP, precision);
+    shape.bias = shape.relu = false;
+    shape.after = CONV_AFTER_STATISTICS;
+    return shape;
+}
+
 cudaDataType_t value_type(const struct conv_shape *shape)
 {
     static const cudaDataType_t types[VALUE_TYPE_COUNT] = { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
@@ -122,13 +130,14 @@ size_t conv_count_of(const struct conv_shape *shape, int tensor)
         [OUT] = (size_t)shape->count * shape->out_h * shape->out_w * shape->out_channels,
         [SCALE] = shape->in_channels,
         [SHIFT] = shape->in_channels,
+        [SUMS] = 2 * shape->out_channels,
     };
     return tensor == ADDEND || tensor == RELU_OUT ? counts[result_of(shape)] : counts[tensor];
 }
 
 static cudaDataType_t tensor_type(const struct conv_shape *shape, int tensor)
 {
-    return tensor == SCALE || tensor == SHIFT ? CUDA_R_32F : value_type(shape);
+    return tensor == SCALE || tensor == SHIFT || tensor == SUMS ? CUDA_R_32F : value_type(shape);
 }
 
 size_t bytes_of(const struct conv_shape *shape, int tensor)
@@ -245,6 +254,8 @@ int conv_run(const struct bench *bench, struct conv_plan *plan, const struct con
         .addend = conv_adds(shape->after) ? memory[ADDEND] : NULL,
         .relu_out = conv_masks(shape->after) ? memory[RELU_OUT] : NULL,
     };
+    if (shape->after == CONV_AFTER_STATISTICS)
+        operands.sums = (float *)(void *)memory[SUMS];
     if (shape->before == CONV_BEFORE_SCALE_RELU) {
         operands.scale = (const float *)(const void *)memory[SCALE];
         operands.shift = (const float *)(const void *)memory[SHIFT];

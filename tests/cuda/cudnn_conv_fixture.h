@@ -16,8 +16,8 @@
 #define WORKSPACE_MAX ((size_t)1 << 20)
 #define DESCRIPTION 128
 
-/* SCALE and SHIFT are floats, the others of the type of the shape. */
-enum { IN, WEIGHT, BIAS, OUT, ADDEND, RELU_OUT, SCALE, SHIFT, TENSORS };
+/* SCALE, SHIFT and SUMS are floats, the others of the type of the shape. */
+enum { IN, WEIGHT, BIAS, OUT, ADDEND, RELU_OUT, SCALE, SHIFT, SUMS, TENSORS };
 
 struct bench {
     cudnnHandle_t handle;
@@ -37,6 +37,8 @@ struct conv_shape fused_shape(enum precision precision);
  * it. */
 struct conv_shape after_shape(enum precision precision, enum conv_after after);
 struct conv_shape before_shape(enum product_pass pass, enum precision precision);
+/* A forward pass with statistics of its result. */
+struct conv_shape statistics_shape(enum precision precision);
 cudaDataType_t value_type(const struct conv_shape *shape);
 size_t conv_count_of(const struct conv_shape *shape, int tensor);
 size_t bytes_of(const struct conv_shape *shape, int tensor);

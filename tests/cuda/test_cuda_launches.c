@@ -54,6 +54,7 @@ struct bench {
     struct net *net;
     struct buckets buckets;
     size_t updated;
+    struct backend_spec wishes;         /* with precision, graph and batch_statistics only */
 };
 
 static void open_slot(struct bench *bench, uint32_t batch)
@@ -78,15 +79,15 @@ static void cut(struct bench *bench)
 }
 
 /* Takes over the net. */
-static void bench_open_net(struct bench *bench, struct net *net, uint32_t batch, enum precision precision,
-                           enum graph_use graph, bool fuses)
+static void bench_open_as(struct bench *bench, struct net *net, uint32_t batch, struct backend_spec wishes)
 {
-    *bench = (struct bench){ .net = net };
+    *bench = (struct bench){ .net = net, .wishes = wishes };
     tower_fixture_open_device(&bench->fixture, "cuda");
     struct tower_spec spec = tower_fixture_spec(&bench->fixture, "cuda", bench->net);
-    spec.backend_spec.precision = precision;
-    spec.backend_spec.graph = graph;
-    spec.backend_spec.fuses = fuses;
+    spec.backend_spec.precision = wishes.precision;
+    spec.backend_spec.graph = wishes.graph;
+    spec.backend_spec.batch_statistics = wishes.batch_statistics;
+    spec.backend_spec.fuses = wishes.fuses;
     spec.backend_spec.local_max = spec.train_counts[0] = batch;
     spec.evaluate_counts[0] = batch;
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .weight_decay = 1e-4f };
@@ -95,13 +96,19 @@ static void bench_open_net(struct bench *bench, struct net *net, uint32_t batch,
     cut(bench);
 }
 
+static void bench_open_net(struct bench *bench, struct net *net, uint32_t batch, enum precision precision,
+                           enum graph_use graph)
+{
+    bench_open_as(bench, net, batch, (struct backend_spec){ .precision = precision, .graph = graph });
+}
+
 static void bench_open(struct bench *bench, const char *model, uint32_t batch, enum precision precision,
                        enum graph_use graph)
 {
     const struct model_options options = { .dropout = true, .auxiliary = true };
     struct net *net;
     assert_int_equal(model_open(&net, model, &options), 0);
-    bench_open_net(bench, net, batch, precision, graph, false);
+    bench_open_net(bench, net, batch, precision, graph);
 }
 
 static void bench_close(struct bench *bench)
@@ -220,10 +227,11 @@ TEST(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs)
 }
 
 /* Counts are those that --describe prints. Closes the bench. */
-static void assert_counted(struct bench *bench, uint32_t batch, enum precision precision, bool fuses)
+static void assert_counted(struct bench *bench, uint32_t batch)
 {
     struct step_counts counts;
-    const struct backend_spec spec = { .net = bench->net, .precision = precision, .graph = GRAPH_OFF, .fuses = fuses };
+    struct backend_spec spec = bench->wishes;
+    spec.net = bench->net;
     const struct step_calls calls = count_calls(bench, queue_without_update);
     assert_int_equal(backend_find("cuda")->count_step(&spec, batch, &counts), 0);
     assert_int_equal(counts.kernels, calls.of[OWN_KERNELS]);
@@ -245,7 +253,7 @@ TEST(steps_are_counted_without_a_device_as_they_are_queued)
         if (!is_tested(model->name, some))
             continue;
         bench_open(&bench, model->name, 64, precision, GRAPH_OFF);
-        assert_counted(&bench, 64, precision, false);
+        assert_counted(&bench, 64);
     }
 }
 
@@ -261,8 +269,24 @@ TEST(fused_steps_are_counted_without_a_device_as_they_are_queued)
         if (!is_tested(model->name, some))
             continue;
         assert_int_equal(model_open(&net, model->name, &options), 0);
-        bench_open_net(&bench, net, 64, precision, GRAPH_OFF, true);
-        assert_counted(&bench, 64, precision, true);
+        bench_open_as(&bench, net, 64, (struct backend_spec){ .precision = precision, .graph = GRAPH_OFF,
+                                                              .fuses = true });
+        assert_counted(&bench, 64);
+    }
+}
+
+TEST(steps_with_fused_statistics_are_counted_as_they_are_queued)
+{
+    static const char *const some[] = { "resnet20_v1", "resnet20_v2", "densenet40_k12", NULL };
+    for (size_t i = 0; some[i] != NULL; i++) {
+        const struct model_options options = { 0 };
+        struct bench bench;
+        struct net *net;
+        assert_int_equal(model_open(&net, some[i], &options), 0);
+        bench_open_as(&bench, net, 64, (struct backend_spec){ .precision = i == 1 ? PRECISION_FP16 : PRECISION_BF16,
+                                                              .graph = GRAPH_OFF,
+                                                              .batch_statistics = BATCH_STATISTICS_FUSED });
+        assert_counted(&bench, 64);
     }
 }
 
@@ -300,8 +324,8 @@ static struct net *branches_net(void)
 TEST(steps_of_residual_branches_are_counted_as_they_are_queued)
 {
     struct bench bench;
-    bench_open_net(&bench, branches_net(), 64, PRECISION_BF16, GRAPH_OFF, false);
-    assert_counted(&bench, 64, PRECISION_BF16, false);
+    bench_open_net(&bench, branches_net(), 64, PRECISION_BF16, GRAPH_OFF);
+    assert_counted(&bench, 64);
 }
 
 /* ---- bytes ---- */
@@ -350,25 +374,43 @@ TEST(bytes_of_a_residual_block_are_those_of_its_tensors)
     net_close(net);
 }
 
-/* In units of 0.1 GB; doc/gpu.md. Fused, convolutions read the sums of branches (2.8 GB) and the values that mask them,
- * and normalisations neither write masked gradients nor store masks as bits. */
+/* In units of 0.1 GB; doc/gpu.md. */
+static void assert_gigabytes(const char *model, const struct backend_spec *wishes,
+                             const size_t expected[STEP_WORK_COUNT])
+{
+    const struct model_options options = { 0 };
+    struct backend_spec spec = *wishes;
+    struct step_counts counts;
+    struct net *net;
+    assert_int_equal(model_open(&net, model, &options), 0);
+    spec.net = net;
+    assert_int_equal(backend_find("cuda")->count_step(&spec, 256, &counts), 0);
+    for (int work = 0; work < STEP_WORK_COUNT; work++)
+        assert_int_equal((counts.bytes[work] + 50000000) / 100000000, expected[work]);
+    net_close(net);
+}
+
+/* Fused, convolutions read the sums of branches (2.8 GB) and the values that mask them, and normalisations neither write
+ * masked gradients nor store masks as bits. */
 TEST(resnet50_moves_95_gigabytes_at_batch_256_in_bf16_and_89_fused)
 {
     static const size_t expected[2][STEP_WORK_COUNT] = {
         { [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 518, [STEP_SUMS] = 86, [STEP_OTHERS] = 16 },
         { [STEP_CONVOLUTIONS] = 390, [STEP_NORMS] = 487, [STEP_OTHERS] = 16 },
     };
-    const struct model_options options = { 0 };
-    struct step_counts counts;
-    struct net *net;
-    assert_int_equal(model_open(&net, "resnet50_v1.5", &options), 0);
-    for (int fuses = 0; fuses < 2; fuses++) {
-        const struct backend_spec spec = { .net = net, .precision = PRECISION_BF16, .fuses = fuses != 0 };
-        assert_int_equal(backend_find("cuda")->count_step(&spec, 256, &counts), 0);
-        for (int work = 0; work < STEP_WORK_COUNT; work++)
-            assert_int_equal((counts.bytes[work] + 50000000) / 100000000, expected[fuses][work]);
-    }
-    net_close(net);
+    for (int fuses = 0; fuses < 2; fuses++)
+        assert_gigabytes("resnet50_v1.5", &(struct backend_spec){ .precision = PRECISION_BF16, .fuses = fuses != 0 },
+                         expected[fuses]);
+}
+
+/* A pass less over the result of every convolution. */
+TEST(resnet50_with_fused_statistics_moves_6_gigabytes_less)
+{
+    static const size_t expected[STEP_WORK_COUNT] = {
+        [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 460, [STEP_SUMS] = 86, [STEP_OTHERS] = 16,
+    };
+    assert_gigabytes("resnet50_v1.5", &(struct backend_spec){ .precision = PRECISION_BF16,
+                                                              .batch_statistics = BATCH_STATISTICS_FUSED }, expected);
 }
 
 /* A stream's queue holds about a thousand calls, and up to three steps are queued. */

@@ -11,6 +11,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test.h"
+#include "tests/sim/sim_cudnn.h"
 
 /* With steps queued in one way. */
 static void open_fixture(struct network *fixture, const struct net *net, enum precision precision, enum graph_use use)
@@ -179,6 +180,55 @@ TEST(graphs_give_the_same_bits)
             check_same_bits(nets[i], (enum precision)precision);
         net_close(nets[i]);
     }
+}
+
+/* ---- statistics by convolutions ---- */
+
+/* Relative distance of the numbers after some steps with fused statistics from those with exact ones. */
+static double distance_by_statistics(const struct backend_spec *exact)
+{
+    struct backend_spec fused = *exact;
+    double difference = 0, norm = 0;
+    size_t bytes, other_bytes;
+    fused.batch_statistics = BATCH_STATISTICS_FUSED;
+    float *const one = numbers_after_steps(exact, &bytes), *const other = numbers_after_steps(&fused, &other_bytes);
+    assert_int_equal(other_bytes, bytes);
+    for (size_t i = 0; i < bytes / sizeof(*one); i++) {
+        difference += pow((double)(other[i] - one[i]), 2);
+        norm += pow((double)one[i], 2);
+    }
+    free(one);
+    free(other);
+    return sqrt(difference / norm);
+}
+
+/* Also where statistics of a block's values are reused, in recorded steps, and for a last batch of another size. */
+TEST(fused_statistics_train_like_exact_ones)
+{
+    struct net *const nets[] = { residual_net(), dense_block_net() };
+    for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
+        for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
+            struct backend_spec spec = cuda_fixture_spec(nets[i], precision);
+            const double roundoff = precision == PRECISION_BF16 ? 0x1p-9 : 0x1p-12;
+            spec.poison = true;
+            for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
+                spec.graph = (enum graph_use)use;
+                const double distance = distance_by_statistics(&spec);
+                assert_true(distance > 0 && distance < 4 * roundoff);
+            }
+        }
+        net_close(nets[i]);
+    }
+}
+
+TEST(statistics_are_exact_where_cudnn_does_not_fuse_them)
+{
+    struct net *const net = residual_net();
+    const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
+    sim_cudnn_refuse(SIM_CUDNN_FUSION);
+    assert_true(distance_by_statistics(&spec) <= 0);
+    sim_cudnn_refuse(0);
+    net_close(net);
 }
 
 /* Graph launches of a step. */

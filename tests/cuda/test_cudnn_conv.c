@@ -245,6 +245,55 @@ BENCH_TEST(an_image_is_scaled_and_its_relu_computed_before_the_product)
     assert_int_equal(conv_plan_open(&plan, &bench->planner, &refused, true), -ENOTSUP);
 }
 
+/* The sums of the result as it is stored; exact, because the numbers are few multiples of 1/64. */
+static void assert_sums(const struct bench *bench, const struct conv_shape *shape)
+{
+    const uint32_t channels = shape->out_channels;
+    for (uint32_t c = 0; c < channels; c++) {
+        double sum = 0, squares = 0;
+        for (size_t i = c; i < conv_count_of(shape, OUT); i += channels) {
+            const double value = conv_value(bench, shape, OUT, i, false);
+            sum += value;
+            squares += value * value;
+        }
+        assert_true(fabs(conv_value(bench, shape, SUMS, c, false) - sum) <= 1e-5 * squares);
+        assert_true(fabs(conv_value(bench, shape, SUMS, channels + c, false) - squares) <= 1e-5 * squares);
+    }
+}
+
+BENCH_TEST(a_forward_pass_sums_its_result_and_the_squares)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (int i = 0; i < 12; i++) {
+        struct conv_shape shape = statistics_shape(i % 2 == 0 ? PRECISION_FP16 : PRECISION_BF16);
+        if (i % 3 == 2)
+            shape.before = before_shape(FPROP, shape.precision).before;
+        assert_computes(bench, &bench->planner, &shape, false, description);
+        assert_non_null(strstr(description, " + statistics"));
+        assert_sums(bench, &shape);
+    }
+}
+
+BENCH_TEST(statistics_are_left_to_the_caller_where_cudnn_refuses_them)
+{
+    struct bench *bench = *state;
+    static const unsigned refusals[] = { 0, SIM_CUDNN_FUSION, SIM_CUDNN_FUSION_ENGINES };
+    char description[DESCRIPTION];
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            const struct conv_shape shape = statistics_shape((enum precision)precision);
+            const bool is_fused = i == 0 && precision_type(shape.precision) != VALUE_FP32;
+            struct conv_plan *plan = NULL;
+            sim_cudnn_refuse(refusals[i]);
+            assert_computes(bench, &bench->planner, &shape, false, description);
+            assert_int_equal(strstr(description, ", statistics apart") == NULL, is_fused);
+            assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, true), 0);
+            assert_int_equal(conv_plan_has_statistics(plan), is_fused);
+            conv_plan_close(plan);
+        }
+}
+
 BENCH_TEST(the_slow_engine_is_the_last_choice)
 {
     struct bench *bench = *state;

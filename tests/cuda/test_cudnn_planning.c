@@ -84,6 +84,24 @@ TEST(a_relu_without_a_bias_is_planned)
         }
 }
 
+/* By engines that need no compilation at run time. */
+TEST(forward_passes_with_statistics_are_planned_in_fp16)
+{
+    static const struct { uint32_t in, size, out, kernel, stride; } rows[] = {
+        { 64, 56, 256, 1, 1 }, { 64, 56, 64, 3, 1 }, { 128, 56, 128, 3, 2 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int device = SM_80; device <= SM_90; device++) {
+            const struct conv_planner planner = planner_for(device);
+            const uint32_t side = rows[i].kernel / 2;
+            struct conv_shape shape = square(FPROP, PRECISION_FP16, rows[i].in, rows[i].size, rows[i].out,
+                                             rows[i].kernel, rows[i].stride, side, side);
+            shape.bias = shape.relu = false;
+            shape.after = CONV_AFTER_STATISTICS;
+            assert_non_null(strstr(planned(&planner, &shape), " + statistics"));
+        }
+}
+
 TEST(a_workspace_limit_of_0_gives_a_plan_without_workspace_or_none)
 {
     struct conv_planner planner = planner_for(SM_90);

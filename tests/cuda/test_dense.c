@@ -24,6 +24,9 @@ static const struct exactness { enum value_type type; double sum, out; } exactne
     [PRECISION_FP16] = { VALUE_FP16, 1e-6, 0x1.01p-10 },
 };
 
+/* The heuristics' first algorithm is taken. */
+static const struct dense_planner untimed = { .workspace_max = DENSE_WORKSPACE };
+
 /* A matrix or vector in device memory, with its values on the host. */
 struct tensor {
     enum value_type type;
@@ -76,7 +79,7 @@ static void fixture_open(struct fixture *fixture, const struct dense_shape *shap
 {
     *fixture = (struct fixture){ .shape = *shape };
     assert_int_equal(dense_library_open(&fixture->library, "cuda0"), 0);
-    assert_int_equal(dense_plan_open(&fixture->plan, fixture->library, shape, DENSE_WORKSPACE), 0);
+    assert_int_equal(dense_plan_open(&fixture->plan, fixture->library, shape, &untimed), 0);
     tensors_open(fixture);
     if (dense_plan_workspace(fixture->plan) > 0)
         fixture->workspace = area_new(NULL, dense_plan_workspace(fixture->plan));
@@ -369,10 +372,10 @@ TEST(workspaces_stay_within_the_limit)
     struct dense_library *library;
     struct dense_plan *plan;
     assert_int_equal(dense_library_open(&library, "cuda0"), 0);
-    assert_int_equal(dense_plan_open(&plan, library, &shape, DENSE_WORKSPACE), 0);
+    assert_int_equal(dense_plan_open(&plan, library, &shape, &untimed), 0);
     assert_true(dense_plan_workspace(plan) > 0);
     dense_plan_close(plan);
-    assert_int_equal(dense_plan_open(&plan, library, &shape, 4096), 0);
+    assert_int_equal(dense_plan_open(&plan, library, &shape, &(struct dense_planner){ .workspace_max = 4096 }), 0);
     assert_true(dense_plan_workspace(plan) <= 4096);
     dense_plan_close(plan);
     dense_library_close(library);
@@ -386,7 +389,7 @@ static int open_run_close(struct fixture *fixture)
     const struct dense_operands operands = fixture_operands(fixture);
     int rc = dense_library_open(&library, "cuda0");
     if (rc == 0)
-        rc = dense_plan_open(&plan, library, &fixture->shape, 0);
+        rc = dense_plan_open(&plan, library, &fixture->shape, &(struct dense_planner){ .workspace_max = 0 });
     if (rc == 0)
         rc = dense_plan_run(plan, stream, &operands);
     dense_plan_close(plan);
@@ -422,8 +425,9 @@ TEST(every_failure_is_logged_once_and_returned)
             uint32_t number = 1;
             while (check_failure(&fixture, functions[i], number))
                 number++;
-            /* cublasLtGetVersion and cublasLtGetStatusString cannot fail. */
-            assert_true(number > 1 || strncmp(functions[i], "cublasLtGet", strlen("cublasLtGet")) == 0);
+            /* cublasLtGetVersion and cublasLtGetStatusString cannot fail; only cached algorithms are checked. */
+            assert_true(number > 1 || strncmp(functions[i], "cublasLtGet", strlen("cublasLtGet")) == 0 ||
+                        strcmp(functions[i], "cublasLtMatmulAlgoCheck") == 0);
         }
         fixture_close(&fixture);
     }
@@ -450,6 +454,153 @@ TEST(only_missing_support_has_a_fallback)
     assert_int_equal(plan_with_failure(heuristic, 1, CUBLAS_STATUS_ALLOC_FAILED), -ENOMEM);
     assert_int_equal(plan_with_failure("cublasLtMatmul", 1, CUBLAS_STATUS_NOT_SUPPORTED), -EIO);
     assert_int_equal(plan_with_failure("cublaslt_api_find", 1, 1), -ENOENT);
+}
+
+/* ---- measured algorithms ---- */
+
+/* A measuring planner with its memory, and what came of a plan. */
+struct timed {
+    struct dense_planner planner;
+    char description[128], messages[1024];
+    size_t workspace;
+};
+
+static void timed_open(struct timed *timed, const struct dense_shape *shape, const char *cache)
+{
+    *timed = (struct timed){ .planner = { .workspace_max = 1 << 20, .stream = stream, .cache = cache } };
+    timed->planner.scratch = area_new(NULL, dense_shape_bytes(shape));
+    timed->planner.workspace = area_new(NULL, timed->planner.workspace_max);
+}
+
+static int plan_timed(struct timed *timed, const struct dense_shape *shape)
+{
+    struct dense_library *library;
+    struct dense_plan *plan = NULL;
+    assert_int_equal(dense_library_open(&library, "cuda0"), 0);
+    const int rc = CAPTURE(timed->messages, dense_plan_open(&plan, library, shape, &timed->planner));
+    timed->description[0] = '\0';
+    if (rc == 0) {
+        dense_plan_describe(plan, timed->description, sizeof(timed->description));
+        timed->workspace = dense_plan_workspace(plan);
+    }
+    dense_plan_close(plan);
+    dense_library_close(library);
+    return rc;
+}
+
+static const struct dense_shape timed_shapes[PRODUCT_PASS_COUNT] = {
+    [FPROP] = { FPROP, PRECISION_BF16, true, true, 5, 2048, 16 },
+    [DGRAD] = { DGRAD, PRECISION_FP32, false, false, 5, 2048, 16 },
+    [WGRAD] = { WGRAD, PRECISION_FP16, true, false, 1100, 24, 16 },
+};
+
+static void set_algorithms(const char *slow, const char *broken)
+{
+    setenv("SIM_CUBLASLT_SLOW", slow, 1);
+    setenv("SIM_CUBLASLT_BROKEN", broken, 1);
+}
+
+TEST(the_fastest_algorithm_that_runs_is_taken)
+{
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        struct timed timed;
+        timed_open(&timed, &timed_shapes[pass], NULL);
+        set_algorithms("66,68", "");
+        assert_int_equal(plan_timed(&timed, &timed_shapes[pass]), 0);
+        assert_memory_equal(timed.description, "algorithm 67", strlen("algorithm 67"));
+        assert_non_null(strstr(timed.description, ", measured"));
+        assert_null(strstr(timed.description, ", cached"));
+        set_algorithms("66", "67");
+        assert_int_equal(plan_timed(&timed, &timed_shapes[pass]), 0);
+        assert_memory_equal(timed.description, "algorithm 68", strlen("algorithm 68"));
+        set_algorithms("", "66,67");
+        assert_int_equal(plan_timed(&timed, &timed_shapes[pass]), 0);
+        assert_memory_equal(timed.description, "algorithm 68", strlen("algorithm 68"));
+        set_algorithms("", "66,67,68");
+        assert_int_equal(plan_timed(&timed, &timed_shapes[pass]), -ENOTSUP);
+        assert_int_equal(capture_lines(timed.messages), 1);
+        areas_close();
+    }
+    set_algorithms("", "");
+}
+
+TEST(a_measured_choice_is_kept_for_its_shape_and_workspace)
+{
+    char folder[] = "/tmp/test_dense_XXXXXX", command[64];
+    assert_non_null(mkdtemp(folder));
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        const struct dense_shape shape = timed_shapes[pass];
+        struct dense_shape other = shape;
+        struct timed timed;
+        other.count--;
+        timed_open(&timed, &shape, folder);
+        set_algorithms("66,68", "");
+        assert_int_equal(plan_timed(&timed, &shape), 0);
+        const size_t workspace = timed.workspace;
+        set_algorithms("66,67", "");    /* the cached one is not the fastest any more */
+        const uint64_t runs = sim_calls("cublasLtMatmul");
+        assert_int_equal(plan_timed(&timed, &shape), 0);
+        assert_int_equal(sim_calls("cublasLtMatmul"), runs);
+        assert_memory_equal(timed.description, "algorithm 67", strlen("algorithm 67"));
+        assert_non_null(strstr(timed.description, ", cached"));
+        assert_int_equal(timed.workspace, workspace);
+        assert_int_equal(plan_timed(&timed, &other), 0);
+        assert_memory_equal(timed.description, "algorithm 68", strlen("algorithm 68"));
+        timed.planner.workspace_max /= 2;
+        assert_int_equal(plan_timed(&timed, &shape), 0);
+        assert_memory_equal(timed.description, "algorithm 68", strlen("algorithm 68"));
+        areas_close();
+    }
+    set_algorithms("", "");
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* An algorithm that the library does not accept, as after a change of it that kept its version. */
+TEST(a_refused_cached_choice_is_measured_again)
+{
+    char folder[] = "/tmp/test_dense_XXXXXX", command[64];
+    struct timed timed;
+    assert_non_null(mkdtemp(folder));
+    timed_open(&timed, &timed_shapes[FPROP], folder);
+    set_algorithms("66,68", "");
+    assert_int_equal(plan_timed(&timed, &timed_shapes[FPROP]), 0);
+    set_algorithms("66,67", "");
+    sim_fail("cublasLtMatmulAlgoCheck", 1, CUBLAS_STATUS_NOT_SUPPORTED);
+    assert_int_equal(plan_timed(&timed, &timed_shapes[FPROP]), 0);
+    sim_fail_clear();
+    assert_memory_equal(timed.description, "algorithm 68", strlen("algorithm 68"));
+    assert_int_equal(capture_lines(timed.messages), 0);
+    set_algorithms("67", "");
+    assert_int_equal(plan_timed(&timed, &timed_shapes[FPROP]), 0);
+    assert_memory_equal(timed.description, "algorithm 68", strlen("algorithm 68"));
+    assert_non_null(strstr(timed.description, ", cached"));
+    set_algorithms("", "");
+    areas_close();
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+TEST(a_failure_while_measuring_is_logged_once_and_returned)
+{
+    static const struct { const char *function; int status, rc; } failures[] = {
+        { "cublasLtMatmul", CUBLAS_STATUS_INTERNAL_ERROR, -EIO },
+        { "cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_INTERNAL_ERROR, -EIO },
+        { "cublasLtMatmulDescSetAttribute", CUBLAS_STATUS_INTERNAL_ERROR, -EIO },
+        { "cudaEventCreate", cudaErrorUnknown, -EIO },
+        { "cudaEventRecord", cudaErrorUnknown, -EIO },
+        { "cudaEventElapsedTime", cudaErrorUnknown, -EIO },
+        { "cudaEventSynchronize", cudaErrorUnknown, -EIO },
+    };
+    struct timed timed;
+    timed_open(&timed, &timed_shapes[FPROP], NULL);
+    for (size_t i = 0; i < COUNT_OF(failures); i++) {
+        sim_fail(failures[i].function, 1, failures[i].status);
+        assert_int_equal(plan_timed(&timed, &timed_shapes[FPROP]), failures[i].rc);
+        sim_fail_clear();
+        assert_int_equal(capture_lines(timed.messages), 1);
+    }
+    areas_close();
 }
 
 TEST(a_failed_kernel_is_returned)

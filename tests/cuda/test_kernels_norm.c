@@ -41,6 +41,19 @@ struct numbers {
     double *means, *variances, *sums, *products; /* per column; sums after numbers_backward */
 };
 
+/* Sets what is kept per column from n->in. */
+static void numbers_measure(struct numbers *n)
+{
+    const uint32_t columns = n->shape.columns;
+    double **const made[] = { &n->means, &n->variances, &n->sums, &n->products };
+    for (size_t i = 0; i < COUNT_OF(made); i++)
+        *made[i] = host_new(columns * sizeof(**made[i]));
+    for (size_t i = 0; i < n->count; i++)
+        n->means[i % columns] += (double)n->in[i] / (double)n->shape.rows;
+    for (size_t i = 0; i < n->count; i++)
+        n->variances[i % columns] += pow((double)n->in[i] - n->means[i % columns], 2) / (double)n->shape.rows;
+}
+
 static void numbers_open(struct numbers *n, enum value_type type, const struct norm_case *shape)
 {
     *n = (struct numbers){ .shape = *shape, .type = type, .count = shape->rows * shape->columns };
@@ -52,14 +65,7 @@ static void numbers_open(struct numbers *n, enum value_type type, const struct n
     n->beta = draw(VALUE_FP32, 6, shape->columns);
     n->mean = draw(VALUE_FP32, 7, shape->columns);
     n->variance = draw(VALUE_FP32, 8, shape->columns);
-    double **const made[] = { &n->means, &n->variances, &n->sums, &n->products };
-    for (size_t i = 0; i < COUNT_OF(made); i++)
-        *made[i] = host_new(shape->columns * sizeof(**made[i]));
-    for (size_t i = 0; i < n->count; i++)
-        n->means[i % shape->columns] += (double)n->in[i] / (double)shape->rows;
-    for (size_t i = 0; i < n->count; i++)
-        n->variances[i % shape->columns] +=
-            pow((double)n->in[i] - n->means[i % shape->columns], 2) / (double)shape->rows;
+    numbers_measure(n);
 }
 
 static double inverse_of(const struct numbers *n, size_t column)
@@ -413,6 +419,134 @@ TEST(a_mean_far_from_zero_leaves_the_variance_exact)
     run_forward(&areas, &numbers);
     assert_columns_near(areas.norm.statistics, &numbers, mean_of, 1e-7, 0);
     assert_columns_near(areas.norm.statistics + COLUMNS, &numbers, inverse_of, 1e-5, 0);
+    areas_close();
+}
+
+/* ---- statistics from sums ---- */
+
+/* The sums of columns and of their squares as tensor-core convolutions compute them: in fp32, of tiles of rows, then of
+ * the tiles. */
+static float *sums_of(const struct numbers *n)
+{
+    enum { TILE = 128 };
+    const uint32_t columns = n->shape.columns;
+    float *const sums = floats_new(2 * columns), *const tile = floats_new(2 * columns);
+    for (size_t row = 0; row < n->shape.rows; row++) {
+        const float *const in = n->in + row * columns;
+        for (uint32_t c = 0; c < columns; c++) {
+            tile[c] += in[c];
+            tile[columns + c] += in[c] * in[c];
+        }
+        if ((row + 1) % TILE != 0 && row + 1 < n->shape.rows)
+            continue;
+        for (uint32_t c = 0; c < 2 * columns; c++) {
+            sums[c] += tile[c];
+            tile[c] = 0;
+        }
+    }
+    return area_new(sums, 2 * columns * sizeof(float));
+}
+
+static void run_from_sums(const struct device_values *a, const struct numbers *n)
+{
+    CUDA_OK(kernel_norm_from_sums(stream, &a->norm, EPSILON, n->shape.decay, sums_of(n), a->running_mean,
+                                  a->running_variance));
+}
+
+/* The variance may err by what the squares of the mean are rounded to. */
+static void check_sums(const struct device_values *a, const struct numbers *n)
+{
+    const uint32_t columns = n->shape.columns;
+    const float *const found = values_read(VALUE_FP32, a->norm.statistics, 3 * columns);
+    for (size_t c = 0; c < columns; c++)
+        assert_within((double)found[2 * columns + c] / (double)n->shape.rows, n->variances[c], 3e-6,
+                      1e-6 * n->means[c] * n->means[c]);
+    assert_columns_near(a->norm.statistics, n, mean_of, 1e-6, 1e-6);
+    assert_columns_near(a->norm.statistics + columns, n, inverse_of, 1e-4, 0);
+    assert_columns_near(a->running_mean, n, running_mean_of, 1e-6, 1e-6);
+    assert_columns_near(a->running_variance, n, running_variance_of, 3e-6, 1e-6);
+}
+
+TEST(sums_and_squares_give_the_statistics_of_values_around_zero)
+{
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < property_cases(); i++) {
+        struct numbers numbers;
+        struct device_values areas;
+        numbers_open(&numbers, type, &cases[i]);
+        areas_open(&areas, &numbers);
+        run_from_sums(&areas, &numbers);
+        check_sums(&areas, &numbers);
+        areas_close();
+    }
+}
+
+/* The largest relative error of the variance over the columns. */
+static double variance_error(const struct device_values *a, const struct numbers *n)
+{
+    const float *const found = values_read(VALUE_FP32, a->norm.statistics, 3 * n->shape.columns);
+    double most = 0;
+    for (uint32_t c = 0; c < n->shape.columns; c++) {
+        const double variance = (double)found[2 * n->shape.columns + c] / (double)n->shape.rows;
+        most = fmax(most, fabs(variance / n->variances[c] - 1));
+    }
+    return most;
+}
+
+/* Values of deviation 1, and the errors of the variance that doc/numerics.md shows. */
+static const struct cancelling { float mean; double by_sums, by_merging; } cancelling[] = {
+    { 0, 2e-6, 2e-6 },
+    { 1, 5e-6, 2e-6 },
+    { 10, 5e-4, 2e-6 },
+    { 100, 5e-2, 2e-6 },
+};
+
+TEST(the_variance_from_sums_errs_with_the_square_of_the_mean)
+{
+    static const struct norm_case shape = { 50176, 8, false, false, false, 0.9f };
+    for (size_t i = 0; i < COUNT_OF(cancelling); i++) {
+        struct numbers numbers;
+        struct device_values areas;
+        numbers_open(&numbers, VALUE_FP32, &shape);
+        for (size_t k = 0; k < numbers.count; k++)
+            numbers.in[k] += cancelling[i].mean;
+        numbers_measure(&numbers);
+        areas_open(&areas, &numbers);
+        run_forward(&areas, &numbers);
+        const double merged = variance_error(&areas, &numbers);
+        run_from_sums(&areas, &numbers);
+        const double summed = variance_error(&areas, &numbers);
+        print_message("mean / deviation %3.0f: error of the variance %.1e by sums, %.1e by merging\n",
+                      (double)cancelling[i].mean, summed, merged);
+        assert_true(summed < cancelling[i].by_sums);
+        assert_true(merged < cancelling[i].by_merging);
+        areas_close();
+    }
+}
+
+/* The squares are less than the square of the sum by a rounding error. */
+TEST(a_variance_from_sums_is_not_negative_and_nan_stays)
+{
+    enum { ROWS = 1000, COLUMNS = 8 };
+    static const struct norm_case shape = { ROWS, COLUMNS, false, false, false, 0 };
+    float sums[2 * COLUMNS];
+    struct numbers numbers;
+    struct device_values areas;
+    numbers_open(&numbers, VALUE_FP32, &shape);
+    areas_open(&areas, &numbers);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        sums[c] = 3.0f * ROWS;
+        sums[COLUMNS + c] = c == 0 ? nanf("") : 8.99f * ROWS;
+    }
+    CUDA_OK(kernel_norm_from_sums(stream, &areas.norm, EPSILON, 0, area_new(sums, sizeof(sums)), areas.running_mean,
+                                  areas.running_variance));
+    const float *const variance = values_read(VALUE_FP32, areas.running_variance, COLUMNS);
+    const float *const statistics = values_read(VALUE_FP32, areas.norm.statistics, 2 * COLUMNS);
+    assert_true(isnan(variance[0]));
+    for (size_t c = 1; c < COLUMNS; c++) {
+        assert_true(variance[c] >= 0 && variance[c] <= 0);
+        assert_within((double)statistics[COLUMNS + c], 1 / sqrt((double)EPSILON), 1e-6, 0);
+    }
     areas_close();
 }
 

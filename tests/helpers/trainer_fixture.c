@@ -227,7 +227,7 @@ static const struct reduce_ops *reduction_of(const struct fixture_spec *spec)
     const struct sync_ops *const mode = mode_of(spec);
     const char *const name = spec->reduction != NULL ? spec->reduction : fixture_reduction;
     if (mode->serves != SERVES_NOBODY)
-        return &reduce_server_ops;
+        return spec->ranks > 0 ? &reduce_server_ranks_ops : &reduce_server_ops;
     if (mode->sum == NULL || spec->schedule.towers == 1)
         return &reduce_none_ops;
     return spec->ranks > 0 ? &reduce_ranks_ops : reduce_find(name);

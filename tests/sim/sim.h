@@ -87,6 +87,8 @@ void sim_check_operands(const struct sim_operand *operands, size_t count, size_t
 size_t sim_operand_bytes(const struct sim_operand *operands, size_t count);
 /* Adds to sim_bytes(function). */
 void sim_count_bytes(const char *function, uint64_t bytes);
+/* As if the operation that calls this took so much longer, for the times of events. */
+void sim_pretend_ns(uint64_t ns);
 int sim_stream_device(cudaStream_t stream);
 int sim_current_device(void);
 /* Zeroed memory from calloc; ends the test when there is none. */

@@ -5,8 +5,11 @@
  * environment says:
  *
  *   SIM_CUBLASLT_NO_EPILOGUE=1  epilogues are "not supported"
- *   SIM_CUBLASLT_NO_EPILOGUE=2  the heuristics succeed and find no algorithm for epilogues */
+ *   SIM_CUBLASLT_NO_EPILOGUE=2  the heuristics succeed and find no algorithm for epilogues
+ *   SIM_CUBLASLT_SLOW=66,68     these algorithms take ten seconds more by the events' times
+ *   SIM_CUBLASLT_BROKEN=67      these algorithms are found, and are "not supported" when they run */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +22,9 @@
 #define LAYOUT_MAGIC 0x4c76u
 #define PREFERENCE_MAGIC 0x4c77u
 #define ALGORITHM_MAGIC 0x4c78u
-#define ALGORITHM_ID 66
+#define ALGORITHM_FIRST 66
+#define ALGORITHM_COUNT 3               /* which compute the same */
+#define SLOW_NS 10000000000u
 #define SPLIT_FROM 1024u            /* products of this inner dimension or more are summed in two parts */
 #define WORKSPACE_ALIGNMENT 16u
 #define ENTER() SIM_ENTER_WITH(sim_enter, cublasStatus_t)
@@ -312,7 +317,7 @@ static struct algorithm algorithm_for(const struct problem *problem, const struc
     const uint64_t workspace = 2 * problem->d.rows * problem->d.columns * sizeof(float);
     const uint32_t *const alignments = preference->alignments;
     struct algorithm algorithm = {
-        .id = ALGORITHM_ID, .magic = ALGORITHM_MAGIC, .device = device,
+        .id = ALGORITHM_FIRST, .magic = ALGORITHM_MAGIC, .device = device,
         .in_place = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0,
         .alignments = { alignments[0], alignments[1], alignments[3] },
         .fingerprint = sim_hash(problem, sizeof(*problem)),
@@ -341,14 +346,33 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (!is_supported(&problem) || epilogue_refusal(&problem) == 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     check_strides(&problem, preference, __func__);
-    *count_out = epilogue_refusal(&problem) == 2 ? 0 : 1;
-    if (*count_out == 0)
-        return CUBLAS_STATUS_SUCCESS;
-    const struct algorithm algorithm = algorithm_for(&problem, preference, handle->device);
-    memset(results, 0, sizeof(*results));
-    memcpy(&results->algo, &algorithm, sizeof(algorithm));
-    results->workspaceSize = algorithm.workspace;
-    results->state = CUBLAS_STATUS_SUCCESS;
+    *count_out = epilogue_refusal(&problem) == 2 ? 0 : wanted < ALGORITHM_COUNT ? wanted : ALGORITHM_COUNT;
+    struct algorithm algorithm = algorithm_for(&problem, preference, handle->device);
+    for (int i = 0; i < *count_out; i++, algorithm.id++) {
+        memset(&results[i], 0, sizeof(results[i]));
+        memcpy(&results[i].algo, &algorithm, sizeof(algorithm));
+        results[i].workspaceSize = algorithm.workspace;
+        results[i].state = CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Unlike a run it refuses algorithms for other products, because a caller may have them from a file. */
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    ENTER();
+    struct algorithm algorithm;
+    object_check(handle, HANDLE_MAGIC, __func__);
+    const struct problem problem = problem_of(operation, a, b, c, d, __func__);
+    memcpy(&algorithm, algo, sizeof(algorithm));
+    if (algorithm.magic != ALGORITHM_MAGIC || algorithm.fingerprint != sim_hash(&problem, sizeof(problem)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memset(result, 0, sizeof(*result));
+    result->workspaceSize = algorithm.workspace;
+    result->state = CUBLAS_STATUS_SUCCESS;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -383,6 +407,7 @@ struct product {
     bool in_place;              /* summed in two parts, in an order that varies */
     void *workspace;
     size_t workspace_bytes;
+    bool is_slow;
 };
 
 /* out[row * row_step + column * column_step] = op(matrix)(row, column), for all rows and columns. */
@@ -460,6 +485,8 @@ static void run_product(void *arguments)
 {
     static atomic_uint runs;
     const struct product *const product = arguments;
+    if (product->is_slow)
+        sim_pretend_ns(SLOW_NS);
     float *const a = sim_alloc((product->m * product->k + product->k * product->n + 2 * product->m) * sizeof(*a));
     float *const b = a + product->m * product->k;
     matrix_read(&product->a, product->m, product->k, product->tf32, a, 1, product->m);
@@ -516,6 +543,15 @@ static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const 
     return algorithm;
 }
 
+/* Is the algorithm in the list of this environment variable? */
+static bool is_listed(const char *variable, int32_t id)
+{
+    const char *const list = getenv(variable);
+    char text[16];
+    snprintf(text, sizeof(text), "%d", (int)id);
+    return list != NULL && strstr(list, text) != NULL;
+}
+
 static struct matrix matrix_of(const struct matrix_layout *layout, int32_t operation, const void *values)
 {
     return (struct matrix){ layout->type, (size_t)layout->stride, operation == CUBLAS_OP_T,
@@ -540,6 +576,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         sim_die("%s: stream of device %d, algorithm of %d, handle of %d", __func__, sim_stream_device(stream),
                 algorithm.device, handle->device);
     check_epilogue(operation, problem.d.type, __func__);
+    if (is_listed("SIM_CUBLASLT_BROKEN", algorithm.id))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const struct product product = {
         .m = problem.d.rows, .n = problem.d.columns, .k = inner(&problem),
         .a = matrix_of(&problem.a, operation->a_operation, a), .b = matrix_of(&problem.b, operation->b_operation, b),
@@ -547,6 +585,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         .epilogue = operation->epilogue, .bias = operation->bias,
         .tf32 = operation->compute == CUBLAS_COMPUTE_32F_FAST_TF32, .split = algorithm.split,
         .in_place = algorithm.in_place, .workspace = workspace, .workspace_bytes = algorithm.workspace,
+        .is_slow = is_listed("SIM_CUBLASLT_SLOW", algorithm.id),
     };
     check_operands(&problem, &product, &algorithm);
     sim_stream_push(stream, run_product, &product, sizeof(product));

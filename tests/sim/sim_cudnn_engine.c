@@ -78,9 +78,12 @@ static bool has_one_type(const struct sim_operations *graph)
            (convolution->y.is_virtual || convolution->y.type == type);
 }
 
-/* What the real library only fuses by compiling a kernel: operations before a convolution or after a data gradient. */
+/* What the real library only fuses by compiling a kernel: operations before a convolution or after a data gradient, and
+ * statistics of types other than HALF. */
 static bool is_compiled_fusion(const struct sim_operations *graph)
 {
+    if (graph->has_statistics)
+        return sim_operations_result(graph)->type != CUDNN_DATA_HALF;
     return graph->count > 1 && (graph->convolution > 0 || convolution_of(graph)->type !=
                                                               CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
 }
@@ -101,7 +104,7 @@ static bool is_proposed(const struct sim_heuristics *heuristics, const struct en
     const unsigned refused = sim_cudnn_refused();
     if ((refused & SIM_CUDNN_ENGINES) != 0 || !has_engines(&heuristics->graph))
         return false;
-    if ((refused & SIM_CUDNN_FUSION_ENGINES) != 0 && heuristics->graph.count > 1)
+    if ((refused & SIM_CUDNN_FUSION_ENGINES) != 0 && sim_is_fused(&heuristics->graph))
         return false;
     if (is_compiled_fusion(&heuristics->graph) && engine->may_be_taken && !engine->compiled)
         return false;
@@ -115,7 +118,7 @@ cudnnStatus_t sim_heuristics_find(struct sim_heuristics *heuristics)
 {
     if (heuristics->mode != CUDNN_HEUR_MODE_A && heuristics->mode != CUDNN_HEUR_MODE_FALLBACK)
         return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "heuristics of mode %d", (int)heuristics->mode);
-    if ((sim_cudnn_refused() & SIM_CUDNN_FUSION) != 0 && heuristics->graph.count > 1)
+    if ((sim_cudnn_refused() & SIM_CUDNN_FUSION) != 0 && sim_is_fused(&heuristics->graph))
         return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "a test wants no fusion");
     heuristics->result_count = 0;
     for (size_t i = 0; i < ENGINES; i++)

@@ -135,6 +135,18 @@ static cudnnStatus_t finalize_pointwise_operation(struct sim_descriptor *descrip
     return CUDNN_STATUS_SUCCESS;
 }
 
+static cudnnStatus_t finalize_statistics(const struct sim_operation *operation)
+{
+    const int64_t wanted[SIM_RANK] = { 1, operation->x.dims[1], 1, 1 };
+    const struct sim_tensor *const made[] = { &operation->sum, &operation->squares };
+    if (operation->statistics != CUDNN_GENSTATS_SUM_SQSUM || operation->compute != CUDNN_DATA_FLOAT)
+        return UNSUPPORTED("statistics of mode %d in type %d", (int)operation->statistics, (int)operation->compute);
+    for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++)
+        if (memcmp(made[i]->dims, wanted, sizeof(wanted)) != 0 || made[i]->type != CUDNN_DATA_FLOAT)
+            return BAD("statistics: tensor %lld is not FLOAT 1,C,1,1", ID(made[i]));
+    return CUDNN_STATUS_SUCCESS;
+}
+
 static bool is_pointwise(const struct sim_operation *operation)
 {
     return operation->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
@@ -165,6 +177,11 @@ static int list_tensors(const struct sim_operations *graph, const struct sim_ten
             tensors[count++] = &operation->b;
         tensors[count++] = &operation->y;
     }
+    const struct sim_operation *const statistics = sim_statistics_of(graph);
+    if (statistics != NULL) {
+        tensors[count++] = &statistics->sum;
+        tensors[count++] = &statistics->squares;
+    }
     return count;
 }
 
@@ -179,7 +196,7 @@ static bool is_between(const struct sim_operations *graph, const struct sim_tens
 
 static cudnnStatus_t check_tensors(const struct sim_operations *graph)
 {
-    const struct sim_tensor *tensors[2 + 2 * SIM_OPERATIONS_MAX];
+    const struct sim_tensor *tensors[4 + 2 * SIM_OPERATIONS_MAX];
     const int count = list_tensors(graph, tensors);
     for (int i = 0; i < count; i++) {
         for (int j = 0; j < i; j++)
@@ -191,6 +208,22 @@ static cudnnStatus_t check_tensors(const struct sim_operations *graph)
         if (!tensors[i]->is_virtual && is_between(graph, tensors[i]))
             return UNSUPPORTED("tensor %lld inside the graph is not virtual", ID(tensors[i]));
     }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* Separates a last operation of statistics from the others. They are of the result of a forward pass. */
+static cudnnStatus_t find_statistics(struct sim_operations *graph)
+{
+    const struct sim_operation *const last = &graph->operations[graph->count - 1];
+    graph->has_statistics = last->type == CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR;
+    if (!graph->has_statistics)
+        return CUDNN_STATUS_SUCCESS;
+    graph->count--;
+    if (graph->count == 0 || graph->operations[graph->count - 1].type !=
+                                 CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "statistics that follow no forward convolution");
+    if (memcmp(&last->x, sim_operations_result(graph), sizeof(last->x)) != 0)
+        return BAD("the statistics are not of the result");
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -241,7 +274,9 @@ static cudnnStatus_t finalize_graph(struct sim_operations *graph, bool has_handl
 {
     if (has_handle)
         sim_handle_device(graph->handle);
-    cudnnStatus_t status = find_convolution(graph);
+    cudnnStatus_t status = find_statistics(graph);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = find_convolution(graph);
     if (status == CUDNN_STATUS_SUCCESS)
         status = check_pattern(graph);
     if (status == CUDNN_STATUS_SUCCESS)
@@ -284,6 +319,8 @@ cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor)
         return finalize_pointwise(&body->pointwise);
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
         return finalize_pointwise_operation(descriptor);
+    case CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR:
+        return finalize_statistics(&body->operation);
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         return finalize_graph(&body->graph, sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:

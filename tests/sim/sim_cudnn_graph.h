@@ -42,18 +42,22 @@ struct sim_operation {
     cudnnBackendDescriptorType_t type;
     struct sim_window window;
     struct sim_pointwise pointwise;
-    struct sim_tensor x, w, b, y, dy, dx;
+    cudnnGenStatsMode_t statistics;     /* of an operation that computes sums of x: their kind and precision */
+    cudnnDataType_t compute;
+    struct sim_tensor x, w, b, y, dy, dx, sum, squares;
     bool has_b;
     float alpha, beta;
 };
 
 /* Pointwise operations on x, one convolution, pointwise operations on its result: each reads the result of the one
- * before it. */
+ * before it. The last operation may compute statistics of the result; `count` is without it, once the graph is
+ * finalised. */
 struct sim_operations {
     cudnnHandle_t handle;
     struct sim_operation operations[SIM_OPERATIONS_MAX];
     int64_t count, engine_count;
     int64_t convolution;        /* its index */
+    bool has_statistics;        /* by operations[count] */
 };
 
 struct sim_engine {
@@ -132,8 +136,19 @@ size_t sim_element_bytes(cudnnDataType_t type);
 size_t sim_tensor_bytes(const struct sim_tensor *tensor);
 /* The tensor that the operation writes. */
 const struct sim_tensor *sim_operation_result(const struct sim_operation *operation);
-/* The tensor that the graph writes to memory: the result of the last operation. */
+/* The tensor that the graph writes to memory: the result of the last operation but for statistics. */
 const struct sim_tensor *sim_operations_result(const struct sim_operations *graph);
+
+/* The operation that computes statistics; NULL: there is none. */
+static inline const struct sim_operation *sim_statistics_of(const struct sim_operations *graph)
+{
+    return graph->has_statistics ? &graph->operations[graph->count] : NULL;
+}
+/* Does the graph compute more than a convolution? */
+static inline bool sim_is_fused(const struct sim_operations *graph)
+{
+    return graph->count > 1 || graph->has_statistics;
+}
 
 /* ---- sim_cudnn_engine.c ---- */
 

@@ -21,6 +21,7 @@ struct job {
                                          * that is computed is NULL */
     void *seconds[SIM_OPERATIONS_MAX];  /* the second inputs of pointwise operations */
     void *result;
+    void *sum, *squares;                /* NULL: no statistics */
     void *workspace;
     size_t workspace_bytes;
 };
@@ -314,6 +315,30 @@ static void write_values(const struct job *job, const struct values *values)
             }
 }
 
+/* Sums tiles of pixels, then the tiles, in fp32; the real engines sum in an order of their own. */
+static void write_statistics(const struct job *job, const struct values *values)
+{
+    enum { TILE = 128 };
+    const struct sim_tensor *const tensor = sim_operations_result(&job->graph);
+    const int64_t pixels = values->dims[0] * values->dims[1] * values->dims[2];
+    float *const sums = job->sum, *const squares = job->squares;
+    for (int64_t c = 0; c < values->dims[3]; c++) {
+        float sum = 0, square = 0;
+        for (int64_t from = 0; from < pixels; from += TILE) {
+            float of_tile = 0, squares_of_tile = 0;
+            for (int64_t i = from; i < pixels && i < from + TILE; i++) {
+                const float value = rounded(tensor, values->at[(size_t)i * values->row + (size_t)c]);
+                of_tile += value;
+                squares_of_tile += value * value;
+            }
+            sum += of_tile;
+            square += squares_of_tile;
+        }
+        sums[c] = sum;
+        squares[c] = square;
+    }
+}
+
 static atomic_uint zero_inputs;
 
 uint32_t sim_cudnn_zero_inputs(void)
@@ -357,6 +382,8 @@ static void compute(const struct job *job)
     finish_sums(job, &result);
     apply_some(job, job->graph.convolution + 1, job->graph.count, &result);
     write_values(job, &result);
+    if (job->graph.has_statistics)
+        write_statistics(job, &result);
     free(x.at);
     free(w.at);
     free(y.at);
@@ -369,18 +396,21 @@ static size_t check_memory(const struct job *job)
 {
     const struct sim_operations *const graph = &job->graph;
     const struct sim_operation *const convolution = &job->convolution;
-    struct sim_operand operands[5 + SIM_OPERATIONS_MAX] = {
+    const struct sim_operation *const statistics = sim_statistics_of(graph);
+    const size_t written = 4, count = 7 + (size_t)graph->count;
+    struct sim_operand operands[7 + SIM_OPERATIONS_MAX] = {
         { "cudnnBackendExecute, result", job->result, sim_tensor_bytes(sim_operations_result(graph)) },
         { "cudnnBackendExecute, workspace", job->workspace, job->workspace_bytes },
+        { "cudnnBackendExecute, sum", job->sum, statistics == NULL ? 0 : sim_tensor_bytes(&statistics->sum) },
+        { "cudnnBackendExecute, squares", job->squares, statistics == NULL ? 0 : sim_tensor_bytes(&statistics->squares) },
         { "cudnnBackendExecute, x", job->x, job->x == NULL ? 0 : sim_tensor_bytes(&graph->operations[0].x) },
         { "cudnnBackendExecute, w", job->w, job->w == NULL ? 0 : sim_tensor_bytes(&convolution->w) },
         { "cudnnBackendExecute, y", job->y, job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) },
     };
-    const size_t count = 5 + (size_t)graph->count;
     for (int64_t i = 0; i < graph->count; i++)
-        operands[5 + i] = (struct sim_operand){ "cudnnBackendExecute, second input", job->seconds[i],
+        operands[7 + i] = (struct sim_operand){ "cudnnBackendExecute, second input", job->seconds[i],
             graph->operations[i].has_b ? sim_tensor_bytes(&graph->operations[i].b) : 0 };
-    sim_check_operands(operands, count, 2, job->device);
+    sim_check_operands(operands, count, written, job->device);
     return sim_operand_bytes(operands, count) - job->workspace_bytes;
 }
 
@@ -426,6 +456,10 @@ static cudnnStatus_t bind_all(struct job *job, const struct sim_pack *pack)
     for (int64_t i = 0; i < graph->count && status == CUDNN_STATUS_SUCCESS; i++)
         if (graph->operations[i].has_b)
             status = bind(pack, &graph->operations[i].b, &job->seconds[i]);
+    if (status == CUDNN_STATUS_SUCCESS && graph->has_statistics)
+        status = bind(pack, &sim_statistics_of(graph)->sum, &job->sum);
+    if (status == CUDNN_STATUS_SUCCESS && graph->has_statistics)
+        status = bind(pack, &sim_statistics_of(graph)->squares, &job->squares);
     return status;
 }
 

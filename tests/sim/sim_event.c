@@ -67,11 +67,18 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static atomic_ullong pretended_ns;
+
+void sim_pretend_ns(uint64_t ns)
+{
+    atomic_fetch_add(&pretended_ns, ns);
+}
+
 static void point_pass(struct point *point)
 {
     pthread_mutex_lock(&point->lock);
     point->passed = true;
-    point->passed_ns = now_ns();
+    point->passed_ns = now_ns() + atomic_load(&pretended_ns);
     pthread_cond_broadcast(&point->changed);
     pthread_mutex_unlock(&point->lock);
 }

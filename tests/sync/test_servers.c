@@ -128,7 +128,7 @@ static void asynchronous_towers_are_ahead_by_the_bound_and_never_more(void **sta
                 continue;
             run(&result, (struct fixture_spec){ .schedule = longer, .optimizer = rules[i],
                                              .mode = SYNC_ASYNC, .max_staleness = bounds[k], .is_late = true,
-                                             .normalizes = i == 2 });
+                                             .normalizes = i == 2, .ranks = ranks_of(3) });
             assert_int_equal(result.stalest[0], bounds[k]);
             assert_int_equal(result.stalest[1], bounds[k]);
             assert_true(result.stalest[2] <= bounds[k]);
@@ -184,7 +184,7 @@ static int test_server(const char *name, enum sync_mode mode)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-static int test_async(void)
+static int test_async(bool is_dealt)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asynchronous_towers_with_no_bound_to_spare_are_synchronous),
@@ -192,6 +192,8 @@ static int test_async(void)
         cmocka_unit_test(asynchronous_towers_are_ahead_by_the_bound_and_never_more),
     };
     fixture_reduction = "host";
+    has_ranks = is_dealt;
+    print_message("asynchronous, %s\n", is_dealt ? "ranks" : "one process");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -203,5 +205,5 @@ int main(void)
     failed += test_server("host", SYNC_SERVER_HOST);
     failed += is_cuda ? test_server("peer", SYNC_SERVER_DEVICE) : 0;
     failed += test_ranks(SYNC_SERVER_DEVICE);
-    return failed + test_async();
+    return failed + test_async(false) + test_async(true);
 }

@@ -59,6 +59,15 @@ TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
     assert_false(run_plan_tower(&plan, &settings, 0).backend_spec.time_plans);
 }
 
+TEST_WITH(only_training_fuses_statistics, begin, end)
+{
+    struct run_plan plan = plan_of(3, false);
+    settings.devices.batch_statistics = BATCH_STATISTICS_FUSED;
+    assert_int_equal(run_plan_tower(&plan, &settings, 0).backend_spec.batch_statistics, BATCH_STATISTICS_FUSED);
+    plan.only_evaluated = 100;
+    assert_int_equal(run_plan_tower(&plan, &settings, 0).backend_spec.batch_statistics, BATCH_STATISTICS_EXACT);
+}
+
 TEST_WITH(local_batches_are_cut_into_microbatches, begin, end)
 {
     struct run_plan plan = plan_of(3, false);

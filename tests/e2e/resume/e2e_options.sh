@@ -165,6 +165,7 @@ devices.plan_cache  | none                      | bits
 devices.workspace   | 0                         | near
 devices.layout      | nchw                      | near
 devices.convolution | direct                    | near
+devices.batch_statistics | fused                | error
 devices.backend     | reference                 | near
 sync.server         | cpu                       | near      | devices.towers=2 sync.mode=parameter_server
 sync.max_staleness  | 0                         | inert     | devices.towers=2 sync.mode=async

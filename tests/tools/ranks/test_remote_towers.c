@@ -14,6 +14,9 @@ static struct schedule schedules[RANKS];
 static struct gate *gates[RANKS];
 static struct remote_towers *remote[RANKS];
 
+/* Of the runs that are opened next. */
+static uint32_t max_staleness;
+
 static void open_run(uint64_t first, bool waits_for_main)
 {
     fake_mpi_reset(RANKS, 3, 1);
@@ -23,7 +26,7 @@ static void open_run(uint64_t first, bool waits_for_main)
                                              .here = { rank, 1 }, .first = first };
         assert_int_equal(gate_open(&gates[rank]), 0);
         const struct remote_towers_spec spec = { .ranks = ranks[rank], .schedule = &schedules[rank], .gate = gates[rank],
-                                       .waits_for_main = waits_for_main };
+                                       .waits_for_main = waits_for_main, .max_staleness = max_staleness };
         assert_int_equal(remote_towers_open(&remote[rank], &spec), 0);
     }
     for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -73,6 +76,18 @@ TEST(the_first_batches_are_allowed_wherever_a_run_is_resumed)
             check_open(first);
             close_run();
         }
+}
+
+TEST(towers_may_be_ahead_of_reports_by_their_staleness)
+{
+    max_staleness = 5;
+    open_run(0, false);
+    for (uint64_t number = 0; number < 2 * EPOCH; number++) {
+        check_open(number + max_staleness);
+        report(number);
+    }
+    close_run();
+    max_staleness = 0;
 }
 
 TEST(no_batch_after_an_evaluation_is_allowed_before_main_has_decided)

@@ -103,6 +103,9 @@ static const struct option_choice reduce_choices[] = {
 static const struct option_choice convolution_choices[] = {
     { "auto", CONVOLUTION_AUTO }, { "direct", CONVOLUTION_DIRECT }, { "winograd", CONVOLUTION_WINOGRAD }, { NULL, 0 }
 };
+static const struct option_choice batch_statistics_choices[] = {
+    { "exact", BATCH_STATISTICS_EXACT }, { "fused", BATCH_STATISTICS_FUSED }, { NULL, 0 }
+};
 static const struct option_choice layout_choices[] = {
     { "auto", LAYOUT_AUTO }, { "nhwc", LAYOUT_NHWC }, { "nchw", LAYOUT_NCHW }, { NULL, 0 }
 };
@@ -533,11 +536,11 @@ const struct option_row option_table[] = {
       .used_by = USED_WHERE_COMPUTED },
     { SECTION_DEVICES, "time_plans", OPTION_CHOICE, EFFECT_REPORTED, .initial = "auto", .choices = time_plans_choices,
       FIELD(devices.time_plans),
-      .help = "CUDA: time convolution algorithms; auto: in runs of 5000 steps or more",
+      .help = "CUDA: time algorithms of products; auto: in runs of 5000 steps or more",
       KINDS("auto cuda"), .used_by = USED_WHERE_COMPUTED },
     { SECTION_DEVICES, "plan_cache", OPTION_STRING, EFFECT_REPORTED, .initial = "",
       .initial_note = "the user's cache folder",
-      FIELD(devices.plan_cache), .help = "CUDA: folder that caches convolution plans, or none",
+      FIELD(devices.plan_cache), .help = "CUDA: folder that caches the chosen algorithms, or none",
       KINDS("auto cuda"), .used_by = USED_WHERE_COMPUTED },
     { SECTION_DEVICES, "layout", OPTION_CHOICE, EFFECT_REPORTED, .initial = "auto", .choices = layout_choices,
       FIELD(devices.layout), .help = "memory layout of activations, for experiments",
@@ -546,6 +549,9 @@ const struct option_row option_table[] = {
       FIELD(devices.convolution),
       .help = "CPU: Winograd for 3 x 3 convolutions where it is faster, never or always",
       KINDS("auto cpu"), .line = LINE_IF_USED, .used_by = USED_WHERE_COMPUTED },
+    { SECTION_DEVICES, "batch_statistics", OPTION_CHOICE, EFFECT_REPORTED, .initial = "exact",
+      .choices = batch_statistics_choices, FIELD(devices.batch_statistics),
+      .help = "CUDA, bf16, fp16: fused: summed by convolutions, less exact (doc/numerics.md)" },
     { SECTION_DEVICES, "backend", OPTION_CHOICE, EFFECT_REPORTED, .initial = "auto", .choices = backend_choices,
       FIELD(devices.backend), .help = "implementation of the layers; reference is simple and slow",
       .used_by = USED_WHERE_COMPUTED },

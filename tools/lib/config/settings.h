@@ -177,6 +177,7 @@ struct device_settings {
     char *plan_cache;           /* folder; "" = the cache folder of the user, "none" = none */
     enum layout layout;
     enum convolution convolution;
+    enum batch_statistics batch_statistics;
     enum backend_choice backend;
     bool bind;
     bool allow_ref;

@@ -324,10 +324,6 @@ static void check_ranks(struct settings *settings, struct problems *problems)
 {
     const enum reduce_choice reduce = settings->sync.reduce;
     check_tower_count(settings, problems);
-    if (settings_sync(settings, true)->serves == SERVES_EACH)
-        settings_report(settings, problems, SECTION_SYNC, "mode",
-                        "async needs all towers in one process: use another mode with several ranks, or start one "
-                        "process");
     if (reduce == REDUCE_CHOICE_NCCL || reduce == REDUCE_CHOICE_PEER)
         settings_report(settings, problems, SECTION_SYNC, "reduce",
                         "nccl and peer sum within one process: use auto, ipc or host with several ranks");

@@ -142,9 +142,11 @@ static int open_reduction(struct pipeline *pipeline)
 static int open_far(struct pipeline *pipeline)
 {
     const struct pipeline_parts *const parts = &pipeline->parts;
+    const bool is_async = parts->plan->devices.mode->serves == SERVES_EACH;
     const struct remote_towers_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule,
                                              .net = parts->net, .gate = pipeline->gate,
-                                             .waits_for_main = parts->waits_for_main };
+                                             .waits_for_main = parts->waits_for_main,
+                                             .max_staleness = is_async ? (uint32_t)parts->settings->sync.max_staleness : 0 };
     return parts->ranks == NULL ? 0 : remote_towers_open(&pipeline->remote, &spec);
 }
 

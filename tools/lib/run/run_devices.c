@@ -236,7 +236,8 @@ static int choose_reduction(struct run_devices *devices, const struct settings *
     const struct reduce_towers towers = reduce_towers_of(devices, settings);
     struct unsupported_reason reason;
     devices->mode = settings_sync(settings, devices->backend->computes);
-    devices->reduce = devices->mode->serves != SERVES_NOBODY ? &reduce_server_ops : &reduce_none_ops;
+    devices->reduce = devices->mode->serves == SERVES_NOBODY ? &reduce_none_ops
+                      : settings->ranks > 1 ? &reduce_server_ranks_ops : &reduce_server_ops;
     if (!has_to_sum(settings) || !devices->backend->computes)
         return 0;
     const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &devices->reduce, &reason);

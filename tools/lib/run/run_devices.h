@@ -26,7 +26,7 @@ struct run_devices {
     uint32_t idle;                      /* unused devices of this process, when no list was given */
     uint32_t sharing;                   /* known number of ranks on this host that use one of these devices */
     char note[256];                     /* why no better kind of device is used; "": none */
-    char plan_cache[PATH_MAX];          /* folder that caches convolution plans; "": none */
+    char plan_cache[PATH_MAX];          /* folder that caches plans of products; "": none */
     bool keeps_plans;                   /* the folder exists and is writable */
 };
 

@@ -272,6 +272,18 @@ static int check_net(const struct run_plan *plan, const struct settings *setting
     return -EINVAL;
 }
 
+/* Can the backend fuse statistics, in a run that trains? Its precision was checked when it was chosen. */
+static int check_statistics(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
+{
+    const struct backend_spec spec = { .precision = settings->devices.precision,
+                                       .batch_statistics = settings->devices.batch_statistics };
+    struct unsupported_reason reason;
+    if (plan->only_evaluated > 0 || plan->devices.backend->supports(&spec, &reason) == 0)
+        return 0;
+    problems_add(problems, "[devices] batch_statistics", "%s", reason.why);
+    return -EINVAL;
+}
+
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -282,7 +294,8 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     plan->augment = pixels_augment(settings, net);
     const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
     const int net_rc = check_net(plan, settings, net, problems);
-    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0)
+    const int statistics_rc = check_statistics(plan, settings, problems);
+    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0 || statistics_rc != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PHASE_TRAIN] + plan->schedule.records[PHASE_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
@@ -721,6 +734,8 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .keeps_embedding = plan->keeps_embedding,
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
+                         .batch_statistics = plan->only_evaluated > 0 ? BATCH_STATISTICS_EXACT
+                                                                      : settings->devices.batch_statistics,
                          .seed = (uint64_t)settings->run.seed,
                          .label_smoothing = (float)settings->train.label_smoothing,
                          .class_weights = plan->class_weights,

@@ -245,11 +245,13 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
     return 0;
 }
 
-/* The number of batches to allow beyond the reported ones. */
+/* The number of batches to allow beyond those that all towers have reported. Up to half of them are allowed late, and a
+ * tower may still be ahead of the others by max_staleness. */
 static uint64_t batches_ahead(const struct remote_towers *remote)
 {
     const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
-    return ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
+    const uint64_t bounded = ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
+    return bounded + 2 * (uint64_t)remote->spec.max_staleness;
 }
 
 static void allow_more(struct remote_towers *remote, uint64_t next)
@@ -343,7 +345,7 @@ void remote_towers_go(struct remote_towers *remote)
 {
     remote->begun_ns = remote->reported_ns = clock_now_ns();
     if (is_lead(remote))
-        raise_limit(remote, remote->spec.schedule->first + AHEAD_LEAST, 1);
+        raise_limit(remote, remote->spec.schedule->first + batches_ahead(remote), 1);
 }
 
 int remote_towers_open(struct remote_towers **remote_out, const struct remote_towers_spec *spec)

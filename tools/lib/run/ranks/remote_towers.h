@@ -19,6 +19,7 @@ struct remote_towers_spec {             /* all lent until remote_towers_close */
     const struct net *net;
     struct gate *gate;
     bool waits_for_main;                /* batches after an evaluation wait for remote_towers_allow */
+    uint32_t max_staleness;             /* async: training steps by which a tower may be ahead of others; otherwise 0 */
 };
 
 /* 0 or -ENOMEM. */

@@ -149,7 +149,7 @@ train() {
         shift
         case $device,$setting in
             cpu,devices.precision=* | cpu,devices.graph=* | cpu,devices.time_plans=* | cpu,devices.list=*) ;;
-            cpu,sync.reduce=*) ;;
+            cpu,sync.reduce=* | cpu,devices.batch_statistics=*) ;;
             *) set -- "$@" --set "$setting" ;;
         esac
     done
@@ -345,10 +345,10 @@ racecheck() { under racecheck; }
 
 # Do two ranks on one GPU leave the bits of one process with two towers? Nothing is timed: all run side by side.
 tower_modes='host peer relaxed averaging independent served'
-rank_modes='host relaxed averaging independent served'
+rank_modes='host ipc relaxed averaging independent served'
 mode_keys() {
     case $1 in
-        host | peer) echo sync.reduce=$1 ;;
+        host | peer | ipc) echo sync.reduce=$1 ;;
         relaxed) echo sync.consistency=relaxed ;;
         averaging) echo sync.mode=averaging sync.every=3 ;;
         independent) echo sync.mode=independent ;;
@@ -378,7 +378,10 @@ ranks() {
     same_weights same-bits-peer towers-host towers-peer
     same_weights same-bits-served towers-host towers-served
     for mode in $rank_modes; do
-        same_weights same-bits-ranks-$mode towers-$mode ranks-$mode
+        case $mode in
+            ipc) same_weights same-bits-ranks-$mode towers-host ranks-$mode ;;
+            *) same_weights same-bits-ranks-$mode towers-$mode ranks-$mode ;;
+        esac
     done
 }
 
@@ -396,6 +399,9 @@ graphs() {
     peer r50-torch-compile 150 --model resnet50 --batch $large --precision bf16 --mode compile --steps 40
     quotient r50-graph/queued '' r50-graph r50-queued images_per_second
     quotient r50-graph/torch-compile '>= 1' r50-graph r50-torch-compile images_per_second
+    train r50-statistics 120 $r50 devices.precision=bf16 devices.time_plans=yes devices.graph=on \
+        devices.batch_statistics=fused
+    quotient r50-statistics/graph '' r50-statistics r50-graph images_per_second
 }
 
 # Two towers and two ranks on one GPU beside one tower: what the exchange costs, as nothing else can be gained.
@@ -405,12 +411,17 @@ towers() {
     train tower-1 30 $keys
     train towers-2-host 30 $keys devices.towers=2 sync.reduce=host
     train towers-2-peer 30 $keys devices.towers=2 sync.reduce=peer
-    (ranked; train ranks-2-host 40 $keys sync.reduce=host)
-    for run in towers-2-host towers-2-peer ranks-2-host; do
+    for reduce in host ipc; do
+        (ranked; train ranks-2-$reduce 40 $keys sync.reduce=$reduce)
+    done
+    for run in towers-2-host towers-2-peer ranks-2-host ranks-2-ipc; do
         quotient $run/tower-1 '' $run tower-1 images_per_second
     done
-    (ranked; train r50-ranks-2 90 $r50 devices.precision=bf16 devices.time_plans=yes devices.list=0)
-    quotient r50-ranks-2/graph '' r50-ranks-2 r50-graph images_per_second
+    for reduce in ipc host; do
+        (ranked; train r50-ranks-2-$reduce 90 $r50 devices.precision=bf16 devices.time_plans=yes devices.list=0 \
+            sync.reduce=$reduce)
+        quotient r50-ranks-2-$reduce/graph '' r50-ranks-2-$reduce r50-graph images_per_second
+    done
 }
 
 # Is input that is decoded from JPEG as fast as input that is on the device?

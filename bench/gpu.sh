@@ -101,6 +101,7 @@ ours() {
             *,devices.precision=* | *,devices.graph=* | *,devices.time_plans=* | *,devices.list=*) continue ;;
             *,sync.reduce=*) continue ;;
             *,train.steps=*) setting=train.steps=2 ;;
+            *,train.batch=256) setting=train.batch=2 ;;
             *,train.batch=*) setting=train.batch=8 ;;
         esac
         command="$command '$setting'"

@@ -14,6 +14,7 @@ deadline=60
 end_ms=$([ "$soak" = yes ] && echo 5000 || echo 30000)
 hang_ms=90000       # it does not end
 short=4             # a deadline in which MPI_Init returns
+little_kb=$([ "$simulated" = yes ] && echo 120000 || echo 350000)     # of address space: too little for a run
 
 # Each rank leaves its process and its phases in files. ENDS_FIRST="RANK COMMANDS": what one rank does first.
 # ENDS_CODES=yes: its exit code is in a file, too, even if the launcher sends this script SIGTERM first.
@@ -228,7 +229,7 @@ fails() {
     rm -rf "$work/bad"
 
     # No memory: Open MPI gets to the pipeline, MPICH not even through MPI_Init.
-    ENDS_FIRST='1 ulimit -v 350000'
+    ENDS_FIRST="1 ulimit -v $little_kb"
     export ENDS_FIRST
     with_codes "$launcher" --set train.epochs=50
     unset ENDS_FIRST

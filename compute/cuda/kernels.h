@@ -295,8 +295,8 @@ cudaError_t kernel_norm_from_sums(cudaStream_t stream, const struct normalisatio
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
                                 const float *running_mean, const float *running_variance);
 /* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in if both have the same
- * distance between rows. mask (NULL: not wanted): one bit per number of out, set when it is above 0; the first of eight
- * is the lowest bit of a byte. */
+ * distance between rows. mask (NULL: not wanted; with a shortcut and relu only): one bit per number of out, set when it
+ * is above 0; the first of eight is the lowest bit of a byte. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
 /* The gradients of gamma (NULL: not wanted) and beta from the gradient of the result. With relu the gradient is masked

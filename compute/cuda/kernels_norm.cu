@@ -1,10 +1,93 @@
 /* Kernels of batch normalisation. Queued by the CUDA backend from the tower's thread. A thread owns eight adjacent
  * columns of many rows, so that adjacent threads read adjacent 16 bytes and per-column data is read once; every sum
- * has a fixed order. */
+ * has a fixed order. Passes over the rows are sweeps (sweep.h).
+ *
+ * They are bound by memory: with the H200's 4.8 TB/s and a latency of 700 ns, 25 KB must be in flight on each of its
+ * multiprocessors at any time. A thread therefore reads several rows before it computes with the first one, 64 bytes
+ * in all, and registers are limited to those with which 768 or 1,024 threads run per multiprocessor. The compiler
+ * does not do that for a plain loop over rows, even unrolled: it does not move a load before the test whether there is
+ * a next row, nor before a store that may be to the same memory. */
 #include "compute/cuda/kernel_activation.cuh"
 #include "compute/cuda/kernel_types.cuh"
+#include "compute/cuda/sweep.h"
 
 #include <math.h>
+#include <string.h>
+
+static_assert(SWEEP_THREADS == THREADS && SWEEP_GROUP == GROUP && SWEEP_WIDTH_MAX == WARP, "sweep.h");
+
+#define BYTES_AT_ONCE 64u       /* that a thread reads before it computes with any of them */
+
+/* Before a loop over rows that are kept in registers, and before one whose next rows there are no registers for. */
+#ifdef __CUDACC__
+#define EACH_ROW _Pragma("unroll")
+#define ONE_BATCH _Pragma("unroll 1")
+#else
+#define EACH_ROW
+#define ONE_BATCH
+#endif
+
+/* ---- sweeps ---- */
+
+/* The thread's columns, and its first row in a slab; its other rows are `step` apart. */
+struct seat {
+    uint32_t group, row, step;
+    bool is_inside;             /* the matrix has these columns */
+};
+
+static __device__ inline seat seat_of(const sweep &sweep)
+{
+    const uint32_t group = blockIdx.x * sweep.width + (threadIdx.x & (sweep.width - 1));
+    return seat{ group, threadIdx.x >> sweep.width_bits, THREADS >> sweep.width_bits, group < sweep.groups };
+}
+
+/* Where the block stores the `number`-th of its two sums of the thread's columns. */
+static __device__ inline size_t partial_of(const sweep &sweep, const seat &mine, uint32_t number)
+{
+    return (((size_t)blockIdx.y * 2 + number) * sweep.groups + mine.group) * GROUP;
+}
+
+/* Eight values as they are stored. As words, because the compiler keeps each 16-bit number in a register of its own. */
+template <typename T>
+struct alignas(16) pack { uint32_t word[sizeof(T) * GROUP / sizeof(uint32_t)]; };
+
+template <typename T>
+static __device__ inline floats<GROUP> unpacked(const pack<T> &from)
+{
+    packed<T, GROUP> numbers;
+    floats<GROUP> values;
+    memcpy(&numbers, &from, sizeof(numbers));
+    for (uint32_t k = 0; k < GROUP; k++)
+        values.value[k] = widened(numbers.value[k]);
+    return values;
+}
+
+/* Reads ROWS rows, `apart` numbers from each other. */
+template <uint32_t ROWS, typename T>
+static __device__ inline void read_rows(pack<T> (&rows)[ROWS], const T *from, size_t apart)
+{
+    EACH_ROW
+    for (uint32_t r = 0; r < ROWS; r++)
+        rows[r] = *reinterpret_cast<const pack<T> *>(from + r * apart);
+}
+
+/* Calls body.take<ROWS>(row) for all rows of the thread: ROWS at once, from `row` on and `step` apart, and one by one
+ * in the last slab of the matrix if it is not whole. So take() is free of conditions, which would delay loads. */
+template <uint32_t ROWS, typename BODY>
+static __device__ inline void sweep_over(const sweep &sweep, const seat &mine, BODY &body)
+{
+    for (uint32_t visit = blockIdx.y; visit < sweep.slabs; visit += sweep.chunks) {
+        const size_t first = sweep_row(&sweep, visit);
+        if (first + sweep.slab_rows <= sweep.rows) {
+            ONE_BATCH
+            for (uint32_t at = 0; at < SWEEP_ROWS; at += ROWS)
+                body.template take<ROWS>(first + mine.row + at * mine.step);
+        } else {
+            for (size_t row = first + mine.row; row < sweep.rows; row += mine.step)
+                body.template take<1>(row);
+        }
+    }
+}
 
 /* ---- statistics: mean and variance of chunks of rows, then of all rows ---- */
 
@@ -46,40 +129,68 @@ static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t 
     }
 }
 
-/* The moments of a chunk by Welford's algorithm, which updates the mean with every value. */
+/* The moments of a thread's columns. */
 template <typename T>
-static __global__ void chunk_moments(tiling tiling, size_t rows, uint32_t stride, const void *__restrict__ in,
-                                     float *__restrict__ partials)
+struct column_moments {
+    const T *in;                /* the thread's columns in the first row */
+    size_t stride, apart;
+    float count;
+    floats<GROUP> means, squares;
+
+    /* Adds rows: their own mean and squares first, which are then merged. Every division and every step of the chain of
+     * dependent sums is for several rows, and nothing large is subtracted, as with a row at a time (Welford 1962). */
+    template <uint32_t ROWS>
+    __device__ inline void take(size_t row)
+    {
+        const float before = count, all = before + ROWS, share = ROWS / all, weight = before * share;
+        pack<T> rows[ROWS];
+        floats<GROUP> values[ROWS];
+        read_rows(rows, in + row * stride, apart);
+        EACH_ROW
+        for (uint32_t r = 0; r < ROWS; r++)
+            values[r] = unpacked(rows[r]);
+        for (uint32_t k = 0; k < GROUP; k++) {
+            float mean = 0, square = 0;
+            EACH_ROW
+            for (uint32_t r = 0; r < ROWS; r++)
+                mean += values[r].value[k];
+            mean *= 1.0f / ROWS;
+            EACH_ROW
+            for (uint32_t r = 0; r < ROWS; r++)
+                square += (values[r].value[k] - mean) * (values[r].value[k] - mean);
+            const float distance = mean - means.value[k];
+            means.value[k] += distance * share;
+            squares.value[k] += square + distance * distance * weight;
+        }
+        count = all;
+    }
+};
+
+/* The moments of the rows of a block. */
+template <typename T>
+static __global__ void __launch_bounds__(THREADS, 4)
+    chunk_moments(sweep sweep, uint32_t stride, const void *__restrict__ in, float *__restrict__ partials)
 {
     __shared__ block_moments<GROUP> all;
-    const share mine = share_of(tiling, rows);
-    floats<GROUP> mean = {}, squares = {};
-    float count = 0;
-    FOUR_AT_ONCE
-    for (size_t row = mine.first; row < mine.last; row += mine.step) {
-        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, stride));
-        count += 1.0f;
-        const float part = 1.0f / count;
-        for (uint32_t k = 0; k < GROUP; k++) {
-            const float distance = values.value[k] - mean.value[k];
-            mean.value[k] += distance * part;
-            squares.value[k] += distance * (values.value[k] - mean.value[k]);
-        }
-    }
-    all.counts[threadIdx.x] = count;
+    constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>);
+    const seat mine = seat_of(sweep);
+    column_moments<T> sum = { (const T *)in + mine.group * GROUP, stride, (size_t)mine.step * stride, 0, {}, {} };
+    if (mine.is_inside)
+        sweep_over<ROWS>(sweep, mine, sum);
+    all.counts[threadIdx.x] = sum.count;
     for (uint32_t k = 0; k < GROUP; k++) {
-        all.means[k][threadIdx.x] = mean.value[k];
-        all.squares[k][threadIdx.x] = squares.value[k];
+        all.means[k][threadIdx.x] = sum.means.value[k];
+        all.squares[k][threadIdx.x] = sum.squares.value[k];
     }
-    merge_lanes(&all, tiling.width);
-    if (threadIdx.x >= tiling.width || mine.group >= tiling.groups)
+    merge_lanes(&all, sweep.width);
+    if (threadIdx.x >= sweep.width || !mine.is_inside)
         return;
     for (uint32_t k = 0; k < GROUP; k++) {
-        mean.value[k] = all.means[k][threadIdx.x];
-        squares.value[k] = all.squares[k][threadIdx.x];
+        sum.means.value[k] = all.means[k][threadIdx.x];
+        sum.squares.value[k] = all.squares[k][threadIdx.x];
     }
-    write(partials + mine.partial(0), mean);
-    write(partials + mine.partial(1), squares);
+    write(partials + partial_of(sweep, mine, 0), sum.means);
+    write(partials + partial_of(sweep, mine, 1), sum.squares);
 }
 
 /* kept: the decay; taken: 1 - decay, computed in double because it may be tiny. */
@@ -105,7 +216,7 @@ static __device__ inline void store_statistics(const moments &of, const normalis
 }
 
 /* A block handles eight columns, 32 threads each: it copies their known statistics or merges their chunks. */
-static __global__ void merge_chunks(tiling tiling, normalisation norm, running running,
+static __global__ void merge_chunks(sweep sweep, normalisation norm, running running,
                                     const float *__restrict__ partials)
 {
     __shared__ block_moments<1> all;
@@ -118,10 +229,9 @@ static __global__ void merge_chunks(tiling tiling, normalisation norm, running r
     }
     const uint32_t fresh = norm.columns - norm.known.columns;
     moments sum = { 0, 0, 0 };
-    for (size_t chunk = threadIdx.x / GROUP; chunk < tiling.chunks; chunk += THREADS / GROUP) {
-        const float *const of = partials + chunk * 2 * fresh + column - norm.known.columns;
-        const size_t left = norm.rows - chunk * tiling.rows;
-        sum = merged(sum, moments{ (float)(left < tiling.rows ? left : tiling.rows), of[0], of[fresh] });
+    for (uint32_t chunk = threadIdx.x / GROUP; chunk < sweep.chunks; chunk += THREADS / GROUP) {
+        const float *const of = partials + (size_t)chunk * 2 * fresh + column - norm.known.columns;
+        sum = merged(sum, moments{ (float)sweep_chunk_rows(&sweep, chunk), of[0], of[fresh] });
     }
     all.counts[threadIdx.x] = sum.count;
     all.means[0][threadIdx.x] = sum.mean;
@@ -156,7 +266,8 @@ static __global__ void load_running(normalisation norm, float epsilon, const flo
 
 static cudaError_t check_norm(const struct normalisation *norm, std::initializer_list<const void *> pointers)
 {
-    if (norm->columns % GROUP != 0 || norm->stride % GROUP != 0 || norm->stride < norm->columns ||
+    if (norm->rows > UINT32_MAX || norm->columns % GROUP != 0 || norm->stride % GROUP != 0 ||
+        norm->stride < norm->columns ||
         norm->known.columns % GROUP != 0 || norm->known.columns > norm->columns)
         return cudaErrorInvalidValue;
     return is_aligned(pointers) && is_aligned({ norm->statistics, norm->gamma, norm->beta })
@@ -165,7 +276,7 @@ static cudaError_t check_norm(const struct normalisation *norm, std::initializer
 
 size_t kernel_norm_partials(size_t rows, uint32_t columns)
 {
-    return 2 * tiling_of(rows, columns).chunks * columns;
+    return 2 * (size_t)sweep_backwards(rows, columns).chunks * columns;
 }
 
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
@@ -176,14 +287,13 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
     cudaError_t status = check_norm(norm, { in, partials });
     if (status != cudaSuccess || norm->rows == 0)
         return status;
-    const struct tiling tiling = tiling_of(norm->rows, norm->columns - norm->known.columns);
+    const struct sweep sweep = sweep_backwards(norm->rows, norm->columns - norm->known.columns);
     const void *const fresh = (const char *)in + norm->known.columns * value_bytes(type);
-    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, norm->stride, fresh,
-                           partials);
+    status = launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type], sweep, norm->stride, fresh, partials);
     if (status != cudaSuccess)
         return status;
     const running running = { epsilon, (float)decay, (float)(1 - decay), running_mean, running_variance };
-    return launch_blocks(stream, norm->columns / GROUP, 1, merge_chunks, tiling, *norm, running, partials);
+    return launch_blocks(stream, norm->columns / GROUP, 1, merge_chunks, sweep, *norm, running, partials);
 }
 
 cudaError_t kernel_norm_from_sums(cudaStream_t stream, const struct normalisation *norm, float epsilon, double decay,
@@ -252,39 +362,101 @@ static __device__ inline floats<GROUP> where_set(uint8_t signs, const floats<GRO
     return result;
 }
 
-/* out may be in when the stride is the number of columns. */
-template <typename T>
-static __global__ void normalise(tiling tiling, normalisation norm, const void *in, const void *shortcut, bool relu,
-                                 void *out, uint8_t *__restrict__ mask)
+/* What follows the normalisation. */
+enum ending {
+    ENDING_PLAIN,
+    ENDING_RELU,
+    ENDING_SUM,                 /* the shortcut is added */
+    ENDING_SUM_RELU,
+    ENDING_MASK,                /* the same, and the mask is stored */
+    ENDING_CURVE,
+    ENDING_COUNT
+};
+
+template <typename T, ending ENDING>
+struct normaliser {
+    static constexpr bool sums = ENDING == ENDING_SUM || ENDING == ENDING_SUM_RELU || ENDING == ENDING_MASK;
+    static constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>) / (1 + sums);
+    const normalisation &norm;
+    const line &coefficients;
+    const T *in, *shortcut;     /* the thread's columns in the first row */
+    T *out;
+    uint8_t *mask;
+    uint32_t step, first;       /* rows between those of the thread; its first column */
+
+    __device__ inline floats<GROUP> ended(floats<GROUP> values) const
+    {
+        return ENDING == ENDING_CURVE                         ? curved(norm.curve, values, first)
+               : ENDING == ENDING_PLAIN || ENDING == ENDING_SUM ? values
+                                                              : positive(values);
+    }
+
+    template <uint32_t COUNT>
+    __device__ inline void take(size_t row)
+    {
+        const size_t at = row * norm.columns, apart = (size_t)step * norm.columns;
+        pack<T> rows[COUNT], added[COUNT];
+        read_rows(rows, in + row * norm.stride, (size_t)step * norm.stride);
+        if (sums)
+            read_rows(added, shortcut + at, apart);
+        EACH_ROW
+        for (uint32_t r = 0; r < COUNT; r++) {
+            floats<GROUP> values = normalised(coefficients, unpacked(rows[r]));
+            if (sums)
+                values = plus(values, unpacked(added[r]));
+            values = ended(values);
+            write(out + at + r * apart, values);
+            if (ENDING == ENDING_MASK)
+                mask[(at + r * apart) / GROUP] = signs_of<T>(values);
+        }
+    }
+};
+
+/* out may be in when the stride is the number of columns: a thread reads its rows before it writes them. */
+template <typename T, ending ENDING>
+static __global__ void __launch_bounds__(THREADS, 4)
+    normalise(sweep sweep, normalisation norm, const void *in, const void *shortcut, void *out,
+              uint8_t *__restrict__ mask)
 {
-    const share mine = share_of(tiling, norm.rows);
-    if (mine.group >= tiling.groups)
+    const seat mine = seat_of(sweep);
+    if (!mine.is_inside)
         return;
     const line line = line_of(norm, mine.group);
-    FOUR_AT_ONCE
-    for (size_t row = mine.first; row < mine.last; row += mine.step) {
-        floats<GROUP> values = normalised(line, read<GROUP>((const T *)in + mine.offset(row, norm.stride)));
-        if (shortcut != NULL)
-            values = plus(values, read<GROUP>((const T *)shortcut + mine.offset(row)));
-        if (relu)
-            values = positive(values);
-        if (norm.curve.is_on)
-            values = curved(norm.curve, values, mine.group * GROUP);
-        write((T *)out + mine.offset(row), values);
-        if (mask != NULL)
-            mask[mine.offset(row) / GROUP] = signs_of<T>(values);
-    }
+    const uint32_t first = mine.group * GROUP;
+    typedef normaliser<T, ENDING> body_type;
+    body_type body = { norm, line, (const T *)in + first, body_type::sums ? (const T *)shortcut + first : NULL,
+                       (T *)out + first, ENDING == ENDING_MASK ? mask + mine.group : NULL, mine.step, first };
+    sweep_over<body_type::ROWS>(sweep, mine, body);
+}
+
+#define FOR_ENDINGS(kernel, type) \
+    { kernel<type, ENDING_PLAIN>, kernel<type, ENDING_RELU>, kernel<type, ENDING_SUM>, kernel<type, ENDING_SUM_RELU>, \
+      kernel<type, ENDING_MASK>, kernel<type, ENDING_CURVE> }
+
+static enum ending ending_of(const struct normalisation *norm, const void *shortcut, bool relu, const uint8_t *mask)
+{
+    if (norm->curve.is_on)
+        return ENDING_CURVE;
+    if (shortcut != NULL)
+        return !relu ? ENDING_SUM : mask != NULL ? ENDING_MASK : ENDING_SUM_RELU;
+    return relu ? ENDING_RELU : ENDING_PLAIN;
 }
 
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask)
 {
-    static decltype(&normalise<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(normalise);
-    const struct tiling tiling = fine_tiling_of(norm->rows, norm->columns);
+    static void (*const kernels[VALUE_TYPE_COUNT][ENDING_COUNT])(sweep, struct normalisation, const void *,
+                                                                 const void *, void *, uint8_t *) = {
+        FOR_ENDINGS(normalise, float), FOR_ENDINGS(normalise, __half), FOR_ENDINGS(normalise, __nv_bfloat16),
+    };
+    const struct sweep sweep = sweep_forwards(norm->rows, norm->columns);
+    const enum ending ending = ending_of(norm, shortcut, relu, mask);
     const cudaError_t status = check_norm(norm, { in, shortcut, out });
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, *norm, in, shortcut, relu, out,
+    if (mask != NULL && ending != ENDING_MASK)
+        return cudaErrorInvalidValue;
+    return launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type][ending], sweep, *norm, in, shortcut, out,
                          mask);
 }
 
@@ -299,52 +471,88 @@ enum passing {
     PASSING_COUNT
 };
 
-/* Four blocks per multiprocessor, not three: then up to 528 blocks are one wave on the 132 multiprocessors of an
- * H100. */
-template <typename T, enum passing PASSING>
-static __global__ void __launch_bounds__(THREADS, 4)
-    sum_gradients(tiling tiling, normalisation norm, const void *__restrict__ in, const uint8_t *__restrict__ mask,
-                  void *__restrict__ gradient, float *__restrict__ partials)
-{
-    __shared__ float sums[2 * GROUP][THREADS];
-    const share mine = share_of(tiling, norm.rows);
-    floats<GROUP> sum = {}, product = {};
-    if (mine.group < tiling.groups) {
-        const line line = line_of(norm, mine.group);
-        TWO_AT_ONCE
-        for (size_t row = mine.first; row < mine.last; row += mine.step) {
-            T *const at = (T *)gradient + mine.offset(row);
-            const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, norm.stride));
-            floats<GROUP> passed = read<GROUP>(at);
-            if (PASSING == PASSING_RECOMPUTED)
-                passed = where_positive(normalised(line, values), passed);
-            if (PASSING == PASSING_MASK) {
-                passed = where_set(mask[mine.offset(row) / GROUP], passed);
-                write(at, passed);
-            }
-            if (PASSING == PASSING_CURVE) {
-                write(at, times_slope(norm.curve, normalised(line, values), passed));
-                passed = read<GROUP>(at);
-            }
+/* Sums of a thread's columns: of the gradients, and of their products with the values' distances from the mean. */
+template <typename T, passing PASSING>
+struct gradient_sums {
+    const normalisation &norm;
+    const line &coefficients;
+    const T *in;                /* the thread's columns in the first row */
+    T *gradient;
+    const uint8_t *mask;
+    uint32_t step;
+    floats<GROUP> sum, product;
+
+    /* The gradient of a row that passes; `to`: where it is written back. */
+    __device__ inline floats<GROUP> passed(const floats<GROUP> &values, const floats<GROUP> &gradients, uint8_t signs,
+                                           T *to) const
+    {
+        if (PASSING == PASSING_ALL)
+            return gradients;
+        if (PASSING == PASSING_RECOMPUTED)
+            return where_positive(normalised(coefficients, values), gradients);
+        if (PASSING == PASSING_CURVE) {
+            write(to, times_slope(norm.curve, normalised(coefficients, values), gradients));
+            return read<GROUP>(to);
+        }
+        const floats<GROUP> masked = where_set(signs, gradients);
+        write(to, masked);
+        return masked;
+    }
+
+    template <uint32_t ROWS>
+    __device__ inline void take(size_t row)
+    {
+        const size_t at = row * norm.columns, apart = (size_t)step * norm.columns;
+        pack<T> rows[ROWS], gradients[ROWS];
+        uint8_t signs[ROWS] = {};
+        read_rows(rows, in + row * norm.stride, (size_t)step * norm.stride);
+        read_rows(gradients, (const T *)gradient + at, apart);
+        EACH_ROW
+        for (uint32_t r = 0; PASSING == PASSING_MASK && r < ROWS; r++)
+            signs[r] = mask[(at + r * apart) / GROUP];
+        EACH_ROW
+        for (uint32_t r = 0; r < ROWS; r++) {
+            const floats<GROUP> values = unpacked(rows[r]);
+            const floats<GROUP> slopes = passed(values, unpacked(gradients[r]), signs[r], gradient + at + r * apart);
             for (uint32_t k = 0; k < GROUP; k++) {
-                sum.value[k] += passed.value[k];
-                product.value[k] += passed.value[k] * (values.value[k] - line.mean.value[k]);
+                sum.value[k] += slopes.value[k];
+                product.value[k] += slopes.value[k] * (values.value[k] - coefficients.mean.value[k]);
             }
         }
+    }
+};
+
+template <typename T, passing PASSING>
+static __global__ void __launch_bounds__(THREADS, PASSING == PASSING_CURVE ? 2 : 4)
+    sum_gradients(sweep sweep, normalisation norm, const void *__restrict__ in, const uint8_t *__restrict__ mask,
+                  void *__restrict__ gradient, float *__restrict__ partials)
+{
+    constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>) / 2;
+    __shared__ float sums[2 * GROUP][THREADS];
+    const seat mine = seat_of(sweep);
+    floats<GROUP> sum = {}, product = {};
+    if (mine.is_inside) {
+        const line line = line_of(norm, mine.group);
+        gradient_sums<T, PASSING> body = { norm, line, (const T *)in + mine.group * GROUP,
+                                           (T *)gradient + mine.group * GROUP,
+                                           PASSING == PASSING_MASK ? mask + mine.group : NULL, mine.step, {}, {} };
+        sweep_over<ROWS>(sweep, mine, body);
+        sum = body.sum;
+        product = body.product;
     }
     for (uint32_t k = 0; k < GROUP; k++) {
         sums[k][threadIdx.x] = sum.value[k];
         sums[GROUP + k][threadIdx.x] = product.value[k];
     }
-    sum_lanes(sums, 2 * GROUP, tiling.width);
-    if (threadIdx.x >= tiling.width || mine.group >= tiling.groups)
+    sum_lanes(sums, 2 * GROUP, sweep.width);
+    if (threadIdx.x >= sweep.width || !mine.is_inside)
         return;
     for (uint32_t k = 0; k < GROUP; k++) {
         sum.value[k] = sums[k][threadIdx.x];
         product.value[k] = sums[GROUP + k][threadIdx.x];
     }
-    write(partials + mine.partial(0), sum);
-    write(partials + mine.partial(1), product);
+    write(partials + partial_of(sweep, mine, 0), sum);
+    write(partials + partial_of(sweep, mine, 1), product);
 }
 
 /* A block sums the chunks of eight columns, 32 threads each. Writes to `means` the numbers that the gradient of the
@@ -384,7 +592,7 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT][PASSING_COUNT])(tiling, struct normalisation, const void *,
+    static void (*const kernels[VALUE_TYPE_COUNT][PASSING_COUNT])(sweep, struct normalisation, const void *,
                                                                   const uint8_t *, void *, float *) = {
         FOR_PASSING(sum_gradients, float), FOR_PASSING(sum_gradients, __half),
         FOR_PASSING(sum_gradients, __nv_bfloat16),
@@ -393,63 +601,95 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
                                  : !relu           ? PASSING_ALL
                                  : mask != NULL    ? PASSING_MASK
                                                    : PASSING_RECOMPUTED;
-    const struct tiling tiling = tiling_of(norm->rows, norm->columns);
+    const struct sweep sweep = sweep_backwards(norm->rows, norm->columns);
     cudaError_t status = check_norm(norm, { in, gradient, partials });
     if (status != cudaSuccess)
         return status;
-    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][passing], tiling, *norm, in, mask,
-                           gradient, partials);
+    status = launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type][passing], sweep, *norm, in, mask, gradient,
+                           partials);
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(stream, tiling.groups, 1, sum_gradient_chunks, *norm, (uint32_t)tiling.chunks, partials,
-                         means, gamma_gradient, beta_gradient);
+    return launch_blocks(stream, sweep.groups, 1, sum_gradient_chunks, *norm, sweep.chunks, partials, means,
+                         gamma_gradient, beta_gradient);
 }
 
 /* ---- the gradient of the values: each value also affects mean and deviation of its column ---- */
 
-/* in_gradient may be gradient when the stride is the number of columns. */
-template <typename T, bool RELU>
-static __global__ void spread_gradient(tiling tiling, normalisation norm, const void *__restrict__ in,
-                                       const void *gradient, const float *__restrict__ means, void *in_gradient,
-                                       bool adds)
+template <typename T, bool RELU, bool ADDS>
+struct gradient_spreader {
+    const normalisation &norm;
+    const line &coefficients;
+    const floats<GROUP> &sum, &slope;
+    const T *in, *gradient;     /* the thread's columns in the first row */
+    T *in_gradient;
+    uint32_t step;
+
+    __device__ inline floats<GROUP> spread(const floats<GROUP> &values, floats<GROUP> gradients) const
+    {
+        if (RELU)
+            gradients = where_positive(normalised(coefficients, values), gradients);
+        for (uint32_t k = 0; k < GROUP; k++) {
+            const float distance = values.value[k] - coefficients.mean.value[k];
+            const float shared = sum.value[k] + distance * slope.value[k];
+            gradients.value[k] = (gradients.value[k] - shared) * coefficients.scale.value[k];
+        }
+        return gradients;
+    }
+
+    template <uint32_t ROWS>
+    __device__ inline void take(size_t row)
+    {
+        const size_t at = row * norm.stride, apart = (size_t)step * norm.stride;
+        pack<T> rows[ROWS], gradients[ROWS], before[ROWS];
+        read_rows(rows, in + at, apart);
+        read_rows(gradients, gradient + row * norm.columns, (size_t)step * norm.columns);
+        if (ADDS)
+            read_rows(before, (const T *)in_gradient + at, apart);
+        EACH_ROW
+        for (uint32_t r = 0; r < ROWS; r++) {
+            const floats<GROUP> result = spread(unpacked(rows[r]), unpacked(gradients[r]));
+            write(in_gradient + at + r * apart, ADDS ? plus(unpacked(before[r]), result) : result);
+        }
+    }
+};
+
+/* in_gradient may be gradient when the stride is the number of columns: a thread reads its rows before it writes
+ * them. */
+template <typename T, bool RELU, bool ADDS>
+static __global__ void __launch_bounds__(THREADS, 3)
+    spread_gradient(sweep sweep, normalisation norm, const void *__restrict__ in, const void *gradient,
+                    const float *__restrict__ means, void *in_gradient)
 {
-    const share mine = share_of(tiling, norm.rows);
-    if (mine.group >= tiling.groups)
+    constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>) / 2;
+    const seat mine = seat_of(sweep);
+    const uint32_t first = mine.group * GROUP;
+    if (!mine.is_inside)
         return;
     const line line = line_of(norm, mine.group);
-    const floats<GROUP> sum = read<GROUP>(means + mine.group * GROUP);
-    const floats<GROUP> slope = read<GROUP>(means + norm.columns + mine.group * GROUP);
-    TWO_AT_ONCE
-    for (size_t row = mine.first; row < mine.last; row += mine.step) {
-        T *const to = (T *)in_gradient + mine.offset(row, norm.stride);
-        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, norm.stride));
-        floats<GROUP> result = read<GROUP>((const T *)gradient + mine.offset(row));
-        if (RELU)
-            result = where_positive(normalised(line, values), result);
-        for (uint32_t k = 0; k < GROUP; k++) {
-            const float shared = sum.value[k] + (values.value[k] - line.mean.value[k]) * slope.value[k];
-            result.value[k] = (result.value[k] - shared) * line.scale.value[k];
-        }
-        write(to, adds ? plus(read<GROUP>(to), result) : result);
-    }
+    const floats<GROUP> sum = read<GROUP>(means + first), slope = read<GROUP>(means + norm.columns + first);
+    gradient_spreader<T, RELU, ADDS> body = { norm, line, sum, slope, (const T *)in + first,
+                                              (const T *)gradient + first, (T *)in_gradient + first, mine.step };
+    sweep_over<ROWS>(sweep, mine, body);
 }
 
-#define FOR_BOTH(kernel, type) { kernel<type, false>, kernel<type, true> }
+#define FOR_BOTH(kernel, type) \
+    { { kernel<type, false, false>, kernel<type, false, true> }, \
+      { kernel<type, true, false>, kernel<type, true, true> } }
 
 cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                  const void *in, bool relu, const void *gradient, const float *means,
                                  void *in_gradient, bool adds)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT][2])(tiling, struct normalisation, const void *, const void *,
-                                                      const float *, void *, bool) = {
+    static void (*const kernels[VALUE_TYPE_COUNT][2][2])(sweep, struct normalisation, const void *, const void *,
+                                                         const float *, void *) = {
         FOR_BOTH(spread_gradient, float), FOR_BOTH(spread_gradient, __half), FOR_BOTH(spread_gradient, __nv_bfloat16),
     };
-    const struct tiling tiling = fine_tiling_of(norm->rows, norm->columns);
+    const struct sweep sweep = sweep_forwards(norm->rows, norm->columns);
     const cudaError_t status = check_norm(norm, { in, gradient, means, in_gradient });
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][relu], tiling, *norm, in, gradient, means,
-                         in_gradient, adds);
+    return launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type][relu][adds], sweep, *norm, in, gradient,
+                         means, in_gradient);
 }
 
 /* ---- folding into a convolution ---- */

@@ -1,8 +1,10 @@
 /* Tests of the kernels of batch normalisation, with every type of values, against loops in double. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
+#include "compute/cuda/sweep.h"
 #include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
@@ -293,6 +295,59 @@ static size_t property_cases(void)
 {
     enum { SMALL = 7 };
     return test_is_long() ? COUNT_OF(cases) : SMALL;
+}
+
+/* ---- the order of rows ---- */
+
+/* Those of ResNet-50's layers at batch 4, one slab and one row more or less, and narrow and wide ones. */
+static const struct { size_t rows; uint32_t columns; } shapes[] = {
+    { 4 * 112 * 112, 64 }, { 4 * 56 * 56, 64 }, { 4 * 56 * 56, 256 }, { 4 * 28 * 28, 128 }, { 4 * 28 * 28, 512 },
+    { 4 * 14 * 14, 256 }, { 4 * 14 * 14, 1024 }, { 4 * 7 * 7, 512 }, { 4 * 7 * 7, 2048 }, { 1, 8 }, { 32, 256 },
+    { 31, 256 }, { 33, 256 }, { 1024, 8 }, { 1025, 8 }, { 3000000, 8 }, { 100000, 24 },
+};
+
+/* In the order of turns, and within a turn of blocks, every row is visited once: forwards from the first row to the
+ * last slab, backwards from the last slab to the first row. */
+static void check_sweep(const struct sweep *sweep)
+{
+    size_t visited = 0, *const rows_of = calloc(sweep->chunks, sizeof(*rows_of));
+    assert_non_null(rows_of);
+    for (uint32_t visit = 0; visit < sweep->slabs; visit++) {
+        const uint32_t slab = sweep->backwards ? sweep->slabs - 1 - visit : visit;
+        const size_t first = sweep_row(sweep, visit), end = first + sweep->slab_rows;
+        assert_int_equal(first, (size_t)slab * sweep->slab_rows);
+        const size_t rows = (end < sweep->rows ? end : sweep->rows) - first;
+        rows_of[visit % sweep->chunks] += rows;
+        visited += rows;
+    }
+    assert_int_equal(visited, sweep->rows);
+    for (uint32_t chunk = 0; chunk < sweep->chunks; chunk++)
+        assert_int_equal(rows_of[chunk], sweep_chunk_rows(sweep, chunk));
+    free(rows_of);
+}
+
+TEST(a_sweep_visits_every_row_once_in_its_direction)
+{
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        const struct sweep forwards = sweep_forwards(shapes[i].rows, shapes[i].columns);
+        const struct sweep backwards = sweep_backwards(shapes[i].rows, shapes[i].columns);
+        assert_false(forwards.backwards);
+        assert_true(backwards.backwards);
+        check_sweep(&forwards);
+        check_sweep(&backwards);
+    }
+}
+
+/* The window of a sum: what all blocks read in a turn. A wider one leaves less of the matrix' end in a cache. */
+TEST(the_blocks_of_a_sum_run_side_by_side)
+{
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        const struct sweep sweep = sweep_backwards(shapes[i].rows, shapes[i].columns);
+        const size_t window = (size_t)sweep.chunks * sweep.slab_rows * shapes[i].columns * value_bytes(VALUE_BF16);
+        assert_at_most(sweep.chunks * sweep.tiles, 4 * 108);            /* four on each multiprocessor of an A100 */
+        assert_at_most(window, 8 << 20);
+        assert_int_equal(kernel_norm_partials(shapes[i].rows, shapes[i].columns), 2 * sweep.chunks * shapes[i].columns);
+    }
 }
 
 /* ---- columns that are known ---- */
@@ -685,6 +740,7 @@ TEST(odd_columns_and_misaligned_memory_are_refused)
     const struct normalisation skewed = { .rows = 1, .columns = 8, .stride = 8, .beta = (float *)(void *)off,
                                          .statistics = floats };
     INVALID(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory, NULL));
+    INVALID(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, NULL, true, memory, memory));
     INVALID(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory, NULL));
     MISALIGNED(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory, NULL));
     MISALIGNED(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory, NULL));

@@ -117,6 +117,9 @@ struct answer {
     uint32_t predicted;
 };
 
+/* Half the level 2 cache of an H100 or H200. */
+#define STEP_CACHE_BYTES ((size_t)25000000)
+
 /* What the operations of a step are for. */
 enum step_work {
     STEP_CONVOLUTIONS,          /* the library's convolutions */
@@ -137,6 +140,9 @@ struct step_counts {
      * counts twice, one that the cache still holds counts as well; a library's workspace does not count, nor do
      * arguments and single numbers. */
     size_t bytes[STEP_WORK_COUNT];
+    size_t cached_bytes;        /* of these bytes, those that are read from a cache of the device, by a model: a pass
+                                 * that begins at the end of a tensor where the last pass over it ended finds up to
+                                 * STEP_CACHE_BYTES there, less what was touched in between */
     bool is_recorded;           /* all of this is launched as a few CUDA graphs */
     size_t value_bytes;         /* bytes of values, gradients and data that layers keep from forward to backward */
 };

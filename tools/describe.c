@@ -371,6 +371,8 @@ static void print_step_bytes(const struct step_counts *counts, FILE *out)
     for (int work = 0; work < STEP_WORK_COUNT; work++)
         at += snprintf(text + at, sizeof(text) - (size_t)at, "%s %s %.1f", work > 0 ? "," : "", names[work],
                        (double)counts->bytes[work] / unit);
+    snprintf(text + at, sizeof(text) - (size_t)at, "; %.1f read from the cache of an H100, as expected",
+             (double)counts->cached_bytes / unit);
     print_beside("bytes moved", 11, text, out);
 }
 

@@ -3,12 +3,96 @@
  * it. test_cuda_launches compares both for every model. What is counted as a byte: struct step_counts (backend.h). */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/cuda/cuda_plan.h"
+
+/* ---- what a cache still holds ---- */
+
+#define CACHED_MAX 32u
+#define TOUCHED_MAX 8u
+
+/* The part of a tensor that the cache holds: its end or, after a pass backwards, its beginning. */
+struct cached { uint32_t buffer; size_t bytes; bool backwards; };
+
+struct touched { uint32_t buffer; size_t bytes; bool is_read; };
+
+/* A model of step_counts.cached_bytes: passes go over their tensors from one end to the other, and what they touched
+ * last stays, in all up to STEP_CACHE_BYTES. A pass that begins where the last one over a tensor ended finds that part;
+ * one that begins at the other end replaces it before it gets there, unless the whole tensor is held. */
+struct cache {
+    struct cached held[CACHED_MAX];     /* the last touched first */
+    uint32_t count;
+    struct touched touched[TOUCHED_MAX];        /* by the operation that is being counted */
+    uint32_t touched_count;
+    bool backwards;             /* its direction */
+};
+
+static void cache_touch(struct cache *cache, uint32_t buffer, size_t bytes, bool is_read)
+{
+    for (uint32_t i = 0; i < cache->touched_count; i++)
+        if (cache->touched[i].buffer == buffer) {
+            cache->touched[i].is_read |= is_read;
+            return;
+        }
+    if (cache->touched_count < TOUCHED_MAX)     /* a concatenation has more inputs: the rest does not count */
+        cache->touched[cache->touched_count++] = (struct touched){ buffer, bytes, is_read };
+}
+
+/* Bytes of the tensor that the operation finds, and forgets what was held of it. */
+static size_t cache_take(struct cache *cache, const struct touched *touched)
+{
+    for (uint32_t i = 0; i < cache->count; i++) {
+        const struct cached held = cache->held[i];
+        if (held.buffer != touched->buffer)
+            continue;
+        memmove(&cache->held[i], &cache->held[i + 1], (--cache->count - i) * sizeof(held));
+        const bool meets = held.backwards != cache->backwards || held.bytes >= touched->bytes;
+        return !touched->is_read || !meets ? 0 : held.bytes < touched->bytes ? held.bytes : touched->bytes;
+    }
+    return 0;
+}
+
+static void cache_put(struct cache *cache, const struct cached *held)
+{
+    size_t bytes = 0;
+    uint32_t kept = 0;
+    if (cache->count == CACHED_MAX)
+        cache->count--;
+    memmove(&cache->held[1], &cache->held[0], cache->count * sizeof(*held));
+    cache->held[0] = *held;
+    for (cache->count++; kept < cache->count && bytes < STEP_CACHE_BYTES; kept++) {
+        const size_t left = STEP_CACHE_BYTES - bytes;
+        if (cache->held[kept].bytes > left)
+            cache->held[kept].bytes = left;
+        bytes += cache->held[kept].bytes;
+    }
+    cache->count = kept;
+}
+
+/* The operation is complete: returns the bytes that it finds. The tensors that it touches share the cache. */
+static size_t cache_settle(struct cache *cache)
+{
+    size_t all = 0, found = 0;
+    for (uint32_t i = 0; i < cache->touched_count; i++) {
+        found += cache_take(cache, &cache->touched[i]);
+        all += cache->touched[i].bytes;
+    }
+    for (uint32_t i = 0; i < cache->touched_count; i++) {
+        const struct touched *const touched = &cache->touched[i];
+        const double share = all > STEP_CACHE_BYTES ? (double)STEP_CACHE_BYTES / (double)all : 1;
+        cache_put(cache, &(struct cached){ touched->buffer, (size_t)((double)touched->bytes * share),
+                                           cache->backwards });
+    }
+    cache->touched_count = 0;
+    cache->backwards = false;
+    return found;
+}
 
 struct counter {
     struct plan *plan;
     struct step_counts *counts;
+    struct cache *cache;
 };
 
 static const struct layer *layer_of(const struct counter *counter, uint32_t head)
@@ -33,28 +117,40 @@ static uint32_t gradient_buffer(const struct counter *counter, uint32_t head)
 
 /* ---- operations ---- */
 
+static void count_bytes(const struct counter *counter, enum step_work work, size_t bytes)
+{
+    counter->counts->bytes[work] += bytes;
+    counter->counts->cached_bytes += cache_settle(counter->cache);
+}
+
 static void count_kernel(const struct counter *counter, enum step_work work, size_t bytes)
 {
     counter->counts->kernels++;
-    counter->counts->bytes[work] += bytes;
+    count_bytes(counter, work, bytes);
 }
 
 static void count_convolution(const struct counter *counter, size_t bytes)
 {
     counter->counts->convolutions++;
-    counter->counts->bytes[STEP_CONVOLUTIONS] += bytes;
+    count_bytes(counter, STEP_CONVOLUTIONS, bytes);
 }
 
 static void count_product(const struct counter *counter, size_t bytes)
 {
     counter->counts->products++;
-    counter->counts->bytes[STEP_OTHERS] += bytes;
+    count_bytes(counter, STEP_OTHERS, bytes);
 }
 
 static void count_copy(const struct counter *counter, enum step_work work, size_t bytes)
 {
     counter->counts->copies++;
-    counter->counts->bytes[work] += bytes;
+    count_bytes(counter, work, bytes);
+}
+
+/* The kernel that is counted next is the first pass of a normalisation (sweep.h). */
+static void goes_backwards(const struct counter *counter)
+{
+    counter->cache->backwards = true;
 }
 
 /* ---- bytes of tensors ---- */
@@ -75,14 +171,46 @@ static size_t out_numbers(const struct counter *counter, uint32_t head)
 }
 
 /* Input k and the result of a group; their gradients have as many bytes. */
-static size_t in_bytes(const struct counter *counter, uint32_t head, uint32_t k)
+static size_t in_size(const struct counter *counter, uint32_t head, uint32_t k)
 {
     return in_numbers(counter, head, k) * number_size(counter);
 }
 
-static size_t out_bytes(const struct counter *counter, uint32_t head)
+static size_t out_size(const struct counter *counter, uint32_t head)
 {
     return out_numbers(counter, head) * number_size(counter);
+}
+
+/* The same as operands of the operation that is counted next. */
+static size_t in_read(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    const size_t bytes = in_size(counter, head, k);
+    cache_touch(counter->cache, value_buffer(counter, plan_input(&counter->plan->base, head, k)), bytes, true);
+    return bytes;
+}
+
+static size_t out_used(const struct counter *counter, uint32_t head, bool is_read)
+{
+    const size_t bytes = out_size(counter, head);
+    cache_touch(counter->cache, value_buffer(counter, plan_output(&counter->plan->base, head)), bytes, is_read);
+    return bytes;
+}
+
+static size_t out_read(const struct counter *counter, uint32_t head)
+{
+    return out_used(counter, head, true);
+}
+
+static size_t out_written(const struct counter *counter, uint32_t head)
+{
+    return out_used(counter, head, false);
+}
+
+/* The gradient of the result. */
+static size_t gradient_read(const struct counter *counter, uint32_t head)
+{
+    cache_touch(counter->cache, gradient_buffer(counter, head), out_size(counter, head), true);
+    return out_size(counter, head);
 }
 
 static size_t out_rows(const struct counter *counter, uint32_t head)
@@ -102,9 +230,11 @@ static size_t column_bytes(const struct counter *counter, uint32_t head, size_t 
 }
 
 /* A kernel writes the gradient of input k; to add to it, it also reads it. */
-static size_t flow_bytes(const struct counter *counter, uint32_t head, uint32_t k)
+static size_t flow_written(const struct counter *counter, uint32_t head, uint32_t k)
 {
-    return in_bytes(counter, head, k) * (flow_of(counter, head, k)->adds ? 2 : 1);
+    const struct flow *const flow = flow_of(counter, head, k);
+    cache_touch(counter->cache, flow->buffer, in_size(counter, head, k), flow->adds);
+    return in_size(counter, head, k) * (flow->adds ? 2 : 1);
 }
 
 static size_t weight_numbers(const struct counter *counter, uint32_t head)
@@ -135,10 +265,11 @@ static void count_pass(const struct counter *counter, uint32_t head, uint32_t k,
     const struct flow *const flow = flow_of(counter, head, k);
     if (flow->buffer == BUFFER_NONE || flow->buffer == gradient_buffer(counter, head))
         return;
+    const size_t bytes = gradient_read(counter, head) + flow_written(counter, head, k);
     if (flow->adds)
-        count_kernel(counter, work, 3 * in_bytes(counter, head, k));
+        count_kernel(counter, work, bytes);
     else
-        count_copy(counter, work, 2 * in_bytes(counter, head, k));
+        count_copy(counter, work, bytes);
 }
 
 /* ---- forward ---- */
@@ -151,8 +282,8 @@ static size_t sums_bytes(const struct counter *counter, uint32_t conv)
 
 static void count_weighted(const struct counter *counter, uint32_t head)
 {
-    const size_t bytes = in_bytes(counter, head, 0) + weight_bytes(counter, head) + bias_bytes(counter, head) +
-                         out_bytes(counter, head);
+    const size_t bytes = in_read(counter, head, 0) + weight_bytes(counter, head) + bias_bytes(counter, head) +
+                         out_written(counter, head);
     if (layer_of(counter, head)->kind == LAYER_CONV2D)
         count_convolution(counter, bytes + sums_bytes(counter, head));
     else
@@ -163,8 +294,8 @@ static void count_dropout(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
     if (value_buffer(counter, plan_input(base, head, 0)) != value_buffer(counter, plan_output(base, head)))
-        count_copy(counter, STEP_OTHERS, 2 * out_bytes(counter, head));
-    count_kernel(counter, STEP_OTHERS, 2 * out_bytes(counter, head) + sizeof(struct step_values));
+        count_copy(counter, STEP_OTHERS, in_read(counter, head, 0) + out_written(counter, head));
+    count_kernel(counter, STEP_OTHERS, out_read(counter, head) + out_written(counter, head) + sizeof(struct step_values));
 }
 
 /* The columns whose statistics an earlier normalisation has computed (known_of in cuda_norm.c). */
@@ -208,8 +339,11 @@ static void count_statistics(const struct counter *counter, uint32_t head)
         count_kernel(counter, STEP_NORMS, sums + merged);
         return;
     }
-    if (fresh > 0)
-        count_kernel(counter, STEP_NORMS, out_rows(counter, head) * fresh * number_size(counter) + partials);
+    if (fresh > 0) {
+        goes_backwards(counter);
+        count_kernel(counter, STEP_NORMS,
+                     in_read(counter, head, 0) / out_columns(counter, head) * fresh + partials);
+    }
     count_kernel(counter, STEP_NORMS, partials + 2 * known * sizeof(float) + merged);
 }
 
@@ -217,8 +351,8 @@ static void count_statistics(const struct counter *counter, uint32_t head)
 static void count_norm(const struct counter *counter, uint32_t head)
 {
     count_statistics(counter, head);
-    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
-                 (plan_has_sum(counter->plan, head) ? in_bytes(counter, head, 1) : 0) + mask_bytes(counter, head) +
+    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + out_written(counter, head) +
+                 (plan_has_sum(counter->plan, head) ? in_read(counter, head, 1) : 0) + mask_bytes(counter, head) +
                  line_bytes(counter, head));
 }
 
@@ -230,7 +364,7 @@ static size_t pixel_line_bytes(const struct counter *counter, uint32_t head)
 
 static void count_layer_norm(const struct counter *counter, uint32_t head)
 {
-    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
+    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + out_written(counter, head) +
                  pixel_line_bytes(counter, head) + column_bytes(counter, head, 2));
 }
 
@@ -243,8 +377,8 @@ static size_t branch_bytes(const struct counter *counter, uint32_t head)
 
 static void count_branch(const struct counter *counter, uint32_t head)
 {
-    count_kernel(counter, STEP_OTHERS, in_bytes(counter, head, 0) + out_bytes(counter, head) +
-                 branch_bytes(counter, head) + (plan_has_sum(counter->plan, head) ? in_bytes(counter, head, 1) : 0));
+    count_kernel(counter, STEP_OTHERS, in_read(counter, head, 0) + out_written(counter, head) +
+                 branch_bytes(counter, head) + (plan_has_sum(counter->plan, head) ? in_read(counter, head, 1) : 0));
 }
 
 /* The winner of a window, a byte for every number of the result. */
@@ -280,8 +414,8 @@ static void count_concat(const struct counter *counter, uint32_t head)
 static void count_loss(const struct counter *counter, uint32_t head)
 {
     const size_t samples = counter->plan->base.count * sizeof(struct sample_loss);
-    const size_t gradient = flow_of(counter, head, 0)->buffer != BUFFER_NONE ? in_bytes(counter, head, 0) : 0;
-    count_kernel(counter, STEP_OTHERS, in_bytes(counter, head, 0) + gradient + samples +
+    const size_t gradient = flow_of(counter, head, 0)->buffer != BUFFER_NONE ? flow_written(counter, head, 0) : 0;
+    count_kernel(counter, STEP_OTHERS, in_read(counter, head, 0) + gradient + samples +
                  counter->plan->base.count * sizeof(struct mixed_label));
     count_kernel(counter, STEP_OTHERS, samples + sizeof(struct backend_result));
 }
@@ -289,9 +423,9 @@ static void count_loss(const struct counter *counter, uint32_t head)
 /* Reads all inputs, and writes the result. */
 static void count_values(const struct counter *counter, uint32_t head, enum step_work work)
 {
-    size_t bytes = out_bytes(counter, head) + winner_bytes(counter, head);
+    size_t bytes = out_written(counter, head) + winner_bytes(counter, head);
     for (uint32_t k = 0; k < plan_group(&counter->plan->base, head)->input_count; k++)
-        bytes += in_bytes(counter, head, k);
+        bytes += in_read(counter, head, k);
     count_kernel(counter, work, bytes);
 }
 
@@ -317,14 +451,13 @@ static void count_forward(const struct counter *counter, uint32_t head)
 static void count_bias(const struct counter *counter, uint32_t head)
 {
     const size_t partials = kernel_bias_partials(out_rows(counter, head), out_columns(counter, head)) * sizeof(float);
-    const size_t masked = 3 * out_bytes(counter, head);
-    const bool has_relu = plan_has_relu(counter->plan, head);
-    if (has_parameter(counter, head, PARAMETER_BIAS)) {
-        count_kernel(counter, STEP_OTHERS, (has_relu ? masked : out_bytes(counter, head)) + partials);
+    const bool has_relu = plan_has_relu(counter->plan, head), has_bias = has_parameter(counter, head, PARAMETER_BIAS);
+    if (!has_relu && !has_bias)
+        return;
+    const size_t masked = has_relu ? out_read(counter, head) + out_size(counter, head) : 0;
+    count_kernel(counter, STEP_OTHERS, gradient_read(counter, head) + masked + (has_bias ? partials : 0));
+    if (has_bias)
         count_kernel(counter, STEP_OTHERS, partials + column_bytes(counter, head, 1));
-    } else if (has_relu) {
-        count_kernel(counter, STEP_OTHERS, masked);
-    }
 }
 
 /* The image of a weight gradient: cuDNN needs even padding, so the rest of an uneven one becomes part of the image. */
@@ -333,17 +466,19 @@ static size_t even_image_bytes(const struct counter *counter, uint32_t head)
     const struct layer *const layer = layer_of(counter, head);
     const size_t height = layer->in.height + (size_t)abs((int)layer->pad_top - (int)layer->pad_bottom);
     const size_t width = layer->in.width + (size_t)abs((int)layer->pad_left - (int)layer->pad_right);
-    return in_bytes(counter, head, 0) / ((size_t)layer->in.height * layer->in.width) * height * width;
+    return in_size(counter, head, 0) / ((size_t)layer->in.height * layer->in.width) * height * width;
 }
 
 /* Also counts the conversion of 16-bit weight gradients to fp32 and the padding of images with uneven padding. */
 static void count_conv_weights(const struct counter *counter, uint32_t head)
 {
-    const size_t in = in_bytes(counter, head, 0), image = even_image_bytes(counter, head);
+    const size_t image = even_image_bytes(counter, head);
+    const bool is_padded = image != in_size(counter, head, 0);
     count_bias(counter, head);
-    if (image != in)
-        count_kernel(counter, STEP_OTHERS, in + image);
-    count_convolution(counter, image + out_bytes(counter, head) + weight_bytes(counter, head));
+    if (is_padded)
+        count_kernel(counter, STEP_OTHERS, in_read(counter, head, 0) + image);
+    count_convolution(counter, (is_padded ? image : in_read(counter, head, 0)) + gradient_read(counter, head) +
+                      weight_bytes(counter, head));
     if (counter->plan->base.backend->type != VALUE_FP32)
         count_kernel(counter, STEP_OTHERS,
                      weight_bytes(counter, head) + weight_numbers(counter, head) * sizeof(float));
@@ -356,7 +491,7 @@ static void count_dense_weights(const struct counter *counter, uint32_t head)
     const bool sums_bias = has_parameter(counter, head, PARAMETER_BIAS) && !has_relu;
     if (has_relu)
         count_bias(counter, head);
-    count_product(counter, in_bytes(counter, head, 0) + out_bytes(counter, head) +
+    count_product(counter, in_read(counter, head, 0) + gradient_read(counter, head) +
                   weight_numbers(counter, head) * sizeof(float) + column_bytes(counter, head, sums_bias));
 }
 
@@ -368,8 +503,9 @@ static void count_norm_sums(const struct counter *counter, uint32_t head)
     const size_t mask = mask_bytes(counter, head);
     const bool changes = mask > 0 || fusion_has(&counter->plan->base.fusion, head, LAYER_ACTIVATION);
     const size_t vectors = 4 + has_parameter(counter, head, PARAMETER_GAMMA);       /* deviation; means; gradients */
-    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + (changes ? 2 : 1) * out_bytes(counter, head) + mask +
-                 line_bytes(counter, head) + partials);
+    goes_backwards(counter);
+    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + gradient_read(counter, head) +
+                 (changes ? out_size(counter, head) : 0) + mask + line_bytes(counter, head) + partials);
     count_kernel(counter, STEP_NORMS, partials + column_bytes(counter, head, vectors));
 }
 
@@ -378,7 +514,7 @@ static void count_row_sums(const struct counter *counter, uint32_t head, enum st
 {
     const size_t partials = kernel_gamma_partials(out_rows(counter, head), out_columns(counter, head)) * sizeof(float);
     const size_t gradients = 1 + has_parameter(counter, head, PARAMETER_BETA);
-    count_kernel(counter, work, in_bytes(counter, head, 0) + out_bytes(counter, head) + lines + partials);
+    count_kernel(counter, work, in_read(counter, head, 0) + gradient_read(counter, head) + lines + partials);
     count_kernel(counter, work, partials + column_bytes(counter, head, gradients));
 }
 
@@ -413,44 +549,53 @@ static void count_multiply_inputs(const struct counter *counter, uint32_t head)
 {
     for (uint32_t k = 0; k < plan_group(&counter->plan->base, head)->input_count; k++)
         if (flow_of(counter, head, k)->buffer != BUFFER_NONE)
-            count_kernel(counter, STEP_OTHERS, out_bytes(counter, head) + in_bytes(counter, head, 1 - k) +
-                         flow_bytes(counter, head, k));
+            count_kernel(counter, STEP_OTHERS, gradient_read(counter, head) + in_read(counter, head, 1 - k) +
+                         flow_written(counter, head, k));
 }
 
 /* Terms of every number in fp32, then the gradient; each reads the values and the gradient of the result. */
 static void count_response_inputs(const struct counter *counter, uint32_t head)
 {
     const size_t terms = out_numbers(counter, head) * sizeof(float);
-    const size_t read = in_bytes(counter, head, 0) + out_bytes(counter, head);
-    count_kernel(counter, STEP_NORMS, read + terms);
-    count_kernel(counter, STEP_NORMS, read + terms + flow_bytes(counter, head, 0));
+    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + gradient_read(counter, head) + terms);
+    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + gradient_read(counter, head) + terms +
+                 flow_written(counter, head, 0));
 }
 
 /* Batch normalisation reads the values; branches only the gradient of the result. Fused additions pass it on. */
 static void count_summed_inputs(const struct counter *counter, uint32_t head)
 {
     const bool is_norm = layer_of(counter, head)->kind == LAYER_BATCH_NORM;
-    const size_t read = is_norm ? in_bytes(counter, head, 0) + line_bytes(counter, head) + column_bytes(counter, head, 2)
-                                : branch_bytes(counter, head);
-    if (flow_of(counter, head, 0)->buffer != BUFFER_NONE)
+    if (flow_of(counter, head, 0)->buffer != BUFFER_NONE) {
+        const size_t means = column_bytes(counter, head, 2);
+        const size_t read = is_norm ? in_read(counter, head, 0) + line_bytes(counter, head) + means
+                                    : branch_bytes(counter, head);
         count_kernel(counter, is_norm ? STEP_NORMS : STEP_OTHERS,
-                     read + out_bytes(counter, head) + flow_bytes(counter, head, 0));
+                     read + gradient_read(counter, head) + flow_written(counter, head, 0));
+    }
     if (plan_has_sum(counter->plan, head))
         count_pass(counter, head, 1, STEP_SUMS);
 }
 
 static void count_layer_norm_inputs(const struct counter *counter, uint32_t head)
 {
-    count_kernel(counter, STEP_NORMS, in_bytes(counter, head, 0) + out_bytes(counter, head) + flow_bytes(counter, head, 0) +
-                 pixel_line_bytes(counter, head) + column_bytes(counter, head, 1));
+    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + gradient_read(counter, head) +
+                 flow_written(counter, head, 0) + pixel_line_bytes(counter, head) + column_bytes(counter, head, 1));
 }
 
 /* A convolution may also read the gradient that it adds, and the values that mask the sum. */
 static void count_weighted_inputs(const struct counter *counter, uint32_t head)
 {
     const struct flow *const flow = flow_of(counter, head, 0);
-    const size_t tensors = 1u + (flow->addend != BUFFER_NONE) + flow->masks;
-    const size_t bytes = out_bytes(counter, head) + weight_bytes(counter, head) + tensors * in_bytes(counter, head, 0);
+    const size_t in = in_size(counter, head, 0);
+    size_t bytes = gradient_read(counter, head) + weight_bytes(counter, head) + in;
+    cache_touch(counter->cache, flow->buffer, in, false);
+    if (flow->addend != BUFFER_NONE) {
+        cache_touch(counter->cache, flow->addend, in, true);
+        bytes += in;
+    }
+    if (flow->masks)
+        bytes += in_read(counter, head, 0);
     if (layer_of(counter, head)->kind == LAYER_CONV2D)
         count_convolution(counter, bytes);
     else
@@ -468,7 +613,8 @@ static void count_inputs(const struct counter *counter, uint32_t head)
     case LAYER_LOCAL_RESPONSE_NORM: count_response_inputs(counter, head); return;
     case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: return;         /* forward has computed the gradient */
     case LAYER_DROPOUT:
-        count_kernel(counter, STEP_OTHERS, 2 * out_bytes(counter, head) + sizeof(struct step_values));
+        count_kernel(counter, STEP_OTHERS,
+                     gradient_read(counter, head) + out_size(counter, head) + sizeof(struct step_values));
         count_pass(counter, head, 0, STEP_OTHERS);
         return;
     case LAYER_ADD:
@@ -477,14 +623,28 @@ static void count_inputs(const struct counter *counter, uint32_t head)
         return;
     case LAYER_MULTIPLY: count_multiply_inputs(counter, head); return;
     case LAYER_BATCH_NORM: case LAYER_SCALE: case LAYER_STOCHASTIC_DEPTH: count_summed_inputs(counter, head); return;
-    case LAYER_RELU: case LAYER_ACTIVATION:                             /* also reads the result, or the input */
-        count_kernel(counter, STEP_OTHERS, 2 * out_bytes(counter, head) + flow_bytes(counter, head, 0));
+    case LAYER_RELU:
+        count_kernel(counter, STEP_OTHERS,
+                     out_read(counter, head) + gradient_read(counter, head) + flow_written(counter, head, 0));
+        return;
+    case LAYER_ACTIVATION:
+        count_kernel(counter, STEP_OTHERS,
+                     in_read(counter, head, 0) + gradient_read(counter, head) + flow_written(counter, head, 0));
         return;
     default:
         count_kernel(counter, STEP_OTHERS,
-                     out_bytes(counter, head) + winner_bytes(counter, head) + flow_bytes(counter, head, 0));
+                     gradient_read(counter, head) + winner_bytes(counter, head) + flow_written(counter, head, 0));
         return;
     }
+}
+
+/* The gradient by this group is added to the sum. */
+static void count_sum(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    const size_t bytes = in_size(counter, head, k);
+    cache_touch(counter->cache, flow_of(counter, head, k)->buffer, bytes, true);
+    cache_touch(counter->cache, flow_of(counter, head, k)->sum, bytes, true);
+    count_kernel(counter, STEP_SUMS, 3 * bytes);
 }
 
 static void count_backward(const struct counter *counter, uint32_t head)
@@ -495,7 +655,7 @@ static void count_backward(const struct counter *counter, uint32_t head)
         count_inputs(counter, head);
     for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
         if (flow_of(counter, head, k)->sum != BUFFER_NONE)
-            count_kernel(counter, STEP_SUMS, 3 * in_bytes(counter, head, k));
+            count_sum(counter, head, k);
 }
 
 /* ---- a step ---- */
@@ -518,7 +678,7 @@ static void count_step(const struct counter *counter)
     for (uint32_t i = 0; i < base->net->layer_count; i++)
         if (fusion_is_head(&base->fusion, i))
             count_forward(counter, i);
-    for (uint32_t i = 0; i < base->net->layer_count; i++)
+    for (uint32_t i = base->net->layer_count; i-- > 0;)
         if (value_memory_needs_grad(&base->values, i))
             count_backward(counter, i);
     counter->counts->value_bytes = base->values.bytes;
@@ -530,9 +690,10 @@ static int count_plan(struct backend *backend, uint32_t count, struct step_count
 {
     struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net,
                                    .count = count, .training = true } };
+    struct cache cache = { .count = 0 };
     const int rc = plan_base_open(&plan.base);
     if (rc == 0)
-        count_step(&(struct counter){ .plan = &plan, .counts = counts_out });
+        count_step(&(struct counter){ .plan = &plan, .counts = counts_out, .cache = &cache });
     plan_base_close(&plan.base);
     return rc;
 }

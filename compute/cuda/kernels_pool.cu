@@ -1,6 +1,5 @@
 /* Kernels of pools. Queued by the CUDA backend from the tower's thread. A thread owns eight channels of a pixel;
  * every sum has a fixed order. */
-#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 /* Taps [begin, end) of a window of `size` that are inside an axis of `length`. */
@@ -28,7 +27,6 @@ template <typename T>
 static __global__ void max_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
                                 void *__restrict__ out, uint8_t *__restrict__ winners)
 {
-    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -63,7 +61,6 @@ static __global__ void max_pool_backward(size_t threads, pool_shape shape, const
                                          const uint8_t *__restrict__ winners, void *__restrict__ in_gradient,
                                          bool adds)
 {
-    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -126,7 +123,6 @@ template <typename T>
 static __global__ void average_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
                                     void *__restrict__ out)
 {
-    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -151,7 +147,6 @@ template <typename T>
 static __global__ void average_image(tiling tiling, uint32_t pixels, const void *__restrict__ in,
                                      void *__restrict__ out)
 {
-    await_kernels_before();
     __shared__ float sums[GROUP][THREADS];
     const size_t sample = blockIdx.x / tiling.tiles;
     const uint32_t group = blockIdx.x % (uint32_t)tiling.tiles * tiling.width + threadIdx.x % tiling.width;
@@ -174,7 +169,6 @@ template <typename T>
 static __global__ void average_pool_backward(size_t threads, pool_shape shape, const void *__restrict__ out_gradient,
                                              void *__restrict__ in_gradient, bool adds)
 {
-    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;

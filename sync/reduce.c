@@ -109,10 +109,12 @@ void reduce_prepare(const char *name, uint32_t towers)
             reductions[i]->prepare(towers);
 }
 
-/* Those between processes. */
+/* Those between processes, in order of preference: memory of other processes, NCCL's connections, memory of the host. */
 static const struct reduce_ops *const rank_reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_ipc_ops,
+    &reduce_nccl_ops,
+    &reduce_nccl_allreduce_ops,
 #endif
     &reduce_ranks_ops,
 };
@@ -136,8 +138,8 @@ static int supports_between_processes(const struct reduce_ops *ops, const struct
 static int choose_between_processes(const char *name, const struct reduce_towers *towers,
                                     const struct reduce_ops **ops_out, struct unsupported_reason *reason)
 {
-    int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto, ipc "
-                                    "or host", name != NULL ? name : "this program");
+    int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto, "
+                                    "nccl, ipc or host", name != NULL ? name : "this program");
     for (int i = 0; i < RANK_REDUCTIONS && rc != 0; i++) {
         if (!is_named_between_processes(rank_reductions[i], name))
             continue;

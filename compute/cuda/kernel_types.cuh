@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_KERNEL_TYPES_CUH
 #define PIPETRAIN_KERNEL_TYPES_CUH
 
+#include <atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -155,6 +156,40 @@ static __device__ inline random_words philox(struct random_key key, random_words
 
 /* ---- launches ---- */
 
+/* The first statement of a kernel that is launched early (programmatic dependent launch, CUDA programming guide): such
+ * a kernel may start once all blocks of the kernel before it in the stream have started, so that its launch overlaps
+ * with that kernel. This waits until all kernels before have ended and what they wrote can be read. All threads wait:
+ * so once a kernel has ended, all before it have. */
+static __device__ inline void await_kernels_before()
+{
+#if !defined(__CUDACC__) || __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();  /* the next kernel may start */
+#endif
+}
+
+#define EARLY_DEVICES_MAX 64
+
+/* Does the kernel's code for the current device wait? Code for an older architecture, from which a driver makes code
+ * for the device, does not. All kernels are compiled for the same architectures, so the first answer holds for all. */
+static inline bool waits_for_kernels_before(const void *kernel)
+{
+    enum answer : unsigned char { UNKNOWN, NO, YES };
+    static std::atomic<unsigned char> answers[EARLY_DEVICES_MAX];
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= EARLY_DEVICES_MAX)
+        return false;
+    unsigned char answer = answers[device].load(std::memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        cudaFuncAttributes attributes = {};
+        if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
+            return false;       /* the launch reports what is wrong */
+        answer = attributes.ptxVersion >= 90 ? YES : NO;
+        answers[device].store(answer, std::memory_order_relaxed);
+    }
+    return answer == YES;
+}
+
 static inline size_t pieces(size_t count, size_t of)
 {
     return count / of + (count % of != 0);
@@ -162,6 +197,13 @@ static inline size_t pieces(size_t count, size_t of)
 
 template <typename T>
 struct exactly { typedef T type; };
+
+/* A file whose kernels all begin with await_kernels_before defines LAUNCHES_EARLY before it includes this one. */
+#ifdef LAUNCHES_EARLY
+#define IS_EARLY true
+#else
+#define IS_EARLY false
+#endif
 
 /* Arguments are converted to the kernel's own types. */
 template <typename... P>
@@ -172,10 +214,15 @@ static cudaError_t launch_blocks(cudaStream_t stream, size_t blocks_x, size_t bl
         return cudaSuccess;
     if (blocks_x > INT32_MAX || blocks_y > UINT16_MAX)
         return cudaErrorInvalidConfiguration;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3((unsigned)blocks_x, (unsigned)blocks_y);
     config.blockDim = dim3(THREADS);
     config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = IS_EARLY && waits_for_kernels_before((const void *)kernel) ? 1 : 0;
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

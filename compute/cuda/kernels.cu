@@ -1,6 +1,7 @@
 /* Kernels of the input step, ReLU, additions, dropout and biases. Queued by the CUDA backend from the tower's
  * thread. A thread owns eight channels of a pixel, so that adjacent threads read adjacent 16 bytes; every sum has a
  * fixed order. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 /* ---- input ---- */
@@ -38,6 +39,7 @@ static __global__ void input(image_shape shape, input_transform transform, const
                              uint64_t first_position, uint32_t epoch, void *__restrict__ out,
                              mixed_label *__restrict__ labels_out, step_values *__restrict__ values)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     const uint32_t groups = shape.stored / GROUP;
     if (i == 0)
@@ -81,6 +83,7 @@ cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct
 template <typename T>
 static __global__ void relu(size_t count, const void *in, void *out)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i < count)
         write_some((T *)out + i, positive(read_some<GROUP>((const T *)in + i, count - i)), count - i);
@@ -91,6 +94,7 @@ template <typename T>
 static __global__ void relu_backward(size_t count, const void *__restrict__ out, const void *out_gradient,
                                      void *in_gradient, bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i >= count)
         return;
@@ -104,6 +108,7 @@ static __global__ void relu_backward(size_t count, const void *__restrict__ out,
 template <typename T>
 static __global__ void add(size_t count, const void *a, const void *b, bool relu, void *sum)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i >= count)
         return;
@@ -153,6 +158,7 @@ template <typename T>
 static __global__ void drop(image_shape shape, struct dropout rule, const step_values *__restrict__ values,
                                void *__restrict__ in_out)
 {
+    await_kernels_before();
     const uint32_t blocks = blocks_of_channel(shape.pixels);
     uint32_t channel, part;
     const size_t line = divided(thread_number(), shape.channels, &channel), sample = divided(line, blocks, &part);
@@ -190,6 +196,7 @@ template <typename T>
 static __global__ void add_bias(size_t threads, uint32_t groups, const void *__restrict__ bias, bool relu,
                                 void *__restrict__ in_out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -221,6 +228,7 @@ template <typename T>
 static __global__ void sum_chunk(tiling tiling, size_t rows, const void *__restrict__ out,
                                  void *__restrict__ gradient, float *__restrict__ partials)
 {
+    await_kernels_before();
     __shared__ float sums[GROUP][THREADS];
     const share mine = share_of(tiling, rows);
     floats<GROUP> sum = {};
@@ -249,6 +257,7 @@ static __global__ void sum_chunk(tiling tiling, size_t rows, const void *__restr
 static __global__ void sum_chunks(uint32_t columns, uint32_t chunks, const float *__restrict__ partials,
                                   float *__restrict__ bias_gradient)
 {
+    await_kernels_before();
     __shared__ float sums[1][THREADS];
     const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
     float sum = 0;

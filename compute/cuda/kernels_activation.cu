@@ -1,5 +1,6 @@
 /* Kernels of activations that are not fused, and of products. Queued by the CUDA backend from the tower's thread. A
  * thread owns eight channels of a pixel; sums have a fixed order. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_activation.cuh"
 
 /* ---- activations ---- */
@@ -8,6 +9,7 @@
 template <typename T>
 static __global__ void activate(size_t threads, uint32_t groups, curve curve, const void *in, void *out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     uint32_t group;
     if (i >= threads)
@@ -21,6 +23,7 @@ template <typename T>
 static __global__ void activate_backward(size_t threads, curve curve, const void *__restrict__ in,
                                          const void *out_gradient, void *in_gradient, bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -71,6 +74,7 @@ template <typename T>
 static __global__ void multiply(size_t threads, uint32_t groups, uint32_t pixels, const void *values,
                                 const void *__restrict__ factors, void *to, bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     uint32_t group, pixel;
     if (i >= threads)
@@ -90,6 +94,7 @@ static __global__ void sum_factors(uint32_t groups, uint32_t pixels, const void 
                                    const void *__restrict__ out_gradient, void *__restrict__ factor_gradient,
                                    bool adds)
 {
+    await_kernels_before();
     __shared__ float sums[GROUP][THREADS];
     const uint32_t group = blockIdx.y * FACTOR_GROUPS + threadIdx.x % FACTOR_GROUPS;
     const size_t sample = blockIdx.x;

@@ -1,6 +1,7 @@
 /* Kernels that rearrange channels or images, or combine neighbouring channels: pad_channels, zero padding of images,
  * concat, local response normalisation. Queued by the CUDA backend from the tower's thread. A thread owns eight
  * channels of a pixel; every sum has a fixed order. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 /* ---- pad_channels ---- */
@@ -21,6 +22,7 @@ template <typename T>
 static __global__ void pad_channels(size_t threads, pad_shape shape, const void *__restrict__ in,
                                     void *__restrict__ out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -34,6 +36,7 @@ template <typename T>
 static __global__ void pad_channels_backward(size_t threads, pad_shape shape, const void *__restrict__ out_gradient,
                                              void *__restrict__ in_gradient, bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -85,6 +88,7 @@ template <typename T>
 static __global__ void surround(size_t threads, surround_shape shape, const void *__restrict__ in,
                                 void *__restrict__ out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -118,6 +122,7 @@ cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const str
 template <typename T>
 static __global__ void concat_channels(size_t threads, struct concat concat, uint32_t groups, void *__restrict__ out)
 {
+    await_kernels_before();
     const size_t i = thread_number(), pixel = i / groups;
     const uint32_t channel = (concat.kept / GROUP + (uint32_t)(i % groups)) * GROUP;
     if (i >= threads)
@@ -228,6 +233,7 @@ template <typename T>
 static __global__ void response_norm(size_t threads, response how, const void *__restrict__ in,
                                      void *__restrict__ out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     const uint32_t first = (uint32_t)(i % how.groups) * GROUP;
     if (i >= threads)
@@ -242,6 +248,7 @@ template <typename T>
 static __global__ void response_terms(size_t threads, response how, const void *__restrict__ in,
                                       const void *__restrict__ out_gradient, float *__restrict__ terms)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     const uint32_t first = (uint32_t)(i % how.groups) * GROUP;
     if (i >= threads)
@@ -258,6 +265,7 @@ static __global__ void response_gradient(size_t threads, response how, const voi
                                          const void *out_gradient, const float *__restrict__ terms,
                                          void *in_gradient, bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     const uint32_t first = (uint32_t)(i % how.groups) * GROUP;
     if (i >= threads)

@@ -1,4 +1,5 @@
 /* The kernels of the softmax loss. Queued by the CUDA backend from the tower's thread. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -102,6 +103,7 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
                                     const struct loss_scale *__restrict__ scale, void *gradient,
                                     sample_loss *__restrict__ samples)
 {
+    await_kernels_before();
     const size_t sample = thread_number() / WARP;
     const uint32_t lane = threadIdx.x % WARP, classes = shape.classes;
     if (sample >= shape.count)
@@ -154,6 +156,7 @@ static __device__ inline loss_sums contribution(const loss_shape &shape, const l
 static __global__ void sum_losses(loss_shape shape, const sample_loss *__restrict__ samples,
                                   const struct loss_scale *__restrict__ scale, backend_result *__restrict__ result)
 {
+    await_kernels_before();
     __shared__ loss_sums sums[THREADS];
     loss_sums sum = { 0, 0, 0, 0 };
     for (size_t i = threadIdx.x; i < shape.count; i += THREADS) {

@@ -1,5 +1,6 @@
 /* Kernels of pools. Queued by the CUDA backend from the tower's thread. A thread owns eight channels of a pixel;
  * every sum has a fixed order. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 /* Taps [begin, end) of a window of `size` that are inside an axis of `length`. */
@@ -27,6 +28,7 @@ template <typename T>
 static __global__ void max_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
                                 void *__restrict__ out, uint8_t *__restrict__ winners)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -61,6 +63,7 @@ static __global__ void max_pool_backward(size_t threads, pool_shape shape, const
                                          const uint8_t *__restrict__ winners, void *__restrict__ in_gradient,
                                          bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -123,6 +126,7 @@ template <typename T>
 static __global__ void average_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
                                     void *__restrict__ out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;
@@ -147,6 +151,7 @@ template <typename T>
 static __global__ void average_image(tiling tiling, uint32_t pixels, const void *__restrict__ in,
                                      void *__restrict__ out)
 {
+    await_kernels_before();
     __shared__ float sums[GROUP][THREADS];
     const size_t sample = blockIdx.x / tiling.tiles;
     const uint32_t group = blockIdx.x % (uint32_t)tiling.tiles * tiling.width + threadIdx.x % tiling.width;
@@ -169,6 +174,7 @@ template <typename T>
 static __global__ void average_pool_backward(size_t threads, pool_shape shape, const void *__restrict__ out_gradient,
                                              void *__restrict__ in_gradient, bool adds)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;

@@ -1,5 +1,6 @@
 /* Kernels of the layers of residual branches: layer normalisation; a factor per channel and stochastic depth, with the
  * addition after them. Queued by the CUDA backend from the tower's thread. Every sum has a fixed order. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -41,6 +42,7 @@ static __device__ inline bool is_channel(const layer_normalisation &norm, uint32
 template <typename T>
 static __global__ void normalise_pixels(layer_normalisation norm, uint32_t width, const void *in, void *out)
 {
+    await_kernels_before();
     const seat mine = seat_of(norm, width);
     const T *const from = (const T *)in + mine.row * norm.columns;
     T *const to = (T *)out + mine.row * norm.columns;
@@ -79,6 +81,7 @@ template <typename T>
 static __global__ void pass_pixels(layer_normalisation norm, uint32_t width, const void *__restrict__ in,
                                    const void *gradient, void *in_gradient, bool adds)
 {
+    await_kernels_before();
     const seat mine = seat_of(norm, width);
     const size_t at = mine.row * norm.columns;
     const T *const values_at = (const T *)in + at, *const gradient_at = (const T *)gradient + at;
@@ -156,6 +159,7 @@ static __device__ inline float factor_of(const branch &of, size_t row)
 template <typename T>
 static __global__ void pass_branch(size_t threads, branch of, const void *in, const void *addend, void *out)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     uint32_t group;
     if (i >= threads)
@@ -206,6 +210,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
     sum_rows(tiling tiling, ROWS rows, const void *__restrict__ in, const void *__restrict__ gradient,
              float *__restrict__ partials)
 {
+    await_kernels_before();
     __shared__ float sums[2 * GROUP][THREADS];
     const share mine = share_of(tiling, rows.rows);
     floats<GROUP> sum = {}, product = {};
@@ -239,6 +244,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 static __global__ void sum_row_chunks(uint32_t columns, uint32_t chunks, const float *__restrict__ partials,
                                       float *__restrict__ gamma_gradient, float *__restrict__ beta_gradient)
 {
+    await_kernels_before();
     __shared__ float sums[2][THREADS];
     const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
     float sum = 0, product = 0;

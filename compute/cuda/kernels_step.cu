@@ -1,5 +1,6 @@
 /* Kernels over flat ranges of the arenas, for the part of a step after backward. Queued by the CUDA backend, and sums
  * over towers by the reduction between peers. All are bound by memory. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -29,6 +30,7 @@ static __device__ inline double block_sum(double mine, double *sums)
 
 static __global__ void square_part(squared_ranges ranges)
 {
+    await_kernels_before();
     __shared__ double sums[THREADS];
     const squared_range range = ranges.of[blockIdx.y];
     const size_t begin = blockIdx.x * range.part, end = begin + range.part < range.count ? begin + range.part
@@ -47,6 +49,7 @@ static __global__ void square_part(squared_ranges ranges)
 
 static __global__ void sum_square_parts(squared_ranges ranges)
 {
+    await_kernels_before();
     __shared__ double sums[THREADS];
     const squared_range range = ranges.of[blockIdx.x];
     const double sum = block_sum(threadIdx.x < SQUARES_PARTS ? range.sum[1 + threadIdx.x] : 0, sums);
@@ -231,6 +234,7 @@ static __device__ inline uint32_t range_of_block(const updated_ranges &ranges, u
 template <typename RULE>
 static __global__ void update(updated_ranges ranges, const struct loss_scale *__restrict__ scale)
 {
+    await_kernels_before();
     const updated_range range = ranges.of[range_of_block(ranges, blockIdx.x)];
     const size_t at = ((size_t)(blockIdx.x - range.block) * THREADS + threadIdx.x) * QUAD;
     if (at >= range.count || (scale != NULL && scale->overflowed == LOSS_SCALE_BROKEN))
@@ -330,6 +334,7 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const s
 template <typename T>
 static __global__ void narrow(size_t count, const float *__restrict__ from, void *__restrict__ to)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i < count)
         write_some((T *)to + i, read_some<GROUP>(from + i, count - i), count - i);
@@ -338,6 +343,7 @@ static __global__ void narrow(size_t count, const float *__restrict__ from, void
 template <typename T>
 static __global__ void widen(size_t count, const void *__restrict__ from, float *__restrict__ to)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i < count)
         write_some(to + i, read_some<GROUP>((const T *)from + i, count - i), count - i);
@@ -363,6 +369,7 @@ cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count
 
 static __global__ void check(size_t count, const float *__restrict__ gradients, struct loss_scale *scale)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i >= count)
         return;
@@ -383,6 +390,7 @@ cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradien
 
 static __global__ void adjust_scale(struct loss_scale *scale, bool is_fixed)
 {
+    await_kernels_before();
     if (threadIdx.x != 0)
         return;
     struct loss_scale now = *scale;
@@ -406,6 +414,7 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, b
 
 static __global__ void restore_if_nonfinite(size_t count, const loss_scale *scale, const float *kept, float *floats)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i < count && scale->overflowed == LOSS_SCALE_BROKEN)
         floats[i] = kept[i];
@@ -421,12 +430,14 @@ cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const
 
 static __global__ void forget_nonfinite(unsigned long long *first)
 {
+    await_kernels_before();
     if (threadIdx.x == 0)
         *first = UINT64_MAX;
 }
 
 static __global__ void find_nonfinite(size_t count, const float *__restrict__ range, unsigned long long *first)
 {
+    await_kernels_before();
     const size_t i = thread_number() * GROUP;
     if (i >= count)
         return;
@@ -453,6 +464,7 @@ cudaError_t kernel_find_nonfinite(cudaStream_t stream, size_t count, const float
 
 static __global__ void limit_range(size_t count, float limit, const struct loss_scale *__restrict__ scale, float *range)
 {
+    await_kernels_before();
     const size_t i = thread_number() * QUAD;
     if (i >= count)
         return;
@@ -477,6 +489,7 @@ cudaError_t kernel_clip_value(cudaStream_t stream, size_t count, float limit, co
 
 static __global__ void scale_range(size_t count, float factor, float *range)
 {
+    await_kernels_before();
     const size_t i = thread_number() * QUAD;
     if (i >= count)
         return;
@@ -495,6 +508,7 @@ cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float 
 
 static __global__ void divide_range(size_t count, float factor, const float *__restrict__ divisor, float *range)
 {
+    await_kernels_before();
     const size_t i = thread_number() * QUAD;
     if (i >= count)
         return;
@@ -515,6 +529,7 @@ cudaError_t kernel_divide(cudaStream_t stream, size_t count, float factor, const
 static __global__ void mix_ranges(size_t count, float share, float keep, const loss_scale *scale,
                                   const float *__restrict__ more, float *range)
 {
+    await_kernels_before();
     const size_t i = thread_number() * QUAD;
     if (i >= count || (scale != NULL && scale->overflowed == LOSS_SCALE_LEFT_OUT))
         return;
@@ -569,6 +584,7 @@ static __device__ floats<QUAD> sum_in_pairs(const tower_arenas &arenas, size_t i
 template <typename T>
 static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
 {
+    await_kernels_before();
     const size_t i = begin + thread_number() * QUAD, rest = end - i;
     if (i >= end)
         return;
@@ -627,6 +643,7 @@ static __device__ floats<QUAD> sum_in_pairs_of_terms(const sum_terms &terms, siz
 template <typename T>
 static __global__ void sum_terms_into(sum_terms terms, size_t count, T *into)
 {
+    await_kernels_before();
     const size_t i = thread_number() * QUAD, rest = count - i;
     if (i < count)
         write_some(into + i, sum_in_pairs_of_terms(terms, i, rest), rest);

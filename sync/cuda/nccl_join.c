@@ -1,11 +1,12 @@
-/* How the towers of all processes get one communicator: the last tower of a process that joins sends the GPUs of its
- * process to rank 0. When rank 0 has them all and no two towers share a GPU, it sends the communicator's id to all. Before
- * that nothing waits in NCCL, so a process may plan for as long as it needs. Later, and until the run's `stop` is
- * connected with the ranks (ranks_set_stop), a message of the same kind reports that its sender has failed. */
+/* How the towers of all processes get one communicator. In the start main of all processes compares the GPUs, of which
+ * no two towers may use one. The last tower of a process that joins reports that to rank 0; when all processes have done
+ * so, rank 0 sends the communicator's id to all. Before that nothing waits in NCCL, so a process may plan for as long as
+ * it needs. Later, and until the run's `stop` is connected with the ranks (ranks_set_stop), a message of the same kind
+ * reports that its sender has failed. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,16 +14,14 @@
 
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "sync/ranks/rank_gather.h"
 #include "sync/ranks/ranks.h"
 
 #define NAP_NS 1000000
 #define WATCH_NS 1000000u
-#define HOST_BYTES 64u
-
-struct gpu_place { char host[HOST_BYTES], bus[sizeof(((struct device_description *)0)->bus)]; };
 
 /* The messages to rank 0 and from it. */
-struct process_gpus { uint32_t has_failed, count; struct gpu_place gpus[BUCKET_OWNERS_MAX]; };
+struct process_ready { uint32_t has_failed, is_ready; };
 struct new_communicator { uint32_t has_failed; ncclUniqueId id; };
 
 /* ---- failures ---- */
@@ -106,35 +105,58 @@ static int check_towers(const struct nccl_group *group)
     return rc;
 }
 
-/* Fail if a GPU of rank `rank` is also used by a lower rank. */
-static int check_shared_gpus(struct ranks *ranks, const struct process_gpus *processes, uint32_t lower, uint32_t rank)
+/* The GPU of a tower. */
+struct gpu_place { char host[64], bus[sizeof(((struct device_description *)0)->bus)]; };
+
+static void find_places(const struct reduce_towers *towers, struct gpu_place *places)
 {
-    for (uint32_t i = 0; i < processes[lower].count; i++)
-        for (uint32_t j = 0; j < processes[rank].count; j++) {
-            const struct gpu_place *const a = &processes[lower].gpus[i], *const b = &processes[rank].gpus[j];
-            if (*a->bus == '\0' || strcmp(a->bus, b->bus) != 0 || strcmp(a->host, b->host) != 0)
-                continue;
-            log_message(LOG_ERROR, "sync.reduce = nccl: %s and %s both use the GPU %s, and NCCL takes one tower a GPU: "
-                        "use sync.reduce = host, or start one rank for each GPU", ranks_name(ranks, lower),
-                        ranks_name(ranks, rank), a->bus);
-            return -EINVAL;
-        }
+    for (uint32_t d = 0; d < towers->here.count; d++) {
+        struct device_description description;
+        places[d] = (struct gpu_place){ .host = "" };
+        (void)gethostname(places[d].host, sizeof(places[d].host) - 1);
+        if (towers->devices->describe(towers->index[d % towers->device_count], &description) == 0)
+            memcpy(places[d].bus, description.bus, sizeof(description.bus));
+    }
+}
+
+/* Is there a tower before this one on the same GPU? If so, *before_out is its number. */
+static bool find_same(const struct gpu_place *places, uint32_t tower, uint32_t *before_out)
+{
+    for (uint32_t before = 0; before < tower; before++) {
+        *before_out = before;
+        if (*places[tower].bus != '\0' && strcmp(places[before].bus, places[tower].bus) == 0 &&
+            strcmp(places[before].host, places[tower].host) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_places(const struct gpu_place *places, const struct reduce_towers *towers,
+                        struct unsupported_reason *reason)
+{
+    const uint32_t each = towers->here.count;
+    uint32_t before;
+    for (uint32_t tower = 0; tower < towers->run; tower++)
+        if (find_same(places, tower, &before))
+            return unsupported_reason_set(reason, -ENODEV, "reduce", "rank %u and rank %u both use the GPU %s of %s, and "
+                                          "NCCL takes one tower a GPU", before / each, tower / each, places[tower].bus,
+                                          places[tower].host);
     return 0;
 }
 
-/* ---- all processes ---- */
-
-static void find_gpus(const struct nccl_group *group, struct process_gpus *gpus)
+int nccl_agree(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason)
 {
-    *gpus = (struct process_gpus){ .count = group->here.count };
-    for (uint32_t d = 0; d < gpus->count; d++) {
-        struct device_description description;
-        struct device *const device = group->devices[d];
-        (void)gethostname(gpus->gpus[d].host, HOST_BYTES - 1);
-        if (device->ops->describe((uint32_t)cuda_ordinal(device), &description) == 0)
-            memcpy(gpus->gpus[d].bus, description.bus, sizeof(description.bus));
-    }
+    struct gpu_place own[BUCKET_OWNERS_MAX];
+    struct gpu_place *const all = calloc(towers->run, sizeof(*all));
+    find_places(towers, own);
+    int rc = all == NULL ? -ENOMEM : rank_gather(ranks, own, towers->here.count * sizeof(*own), all);
+    if (rc == 0)
+        rc = check_places(all, towers, reason);
+    free(all);
+    return rc;
 }
+
+/* ---- all processes ---- */
 
 /* Wait for a message, whose first `least` bytes are read at least. NULL: it was a failure, or the group is cancelled. */
 static struct message *await_message(struct nccl_group *group, uint32_t from, size_t least)
@@ -151,38 +173,22 @@ static struct message *await_message(struct nccl_group *group, uint32_t from, si
     return NULL;
 }
 
-/* Receive the GPUs of all other processes. 0, -ECANCELED, or -EINVAL after a message. */
-static int gather_gpus(struct nccl_group *group, struct process_gpus *processes)
+/* Rank 0: wait until all other processes have joined. */
+static int await_processes(struct nccl_group *group)
 {
-    int rc = 0;
-    find_gpus(group, &processes[0]);
-    for (uint32_t rank = 1; rank < group->processes && rc == 0; rank++) {
-        struct message *const message = await_message(group, rank, sizeof(processes[rank]));
+    for (uint32_t rank = 1; rank < group->processes; rank++) {
+        struct message *const message = await_message(group, rank, sizeof(struct process_ready));
         if (message == NULL)
             return -ECANCELED;
-        memcpy(&processes[rank], message->data, sizeof(processes[rank]));
         free(message);
-        for (uint32_t lower = 0; lower < rank && rc == 0; lower++)
-            rc = check_shared_gpus(group->ranks, processes, lower, rank);
     }
-    return rc;
-}
-
-/* Rank 0: let all other processes join. */
-static int check_processes(struct nccl_group *group)
-{
-    if (group->ranks == NULL)
-        return 0;
-    struct process_gpus *const processes = calloc(group->processes, sizeof(*processes));
-    const int rc = processes == NULL ? -ENOMEM : gather_gpus(group, processes);
-    free(processes);
-    return rc;
+    return 0;
 }
 
 static int lead(struct nccl_group *group, ncclUniqueId *id_out)
 {
     struct new_communicator communicator = { .has_failed = 0 };
-    int rc = check_processes(group);
+    int rc = await_processes(group);
     if (rc == 0)
         rc = cuda_enter(group->devices[0]);
     if (rc == 0)
@@ -195,12 +201,8 @@ static int lead(struct nccl_group *group, ncclUniqueId *id_out)
 
 static int follow(struct nccl_group *group, ncclUniqueId *id_out)
 {
-    struct process_gpus *const gpus = malloc(sizeof(*gpus));
-    if (gpus == NULL)
-        return -ENOMEM;
-    find_gpus(group, gpus);
-    const int rc = ranks_send(group->ranks, 0, MESSAGE_NCCL, gpus, sizeof(*gpus));
-    free(gpus);
+    const struct process_ready ready = { .is_ready = 1 };
+    const int rc = ranks_send(group->ranks, 0, MESSAGE_NCCL, &ready, sizeof(ready));
     if (rc != 0)
         return rc;
     struct message *const message = await_message(group, 0, sizeof(struct new_communicator));

@@ -123,6 +123,9 @@ int nccl_exchange_queue(struct nccl_rank *rank, const struct bucket *bucket, voi
 
 /* ---- nccl_join.c ---- */
 
+/* reduce_ops.agree: has every tower of the run a GPU of its own? */
+int nccl_agree(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason);
+
 /* Join as tower number `here` of this process, and wait until the towers of all processes have joined. 0 and the
  * communicator's id; -EINVAL after a message; or -ECANCELED. */
 int nccl_join_all(struct nccl_group *group, uint32_t here, struct device *device, ncclUniqueId *id_out);

@@ -44,7 +44,7 @@ enum message_kind {
     MESSAGE_DAMAGE,             /* to rank 0: a damaged record, or one with a decoder's warning */
     MESSAGE_COUNTS,             /* to rank 0: the loader's final counts */
     MESSAGE_ENERGY,             /* to rank 0: the energy that this rank has read */
-    MESSAGE_NCCL,               /* to rank 0: its GPUs; from rank 0: the communicator; from both: it has failed */
+    MESSAGE_NCCL,               /* to rank 0: its towers join; from rank 0: the communicator; or it has failed */
     MESSAGE_SERVER,             /* to and from rank 0: weights and gradients of its parameter server (server_link.h) */
     MESSAGE_KINDS
 };

@@ -151,16 +151,20 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
 
 /* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
  * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank, and
- * gradients for a server none. */
-static uint32_t buffers_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
+ * gradients for a server none. Does not use the members that connect_exchanges sets. */
+static uint32_t buffers_with(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank, bool is_bf16)
 {
-    const bool is_owner = is_owners(reduce, bucket, rank);
     if (bucket->use == BUCKET_BROADCAST)
-        return is_owner;
+        return is_owners(reduce, bucket, rank);
     if (bucket->use == BUCKET_SERVE)
         return 0;
-    const bool has_sums = bucket->use == BUCKET_ALL_REDUCE || is_owner;
-    return reduce->terms_of[rank].count + (has_sums && are_bf16_grads(reduce, bucket));
+    const bool has_sums = bucket->use == BUCKET_ALL_REDUCE || is_owners(reduce, bucket, rank);
+    return reduce->terms_of[rank].count + (has_sums && is_bf16);
+}
+
+static uint32_t buffers_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
+{
+    return buffers_with(reduce, bucket, rank, are_bf16_grads(reduce, bucket));
 }
 
 static size_t counters_bytes(const struct ranks_reduce *reduce)
@@ -729,12 +733,14 @@ static size_t received_floats(const struct ranks_reduce *reduce, const struct bu
 }
 
 /* Floats in the buffers of this rank's memory. */
-static size_t shared_floats(const struct ranks_reduce *reduce, const struct buckets *buckets)
+static size_t shared_floats(const struct ranks_reduce *reduce, const struct buckets *buckets, bool has_bf16_grads)
 {
     size_t floats = 0;
-    for (uint32_t b = 0; b < buckets->count; b++)
-        floats += buffers_of(reduce, &buckets->bucket[b], ranks_rank(reduce->ranks)) * COPIES *
-                  buckets->bucket[b].count;
+    for (uint32_t b = 0; b < buckets->count; b++) {
+        const struct bucket *const bucket = &buckets->bucket[b];
+        const bool is_bf16 = has_bf16_grads && bucket->region == REGION_GRADIENTS;
+        floats += buffers_with(reduce, bucket, ranks_rank(reduce->ranks), is_bf16) * COPIES * bucket->count;
+    }
     return floats;
 }
 
@@ -757,7 +763,7 @@ static void place_exchanges(struct ranks_reduce *reduce)
 
 static int open_memory(struct ranks_reduce *reduce)
 {
-    const size_t floats = shared_floats(reduce, &reduce->rendezvous.buckets);
+    const size_t floats = shared_floats(reduce, &reduce->rendezvous.buckets, reduce->has_bf16_grads);
     return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
@@ -900,13 +906,12 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
 /* The host memory that connect_exchanges allocates for each tower of this process, without what it never writes. */
 static size_t ranks_host_bytes(const struct reduce *base, const struct buckets *buckets, bool has_bf16_grads)
 {
-    struct ranks_reduce reduce = *(const struct ranks_reduce *)base;
-    const uint32_t ranks = ranks_size(reduce.ranks), remote = ranks - ranks_local_size(reduce.ranks);
+    const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
+    const uint32_t ranks = ranks_size(reduce->ranks), remote = ranks - ranks_local_size(reduce->ranks);
     size_t received = 0;
-    reduce.has_bf16_grads = has_bf16_grads;
     for (uint32_t b = 0; b < buckets->count; b++)
-        received += received_floats(&reduce, &buckets->bucket[b]) * remote / ranks;
-    return (shared_floats(&reduce, buckets) + received) * sizeof(float) / reduce.here.count;
+        received += received_floats(reduce, &buckets->bucket[b]) * remote / ranks;
+    return (shared_floats(reduce, buckets, has_bf16_grads) + received) * sizeof(float) / reduce->here.count;
 }
 
 static int ranks_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)

@@ -17,7 +17,7 @@ slurm_nodes=0 hosts=0
 trap 'slurm_stop; hosts_down; rm -rf "$work"' EXIT
 
 # The values of sync.reduce by which ranks on GPUs leave the bits of one process.
-gpu_reductions='host'
+gpu_reductions='host ipc'
 
 # need PROGRAM PACKAGE: skip the test without it.
 need() {

@@ -72,16 +72,20 @@ expect_equal_runs() {
     done
 }
 
-# same WHAT "RANKSxTOWERS ..." OPTION...: these are equal to one process.
+# same WHAT "RANKSxTOWERS ..." OPTION...: these are equal to one process. Several ranks have the options in $ranks_only, too,
+# which checkpoints mention.
+ranks_only=
 same() {
     what=$1 sizes=$2
     shift 2
     for size in $sizes; do
         all=$((${size%x*} * ${size#*x}))
         [ -d "$work/runs/$what-$all" ] || one "$what-$all" "$all" "$@"
+        more=
+        [ "${size%x*}" -eq 1 ] || more=$ranks_only
         for mpi in $mpis; do
-            ranked "$what-$mpi-$size" "$mpi" "${size%x*}" "${size#*x}" "$@"
-            expect_equal_runs "$what-$all" "$what-$mpi-$size"
+            ranked "$what-$mpi-$size" "$mpi" "${size%x*}" "${size#*x}" "$@" $more
+            expect_equal_runs "$what-$all" "$what-$mpi-$size" ${more:+data}
         done
     done
 }
@@ -95,7 +99,14 @@ if [ "$simulated" = yes ]; then
 fi
 
 for reduce in $reductions; do
-    same "replicated-$reduce" "$every_size" --set sync.reduce=$reduce --set train.optimizer=momentum --set checkpoint.keep_best=yes
+    set -- --set train.optimizer=momentum --set checkpoint.keep_best=yes
+    case $reduce in
+        auto | host) same "replicated-$reduce" "$every_size" "$@" --set sync.reduce=$reduce ;;
+        *)
+            ranks_only="--set sync.reduce=$reduce"      # one process does not have it
+            same "replicated-$reduce" "$every_size" "$@"
+            ranks_only= ;;
+    esac
 done
 same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
 same relaxed '2x2 3x1' --set sync.consistency=relaxed --set train.optimizer=momentum

@@ -22,8 +22,8 @@ static char messages[8192];
 
 struct sizes { uint32_t ranks, towers; };
 
-/* Every tower has a device of its own, or, with `shares`, each rank has the same devices. */
-static void open_benches(struct sizes sizes, const struct bench_spec *wishes, bool shares)
+/* Every tower has a device of its own. */
+static void open_benches(struct sizes sizes, const struct bench_spec *wishes)
 {
     fake_mpi_reset(sizes.ranks, 2, 1);
     fake_ranks_open(ranks, sizes.ranks, 60);
@@ -31,7 +31,7 @@ static void open_benches(struct sizes sizes, const struct bench_spec *wishes, bo
         struct bench_spec spec = *wishes;
         spec.reduction = spec.reduction != NULL ? spec.reduction : &reduce_nccl_ops;
         spec.towers = spec.devices = sizes.towers;
-        spec.first_device = shares ? 0 : rank * sizes.towers;
+        spec.first_device = rank * sizes.towers;
         spec.ranks = ranks[rank];
         bench_open(&benches[rank], &spec);
     }
@@ -59,7 +59,7 @@ static void close_benches(struct sizes sizes)
 
 static void check_sums(struct sizes sizes, const struct bench_spec *wishes)
 {
-    open_benches(sizes, wishes, false);
+    open_benches(sizes, wishes);
     start_benches(sizes);
     join_benches(sizes);
     for (uint32_t rank = 0; rank < sizes.ranks; rank++)
@@ -128,23 +128,65 @@ TEST(one_sum_of_all_towers_of_a_rank_is_sent_to_another)
 
 /* ---- refusals ---- */
 
-TEST(two_ranks_on_one_gpu_are_refused)
+/* Main of a rank. */
+struct asking {
+    struct ranks *ranks;
+    struct reduce_towers towers;
+    uint32_t index[2];
+    struct unsupported_reason reason;
+    const struct reduce_ops *chosen;
+    int rc;
+};
+
+static void ask(void *arg)
 {
-    const struct sizes sizes = { 3, 1 };
-    struct capture capture;
-    capture_begin(&capture);
-    open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, true);
-    sim_calls_clear();
-    start_benches(sizes);
-    join_benches(sizes);
-    capture_end(&capture, messages, sizeof(messages));
-    assert_int_equal(benches[0].tower[0].result, -EINVAL);
-    for (uint32_t rank = 1; rank < sizes.ranks; rank++)
-        assert_int_equal(benches[rank].tower[0].result, -ECANCELED);
-    assert_non_null(strstr(messages, "rank 0 ("));
-    assert_non_null(strstr(messages, "both use the GPU 0000:01:00.0, and NCCL takes one tower a GPU: use sync.reduce = host"));
-    assert_int_equal(sim_calls("ncclCommInitRankConfig"), 0);
-    close_benches(sizes);
+    struct asking *const asking = arg;
+    asking->rc = reduce_nccl_ops.agree(&asking->towers, asking->ranks, &asking->reason);
+}
+
+/* Three ranks with two towers each, on these devices. */
+static void ask_all(struct asking askings[3], const uint32_t devices[6])
+{
+    struct thread *threads[3];
+    fake_mpi_reset(3, 2, 1);
+    fake_ranks_open(ranks, 3, 60);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct asking *const asking = &askings[rank];
+        *asking = (struct asking){ .ranks = ranks[rank], .index = { devices[2 * rank], devices[2 * rank + 1] } };
+        asking->towers = (struct reduce_towers){ .run = 6, .here = { 2 * rank, 2 }, .devices = &device_cuda_ops,
+                                                 .index = asking->index, .device_count = 2 };
+        assert_int_equal(thread_start(&threads[rank], "main", ask, asking), 0);
+    }
+    for (uint32_t rank = 0; rank < 3; rank++)
+        thread_join(threads[rank]);
+    fake_ranks_close(ranks, 3);
+}
+
+TEST(all_ranks_refuse_a_gpu_of_two_towers)
+{
+    struct asking askings[3];
+    ask_all(askings, (const uint32_t[]){ 0, 1, 2, 3, 4, 5 });
+    for (uint32_t rank = 0; rank < 3; rank++)
+        assert_int_equal(askings[rank].rc, 0);
+    ask_all(askings, (const uint32_t[]){ 0, 1, 2, 3, 4, 2 });
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        assert_int_equal(askings[rank].rc, -ENODEV);
+        assert_non_null(strstr(askings[rank].reason.why, "rank 1 and rank 2 both use the GPU 0000:03:00.0 of "));
+    }
+}
+
+TEST(nccl_between_ranks_supports_what_kernels_can_add)
+{
+    static const uint32_t index[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    static const struct { uint32_t run, here; bool is_possible; } rows[] = {
+        { 64, 1, true }, { 65, 1, false }, { 256, 4, true }, { 192, 3, false }, { 256, 8, true } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct reduce_towers towers = { .run = rows[i].run, .here = { 0, rows[i].here }, .index = index,
+                                              .devices = &device_cuda_ops, .device_count = DEVICES };
+        struct unsupported_reason reason;
+        assert_int_equal(reduce_nccl_ops.supports(&towers, &reason), rows[i].is_possible ? 0 : -EINVAL);
+        assert_int_equal(reduce_nccl_allreduce_ops.supports(&towers, &reason), 0);
+    }
 }
 
 /* ---- failures ---- */
@@ -155,7 +197,7 @@ TEST(a_rank_that_is_cancelled_ends_the_others)
     static const struct sizes sizes = { 3, 2 };
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t failing = i % sizes.ranks;
-        open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, false);
+        open_benches(sizes, &(struct bench_spec){ .ranks = NULL });
         benches[failing].tower[1].stays_out = i < 3;
         benches[failing].tower[1].steps = i;
         start_benches(sizes);
@@ -182,7 +224,7 @@ TEST(a_failing_call_of_a_rank_ends_all_ranks)
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         struct capture capture;
         capture_begin(&capture);
-        open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, false);
+        open_benches(sizes, &(struct bench_spec){ .ranks = NULL });
         sim_fail(calls[i].function, calls[i].number, calls[i].status);
         start_benches(sizes);
         join_benches(sizes);
@@ -207,7 +249,7 @@ TEST(an_error_of_nccl_ends_all_ranks)
         struct capture capture;
         capture_begin(&capture);
         sim_nccl_break_after(number);
-        open_benches(sizes, &(struct bench_spec){ .ranks = NULL }, false);
+        open_benches(sizes, &(struct bench_spec){ .ranks = NULL });
         start_benches(sizes);
         join_benches(sizes);
         sim_nccl_break_after(0);

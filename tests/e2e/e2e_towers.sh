@@ -45,6 +45,13 @@ awk -v most="$(difference yes-1 no-1)" 'BEGIN { exit !(most > 1e-4) }' || fail '
 train alone $options --set train.steps=$steps --set devices.towers=2 --set sync.mode=independent
 awk -v most="$(difference yes-1 alone)" 'BEGIN { exit !(most > 1e-4) }' || fail 'independent towers act as one'
 
+# Towers on two devices of one kind choose the same algorithms, measured by one of them, kept, and used again.
+if [ "$kind" = cuda ]; then
+    for measured in first again; do
+        train "measured-$measured" $options --set train.steps=4 --set devices.towers=2 --set devices.time_plans=yes
+    done
+fi
+
 # A mean at every step is what replicated towers do, with rules that are linear in the gradient, but
 # for the bits that decide about a ReLU; means further apart are something else.
 options="$options --set train.steps=$steps --set devices.towers=3 --set train.optimizer=sgd --set train.learning_rate=0.01"

@@ -59,11 +59,10 @@ struct problem {
     struct matrix_layout a, b, d;
 };
 
-/* The content of a cublasLtMatmulAlgo_t. */
+/* The content of a cublasLtMatmulAlgo_t. It may be kept and used with another device of the same kind. */
 struct algorithm {
     int32_t id;
     uint32_t magic;
-    int32_t device;
     bool split, in_place;
     uint32_t alignments[3];
     uint64_t workspace, fingerprint;
@@ -312,12 +311,12 @@ static int epilogue_refusal(const struct problem *problem)
     return text == NULL || problem->operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? 0 : atoi(text);
 }
 
-static struct algorithm algorithm_for(const struct problem *problem, const struct preference *preference, int device)
+static struct algorithm algorithm_for(const struct problem *problem, const struct preference *preference)
 {
     const uint64_t workspace = 2 * problem->d.rows * problem->d.columns * sizeof(float);
     const uint32_t *const alignments = preference->alignments;
     struct algorithm algorithm = {
-        .id = ALGORITHM_FIRST, .magic = ALGORITHM_MAGIC, .device = device,
+        .id = ALGORITHM_FIRST, .magic = ALGORITHM_MAGIC,
         .in_place = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0,
         .alignments = { alignments[0], alignments[1], alignments[3] },
         .fingerprint = sim_hash(problem, sizeof(*problem)),
@@ -347,7 +346,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
         return CUBLAS_STATUS_NOT_SUPPORTED;
     check_strides(&problem, preference, __func__);
     *count_out = epilogue_refusal(&problem) == 2 ? 0 : wanted < ALGORITHM_COUNT ? wanted : ALGORITHM_COUNT;
-    struct algorithm algorithm = algorithm_for(&problem, preference, handle->device);
+    struct algorithm algorithm = algorithm_for(&problem, preference);
     for (int i = 0; i < *count_out; i++, algorithm.id++) {
         memset(&results[i], 0, sizeof(results[i]));
         memcpy(&results[i].algo, &algorithm, sizeof(algorithm));
@@ -507,7 +506,7 @@ static size_t matrix_bytes(const struct matrix_layout *layout)
 }
 
 static void check_operands(const struct problem *problem, const struct product *product,
-                           const struct algorithm *algorithm)
+                           const struct algorithm *algorithm, int device)
 {
     const size_t bias_count = product->epilogue == CUBLASLT_EPILOGUE_BGRADB ? product->n : product->m;
     const size_t bias_bytes = epilogue_has_bias(product->epilogue) ? bias_count * sim_value_bytes(problem->d.type) : 0;
@@ -524,7 +523,7 @@ static void check_operands(const struct problem *problem, const struct product *
     for (size_t i = 0; i < count; i++)
         if (operands[i].bytes > 0 && (uintptr_t)operands[i].memory % alignments[i] != 0)
             sim_die("%s at %p is not aligned to %u bytes", operands[i].name, operands[i].memory, alignments[i]);
-    sim_check_operands(operands, count, 3, algorithm->device);
+    sim_check_operands(operands, count, 3, device);
     sim_count_bytes("cublasLtMatmul", sim_operand_bytes(operands, count) - product->workspace_bytes);
 }
 
@@ -572,9 +571,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     const struct algorithm algorithm = algorithm_check(algo, &problem, workspace, workspace_bytes, __func__);
     if (c != d || alpha == NULL || beta == NULL)
         sim_die("%s: C is not D, or no factors", __func__);
-    if (sim_stream_device(stream) != handle->device || algorithm.device != handle->device)
-        sim_die("%s: stream of device %d, algorithm of %d, handle of %d", __func__, sim_stream_device(stream),
-                algorithm.device, handle->device);
+    if (sim_stream_device(stream) != handle->device)
+        sim_die("%s: stream of device %d, handle of %d", __func__, sim_stream_device(stream), handle->device);
     check_epilogue(operation, problem.d.type, __func__);
     if (is_listed("SIM_CUBLASLT_BROKEN", algorithm.id))
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -587,7 +585,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         .in_place = algorithm.in_place, .workspace = workspace, .workspace_bytes = algorithm.workspace,
         .is_slow = is_listed("SIM_CUBLASLT_SLOW", algorithm.id),
     };
-    check_operands(&problem, &product, &algorithm);
+    check_operands(&problem, &product, &algorithm, handle->device);
     sim_stream_push(stream, run_product, &product, sizeof(product));
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -19,8 +19,6 @@
 
 /* The calling thread is that of a stream. */
 void sim_enter_stream_thread(void);
-/* Counts an event that is not a call, for tests: "pageable copy". */
-void sim_count(const char *name);
 
 /* At the beginning of every function of the runtime. */
 #define SIM_ENTER() SIM_ENTER_WITH(sim_runtime_enter, cudaError_t)

@@ -118,6 +118,7 @@ struct fiber {
 struct launch {
     const char *name;
     uint3 grid, block;
+    bool is_early;
     void (*call)(const void *body);
     alignas(16) unsigned char body[SIM_KERNEL_ARGUMENTS_MAX];   /* only the used bytes are copied */
 };
@@ -127,7 +128,8 @@ struct runner {
     const launch *kernel = nullptr;
     bool descending = false;
     unsigned int count = 0;             /* threads of the block */
-    unsigned int started = 0, ended = 0;
+    unsigned int started = 0, ended = 0, awaited = 0;
+    bool has_awaited[THREADS_MAX];      /* threads that have waited for the grids before */
     thread_state states[THREADS_MAX];
     int lines[THREADS_MAX];             /* source lines of the barriers at which threads wait */
     fiber *fiber_of[THREADS_MAX];       /* of waiting threads */
@@ -307,6 +309,9 @@ runner::~runner()
 void wait_in(thread_state state, int line)
 {
     const unsigned int thread = self->running->thread;
+    if (self->kernel->is_early && !self->has_awaited[thread])
+        sim_die("%s: line %d: thread %u has not waited for the kernels before, and the kernel was launched early",
+                self->kernel->name, line, thread);
     self->states[thread] = state;
     self->lines[thread] = line;
     self->fiber_of[thread] = self->running;
@@ -371,13 +376,17 @@ bool settle_block()
 void run_block()
 {
     unsigned int used = 0;
-    self->started = self->ended = 0;
+    self->started = self->ended = self->awaited = 0;
+    memset(self->has_awaited, 0, self->count * sizeof(*self->has_awaited));
     while (self->started < self->count)
         enter_fiber(fiber_number(used++));
     while (settle_block())
         for (unsigned int i = 0; i < self->count; i++)
             resume(ordered(i, self->count));
     check_stacks(used);
+    if (self->kernel->is_early && self->awaited != self->count)
+        sim_die("%s: %u of %u threads of a block wait for the kernels before, and the kernel was launched early",
+                self->kernel->name, self->awaited, self->count);
 }
 
 /* The operation of the stream. */
@@ -405,6 +414,14 @@ bool has_size(const dim3 &size, unsigned int x, unsigned int y, unsigned int z)
     return size.x > 0 && size.x <= x && size.y > 0 && size.y <= y && size.z > 0 && size.z <= z;
 }
 
+/* At most the attribute of an early launch. */
+bool has_known_attributes(const cudaLaunchConfig_t &config)
+{
+    return config.numAttrs == 0 ||
+           (config.numAttrs == 1 && config.attrs[0].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+            config.attrs[0].val.programmaticStreamSerializationAllowed == 1);
+}
+
 /* The limits of a device, and at most 2^32 - 1 blocks: more would never end. */
 bool can_launch(const cudaLaunchConfig_t &config)
 {
@@ -413,6 +430,21 @@ bool can_launch(const cudaLaunchConfig_t &config)
            (uint64_t)block.x * block.y * block.z <= THREADS_MAX && (uint64_t)grid.x * grid.y * grid.z <= 0xFFFFFFFF;
 }
 
+}
+
+void sim_wait_grids()
+{
+    bool *const has_awaited = &self->has_awaited[self->running->thread];
+    if (*has_awaited)
+        sim_die("%s: a thread waits twice for the kernels before", self->kernel->name);
+    *has_awaited = true;
+    self->awaited++;
+}
+
+void sim_start_grids()
+{
+    if (!self->has_awaited[self->running->thread])
+        sim_die("%s: the next kernel may start before this one has waited for those before", self->kernel->name);
 }
 
 void sim_wait_block(int line)
@@ -450,9 +482,12 @@ cudaError_t sim_launch(const cudaLaunchConfig_t *config, const char *name, void 
         return status;
     if (!can_launch(*config))
         return sim_result(cudaErrorInvalidConfiguration);
-    if (config->dynamicSmemBytes != 0 || config->numAttrs != 0)
-        sim_die("%s: dynamic shared memory and attributes of a launch are not simulated", name);
+    if (config->dynamicSmemBytes != 0 || !has_known_attributes(*config))
+        sim_die("%s: dynamic shared memory and other attributes of a launch are not simulated", name);
     kernel.name = name;
+    kernel.is_early = config->numAttrs > 0;
+    if (kernel.is_early)
+        sim_count("early launch");
     kernel.grid = config->gridDim;
     kernel.block = config->blockDim;
     kernel.call = call;

@@ -19,6 +19,12 @@ cudaError_t sim_launch(const cudaLaunchConfig_t *config, const char *name, void 
 /* Ends the test when the argument of a kernel is a pointer to memory that the device cannot access. NULL is allowed. */
 void sim_check_argument(const void *pointer, const cudaLaunchConfig_t *config, const char *name);
 
+/* cudaGridDependencySynchronize, and cudaTriggerProgrammaticLaunchCompletion after it. Grids of a stream run one after
+ * the other also when they are launched early; but the test ends unless every thread of such a grid waits, before
+ * barriers and shuffles, and once. */
+void sim_wait_grids(void);
+void sim_start_grids(void);
+
 /* Waits for all threads of the block. All must call it from the same source line. */
 void sim_wait_block(int line);
 /* Waits for all threads of the warp. Returns the `bits` of every lane, valid until the next call; *lane_out is the

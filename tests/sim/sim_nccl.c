@@ -35,6 +35,7 @@
 #define SLOT_BYTES ((off_t)1 << 28)
 #define PIECES_MAX 512
 #define POLL_NS 10000000            /* a wait looks again after this time, if nobody has woken it */
+#define ABORT_POLL_NS 100000
 #define PLACE_BYTES 96u
 #define CONFIG_MAGIC 0xcafebeefu
 #define ENTER() SIM_ENTER_WITH(sim_enter, ncclResult_t)
@@ -103,6 +104,7 @@ struct ncclComm {
     enum activity activity;
     uint32_t queries;               /* of the call in progress */
     atomic_bool aborted;
+    atomic_bool is_copying;         /* a stream reads or writes device memory; then the communicator is not aborted */
     uint64_t queued;                /* collectives, and of these the sums and broadcasts */
     uint64_t numbered;
     _Atomic uint64_t finished;      /* collectives */
@@ -249,6 +251,21 @@ static void file_read(const struct clique *clique, uint64_t slot, void *data, si
 {
     if (pread(clique->file, data, bytes, (off_t)(slot + 1) * SLOT_BYTES) != (ssize_t)bytes)
         sim_die("%s: %s", clique->id.internal, strerror(errno));
+}
+
+/* Called with the lock before device memory is copied without it; false: the communicator was aborted, and its memory may
+ * be freed. */
+static bool begin_copy(struct ncclComm *comm)
+{
+    const bool may_copy = !atomic_load(&comm->aborted);
+    atomic_store(&comm->is_copying, may_copy);
+    pthread_mutex_unlock(&comm->clique->shared->lock);
+    return may_copy;
+}
+
+static void end_copy(struct ncclComm *comm)
+{
+    atomic_store(&comm->is_copying, false);
 }
 
 /* What a rank adds to the sum or broadcast of this number. */
@@ -449,7 +466,7 @@ static void complete_round(struct clique *clique, struct round *round, int ranks
         clique->shared->done++;
 }
 
-/* Wait until all ranks have arrived. False: this will not be; the communicator was aborted. */
+/* Wait until all ranks have arrived. False: this will not be; the communicator was aborted. True: the copy begins. */
 static bool await_round(const struct transfer *transfer)
 {
     struct ncclComm *const comm = transfer->comm;
@@ -465,9 +482,7 @@ static bool await_round(const struct transfer *transfer)
     }
     while (shared->done <= transfer->number && !atomic_load(&comm->aborted))
         shared_wait(shared);
-    const bool is_done = shared->done > transfer->number;
-    pthread_mutex_unlock(&shared->lock);
-    return is_done;
+    return begin_copy(comm);
 }
 
 /* The sum of an element in part p starts with rank p + 1. */
@@ -501,32 +516,36 @@ static void read_sum(const struct transfer *transfer)
  * it. */
 static void run_round(const struct transfer *transfer)
 {
-    const struct ncclComm *const comm = transfer->comm;
+    struct ncclComm *const comm = transfer->comm;
     const bool writes = transfer->kind == KIND_SUM || comm->rank == transfer->root;
-    if (writes)
+    shared_lock(comm->clique->shared);
+    if (begin_copy(comm) && writes)
         file_write(comm->clique, round_slot(transfer->number, comm->rank), transfer->from,
                    transfer->count * sizeof(float));
-    if (!await_round(transfer))
-        return;
-    if (transfer->kind == KIND_SUM)
+    end_copy(comm);
+    if (await_round(transfer) && transfer->kind == KIND_SUM)
         read_sum(transfer);
-    else
+    else if (atomic_load(&comm->is_copying))
         file_read(comm->clique, round_slot(transfer->number, transfer->root), transfer->to,
                   transfer->count * sizeof(float));
+    end_copy(comm);
 }
 
 /* ---- groups: on streams ---- */
 
 /* Send a message if there is space for it. The lock is held, but not while data is copied: only this rank sends. */
-static bool send_piece(const struct ncclComm *comm, const struct piece *piece)
+static bool send_piece(struct ncclComm *comm, const struct piece *piece)
 {
     struct shared *const shared = comm->clique->shared;
     struct channel *const channel = &shared->channels[comm->rank][piece->peer];
     if (channel->sent - channel->received == SLOTS)
         return false;
-    pthread_mutex_unlock(&shared->lock);
-    file_write(comm->clique, channel_slot(comm->rank, piece->peer, channel->sent), piece->values, piece->bytes);
+    if (begin_copy(comm))
+        file_write(comm->clique, channel_slot(comm->rank, piece->peer, channel->sent), piece->values, piece->bytes);
+    end_copy(comm);
     shared_lock(shared);
+    if (atomic_load(&comm->aborted))
+        return false;
     channel->slots[channel->sent % SLOTS].bytes = piece->bytes;
     channel->slots[channel->sent % SLOTS].type = piece->type;
     channel->sent++;
@@ -534,7 +553,7 @@ static bool send_piece(const struct ncclComm *comm, const struct piece *piece)
 }
 
 /* Receive a message if there is one. */
-static bool receive_piece(const struct ncclComm *comm, const struct piece *piece)
+static bool receive_piece(struct ncclComm *comm, const struct piece *piece)
 {
     struct shared *const shared = comm->clique->shared;
     struct channel *const channel = &shared->channels[piece->peer][comm->rank];
@@ -543,9 +562,12 @@ static bool receive_piece(const struct ncclComm *comm, const struct piece *piece
     if (channel->slots[channel->received % SLOTS].bytes != piece->bytes ||
         channel->slots[channel->received % SLOTS].type != piece->type)
         sim_die("ncclGroupEnd: ranks %d and %d disagree about a size or type", piece->peer, comm->rank);
-    pthread_mutex_unlock(&shared->lock);
-    file_read(comm->clique, channel_slot(piece->peer, comm->rank, channel->received), piece->values, piece->bytes);
+    if (begin_copy(comm))
+        file_read(comm->clique, channel_slot(piece->peer, comm->rank, channel->received), piece->values, piece->bytes);
+    end_copy(comm);
     shared_lock(shared);
+    if (atomic_load(&comm->aborted))
+        return false;
     channel->received++;
     return true;
 }
@@ -880,6 +902,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     comm->clique->shared->is_deserted = true;
     atomic_store(&comm->aborted, true);
     shared_unlock(comm->clique->shared);
+    while (atomic_load(&comm->is_copying))
+        nanosleep(&(struct timespec){ .tv_nsec = ABORT_POLL_NS }, NULL);
     leave_clique(comm->clique);
     return ncclSuccess;
 }

@@ -154,6 +154,15 @@ static int capability(void)
     return text != NULL ? atoi(text) : 90;
 }
 
+/* The code of a kernel is as new as the device. */
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
+{
+    SIM_ENTER();
+    (void)kernel;
+    *attributes = (struct cudaFuncAttributes){ .ptxVersion = capability(), .binaryVersion = capability() };
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     SIM_ENTER();

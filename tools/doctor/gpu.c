@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/cpus.h"
 #include "tools/doctor/topics.h"
@@ -310,6 +311,81 @@ void gpu_add_peers(struct findings *findings, const struct gpu_copies *speeds)
         add_row(findings, speeds, from);
 }
 
+/* ---- GPUDirect RDMA: network adapters that access the memory of GPUs ---- */
+
+#define ADAPTERS_BYTES 128u
+
+/* Write the names of the machine's RDMA adapters, such as "mlx5_0, mlx5_1". "": there are none. */
+static void list_adapters(const struct machine *machine, char names[ADAPTERS_BYTES])
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/sys/class/infiniband", machine->root);
+    DIR *const folder = opendir(path);
+    *names = '\0';
+    for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const size_t used = strlen(names);
+        if (entry->d_name[0] != '.')
+            snprintf(names + used, ADAPTERS_BYTES - used, "%s%.32s", used > 0 ? ", " : "", entry->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/* Does the kernel pass GPU memory to adapters as DMA buffers? The driver's open kernel modules do, with Linux 5.12 or
+ * newer. */
+static bool has_dma_buffers(const struct machine *machine)
+{
+    char driver[256], release[64];
+    int major = 0, minor = 0;
+    return machine_line(machine, driver, sizeof(driver), "proc/driver/nvidia/version") &&
+           strstr(driver, "Open Kernel Module") != NULL &&
+           machine_line(machine, release, sizeof(release), "proc/sys/kernel/osrelease") &&
+           sscanf(release, "%d.%d", &major, &minor) == 2 && (major > 5 || (major == 5 && minor >= 12));
+}
+
+static bool is_loaded(const struct machine *machine, const char *module)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/sys/module/%s", machine->root, module);
+    return access(path, F_OK) == 0;
+}
+
+/* The variable of NCCL that turns it off; NULL: none does. */
+static const char *find_ban(void)
+{
+    static const char *const variables[][2] = { { "NCCL_IB_DISABLE", "1" }, { "NCCL_NET_GDR_LEVEL", "LOC" },
+                                                { "NCCL_NET_GDR_LEVEL", "0" }, { "NCCL_NET", "Socket" } };
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *const value = getenv(variables[i][0]);
+        if (value != NULL && strcmp(value, variables[i][1]) == 0)
+            return variables[i][0];
+    }
+    return NULL;
+}
+
+void gpu_add_direct(struct findings *findings, const struct machine *machine)
+{
+    char adapters[ADAPTERS_BYTES];
+    const bool has_buffers = has_dma_buffers(machine);
+    const char *const ban = find_ban();
+    list_adapters(machine, adapters);
+    if (*adapters == '\0') {
+        findings_add(findings, TOPIC, "direct", "no RDMA adapter: between hosts NCCL sends through host memory");
+        return;
+    }
+    if (!has_buffers && !is_loaded(machine, "nvidia_peermem")) {
+        findings_add(findings, TOPIC, "direct", "GPUDirect RDMA is not possible with %s", adapters);
+        findings_judge(findings, JUDGEMENT_NOTE, "between hosts NCCL sends through host memory: modprobe nvidia_peermem, "
+                       "or install the open kernel modules of NVIDIA's driver on Linux 5.12 or newer");
+        return;
+    }
+    findings_add(findings, TOPIC, "direct", "GPUDirect RDMA is possible with %s, by %s", adapters,
+                 has_buffers ? "DMA buffers" : "nvidia_peermem");
+    if (ban != NULL)
+        findings_judge(findings, JUDGEMENT_NOTE, "%s keeps NCCL from using it: unset it; NCCL_DEBUG=INFO then prints "
+                       "GDRDMA for each connection that does", ban);
+}
+
 /* ---- all GPUs ---- */
 
 /* The number of NVIDIA GPUs on the PCI bus, with or without a driver. */
@@ -381,6 +457,7 @@ static void add_gpus(struct findings *findings, const struct machine *machine, c
         gpu_add(findings, machine, &gpus[i]);
     }
     gpu_add_peers(findings, &speeds);
+    gpu_add_direct(findings, machine);
 }
 
 void topic_gpus(struct findings *findings, const struct machine *machine, const struct nvml *nvml,

@@ -30,5 +30,7 @@ struct gpu_copies {
 void gpu_add(struct findings *findings, const struct machine *machine, const struct gpu *gpu);
 /* Adds a finding for each GPU, with the speeds of copies to every other one; none if there is only one GPU. */
 void gpu_add_peers(struct findings *findings, const struct gpu_copies *copies);
+/* Adds a finding on GPUDirect RDMA, with which NCCL sends from GPU to GPU between hosts. */
+void gpu_add_direct(struct findings *findings, const struct machine *machine);
 
 #endif

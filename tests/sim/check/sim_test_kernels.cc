@@ -1,4 +1,5 @@
 /* Kernels for the tests of the simulation, written like those of compute/cuda/kernels.cu. */
+#define LAUNCHES_EARLY          /* launch_blocks; launch() does not */
 #include "tests/sim/check/sim_test_kernels.h"
 
 #include <cuda_runtime.h>
@@ -51,6 +52,16 @@ static __global__ void fill(uint32_t *out, uint32_t count, uint32_t value)
         out[i] = value;
 }
 
+static __global__ void early(uint32_t from, int barrier, uint32_t *value)
+{
+    if (barrier)
+        __syncthreads();
+    if (threadIdx.x < from)
+        await_kernels_before();
+    if (threadIdx.x == 0)
+        *value += 1;
+}
+
 template <typename... P, typename... A>
 static cudaError_t launch(cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(P...), A... arguments)
 {
@@ -69,6 +80,11 @@ cudaError_t test_order(cudaStream_t stream, uint32_t blocks, uint32_t *value)
 cudaError_t test_neighbour(cudaStream_t stream, uint32_t threads, int barrier, uint32_t *out)
 {
     return launch(stream, 1, threads, neighbour, barrier, out);
+}
+
+cudaError_t test_early(cudaStream_t stream, uint32_t from, int barrier, uint32_t *value)
+{
+    return launch_blocks(stream, 1, 1, early, from, barrier, value);
 }
 
 cudaError_t test_missing_at_barrier(cudaStream_t stream, uint32_t which)

@@ -219,6 +219,21 @@ TEST(blocks_and_grids_have_the_sizes_of_a_device)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
+TEST(kernels_are_launched_early_where_their_code_waits)
+{
+    cudaStream_t stream = stream_new();
+    uint32_t *const memory = device_new(sizeof(*memory));
+    assert_cuda(cudaMemsetAsync(memory, 0, 4, stream));
+    sim_calls_clear();
+    for (uint32_t launch = 0; launch < 3; launch++)
+        assert_cuda(test_early(stream, 256, false, memory));
+    assert_int_equal(peek(memory, 0), 3);
+    assert_int_equal(sim_calls("early launch"), 3);
+    assert_in_range(sim_calls("cudaFuncGetAttributes"), 0, 1);
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaStreamDestroy(stream));
+}
+
 TEST(numbers_of_32_bits_and_of_more_are_divided_alike)
 {
     static const size_t numbers[] = { 0, 1, 7, 4294967294u, 4294967295u, 4294967296u, 4294967301u, (size_t)1 << 40 };
@@ -367,6 +382,18 @@ static void use_two_barriers(const struct objects *with)
     cudaStreamSynchronize(with->stream);
 }
 
+static void wait_in_some_threads(const struct objects *with)
+{
+    test_early(with->stream, 255, false, with->memory);
+    cudaStreamSynchronize(with->stream);
+}
+
+static void wait_after_a_barrier(const struct objects *with)
+{
+    test_early(with->stream, 256, true, with->memory);
+    cudaStreamSynchronize(with->stream);
+}
+
 #ifdef __SANITIZE_THREAD__
 /* Time in between does not order two streams, nor does more work on the first. */
 static void miss_wait(const struct objects *with)
@@ -474,6 +501,8 @@ static const struct death {
     { "call_cuda_in_host_function", call_cuda_in_host_function, "called by a host function", false },
     { "miss_barrier", miss_barrier, "thread 63 has ended", false },
     { "miss_shuffle", miss_shuffle, "thread 5 waits elsewhere", false },
+    { "wait_in_some_threads", wait_in_some_threads, "255 of 256 threads of a block wait", false },
+    { "wait_after_a_barrier", wait_after_a_barrier, "has not waited for the kernels before", false },
     { "use_two_barriers", use_two_barriers, "waits elsewhere", false },
 #ifdef __SANITIZE_THREAD__
     { "miss_wait", miss_wait, "data race", false },

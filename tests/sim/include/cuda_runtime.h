@@ -23,6 +23,8 @@
 
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
+#define cudaGridDependencySynchronize() sim_wait_grids()
+#define cudaTriggerProgrammaticLaunchCompletion() sim_start_grids()
 #define __syncthreads() sim_wait_block(__LINE__)
 #define __shfl_xor_sync(...) sim_shuffle_xor(__LINE__, __VA_ARGS__)
 

@@ -180,8 +180,10 @@ TEST(a_cancel_ends_every_wait)
         trainer_fixture_open(&fixture, &(struct fixture_spec){
             .schedule = { .records = { 118, 5 }, .batch = 14, .towers = TOWERS, .epochs = 2 },
             .optimizer = { .kind = OPTIMIZER_SGD }, .mode = SYNC_ASYNC, .max_staleness = 2, .ranks = RANKS });
-        fixture_begin(&fixture);
+        fixture_start_all(&fixture);
+        assert_int_equal(fixture_ready_all(&fixture), 0);
         floats = tower_arena(trainer_tower(fixture.towers[0].trainer))->updated;
+        fixture_go_all(&fixture);
         for (uint32_t i = 0; i < batches; i++)
             assert_int_equal(fixture_next_batch(&fixture), 0);
         stop_fail_silently(fixture.stop, EXIT_CODE_DEVICE, "cancelled");

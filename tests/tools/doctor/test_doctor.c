@@ -376,6 +376,36 @@ MACHINE_TEST(speeds_between_pairs_are_compared)
     expect_finding("gpu", "peers", JUDGEMENT_WARN, "1 not measured, 2 100.0 by the host", "ACS");
 }
 
+MACHINE_TEST(adapters_need_a_module_or_dma_buffers_for_the_memory_of_gpus)
+{
+    unsetenv("NCCL_IB_DISABLE");
+    gpu_add_direct(&findings, &machine);
+    expect_finding("gpu", "direct", JUDGEMENT_FINE, "no RDMA adapter", "");
+    forget_findings();
+    machine_put("1\n", "sys/class/infiniband/mlx5_0/ports");
+    machine_put("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.1\n", "proc/driver/nvidia/version");
+    machine_put("5.11.0-9\n", "proc/sys/kernel/osrelease");
+    gpu_add_direct(&findings, &machine);
+    expect_finding("gpu", "direct", JUDGEMENT_NOTE, "not possible with mlx5_0", "modprobe nvidia_peermem");
+    forget_findings();
+    machine_put("6.1.0-9\n", "proc/sys/kernel/osrelease");
+    gpu_add_direct(&findings, &machine);
+    expect_finding("gpu", "direct", JUDGEMENT_FINE, "possible with mlx5_0, by DMA buffers", "");
+    forget_findings();
+    machine_put("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.1\n", "proc/driver/nvidia/version");
+    gpu_add_direct(&findings, &machine);
+    expect_finding("gpu", "direct", JUDGEMENT_NOTE, "not possible with mlx5_0", "open kernel modules");
+    forget_findings();
+    machine_put("1\n", "sys/module/nvidia_peermem/refcnt");
+    gpu_add_direct(&findings, &machine);
+    expect_finding("gpu", "direct", JUDGEMENT_FINE, "possible with mlx5_0, by nvidia_peermem", "");
+    forget_findings();
+    setenv("NCCL_IB_DISABLE", "1", 1);
+    gpu_add_direct(&findings, &machine);
+    expect_finding("gpu", "direct", JUDGEMENT_NOTE, "possible with mlx5_0", "NCCL_IB_DISABLE keeps NCCL from using it");
+    unsetenv("NCCL_IB_DISABLE");
+}
+
 MACHINE_TEST(gpus_that_cannot_be_used_are_a_warning)
 {
     topic_gpus(&findings, &machine, NULL, "no driver", "no library");

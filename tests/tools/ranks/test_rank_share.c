@@ -79,8 +79,8 @@ TEST(what_works_in_one_process_only_is_refused)
 {
     static const struct { const char *assignment, *words; } rows[] = {
         { "sync.mode=async", "" },
-        { "sync.reduce=nccl", "reduce: nccl and peer sum within one process" },
-        { "sync.reduce=peer", "reduce: nccl and peer sum within one process" },
+        { "sync.reduce=nccl", "" },
+        { "sync.reduce=peer", "reduce: peer sums within one process" },
         { "sync.reduce=host", "" },
         { "sync.mode=averaging", "" },
         { "sync.mode=parameter_server", "" },

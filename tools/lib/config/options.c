@@ -97,7 +97,8 @@ static const struct option_choice time_plans_choices[] = {
     { "auto", PLAN_TIMES_AUTO }, { "yes", PLAN_TIMES_YES }, { "no", PLAN_TIMES_NO }, { NULL, 0 }
 };
 static const struct option_choice reduce_choices[] = {
-    { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL }, { "peer", REDUCE_CHOICE_PEER },
+    { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL },
+    { "nccl_allreduce", REDUCE_CHOICE_NCCL_ALLREDUCE }, { "peer", REDUCE_CHOICE_PEER },
     { "ipc", REDUCE_CHOICE_IPC }, { "host", REDUCE_CHOICE_HOST }, { NULL, 0 }
 };
 static const struct option_choice convolution_choices[] = {
@@ -586,7 +587,7 @@ const struct option_row option_table[] = {
       FIELD(sync.staleness_rate), .help = "async: inverse divides the learning rate of an update by its staleness",
       MODES("async"), .line = LINE_IF_USED },
     { SECTION_SYNC, "reduce", OPTION_CHOICE, EFFECT_REPORTED, .initial = "auto", .choices = reduce_choices,
-      FIELD(sync.reduce), .help = "all-reduce: NCCL, peer-to-peer, between processes of a host (ipc), or on the host" },
+      FIELD(sync.reduce), .help = "all-reduce: NCCL, peer-to-peer, ipc (processes of a host), or on the host" },
     { SECTION_SYNC, "deadline", OPTION_DURATION, EFFECT_NONE, .unit = "seconds", .initial = "120", RANGE(1, 86400),
       FIELD(sync.deadline), .help = "stop the run if a device does not respond for this long",
       .used_by = USED_WHERE_COMPUTED },

@@ -324,9 +324,9 @@ static void check_ranks(struct settings *settings, struct problems *problems)
 {
     const enum reduce_choice reduce = settings->sync.reduce;
     check_tower_count(settings, problems);
-    if (reduce == REDUCE_CHOICE_NCCL || reduce == REDUCE_CHOICE_PEER)
+    if (reduce == REDUCE_CHOICE_PEER)
         settings_report(settings, problems, SECTION_SYNC, "reduce",
-                        "nccl and peer sum within one process: use auto, ipc or host with several ranks");
+                        "peer sums within one process: use auto, ipc, nccl or host with several ranks");
 }
 
 /* With a parameter server, towers do not see the sum of the gradients. */

@@ -21,8 +21,10 @@ static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE
                                             [DEVICE_CHOICE_NULL] = "null" };
 static const char *const backend_names[] = { [BACKEND_CHOICE_ONEDNN] = "onednn",
                                              [BACKEND_CHOICE_REFERENCE] = "reference" };
-static const char *const reduce_names[] = { [REDUCE_CHOICE_NCCL] = "nccl", [REDUCE_CHOICE_PEER] = "peer",
-                                            [REDUCE_CHOICE_IPC] = "ipc", [REDUCE_CHOICE_HOST] = "host" };
+static const char *const reduce_names[] = { [REDUCE_CHOICE_NCCL] = "nccl",
+                                            [REDUCE_CHOICE_NCCL_ALLREDUCE] = "nccl_allreduce",
+                                            [REDUCE_CHOICE_PEER] = "peer", [REDUCE_CHOICE_IPC] = "ipc",
+                                            [REDUCE_CHOICE_HOST] = "host" };
 
 const char *precision_name(enum precision precision)
 {
@@ -268,7 +270,7 @@ static int choose(struct run_devices *devices, const struct settings *settings, 
     const uint32_t towers = (uint32_t)settings->devices.towers;
     *devices = (struct run_devices){ .towers = { .first = settings->rank * towers, .count = towers } };
     uint32_t available;
-    if (has_to_sum(settings) && settings->ranks == 1)
+    if (has_to_sum(settings))
         reduce_prepare(reduce_names[settings->sync.reduce], devices->towers.count);
     int rc = choose_kind(devices, settings, &available, problems);
     if (rc == 0)
@@ -309,7 +311,8 @@ int run_devices_agree(struct run_devices *devices, const struct settings *settin
     const int rc = reduce_agree(name, &towers, ranks, &devices->reduce, &reason);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0 && *reason.why != '\0')
-        log_message(LOG_RUN, "sync.reduce: sums are computed in memory of the host: %s", reason.why);
+        log_message(LOG_RUN, "sync.reduce: sums are computed by %s: %s", devices->reduce == &reduce_ranks_ops
+                    ? "the host" : devices->reduce->name, reason.why);
     else if (rc != 0 && rc != -ECANCELED)
         log_message(LOG_PROBLEM, "[sync] reduce: %s: use auto or host", reason.why);
     return rc;

@@ -220,6 +220,7 @@ cluster_tests = %D%/cluster/equal.sh %D%/cluster/async.sh %D%/cluster/start.sh %
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = \
+	%D%/cluster/sim_ipc.sh \
 	%D%/cluster/sim_two.sh \
 	%D%/e2e/sim_batches.sh \
 	%D%/e2e/sim_gpu.sh \

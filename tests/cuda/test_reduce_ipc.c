@@ -220,10 +220,10 @@ struct question {
 static void ask(void *arg)
 {
     struct question *const question = arg;
-    static const uint32_t indices[] = { 0, 1, 2 };
+    static const uint32_t index = 0;    /* which both ranks share, so that NCCL has no say */
     const struct reduce_towers towers = {
         .run = 2, .here = { ranks_rank(question->ranks), 1 }, .devices = &device_cuda_ops,
-        .index = &indices[ranks_rank(question->ranks)], .device_count = 1, .on_one_host = true };
+        .index = &index, .device_count = 1, .on_one_host = true };
     question->rc = reduce_agree(question->name, &towers, question->ranks, &question->chosen, &question->reason);
 }
 

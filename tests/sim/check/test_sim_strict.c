@@ -249,12 +249,63 @@ TEST(numbers_of_32_bits_and_of_more_are_divided_alike)
 /* ---- mistakes ---- */
 
 /* What a mistake is made with: of device 0, which is current. */
+/* ---- several processes ---- */
+
+/* In another process. */
+static bool write_there(cudaIpcMemHandle_t handle)
+{
+    void *there;
+    const cudaStream_t stream = stream_new();
+    return cudaIpcOpenMemHandle(&there, handle, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess &&
+           cudaMemsetAsync(there, 1, 4, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess &&
+           cudaIpcCloseMemHandle(there) == cudaSuccess;
+}
+
+TEST(another_process_uses_memory_by_its_handle_and_the_same_one_cannot)
+{
+    cudaIpcMemHandle_t handle;
+    void *there;
+    int status = -1;
+    uint32_t *const memory = device_new(8);
+    const cudaStream_t stream = stream_new();
+    assert_cuda(cudaMemsetAsync(memory, 2, 8, stream));
+    assert_cuda(cudaStreamSynchronize(stream));
+    assert_cuda(cudaIpcGetMemHandle(&handle, memory));
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(write_there(handle) ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(peek(memory, 0), 0x01010101);
+    assert_int_equal(peek(memory, 1), 0x02020202);
+    assert_int_equal(cudaIpcOpenMemHandle(&there, handle, cudaIpcMemLazyEnablePeerAccess),
+                     cudaErrorMapBufferObjectFailed);
+    cudaGetLastError();
+    assert_cuda(cudaFree(memory));
+}
+
 struct objects {
     cudaStream_t stream, other;
     cudaEvent_t event;          /* recorded in `other`, without a time */
     uint32_t *memory;           /* of 4 elements */
     void *pinned;
 };
+
+static void free_what_is_open(const struct objects *with)
+{
+    cudaIpcMemHandle_t handle;
+    void *there;
+    sim_set_ipc(true, true);
+    cudaIpcGetMemHandle(&handle, with->memory);
+    cudaIpcOpenMemHandle(&there, handle, cudaIpcMemLazyEnablePeerAccess);
+    cudaFree(with->memory);
+}
+
+static void make_a_handle_of_a_part(const struct objects *with)
+{
+    cudaIpcMemHandle_t handle;
+    cudaIpcGetMemHandle(&handle, with->memory + 1);
+}
 
 static void free_twice(const struct objects *with)
 {
@@ -484,6 +535,8 @@ static const struct death {
     const char *message;
     bool captures;              /* `stream` is captured */
 } deaths[] = {
+    { "free_what_is_open", free_what_is_open, "is open in another process", false },
+    { "make_a_handle_of_a_part", make_a_handle_of_a_part, "is not where an allocation of device memory begins", false },
     { "free_twice", free_twice, "is freed already", false },
     { "use_host_memory", use_host_memory, "is not device memory", false },
     { "use_foreign_memory", use_foreign_memory, "is memory of device 1, used on device 0", false },

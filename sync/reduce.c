@@ -177,6 +177,7 @@ static int common_rows(struct ranks *ranks, uint32_t own, uint32_t *common_out)
 int reduce_agree(const char *name, const struct reduce_towers *towers, struct ranks *ranks,
                  const struct reduce_ops **ops_out, struct unsupported_reason *reason)
 {
+    struct unsupported_reason another;  /* the reason that counts is that of the best reduction */
     uint32_t rows = 0;
     int rc = common_rows(ranks, supported_rows(name, towers), &rows);
     if (rc != 0)
@@ -186,7 +187,8 @@ int reduce_agree(const char *name, const struct reduce_towers *towers, struct ra
     for (int i = 0; i < RANK_REDUCTIONS && rc != 0 && rc != -ECANCELED; i++) {
         if ((rows & 1u << i) == 0)
             continue;
-        rc = rank_reductions[i]->agree == NULL ? 0 : rank_reductions[i]->agree(towers, ranks, reason);
+        rc = rank_reductions[i]->agree == NULL
+                 ? 0 : rank_reductions[i]->agree(towers, ranks, *reason->why == '\0' ? reason : &another);
         if (rc == 0)
             *ops_out = rank_reductions[i];
     }

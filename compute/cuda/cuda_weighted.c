@@ -84,12 +84,14 @@ static void weighted_use(const struct plan *plan, uint32_t index, struct value_u
 
 /* ---- convolutions of the backend ---- */
 
-/* What a data gradient computes of its flow besides the gradient. */
+/* What a forward pass computes besides its result, and a data gradient of its flow. */
 static enum conv_after after_of(const struct plan *plan, uint32_t index, enum product_pass pass)
 {
     const struct flow *const flow = plan_flow(&plan->base, index, 0);
     const bool adds = flow->addend != BUFFER_NONE;
-    if (pass != DGRAD)
+    if (pass == FPROP)
+        return wants_sums(plan, index) ? CONV_AFTER_STATISTICS : CONV_AFTER_NOTHING;
+    if (pass == WGRAD)
         return CONV_AFTER_NOTHING;
     return flow->masks ? (adds ? CONV_AFTER_ADD_DRELU : CONV_AFTER_DRELU) : adds ? CONV_AFTER_ADD : CONV_AFTER_NOTHING;
 }
@@ -102,7 +104,7 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
         .precision = plan->base.backend->spec.precision,
         .bias = pass == FPROP && (has_bias(plan, index) || plan_has_norm(plan, index)),
         .relu = pass == FPROP && plan_has_relu(plan, index) && !plan_has_sum(plan, index),
-        .after = pass == FPROP && wants_sums(plan, index) ? CONV_AFTER_STATISTICS : after_of(plan, index, pass),
+        .after = after_of(plan, index, pass),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
         .in_h = layer->in.height, .in_w = layer->in.width,
@@ -210,17 +212,18 @@ static bool has_entry(const struct compilation *work, const struct conv_shape *s
 static int find_compiled(struct compilation *work)
 {
     const struct plan *const plan = work->plan;
-    work->entries = calloc(plan_net(plan)->layer_count, sizeof(*work->entries));
+    work->entries = calloc(2 * (size_t)plan_net(plan)->layer_count, sizeof(*work->entries));
     if (work->entries == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++) {
-        if (!fusion_is_head(&plan->base.fusion, i) || plan_layer(plan, i)->kind != LAYER_CONV2D ||
-            after_of(plan, i, DGRAD) == CONV_AFTER_NOTHING)
-            continue;
-        const struct conv_shape shape = conv_shape_of(plan, i, DGRAD);
-        if (!has_entry(work, &shape))
-            work->entries[work->count++].shape = shape;
-    }
+    for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++)
+        for (enum product_pass pass = FPROP; pass <= DGRAD; pass++) {
+            if (!fusion_is_head(&plan->base.fusion, i) || !is_conv(plan, i) ||
+                after_of(plan, i, pass) == CONV_AFTER_NOTHING)
+                continue;
+            const struct conv_shape shape = conv_shape_of(plan, i, pass);
+            if (!has_entry(work, &shape))
+                work->entries[work->count++].shape = shape;
+        }
     return 0;
 }
 

@@ -754,6 +754,12 @@ static int find_another(struct conv_engine *engine, cudnnHandle_t handle, struct
     return 0;
 }
 
+/* Can our own kernels compute what follows the product after all? Statistics would need memory that is not planned. */
+static bool may_split(const struct conv_engine *engine)
+{
+    return engine->fused.after != CONV_AFTER_NOTHING && engine->fused.after != CONV_AFTER_STATISTICS;
+}
+
 /* An engine may fail when it first runs, for example on another driver than the plan was made with. Then another engine
  * that needs no more workspace is chosen, once, and the plan is removed from the cache. If there is none for a sum or a
  * mask, our own kernels compute them. 0; -ENOTSUP, with the reason in *refusal, when there is no engine; or another
@@ -761,7 +767,7 @@ static int find_another(struct conv_engine *engine, cudnnHandle_t handle, struct
 static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
 {
     char text[256];
-    if (engine->was_replaced && engine->fused.after == CONV_AFTER_NOTHING)
+    if (engine->was_replaced && !may_split(engine))
         return -ENOTSUP;
     shape_print(&engine->fused, text, sizeof(text));
     log_message(LOG_RUN, "%s: cuDNN's engine %" PRId64 " does not run %s: %s: another one is taken", engine->name,
@@ -770,7 +776,7 @@ static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, stru
         plan_cache_drop(engine->cache, CACHE_KIND, engine->key);
     int rc = engine->was_replaced ? -ENOTSUP : find_another(engine, handle, refusal);
     engine->was_replaced = true;
-    if (rc != -ENOTSUP || engine->fused.after == CONV_AFTER_NOTHING)
+    if (rc != -ENOTSUP || !may_split(engine))
         return rc;
     split(engine);
     rc = graph_build(&engine->graph, engine->name, handle, &engine->fused);

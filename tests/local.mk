@@ -339,7 +339,7 @@ threaded_tests = %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases
 long_programs = %D%/compute/test_winograd %D%/compute/test_growing %D%/compute/test_activations %D%/compute/onednn/test_convolutions \
 	%D%/compute/test_update_sim %D%/compute/test_frozen_sim %D%/compute/test_graph_sim %D%/compute/test_precisions_sim \
 	%D%/compute/test_activations_sim tests/cuda/test_cuda_launches tests/cuda/test_cudnn_models \
-	tests/cuda/test_cudnn_planning %D%/fuzz/fuzz_cifar \
+	tests/cuda/test_cudnn_fused tests/cuda/test_cudnn_planning %D%/fuzz/fuzz_cifar \
 	%D%/tools/test_resume %D%/tools/test_resume_sim $(filter-out %/test_snapshot_pool_sim,$(sim_sync_twins))
 sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/use/e2e_predict.sh \

@@ -186,6 +186,17 @@ static int plan_finish(struct engine_plan *plan, const char *name, struct cudnn_
     return rc;
 }
 
+/* A plan whose kernels are compiled, but not loaded: without a device that is all that can be done. */
+static int accept_unloaded(struct engine_plan *plan, cudnnBackendDescriptor_t config, const char *name)
+{
+    cudnnBackendDescriptor_t engine;
+    const int rc = engine_of(config, name, &engine, &plan->engine);
+    if (rc == 0)
+        descriptor_close(engine);
+    plan->is_unloaded = rc == 0;
+    return rc;
+}
+
 static int plan_of(struct search *search, cudnnBackendDescriptor_t config, struct engine_plan *plan_out)
 {
     const struct engine_rules *const rules = search->rules;
@@ -196,6 +207,8 @@ static int plan_of(struct search *search, cudnnBackendDescriptor_t config, struc
                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
     if (rc == 0)
         rc = plan_finish(&plan, rules->name, &search->refusal);
+    if (rc == -ENOEXEC)
+        rc = rules->handle == NULL ? accept_unloaded(&plan, config, rules->name) : -ENOTSUP;
     if (rc == 0)
         *plan_out = plan;
     else
@@ -356,6 +369,8 @@ int engine_plan_save(const struct engine_plan *plan, const char *name, char **te
 {
     int64_t length = 0;
     struct cudnn_refusal refusal;
+    if (plan->is_unloaded)
+        return -ENOTSUP;
     int rc = cudnn_try(cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                                                 CUDNN_TYPE_CHAR, 0, &length, NULL),
                        name, "cudnnBackendGetAttribute", &refusal);
@@ -390,7 +405,7 @@ int engine_plan_load(struct engine_plan *plan_out, const struct engine_rules *ru
         *plan_out = plan;
     else
         engine_plan_close(&plan);
-    return rc;
+    return rc == -ENOEXEC ? -ENOTSUP : rc;
 }
 
 /* ---- measuring plans ---- */

@@ -26,6 +26,8 @@ struct engine_plan {
     cudnnBackendDescriptor_t plan;      /* owned; of type EXECUTION_PLAN */
     int64_t engine;             /* cuDNN's index of the engine */
     size_t workspace;
+    bool is_unloaded;           /* without a handle: the engine's kernels were compiled, and the driver, which may be
+                                 * CUDA's stub, could not load them; the workspace is not known: 0 */
 };
 
 #define ENGINE_PLANS_MAX PLAN_CANDIDATES_MAX

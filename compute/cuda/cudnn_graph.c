@@ -131,7 +131,7 @@ int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *na
     if (!is_load_failure(status))
         return cudnn_try(status, name, "cudnnBackendFinalize", refusal);
     refuse(status, refusal);
-    return -ENOTSUP;
+    return -ENOEXEC;
 }
 
 int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const int64_t *ids,

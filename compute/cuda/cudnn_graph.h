@@ -33,7 +33,8 @@ int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
 /* As cudnn_try. */
 int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
-/* The same for the plan of an engine; also -ENOTSUP when the driver cannot load the engine's compiled kernels. */
+/* The same for the plan of an engine; also -ENOEXEC, with the message in *refusal, when the driver cannot load the
+ * engine's compiled kernels. */
 int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
 /* Binds device pointers to the unique ids of tensors for execution. */

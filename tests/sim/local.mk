@@ -14,7 +14,7 @@ AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_
 tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/backend_cuda_fixture.c tests/cuda/cudnn_conv_fixture.c tests/cuda/cudnn_planning_fixture.c \
 	tests/cuda/kernel_fixture.c %D%/check/sim_test_kernels.cc
-compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
+compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_fused tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
 	tests/cuda/test_kernels tests/cuda/test_kernels_activation tests/cuda/test_kernels_channels tests/cuda/test_kernels_loss \
 	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_residual tests/cuda/test_kernels_step
 if HAVE_CUPTI
@@ -82,6 +82,7 @@ tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER)
 
 # Plans every convolution of every model in all passes and precisions, for devices that need not be installed. make
 # check plans a few of each.
-check-plans: tests/cuda/test_cudnn_models$(EXEEXT)
+check-plans: tests/cuda/test_cudnn_models$(EXEEXT) tests/cuda/test_cudnn_fused$(EXEEXT)
 	tests/cuda/test_cudnn_models$(EXEEXT) all
+	tests/cuda/test_cudnn_fused$(EXEEXT) all
 endif

@@ -1,0 +1,75 @@
+/* cuDNN compiles plans for data gradients that add another gradient and apply the mask of a ReLU, for devices that are
+ * only described to it. Compiling needs a driver library, for which CUDA's stub is enough; loading the kernels then
+ * fails, so the plans cannot run. A run plans three shapes for sm_90; with the argument `all` every shape of a table in
+ * both 16-bit types for all devices, in minutes. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/cuda/cudnn_planning_fixture.h"
+#include "tests/helpers/test.h"
+
+static bool plans_all;
+
+/* Shapes of ResNet-50 v1.5, square. The first rows are those of a short run. */
+static const struct { uint32_t in, size, out, kernel, stride; enum conv_after after; } rows[] = {
+    { 256, 56, 64, 1, 1, CONV_AFTER_ADD_DRELU }, { 64, 56, 64, 1, 1, CONV_AFTER_ADD },
+    { 2048, 7, 512, 1, 1, CONV_AFTER_DRELU },    { 512, 28, 128, 1, 1, CONV_AFTER_ADD_DRELU },
+    { 256, 56, 128, 1, 1, CONV_AFTER_ADD_DRELU }, { 1024, 14, 256, 1, 1, CONV_AFTER_ADD_DRELU },
+    { 256, 56, 512, 1, 2, CONV_AFTER_ADD_DRELU }, { 64, 32, 64, 3, 1, CONV_AFTER_ADD },
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]), SHORT_ROWS = 3 };
+
+static void assert_fuses(int device, enum precision precision, size_t row)
+{
+    const struct conv_planner planner = planner_for(device);
+    struct conv_shape shape = square(DGRAD, precision, rows[row].in, rows[row].size, rows[row].out, rows[row].kernel,
+                                     rows[row].stride, rows[row].kernel / 2, rows[row].kernel / 2);
+    struct conv_plan *plan = NULL;
+    char text[128];
+    shape.after = rows[row].after;
+    assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
+    conv_plan_describe(plan, text, sizeof(text));
+    print_message("%s, %u at %ux%u: %s\n", planner.name, shape.in_channels, shape.in_h, shape.in_w, text);
+    assert_null(strstr(text, "apart"));
+    conv_plan_close(plan);
+}
+
+TEST(data_gradients_with_sums_and_masks_are_compiled)
+{
+    static const int devices[] = { SM_90, SM_80, SM_100, SM_120 };
+    if (!plans_all)
+        for (size_t i = 0; i < SHORT_ROWS; i++)
+            assert_fuses(SM_90, PRECISION_BF16, i);
+    for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]) && plans_all; d++)
+        for (size_t i = 0; i < 2 * ROWS; i++)
+            assert_fuses(devices[d], i % 2 != 0 ? PRECISION_FP16 : PRECISION_BF16, i / 2);
+}
+
+/* A library with the name of the driver's that is loaded already is the one that cuDNN finds. */
+static bool has_driver(void)
+{
+    static const char *const places[] = { "libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so",
+                                          "/usr/local/cuda/targets/x86_64-linux/lib/stubs/libcuda.so",
+                                          "/usr/lib/x86_64-linux-gnu/stubs/libcuda.so" };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (dlopen(places[i], RTLD_NOW | RTLD_GLOBAL) != NULL)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    plans_all = argc == 2 && strcmp(argv[1], "all") == 0;
+    if (!has_driver()) {
+        fprintf(stderr, "neither the driver's library nor CUDA's stub of it is here\n");
+        return 77;
+    }
+    if (!described_devices_open()) {
+        fprintf(stderr, "cuDNN cannot plan here\n");
+        return 77;
+    }
+    const int failed = tests_run(NULL, NULL);
+    described_devices_close();
+    return failed;
+}

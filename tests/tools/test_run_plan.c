@@ -48,6 +48,20 @@ TEST_WITH(plans_are_measured_for_long_runs_that_keep_them, begin, end)
     assert_false(measures(PLAN_TIMES_NO, 5000, true));
 }
 
+TEST_WITH(gradients_are_fused_in_long_runs_that_keep_plans, begin, end)
+{
+    static const struct { enum fuse_choice fuse; uint64_t steps; bool keeps, fuses; } rows[] = {
+        { FUSE_AUTO, 5000, true, true },   { FUSE_AUTO, 4999, true, false }, { FUSE_AUTO, 5000, false, false },
+        { FUSE_YES, 1, false, true },      { FUSE_NO, 5000, true, false },
+    };
+    assert_int_equal(settings.devices.fuse, FUSE_AUTO);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct run_plan plan = plan_of(rows[i].steps, rows[i].keeps);
+        settings.devices.fuse = rows[i].fuse;
+        assert_int_equal(run_plan_tower(&plan, &settings, 0).backend_spec.fuses, rows[i].fuses);
+    }
+}
+
 /* What is left does not count: a run that continues computes by the plans it began with. */
 TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
 {

@@ -14,7 +14,7 @@ weights=runs/tiny/weights.safetensors
 used='data.train data.allow_overlap data.label_offset data.image_layout data.image_range data.on_corrupt data.max_corrupt
     data.index_cache input.prefetch_depth input.staging_depth input.read_threads input.decode_threads input.chunk
     input.keep_shards input.max_pixels input.ram_budget model.weights_differ devices.kind devices.graph
-    devices.workspace devices.time_plans devices.plan_cache devices.bind devices.allow_ref devices.layout
+    devices.workspace devices.time_plans devices.fuse devices.plan_cache devices.bind devices.allow_ref devices.layout
     devices.convolution devices.threads_per_tower devices.backend data.validation sync.deadline augment.orientation'
 photo=$(ls photos/*/* | head -n 1)
 

@@ -96,6 +96,9 @@ static const struct option_choice graph_choices[] = {
 static const struct option_choice time_plans_choices[] = {
     { "auto", PLAN_TIMES_AUTO }, { "yes", PLAN_TIMES_YES }, { "no", PLAN_TIMES_NO }, { NULL, 0 }
 };
+static const struct option_choice fuse_choices[] = {
+    { "auto", FUSE_AUTO }, { "yes", FUSE_YES }, { "no", FUSE_NO }, { NULL, 0 }
+};
 static const struct option_choice reduce_choices[] = {
     { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL },
     { "nccl_allreduce", REDUCE_CHOICE_NCCL_ALLREDUCE }, { "peer", REDUCE_CHOICE_PEER },
@@ -538,6 +541,10 @@ const struct option_row option_table[] = {
     { SECTION_DEVICES, "time_plans", OPTION_CHOICE, EFFECT_REPORTED, .initial = "auto", .choices = time_plans_choices,
       FIELD(devices.time_plans),
       .help = "CUDA: time algorithms of products; auto: in runs of 5000 steps or more",
+      KINDS("auto cuda"), .used_by = USED_WHERE_COMPUTED },
+    { SECTION_DEVICES, "fuse", OPTION_CHOICE, EFFECT_REPORTED, .initial = "auto", .choices = fuse_choices,
+      FIELD(devices.fuse),
+      .help = "CUDA, bf16, fp16: convolutions sum residual gradients; auto: as time_plans",
       KINDS("auto cuda"), .used_by = USED_WHERE_COMPUTED },
     { SECTION_DEVICES, "plan_cache", OPTION_STRING, EFFECT_REPORTED, .initial = "",
       .initial_note = "the user's cache folder",

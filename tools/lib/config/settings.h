@@ -33,6 +33,7 @@ enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum plan_times { PLAN_TIMES_AUTO, PLAN_TIMES_YES, PLAN_TIMES_NO };
+enum fuse_choice { FUSE_AUTO, FUSE_YES, FUSE_NO };
 enum sync_place { SYNC_PLACE_DEVICE, SYNC_PLACE_CPU };
 enum wire { WIRE_FP32, WIRE_BF16 };
 enum consistency { CONSISTENCY_STRONG, CONSISTENCY_RELAXED };
@@ -174,6 +175,7 @@ struct device_settings {
     enum graph_use graph;
     int64_t workspace;          /* bytes that a convolution may use in addition to its tensors */
     enum plan_times time_plans;
+    enum fuse_choice fuse;
     char *plan_cache;           /* folder; "" = the cache folder of the user, "none" = none */
     enum layout layout;
     enum convolution convolution;

@@ -696,12 +696,22 @@ static void find_pieces(uint32_t full, uint32_t counts[TOWER_COUNTS])
  * cache another run with the same settings might choose other plans and get other bits. */
 #define STEPS_TO_MEASURE_FOR 5000u
 
+static bool is_worth_planning(const struct run_plan *plan)
+{
+    return plan->devices.keeps_plans && plan->only_evaluated == 0 &&
+           schedule_step_count(&plan->schedule) >= STEPS_TO_MEASURE_FOR;
+}
+
 static bool measures_plans(const struct run_plan *plan, const struct settings *settings)
 {
-    const bool is_worth_it = plan->devices.keeps_plans && plan->only_evaluated == 0 &&
-                             schedule_step_count(&plan->schedule) >= STEPS_TO_MEASURE_FOR;
-    return settings->devices.time_plans == PLAN_TIMES_AUTO ? is_worth_it
+    return settings->devices.time_plans == PLAN_TIMES_AUTO ? is_worth_planning(plan)
                                                            : settings->devices.time_plans == PLAN_TIMES_YES;
+}
+
+/* cuDNN compiles plans that fuse, which takes 2 to 12 s each; threads compile them side by side. */
+static bool fuses_gradients(const struct run_plan *plan, const struct settings *settings)
+{
+    return settings->devices.fuse == FUSE_AUTO ? is_worth_planning(plan) : settings->devices.fuse == FUSE_YES;
 }
 
 static struct tower_slices slices_of(const struct schedule *schedule, uint32_t tower)
@@ -746,6 +756,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .device_towers = (devices->towers.count + devices->count - 1) / devices->count *
                                           devices->sharing,
                          .workspace_max = (size_t)settings->devices.workspace,
+                         .fuses = fuses_gradients(plan, settings),
                          .time_plans = measures_plans(plan, settings),
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
         .microbatch_max = plan->microbatch_max,

@@ -7,6 +7,7 @@
  * in all, and registers are limited to those with which 768 or 1,024 threads run per multiprocessor. The compiler
  * does not do that for a plain loop over rows, even unrolled: it does not move a load before the test whether there is
  * a next row, nor before a store that may be to the same memory. */
+#define LAUNCHES_EARLY
 #include "compute/cuda/kernel_activation.cuh"
 #include "compute/cuda/kernel_types.cuh"
 #include "compute/cuda/sweep.h"
@@ -171,6 +172,7 @@ template <typename T>
 static __global__ void __launch_bounds__(THREADS, 4)
     chunk_moments(sweep sweep, uint32_t stride, const void *__restrict__ in, float *__restrict__ partials)
 {
+    await_kernels_before();
     __shared__ block_moments<GROUP> all;
     constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>);
     const seat mine = seat_of(sweep);
@@ -219,6 +221,7 @@ static __device__ inline void store_statistics(const moments &of, const normalis
 static __global__ void merge_chunks(sweep sweep, normalisation norm, running running,
                                     const float *__restrict__ partials)
 {
+    await_kernels_before();
     __shared__ block_moments<1> all;
     const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
     if (blockIdx.x * GROUP < norm.known.columns) {
@@ -245,6 +248,7 @@ static __global__ void merge_chunks(sweep sweep, normalisation norm, running run
  * negative. */
 static __global__ void moments_from_sums(normalisation norm, running running, const float *__restrict__ sums)
 {
+    await_kernels_before();
     const size_t column = thread_number();
     if (column >= norm.columns)
         return;
@@ -257,6 +261,7 @@ static __global__ void moments_from_sums(normalisation norm, running running, co
 static __global__ void load_running(normalisation norm, float epsilon, const float *__restrict__ mean,
                                     const float *__restrict__ variance)
 {
+    await_kernels_before();
     const size_t column = thread_number();
     if (column >= norm.columns)
         return;
@@ -418,6 +423,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
     normalise(sweep sweep, normalisation norm, const void *in, const void *shortcut, void *out,
               uint8_t *__restrict__ mask)
 {
+    await_kernels_before();
     const seat mine = seat_of(sweep);
     if (!mine.is_inside)
         return;
@@ -527,6 +533,7 @@ static __global__ void __launch_bounds__(THREADS, PASSING == PASSING_CURVE ? 2 :
     sum_gradients(sweep sweep, normalisation norm, const void *__restrict__ in, const uint8_t *__restrict__ mask,
                   void *__restrict__ gradient, float *__restrict__ partials)
 {
+    await_kernels_before();
     constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>) / 2;
     __shared__ float sums[2 * GROUP][THREADS];
     const seat mine = seat_of(sweep);
@@ -561,6 +568,7 @@ static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, 
                                            float *__restrict__ means, float *__restrict__ gamma_gradient,
                                            float *__restrict__ beta_gradient)
 {
+    await_kernels_before();
     __shared__ float sums[2][THREADS];
     const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
     float sum = 0, product = 0;
@@ -660,6 +668,7 @@ static __global__ void __launch_bounds__(THREADS, 3)
     spread_gradient(sweep sweep, normalisation norm, const void *__restrict__ in, const void *gradient,
                     const float *__restrict__ means, void *in_gradient)
 {
+    await_kernels_before();
     constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>) / 2;
     const seat mine = seat_of(sweep);
     const uint32_t first = mine.group * GROUP;
@@ -705,6 +714,7 @@ static __device__ inline float folded_scale(const folding &from, size_t filter)
 template <typename T>
 static __global__ void fold(size_t threads, folding from, void *__restrict__ weights, void *__restrict__ bias)
 {
+    await_kernels_before();
     const size_t i = thread_number();
     if (i >= threads)
         return;

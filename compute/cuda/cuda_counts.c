@@ -182,10 +182,14 @@ static size_t out_size(const struct counter *counter, uint32_t head)
 }
 
 /* The same as operands of the operation that is counted next. */
+/* A convolution that normalises its input itself reads that of the normalisation, of the same size. */
 static size_t in_read(const struct counter *counter, uint32_t head, uint32_t k)
 {
     const size_t bytes = in_size(counter, head, k);
-    cache_touch(counter->cache, value_buffer(counter, plan_input(&counter->plan->base, head, k)), bytes, true);
+    const uint32_t norm = layer_of(counter, head)->kind == LAYER_CONV2D ? cuda_norm_inside(counter->plan, head)
+                                                                        : NET_INPUT;
+    const uint32_t value = plan_input(&counter->plan->base, norm != NET_INPUT ? norm : head, k);
+    cache_touch(counter->cache, value_buffer(counter, value), bytes, true);
     return bytes;
 }
 
@@ -280,12 +284,19 @@ static size_t sums_bytes(const struct counter *counter, uint32_t conv)
     return cuda_conv_sums(counter->plan, conv) != BUFFER_NONE ? column_bytes(counter, conv, 2) : 0;
 }
 
+/* The scale and shift with which a convolution normalises its input itself. */
+static size_t inside_bytes(const struct counter *counter, uint32_t conv)
+{
+    const uint32_t norm = cuda_norm_inside(counter->plan, conv);
+    return norm != NET_INPUT ? 2 * out_columns(counter, norm) * number_size(counter) : 0;
+}
+
 static void count_weighted(const struct counter *counter, uint32_t head)
 {
     const size_t bytes = in_read(counter, head, 0) + weight_bytes(counter, head) + bias_bytes(counter, head) +
                          out_written(counter, head);
     if (layer_of(counter, head)->kind == LAYER_CONV2D)
-        count_convolution(counter, bytes + sums_bytes(counter, head));
+        count_convolution(counter, bytes + sums_bytes(counter, head) + inside_bytes(counter, head));
     else
         count_product(counter, bytes);
 }
@@ -347,10 +358,14 @@ static void count_statistics(const struct counter *counter, uint32_t head)
     count_kernel(counter, STEP_NORMS, partials + 2 * known * sizeof(float) + merged);
 }
 
-/* Statistics, then the normalised values. */
+/* Statistics, then the normalised values, or the scale and shift of a convolution that computes them. */
 static void count_norm(const struct counter *counter, uint32_t head)
 {
     count_statistics(counter, head);
+    if (value_buffer(counter, plan_output(&counter->plan->base, head)) == BUFFER_NONE) {
+        count_kernel(counter, STEP_NORMS, line_bytes(counter, head) + 2 * out_columns(counter, head) * number_size(counter));
+        return;
+    }
     count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + out_written(counter, head) +
                  (plan_has_sum(counter->plan, head) ? in_read(counter, head, 1) : 0) + mask_bytes(counter, head) +
                  line_bytes(counter, head));
@@ -478,7 +493,7 @@ static void count_conv_weights(const struct counter *counter, uint32_t head)
     if (is_padded)
         count_kernel(counter, STEP_OTHERS, in_read(counter, head, 0) + image);
     count_convolution(counter, (is_padded ? image : in_read(counter, head, 0)) + gradient_read(counter, head) +
-                      weight_bytes(counter, head));
+                      weight_bytes(counter, head) + inside_bytes(counter, head));
     if (counter->plan->base.backend->type != VALUE_FP32)
         count_kernel(counter, STEP_OTHERS,
                      weight_bytes(counter, head) + weight_numbers(counter, head) * sizeof(float));

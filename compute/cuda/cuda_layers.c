@@ -406,6 +406,10 @@ void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, si
         snprintf(how, sizeof(how), "in %s", plan_layer(plan, head)->name);
     else if (layer->kind == LAYER_CONV2D || layer->kind == LAYER_DENSE)
         cuda_weighted_describe(plan, index, how, sizeof(how));
+    else if (plan->base.values.values[plan_output(&plan->base, index)].buffer == BUFFER_NONE &&
+             layer->kind == LAYER_BATCH_NORM)
+        snprintf(how, sizeof(how), "own kernel; applied in %s", plan_layer(plan, fusion_only_reader(
+                     &plan->base.fusion, plan_output(&plan->base, index)))->name);
     else if (!plan->base.training && (layer->kind == LAYER_DROPOUT || (layer->kind == LAYER_STOCHASTIC_DEPTH &&
                                                                       !plan_has_sum(plan, index))))
         snprintf(how, sizeof(how), "none");

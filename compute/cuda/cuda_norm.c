@@ -1,8 +1,11 @@
 /* Batch normalisation by our own kernels: alone, with an activation, or with an addition and a ReLU. Its statistics are
  * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are
  * reused: in a densely connected block only those of the new channels are computed. With spec.batch_statistics the
- * convolution before it sums what the statistics need. The ReLU's mask is recomputed in backward, but after an addition
- * forward stores it as bits, unless the gradient comes masked. The derivative of another activation is recomputed once,
+ * convolution before it sums what the statistics need, and in fp16 the one after it and its ReLU computes their result
+ * itself, in forward and for the gradient of its weights: then only scale and shift are stored. Backward recomputes the
+ * result in fp32, so that a ReLU may be open in one and closed in the other where the result is almost 0. The ReLU's mask
+ * is recomputed in backward, but after an addition forward stores it as bits, unless the gradient comes masked. The
+ * derivative of another activation is recomputed once,
  * in the pass of the sums, which multiplies the gradient of the result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
@@ -12,15 +15,58 @@ struct norm {
     /* Training: */
     uint32_t before;            /* an earlier normalisation of the same value or its first channels, or NET_INPUT */
     uint32_t known;             /* columns whose statistics `before` has computed */
+    uint32_t line;              /* buffer: scale and shift; BUFFER_NONE: the result is stored */
     uint32_t sums;              /* buffer of a convolution that sums the columns; BUFFER_NONE: none does */
     uint32_t chunks;            /* buffer: partial statistics; BUFFER_NONE: all columns are known or summed */
     uint32_t gradient_chunks, means;    /* buffers */
     uint32_t mask;              /* buffer: the ReLU's mask after an addition; BUFFER_NONE: none */
 };
 
+static const struct layer_ops *maker_of(const struct plan *plan, uint32_t value)
+{
+    return cuda_layer_table[plan_layer(plan, plan->base.fusion.groups[value - 1].head)->kind];
+}
+
+/* Does cuDNN compute convolutions like this one with a scale, a shift and a ReLU before it? Only of one group, and with
+ * as many zeros on both sides, because zeros that are added before the ReLU would not stay zeros. */
+static bool may_apply(const struct plan *plan, uint32_t conv)
+{
+    const struct layer *const layer = plan_layer(plan, conv);
+    return layer->kind == LAYER_CONV2D && layer->groups == 1 && !layer_has(layer, PARAMETER_BIAS) &&
+           plan_group(&plan->base, conv)->tail_count == 0 && layer->pad_top == layer->pad_bottom &&
+           layer->pad_left == layer->pad_right;
+}
+
+/* Is the result not stored, because its only reader, a convolution, computes it? The input must stay in memory for
+ * this, unchanged: nobody else reads it, and it is not the front of a wider value. */
+static bool is_absent(const struct plan *plan, uint32_t head)
+{
+    const struct plan_base *const base = &plan->base;
+    const uint32_t in = plan_input(base, head, 0), reader = fusion_only_reader(&base->fusion, plan_output(base, head));
+    if (!base->training || base->backend->spec.batch_statistics != BATCH_STATISTICS_FUSED ||
+        base->backend->type != VALUE_FP16 || (plan->stored_norms != NULL && plan->stored_norms[head]))
+        return false;
+    return plan_group(base, head)->tail_count == 1 && plan_has_relu(plan, head) && in != 0 &&
+           base->fusion.readers[in] == 1 && !maker_of(plan, in)->uses.grows && reader != NET_INPUT &&
+           may_apply(plan, reader);
+}
+
+uint32_t cuda_norm_inside(const struct plan *plan, uint32_t conv)
+{
+    const uint32_t in = plan_input(&plan->base, conv, 0);
+    const bool is_stored = in == 0 || plan->base.values.values[in].buffer != BUFFER_NONE;
+    return is_stored ? NET_INPUT : plan->base.fusion.groups[in - 1].head;
+}
+
+uint32_t cuda_norm_line(const struct plan *plan, uint32_t norm)
+{
+    return ((const struct norm *)plan->base.states[norm])->line;
+}
+
 static void norm_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
     *use_out = (struct value_use){
+        .out_absent = is_absent(plan, head),
         .in_until = PASS_INPUTS,
         .in_place = !plan->base.training,
         .gradient_in_place = true,
@@ -74,6 +120,12 @@ static void find_sums(struct plan *plan, uint32_t head, struct norm *state)
         plan_use(plan, state->sums, head, PASS_FORWARD, PASS_FORWARD);
 }
 
+/* The bytes of a scale, or a shift. */
+static size_t line_bytes(const struct plan *plan, uint32_t head)
+{
+    return columns_of(plan, head) * value_bytes(plan->base.backend->type);
+}
+
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t rows = value_rows(plan, plan_output(&plan->base, head));
@@ -90,6 +142,8 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
         rc = plan_scratch(plan, head, partials, PASS_PARAMETERS, PASS_PARAMETERS, &state->gradient_chunks);
     if (rc == 0)
         rc = plan_scratch(plan, head, means, PASS_PARAMETERS, PASS_INPUTS, &state->means);
+    if (rc == 0 && plan->base.values.values[plan_output(&plan->base, head)].buffer == BUFFER_NONE)
+        rc = plan_scratch(plan, head, 2 * line_bytes(plan, head), PASS_FORWARD, PASS_FORWARD, &state->line);
     return rc == 0 ? open_mask(plan, head, state) : rc;
 }
 
@@ -98,7 +152,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
     const size_t rows = plan->base.training ? 3 : 2, statistics = rows * columns_of(plan, head) * sizeof(float);
     const enum pass until = plan->base.training ? PASS_INPUTS : PASS_FORWARD;
     struct norm *const state = plan->base.states[head];
-    *state = (struct norm){ .before = NET_INPUT, .sums = BUFFER_NONE, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
+    *state = (struct norm){ .before = NET_INPUT, .line = BUFFER_NONE, .sums = BUFFER_NONE, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
     const int rc = plan_scratch(plan, head, statistics, PASS_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
@@ -147,8 +201,11 @@ static int norm_forward(struct plan *plan, uint32_t head)
     const struct normalisation norm = normalisation_of(plan, head);
     const void *const shortcut = plan_has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
     const int rc = find_statistics(plan, head, &norm);
+    char *const line = plan_data(plan, state->line);
     if (rc != 0)
         return rc;
+    if (line != NULL)
+        return LAYER_KERNEL(plan, kernel_norm_line, &norm, line, line + line_bytes(plan, head));
     return LAYER_KERNEL(plan, kernel_norm_apply, &norm, in_value(plan, head, 0), shortcut, plan_has_relu(plan, head),
                         out_value(plan, head), plan_data(plan, state->mask));
 }

@@ -156,10 +156,23 @@ static struct conv_planner planner_of(const struct backend *backend)
     };
 }
 
+/* Makes the plan again, with the normalisations that were refused stored. */
+static int plan_again(struct plan *plan)
+{
+    plan_base_close(&plan->base);
+    plan->has_refused = plan->has_loss = false;
+    plan->workspace_bytes = plan->side_bytes = 0;
+    plan->side_count = 0;
+    return plan_base_open(&plan->base);
+}
+
 static int make_plan(struct plan *plan)
 {
     plan->planner = planner_of(plan->base.backend);
-    int rc = plan_base_open(&plan->base);
+    plan->stored_norms = calloc(plan_net(plan)->layer_count, sizeof(*plan->stored_norms));
+    int rc = plan->stored_norms != NULL ? plan_base_open(&plan->base) : -ENOMEM;
+    while (rc == 0 && plan->has_refused)
+        rc = plan_again(plan);
     cuda_measuring_end(plan);
     if (rc == 0 && plan->side_count > 0)
         rc = cuda_side_open(plan->base.backend);
@@ -210,5 +223,6 @@ void cuda_plan_close(struct plan *plan)
     unlink_plan(plan);
     cuda_segments_close(plan);
     plan_base_close(&plan->base);
+    free(plan->stored_norms);
     free(plan);
 }

@@ -76,6 +76,10 @@ struct plan {
     size_t side_bytes;                  /* the same for calls on the side stream */
     uint32_t side_count;                /* weight gradients on the side stream */
     bool has_loss;                      /* a loss is planned; further losses add to its result */
+    /* [layer]: batch normalisations whose result is stored, because cuDNN has no plan for a convolution that computes
+     * it; NULL in a plan that is only counted, which is taken to have all plans. */
+    bool *stored_norms;
+    bool has_refused;                   /* one was added while the plan was made, which has to be made again */
     bool is_ready;                      /* has run once since its memory was allocated */
     struct conv_planner planner;        /* used while the plan is made */
     bool is_measuring;                  /* cuda_measuring_begin was called */
@@ -244,6 +248,11 @@ extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
 /* The convolution that should sum its result for the statistics of the batch normalisation (spec.batch_statistics);
  * NET_INPUT: none. In training, when the memory of values is planned. */
 uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm);
+/* The batch normalisation and ReLU whose result the convolution computes from their input, because it is not stored
+ * (value_use.out_absent); NET_INPUT: none. When the memory of values is planned. */
+uint32_t cuda_norm_inside(const struct plan *plan, uint32_t conv);
+/* The buffer of its scale and, after it, its shift (kernel_norm_line), once it is planned. */
+uint32_t cuda_norm_line(const struct plan *plan, uint32_t norm);
 /* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */
 extern const struct layer_ops cuda_activation_ops, cuda_multiply_ops;
 struct curve cuda_curve_of(const struct plan *plan, uint32_t index);

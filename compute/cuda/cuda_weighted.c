@@ -104,6 +104,8 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
         .precision = plan->base.backend->spec.precision,
         .bias = pass == FPROP && (has_bias(plan, index) || plan_has_norm(plan, index)),
         .relu = pass == FPROP && plan_has_relu(plan, index) && !plan_has_sum(plan, index),
+        .before = pass != DGRAD && cuda_norm_inside(plan, index) != NET_INPUT ? CONV_BEFORE_SCALE_RELU
+                                                                              : CONV_BEFORE_NOTHING,
         .after = after_of(plan, index, pass),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
@@ -146,7 +148,7 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     if (rc == 0)
         rc = cuda_measuring_begin(plan, conv_shape_bytes(shape));
     if (rc == 0)
-        rc = conv_plan_open(conv_out, &plan->planner, shape, false);
+        rc = conv_plan_open(conv_out, &plan->planner, shape, shape->before != CONV_BEFORE_NOTHING);
     if (rc == 0)
         backend->convs[backend->conv_count++] = (struct conv_entry){ *shape, *conv_out };
     return rc;
@@ -208,7 +210,8 @@ static bool has_entry(const struct compilation *work, const struct conv_shape *s
     return find_conv(work->plan->base.backend, shape) != NULL;
 }
 
-/* Finds the shapes of the plan that have to be compiled and are not planned yet. */
+/* Finds the shapes of the plan that have to be compiled and are not planned yet. Those that normalise their input are
+ * not compiled: cuDNN has engines for them, or refuses them (plan_conv). */
 static int find_compiled(struct compilation *work)
 {
     const struct plan *const plan = work->plan;
@@ -221,7 +224,7 @@ static int find_compiled(struct compilation *work)
                 after_of(plan, i, pass) == CONV_AFTER_NOTHING)
                 continue;
             const struct conv_shape shape = conv_shape_of(plan, i, pass);
-            if (!has_entry(work, &shape))
+            if (shape.before == CONV_BEFORE_NOTHING && !has_entry(work, &shape))
                 work->entries[work->count++].shape = shape;
         }
     return 0;
@@ -342,6 +345,10 @@ static int plan_conv(struct plan *plan, uint32_t index, enum product_pass pass)
     const int rc = open_conv(plan, &shape, &state->convs[pass]);
     if (rc == 0)
         cuda_plan_workspace(plan, state->on_side && pass == WGRAD, conv_plan_workspace(state->convs[pass]));
+    if (rc == -ENOTSUP && shape.before != CONV_BEFORE_NOTHING) {
+        plan->stored_norms[cuda_norm_inside(plan, index)] = plan->has_refused = true;
+        return 0;
+    }
     if (rc == -ENOTSUP)
         log_message(LOG_ERROR, "%s: layer %s cannot be computed: its %s", plan->base.backend->name,
                     plan_layer(plan, index)->name, pass_names[pass]);
@@ -399,8 +406,10 @@ static int open_backward(struct plan *plan, uint32_t index, struct weighted *sta
 static void plan_side(struct plan *plan, uint32_t index, struct weighted *state)
 {
     const struct value *const values = plan->base.values.values;
-    const uint32_t used[] = { values[plan_input(&plan->base, index, 0)].buffer,
-                              values[plan_output(&plan->base, index)].gradient, state->weight_gradient };
+    const uint32_t norm = is_conv(plan, index) ? cuda_norm_inside(plan, index) : NET_INPUT;
+    const uint32_t used[] = { values[plan_input(&plan->base, norm != NET_INPUT ? norm : index, 0)].buffer,
+                              values[plan_output(&plan->base, index)].gradient, state->weight_gradient,
+                              norm != NET_INPUT ? cuda_norm_line(plan, norm) : BUFFER_NONE };
     state->on_side = cuda_side_is_wanted(plan, index);
     if (state->on_side)
         cuda_side_plan(plan, index, used, sizeof(used) / sizeof(used[0]));
@@ -428,6 +437,17 @@ uint32_t cuda_conv_sums(const struct plan *plan, uint32_t conv)
     return ((const struct weighted *)plan->base.states[conv])->sums;
 }
 
+/* Keeps what a normalisation inside of the convolution is computed from. */
+static void keep_inside(struct plan *plan, uint32_t index)
+{
+    const uint32_t norm = is_conv(plan, index) ? cuda_norm_inside(plan, index) : NET_INPUT;
+    if (norm == NET_INPUT)
+        return;
+    const uint32_t in = plan->base.values.values[plan_input(&plan->base, norm, 0)].buffer;
+    plan_use(plan, in, index, PASS_FORWARD, PASS_PARAMETERS);
+    plan_use(plan, cuda_norm_line(plan, norm), index, PASS_FORWARD, PASS_PARAMETERS);
+}
+
 static int weighted_plan(struct plan *plan, uint32_t index)
 {
     struct weighted *const state = plan->base.states[index];
@@ -437,6 +457,7 @@ static int weighted_plan(struct plan *plan, uint32_t index)
         plan_side(plan, index, state);
     if (rc == 0 && plan_has_norm(plan, index))
         rc = open_folded(plan, index, state);
+    keep_inside(plan, index);
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)
         if (pass_is_needed(plan, index, pass))
             rc = is_conv(plan, index) ? plan_conv(plan, index, pass) : plan_dense(plan, index, pass);
@@ -475,6 +496,17 @@ void cuda_weighted_describe(const struct plan *plan, uint32_t index, char *text,
 static void *weight_of(const struct plan *plan, uint32_t index)
 {
     return (void *)(uintptr_t)parameter_value(plan, index, PARAMETER_WEIGHT);
+}
+
+/* The operands of the input: that of the group, or that of a normalisation inside with its scale and shift. */
+static struct conv_operands input_of(const struct plan *plan, uint32_t index)
+{
+    const uint32_t norm = cuda_norm_inside(plan, index);
+    if (norm == NET_INPUT)
+        return (struct conv_operands){ .in = in_value(plan, index, 0) };
+    const char *const line = plan_data(plan, cuda_norm_line(plan, norm));
+    const size_t bytes = value_stored(plan, plan_output(&plan->base, norm)) * value_bytes(plan->base.backend->type);
+    return (struct conv_operands){ .in = in_value(plan, norm, 0), .scale = line, .shift = line + bytes };
 }
 
 static int run_conv(struct plan *plan, uint32_t index, enum product_pass pass, struct conv_operands operands)
@@ -524,15 +556,23 @@ static int forward_folded(struct plan *plan, uint32_t index)
     return rc == 0 && plan_has_sum(plan, index) ? add_input(plan, index) : rc;
 }
 
+static int forward_conv(struct plan *plan, uint32_t index)
+{
+    const struct weighted *const state = plan->base.states[index];
+    struct conv_operands operands = input_of(plan, index);
+    operands.weight = weight_of(plan, index);
+    operands.bias = parameter_value(plan, index, PARAMETER_BIAS);
+    operands.out = out_value(plan, index);
+    operands.sums = plan_data(plan, state->sums);
+    return run_conv(plan, index, FPROP, operands);
+}
+
 static int weighted_forward(struct plan *plan, uint32_t index)
 {
     if (plan_has_norm(plan, index))
         return forward_folded(plan, index);
     if (is_conv(plan, index))
-        return run_conv(plan, index, FPROP, (struct conv_operands){
-            .in = in_value(plan, index, 0), .weight = weight_of(plan, index),
-            .bias = parameter_value(plan, index, PARAMETER_BIAS), .out = out_value(plan, index),
-            .sums = plan_data(plan, ((const struct weighted *)plan->base.states[index])->sums) });
+        return forward_conv(plan, index);
     return run_dense(plan, index, FPROP, (struct dense_operands){
         .in = in_value(plan, index, 0), .out = out_value(plan, index), .weight = weight_of(plan, index),
         .bias = parameter_value(plan, index, PARAMETER_BIAS) });
@@ -561,8 +601,10 @@ static int conv_weight_gradient(struct plan *plan, uint32_t index)
     float *const gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT);
     const bool is_direct = state->weight_gradient == BUFFER_NONE;
     void *const made = is_direct ? gradient : plan_data(plan, state->weight_gradient);
-    const int rc = run_conv(plan, index, WGRAD, (struct conv_operands){
-        .in = in_value(plan, index, 0), .weight = made, .out = out_gradient(plan, index) });
+    struct conv_operands operands = input_of(plan, index);
+    operands.weight = made;
+    operands.out = out_gradient(plan, index);
+    const int rc = run_conv(plan, index, WGRAD, operands);
     if (rc != 0 || is_direct)
         return rc;
     return LAYER_KERNEL(plan, kernel_widen, plan->base.backend->arenas->trained.ranges[weight].count, made, gradient);

@@ -161,7 +161,7 @@ static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor
         break;
     case TENSOR_SCALE:
     case TENSOR_SHIFT:
-        tensor = (struct graph_tensor){ id, CUDNN_DATA_FLOAT, { 1, shape->in_channels, 1, 1 }, false };
+        tensor = (struct graph_tensor){ id, type, { 1, shape->in_channels, 1, 1 }, false };
         break;
     case TENSOR_SUM:
     case TENSOR_SQUARES:
@@ -224,6 +224,8 @@ struct conv_graph {
     struct cudnn_graph *graph;
     const struct conv_shape *shape;
     int64_t count, between_count;
+    cudnnDataType_t between;    /* type of the next tensors between operations: before the product that of the values,
+                                 * as cuDNN requires; then fp32, so that results are rounded once, at the end */
     cudnnBackendDescriptor_t operations[8];
 };
 
@@ -233,13 +235,12 @@ static cudnnBackendDescriptor_t add_tensor(const struct conv_graph *build, enum 
     return graph_add_tensor(build->graph, &tensor);
 }
 
-/* A tensor between two operations, which has the dimensions of tensor `like`. It is fp32: results are rounded once, at
- * the end. */
+/* A tensor between two operations, which has the dimensions of tensor `like`. */
 static cudnnBackendDescriptor_t add_between(struct conv_graph *build, enum tensor_id like)
 {
     struct graph_tensor tensor = tensor_of(build->shape, like);
     tensor.id = TENSOR_BETWEEN + build->between_count++;
-    tensor.type = CUDNN_DATA_FLOAT;
+    tensor.type = build->between;
     tensor.internal = true;
     return graph_add_tensor(build->graph, &tensor);
 }
@@ -261,10 +262,14 @@ static cudnnBackendDescriptor_t add_before(struct conv_graph *build)
     cudnnBackendDescriptor_t in = add_tensor(build, TENSOR_IN);
     if (build->shape->before == CONV_BEFORE_NOTHING)
         return in;
+    const cudnnDataType_t after = build->between;
+    build->between = data_types[precision_type(build->shape->precision)];
     cudnnBackendDescriptor_t scale = add_tensor(build, TENSOR_SCALE), shift = add_tensor(build, TENSOR_SHIFT);
     in = add_step(build, CUDNN_POINTWISE_MUL, TENSOR_IN, in, scale, NULL);
     in = add_step(build, CUDNN_POINTWISE_ADD, TENSOR_IN, in, shift, NULL);
-    return add_step(build, CUDNN_POINTWISE_RELU_FWD, TENSOR_IN, in, NULL, NULL);
+    in = add_step(build, CUDNN_POINTWISE_RELU_FWD, TENSOR_IN, in, NULL, NULL);
+    build->between = after;
+    return in;
 }
 
 static void add_product(struct conv_graph *build, cudnnBackendDescriptor_t result)
@@ -309,7 +314,7 @@ static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         left += steps[i].is_wanted;
     graph_init(graph, name);
-    struct conv_graph build = { .graph = graph, .shape = shape };
+    struct conv_graph build = { .graph = graph, .shape = shape, .between = CUDNN_DATA_FLOAT };
     cudnnBackendDescriptor_t result = add_tensor(&build, like);
     cudnnBackendDescriptor_t last = left == 0 ? result : add_between(&build, like);
     add_product(&build, last);
@@ -654,8 +659,8 @@ void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_si
                               : masks_separately(engine)        ? ", mask apart"
                               : sums_separately(engine)         ? ", statistics apart"
                                                                 : "";
-    snprintf(text, text_size, "engine %" PRId64 "%s, %.1f MiB workspace%s%s%s", engine->chosen.engine,
-             after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20), apart,
+    snprintf(text, text_size, "%sengine %" PRId64 "%s, %.1f MiB workspace%s%s%s", before_names[engine->fused.before],
+             engine->chosen.engine, after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20), apart,
              engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
 }
 

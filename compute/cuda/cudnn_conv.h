@@ -13,7 +13,7 @@
 #include "compute/cuda/kernels.h"
 
 /* Computed on the input before the product: nothing; max(in * scale + shift, 0) with a scale and a shift per channel of
- * the input (forward and weight gradient). */
+ * the input (forward and weight gradient), both of the value type, in which cuDNN also rounds the product and the sum. */
 enum conv_before { CONV_BEFORE_NOTHING, CONV_BEFORE_SCALE_RELU };
 
 /* Computed on the result of a data gradient before it is rounded and written, in this order: the addend is added; the
@@ -55,7 +55,7 @@ struct conv_planner {
 struct conv_operands {
     void *in, *weight, *out;    /* one of them is the result */
     const void *bias;           /* out_channels numbers */
-    const float *scale, *shift; /* of CONV_BEFORE_SCALE_RELU: in_channels numbers */
+    const void *scale, *shift;  /* of CONV_BEFORE_SCALE_RELU: in_channels numbers of the value type */
     const void *addend;         /* of CONV_AFTER_ADD...: the shape and type of the result */
     const void *relu_out;       /* of CONV_AFTER_...DRELU: the output of the ReLU, of the same shape and type */
     float *sums;                /* written by CONV_AFTER_STATISTICS if conv_plan_has_statistics: [2][out_channels] */

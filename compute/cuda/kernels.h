@@ -299,6 +299,10 @@ cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation 
  * is above 0; the first of eight is the lowest bit of a byte. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
+/* scale, shift: `columns` numbers of `type` each, so that the normalised `in` is in * scale + shift, for a convolution
+ * that computes it. */
+cudaError_t kernel_norm_line(cudaStream_t stream, enum value_type type, const struct normalisation *norm, void *scale,
+                             void *shift);
 /* The gradients of gamma (NULL: not wanted) and beta from the gradient of the result. With relu the gradient is masked
  * where the result is not above 0: by `mask` (with a shortcut), which changes `gradient`; or (NULL) by the recomputed
  * result, which does not. With a curve the gradient is multiplied by its derivative at the recomputed line, which

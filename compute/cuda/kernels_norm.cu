@@ -466,6 +466,34 @@ cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const s
                          mask);
 }
 
+template <typename T>
+static __global__ void write_line(normalisation norm, T *__restrict__ scale, T *__restrict__ shift)
+{
+    await_kernels_before();
+    const size_t group = thread_number();
+    if (group * GROUP >= norm.columns)
+        return;
+    line line = line_of(norm, (uint32_t)group);
+    write(scale + group * GROUP, line.scale);
+    for (uint32_t k = 0; k < GROUP; k++)
+        line.beta.value[k] = fmaf(-line.mean.value[k], line.scale.value[k], line.beta.value[k]);
+    write(shift + group * GROUP, line.beta);
+}
+
+template <typename T>
+static cudaError_t launch_line(cudaStream_t stream, const struct normalisation &norm, void *scale, void *shift)
+{
+    return launch_threads(stream, norm.columns / GROUP, write_line<T>, norm, (T *)scale, (T *)shift);
+}
+
+cudaError_t kernel_norm_line(cudaStream_t stream, enum value_type type, const struct normalisation *norm, void *scale,
+                             void *shift)
+{
+    static decltype(&launch_line<float>) const launches[VALUE_TYPE_COUNT] = FOR_TYPES(launch_line);
+    const cudaError_t status = check_norm(norm, { scale, shift });
+    return status == cudaSuccess ? launches[type](stream, *norm, scale, shift) : status;
+}
+
 /* ---- sums of the gradient ---- */
 
 /* Where the gradient passes the ReLU. */

@@ -146,6 +146,7 @@ void plan_base_close(struct plan_base *base)
         free(base->states[i]);
     }
     free(base->states);
+    base->states = NULL;
     value_memory_close(&base->values);
     fusion_close(&base->fusion);
 }

@@ -149,6 +149,8 @@ static int open_result(struct liveness *liveness, uint32_t head)
     if (liveness->memory->fusion->readers[group->output] == 0)
         return 0;
     const struct value_use *const use = &liveness->uses[head];
+    if (use->out_absent)
+        return 0;
     const bool stays = use->is_identity || value_memory_grows(liveness->memory, head);
     const uint32_t from = group->inputs[stays ? 0 : use->in_place_input];
     if (stays || may_overwrite(liveness, head, from)) {

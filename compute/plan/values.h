@@ -39,6 +39,8 @@ struct value_use {
     uint32_t in_place_input;    /* this input of the group; other than 0 in evaluation only */
     bool keeps_sign;            /* in place, forward preserves the signs that backward reads: numbers not above 0 stay
                                  * so; a number above 0 stays so unless its gradient is 0 */
+    bool out_absent;            /* the result is not stored: its only reader computes it from the first input, which it
+                                 * marks as in use */
     bool is_identity;           /* the result is the first input: forward and backward do nothing */
     bool grows;                 /* the result may extend the first input in place, with more channels after those of
                                  * each pixel; then forward writes and backward reads only the new channels */
@@ -61,7 +63,8 @@ struct value {
     bool has_gradient;          /* the value has a gradient: in training, when a layer before it is trained and not
                                  * frozen */
     bool is_masked;             /* the gradient is masked by the last group that adds to it (flow.masks) */
-    uint32_t buffer, gradient;  /* BUFFER_NONE: none */
+    uint32_t buffer, gradient;  /* BUFFER_NONE: none; a value without a buffer is computed by its reader
+                                 * (value_use.out_absent), or read by nobody */
 };
 
 /* How the gradient of one input of a group is written, when the value has one. Inputs are processed in order,

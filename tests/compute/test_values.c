@@ -552,6 +552,39 @@ TEST(nothing_is_written_over_a_value_that_others_read)
     assert_true(in_place[true] > GRAPHS / 8 && in_place[false] > GRAPHS / 8);
 }
 
+/* A convolution, a normalisation with a ReLU, a convolution: its input is that of the normalisation. */
+TEST(an_absent_value_has_no_buffer_and_its_gradient_has_one)
+{
+    static const struct batch_norm how = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
+    struct net *const net = network_net_begin("absent", (struct shape){ 8, 6, 6 }, 4);
+    const struct window window = window_square(3, 1, PADDING_SAME);
+    const uint32_t conv = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, 8, window, false);
+    const uint32_t norm = (uint32_t)net_batch_norm(net, "norm", conv, how), relu = (uint32_t)net_relu(net, "relu", norm);
+    network_net_end(net, net_conv2d(net, "conv2", relu, 8, window, false));
+    struct value_use uses[NET_LAYERS_MAX] = { { 0 } };
+    size_t sizes[NET_LAYERS_MAX + 1], stored[2];
+    for (uint32_t v = 0; v <= net->layer_count; v++)
+        sizes[v] = 1024;
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        uses[i] = (struct value_use){ .in_until = PASS_INPUTS };
+    for (int absent = 0; absent < 2; absent++) {
+        struct fusion fusion;
+        struct value_memory memory;
+        uses[norm].out_absent = absent != 0;
+        assert_int_equal(fusion_open(&fusion, net, rules, sizeof(rules) / sizeof(rules[0]), true), 0);
+        assert_int_equal(value_memory_open(&memory, &fusion, true, sizes, uses), 0);
+        assert_int_equal(memory.values[relu + 1].buffer == BUFFER_NONE, absent);
+        assert_int_not_equal(memory.values[conv + 1].buffer, BUFFER_NONE);
+        assert_int_not_equal(memory.values[relu + 1].gradient, BUFFER_NONE);
+        assert_int_equal(value_memory_place(&memory), 0);
+        stored[absent] = memory.bytes;
+        value_memory_close(&memory);
+        fusion_close(&fusion);
+    }
+    assert_true(stored[1] < stored[0]);
+    net_close(net);
+}
+
 /* A grown value has the bytes of the widest of its buffer in front of it, and no gradient elsewhere. */
 TEST(values_that_grow_lie_in_one_buffer_and_so_do_their_gradients)
 {

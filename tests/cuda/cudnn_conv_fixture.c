@@ -137,7 +137,7 @@ size_t conv_count_of(const struct conv_shape *shape, int tensor)
 
 static cudaDataType_t tensor_type(const struct conv_shape *shape, int tensor)
 {
-    return tensor == SCALE || tensor == SHIFT || tensor == SUMS ? CUDA_R_32F : value_type(shape);
+    return tensor == SUMS ? CUDA_R_32F : value_type(shape);
 }
 
 size_t bytes_of(const struct conv_shape *shape, int tensor)
@@ -165,15 +165,22 @@ double conv_value(const struct bench *bench, const struct conv_shape *shape, int
     return tf32 ? sim_tf32_round(number) : number;
 }
 
-/* A factor of the products, after what the shape computes before them. */
+static float rounded(const struct conv_shape *shape, double number)
+{
+    float room;
+    sim_value_write(value_type(shape), &room, 0, (float)number);
+    return sim_value_read(value_type(shape), &room, 0);
+}
+
+/* A factor of the products, after what the shape computes before them, which is rounded at every step. */
 static double factor_of(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32)
 {
     const double number = conv_value(bench, shape, tensor, i, tf32);
     if (tensor != IN || shape->before == CONV_BEFORE_NOTHING)
         return number;
     const size_t channel = i % shape->in_channels;
-    const double line = number * conv_value(bench, shape, SCALE, channel, false) +
-                        conv_value(bench, shape, SHIFT, channel, false);
+    const double scaled = rounded(shape, number * conv_value(bench, shape, SCALE, channel, false));
+    const double line = rounded(shape, scaled + conv_value(bench, shape, SHIFT, channel, false));
     return line > 0 ? line : 0;
 }
 
@@ -207,13 +214,6 @@ static double *sums_of(const struct bench *bench, const struct conv_shape *shape
         }
     }
     return sums;
-}
-
-static float rounded(const struct conv_shape *shape, double number)
-{
-    float room;
-    sim_value_write(value_type(shape), &room, 0, (float)number);
-    return sim_value_read(value_type(shape), &room, 0);
 }
 
 float *conv_expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart)
@@ -257,8 +257,8 @@ int conv_run(const struct bench *bench, struct conv_plan *plan, const struct con
     if (shape->after == CONV_AFTER_STATISTICS)
         operands.sums = (float *)(void *)memory[SUMS];
     if (shape->before == CONV_BEFORE_SCALE_RELU) {
-        operands.scale = (const float *)(const void *)memory[SCALE];
-        operands.shift = (const float *)(const void *)memory[SHIFT];
+        operands.scale = memory[SCALE];
+        operands.shift = memory[SHIFT];
     }
     return conv_plan_run(plan, bench->handle, &operands);
 }

@@ -16,7 +16,7 @@
 #define WORKSPACE_MAX ((size_t)1 << 20)
 #define DESCRIPTION 128
 
-/* SCALE, SHIFT and SUMS are floats, the others of the type of the shape. */
+/* SUMS are floats, the others of the type of the shape. */
 enum { IN, WEIGHT, BIAS, OUT, ADDEND, RELU_OUT, SCALE, SHIFT, SUMS, TENSORS };
 
 struct bench {

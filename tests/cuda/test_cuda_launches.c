@@ -428,6 +428,16 @@ TEST(resnet50_with_fused_statistics_moves_6_gigabytes_less)
                                                               .batch_statistics = BATCH_STATISTICS_FUSED }, expected);
 }
 
+/* Values that only the next convolution reads are neither written nor read. */
+TEST(resnet50_with_fused_statistics_in_fp16_does_not_store_normalised_values)
+{
+    static const size_t expected[STEP_WORK_COUNT] = {
+        [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 425, [STEP_SUMS] = 86, [STEP_OTHERS] = 16,
+    };
+    assert_gigabytes("resnet50_v1.5", &(struct backend_spec){ .precision = PRECISION_FP16,
+                                                              .batch_statistics = BATCH_STATISTICS_FUSED }, expected);
+}
+
 /* A stream's queue holds about a thousand calls, and up to three steps are queued. */
 TEST(steps_of_every_model_fit_into_a_stream)
 {

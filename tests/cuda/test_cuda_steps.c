@@ -224,10 +224,54 @@ TEST(fused_statistics_train_like_exact_ones)
 TEST(statistics_are_exact_where_cudnn_does_not_fuse_them)
 {
     struct net *const net = residual_net();
-    const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
     sim_cudnn_refuse(SIM_CUDNN_FUSION);
-    assert_true(distance_by_statistics(&spec) <= 0);
+    for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
+        const struct backend_spec spec = cuda_fixture_spec(net, precision);
+        assert_true(distance_by_statistics(&spec) <= 0);
+    }
     sim_cudnn_refuse(0);
+    net_close(net);
+}
+
+/* Bytes of values of a plan for training in fp16. */
+static size_t value_bytes_of(const struct net *net, enum batch_statistics statistics, unsigned refusals)
+{
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP16);
+    struct network fixture;
+    spec.batch_statistics = statistics;
+    sim_cudnn_refuse(refusals);
+    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+    network_plan(&fixture, SAMPLES, true);
+    const size_t bytes = cuda_fixture_needs(&fixture).values;
+    cuda_fixture_close(&fixture);
+    sim_cudnn_refuse(0);
+    return bytes;
+}
+
+/* Convolutions with a normalisation and a ReLU between each two. */
+static struct net *chain_net(void)
+{
+    static const char *const names[][3] = { { "conv1", "norm1", "relu1" }, { "conv2", "norm2", "relu2" },
+                                            { "conv3", "norm3", "relu3" }, { "conv4", "norm4", "relu4" } };
+    static const struct batch_norm how = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
+    struct net *const net = network_net_begin("chain", (struct shape){ 8, 8, 8 }, 4);
+    uint32_t last = NET_INPUT;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        last = (uint32_t)net_conv2d(net, names[i][0], last, 16, window_square(3, 1, PADDING_SAME), false);
+        last = (uint32_t)net_batch_norm(net, names[i][1], last, how);
+        last = (uint32_t)net_relu(net, names[i][2], last);
+    }
+    return network_net_end(net, last);
+}
+
+TEST(in_fp16_values_that_a_convolution_normalises_itself_are_not_stored)
+{
+    enum { VALUE = SAMPLES * 8 * 8 * 16 * 2, NOT_STORED = 3 };
+    struct net *const net = chain_net();
+    const size_t stored = value_bytes_of(net, BATCH_STATISTICS_EXACT, 0);
+    const size_t fused = value_bytes_of(net, BATCH_STATISTICS_FUSED, 0);
+    assert_in_range(stored - fused, (NOT_STORED - 1) * VALUE, NOT_STORED * VALUE);
+    assert_true(value_bytes_of(net, BATCH_STATISTICS_FUSED, SIM_CUDNN_FUSION_ENGINES) >= stored);
     net_close(net);
 }
 

@@ -84,6 +84,17 @@ TEST(a_relu_without_a_bias_is_planned)
         }
 }
 
+/* The shape, and the gradient of its weights, with a normalisation of the input. */
+static void assert_normalises(const struct conv_planner *planner, struct conv_shape shape)
+{
+    shape.before = CONV_BEFORE_SCALE_RELU;
+    const char *const text = planned(planner, &shape);
+    assert_true(strstr(text, "scale + relu + ") == text && strstr(text, " + statistics") != NULL);
+    shape.pass = WGRAD;
+    shape.after = CONV_AFTER_NOTHING;
+    assert_non_null(strstr(planned(planner, &shape), "scale + relu + "));
+}
+
 /* By engines that need no compilation at run time. */
 TEST(forward_passes_with_statistics_are_planned_in_fp16)
 {
@@ -99,6 +110,8 @@ TEST(forward_passes_with_statistics_are_planned_in_fp16)
             shape.bias = shape.relu = false;
             shape.after = CONV_AFTER_STATISTICS;
             assert_non_null(strstr(planned(&planner, &shape), " + statistics"));
+            if (device == SM_90)
+                assert_normalises(&planner, shape);
         }
 }
 

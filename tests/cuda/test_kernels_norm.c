@@ -477,6 +477,31 @@ TEST(a_mean_far_from_zero_leaves_the_variance_exact)
     areas_close();
 }
 
+/* ---- the line of a convolution that normalises its input ---- */
+
+TEST(scale_and_shift_are_those_of_the_normalisation)
+{
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < property_cases(); i++) {
+        struct numbers n;
+        struct device_values areas;
+        numbers_open(&n, type, &cases[i]);
+        areas_open(&areas, &n);
+        void *const scales = values_poison(type, n.shape.columns), *const shifts = values_poison(type, n.shape.columns);
+        CUDA_OK(kernel_norm_statistics(stream, type, &areas.norm, EPSILON, 0.9, areas.in, areas.partials,
+                                       areas.running_mean, areas.running_variance));
+        CUDA_OK(kernel_norm_line(stream, type, &areas.norm, scales, shifts));
+        const float *const scale = values_read(type, scales, n.shape.columns);
+        const float *const shift = values_read(type, shifts, n.shape.columns);
+        for (size_t c = 0; c < n.shape.columns; c++) {
+            const double expected = gamma_of(&n, c) * inverse_of(&n, c);
+            assert_within((double)scale[c], expected, steps[type], 0);
+            assert_within((double)shift[c], (double)n.beta[c] - n.means[c] * expected, steps[type], 1e-4);
+        }
+        areas_close();
+    }
+}
+
 /* ---- statistics from sums ---- */
 
 /* The sums of columns and of their squares as tensor-core convolutions compute them: in fp32, of tiles of rows, then of

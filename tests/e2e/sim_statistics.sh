@@ -38,6 +38,11 @@ for precision in bf16 fp16; do
 done
 
 common="$common --set devices.precision=fp16"
+run "$pipetrain" -c "$work/tiny.conf" --dry-run $common $fused --set "run.dir=$work/runs/dry"
+expect_out 'stem: forward engine [0-9]+ [+] statistics'
+expect_out 'block1.bn1: own kernel; applied in block1.conv2$'
+expect_out 'block1.conv2: forward scale [+] relu [+] engine [0-9]+ [+] statistics'
+expect_out 'weight gradient scale [+] relu [+] engine'
 train parts $common $fused --set train.steps=2 --set checkpoint.every=2
 train parts $common $fused
 expect_out 'resume +at step 2 of '

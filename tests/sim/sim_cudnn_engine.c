@@ -62,7 +62,8 @@ static const struct sim_operation *convolution_of(const struct sim_operations *g
     return &graph->operations[graph->convolution];
 }
 
-/* All tensors in memory have the same type, except that those of one number per channel may be FLOAT. */
+/* All tensors in memory have the same type, except that those of one number per channel may be FLOAT after the
+ * convolution. Before it, tensors between operations have that type, too. */
 static bool has_one_type(const struct sim_operations *graph)
 {
     const struct sim_operation *const convolution = convolution_of(graph);
@@ -70,6 +71,9 @@ static bool has_one_type(const struct sim_operations *graph)
                                                                    : graph->operations[0].x.type;
     for (int64_t i = 0; i < graph->count; i++) {
         const struct sim_tensor *const second = &graph->operations[i].b;
+        if (i < graph->convolution && (graph->operations[i].y.type != type ||
+                                       (graph->operations[i].has_b && second->type != type)))
+            return false;
         if (graph->operations[i].has_b && second->type != type &&
             (second->type != CUDNN_DATA_FLOAT || second->dims[0] * second->dims[2] * second->dims[3] != 1))
             return false;

@@ -796,6 +796,9 @@ static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cu
                      engine->name, "cudnnBackendExecute", refusal);
 }
 
+/* Their memory is planned for a convolution that computes them, so this run cannot go on without. */
+#define STATISTICS_HINT "; with devices.batch_statistics = exact it computes no statistics"
+
 /* Runs the plan, or plans that replace it: at most another engine, and one after a split. */
 static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
 {
@@ -805,8 +808,8 @@ static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
         const struct conv_pointers bound = plan->bound;
         rc = choose_another(plan->engine, handle, &refusal);
         if (rc == -ENOTSUP)
-            log_message(LOG_ERROR, "%s: no engine of cuDNN's runs a convolution: %s", plan->engine->name,
-                        refusal.text);
+            log_message(LOG_ERROR, "%s: no engine of cuDNN's runs a convolution: %s%s", plan->engine->name,
+                        refusal.text, conv_plan_has_statistics(plan) ? STATISTICS_HINT : "");
         if (rc == 0)
             rc = rebind(plan, &bound);
         if (rc != 0)

@@ -463,6 +463,24 @@ BENCH_TEST(a_fused_plan_that_does_not_run_is_split)
     }
 }
 
+/* The memory of its statistics is planned, so it is not split; the message says what to do without. */
+BENCH_TEST(statistics_that_do_not_run_are_refused_with_a_way_out)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = statistics_shape(PRECISION_BF16);
+    char text[1024];
+    struct conv_plan *plan = NULL;
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
+    conv_fill(bench, &shape, false);
+    sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
+    const int rc = CAPTURE(text, conv_run(bench, plan, &shape));
+    sim_fail_clear();
+    assert_int_equal(rc, -ENOTSUP);
+    assert_non_null(strstr(text, "no engine of cuDNN's"));
+    assert_non_null(strstr(text, "devices.batch_statistics = exact"));
+    conv_plan_close(plan);
+}
+
 /* ---- timing ---- */
 
 BENCH_TEST(measured_plans_compute_the_same)

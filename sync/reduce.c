@@ -120,12 +120,6 @@ static const struct reduce_ops *const rank_reductions[] = {
 };
 enum { RANK_REDUCTIONS = sizeof(rank_reductions) / sizeof(rank_reductions[0]) };
 
-static bool is_named_between_processes(const struct reduce_ops *ops, const char *name)
-{
-    return is_named(ops, ops == &reduce_ranks_ops && name != NULL && strcmp(name, reduce_host_ops.name) == 0
-                             ? ops->name : name);
-}
-
 static int supports_between_processes(const struct reduce_ops *ops, const struct reduce_towers *towers,
                                       struct unsupported_reason *reason)
 {
@@ -141,7 +135,7 @@ static int choose_between_processes(const char *name, const struct reduce_towers
     int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not sum over several processes: use auto, "
                                     "nccl, ipc or host", name != NULL ? name : "this program");
     for (int i = 0; i < RANK_REDUCTIONS && rc != 0; i++) {
-        if (!is_named_between_processes(rank_reductions[i], name))
+        if (!is_named(rank_reductions[i], name))
             continue;
         rc = supports_between_processes(rank_reductions[i], towers, reason);
         if (rc == 0)
@@ -156,7 +150,7 @@ static uint32_t supported_rows(const char *name, const struct reduce_towers *tow
     struct unsupported_reason reason;
     uint32_t rows = 0;
     for (int i = 0; i < RANK_REDUCTIONS; i++)
-        if (is_named_between_processes(rank_reductions[i], name) &&
+        if (is_named(rank_reductions[i], name) &&
             supports_between_processes(rank_reductions[i], towers, &reason) == 0)
             rows |= 1u << i;
     return rows;

@@ -63,7 +63,7 @@ struct reduce_spec {
 };
 
 struct reduce_ops {
-    const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ipc", "ranks" */
+    const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ipc"; two rows are "host" */
     const struct library *libraries;    /* libraries that it uses; NULL: none */
     bool is_only_named;         /* never chosen unless it is named */
     /* If devices have their own memory: does it sum copies of this tower's regions in pinned host memory? NULL: it

@@ -921,7 +921,7 @@ static int ranks_supports(const struct reduce_towers *towers, struct unsupported
 }
 
 const struct reduce_ops reduce_ranks_ops = {
-    .name = "ranks",
+    .name = "host",
     .pins_regions = pins_regions,
     .knows_owners = true,
     .host_bytes = ranks_host_bytes,

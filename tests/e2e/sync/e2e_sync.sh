@@ -26,7 +26,7 @@ done
 resumed plan --set devices.towers=2 $cpu
 expect_out_joined ' towers +2 x [^,]*, parameter_server in host memory '
 resumed plan --set devices.towers=2 $device
-expect_out_joined ' towers +2 x [^,]*, parameter_server on the devices '
+expect_out_joined ' towers +2 x [^,]*, parameter_server on the devices, gradients summed by host '
 run "$pipetrain" -c "$work/tiny.conf" --dry-run --set devices.towers=2
 expect_out '^buckets +[1-9][0-9]* of gradients: [0-9.]+ [KM]iB'
 run "$pipetrain" -c "$work/tiny.conf" --dry-run --set devices.towers=2 --set sync.bucket=1KiB
@@ -72,7 +72,7 @@ for server in device cpu; do
     how="--set devices.towers=2 $relaxed $device --set sync.server=$server"
     resumed "relaxed-$server" $how
     expect_code 0 "relaxed, a server on the $server"
-    expect_out_joined ' towers +2 x [^,]*, parameter_server, relaxed, (on the devices|in host memory) '
+    expect_out_joined ' towers +2 x [^,]*, parameter_server, relaxed, (on the devices, gradients summed by host|in host memory) '
     expect_same_run relaxed-2 "relaxed-$server"
     resumed "relaxed-parts-$server" $how --set checkpoint.every=epoch --set train.epochs=3
     resumed "relaxed-parts-$server" $how --set checkpoint.every=epoch
@@ -89,7 +89,7 @@ expect_out_joined ' towers +2 x [^,]*, replicated, gradients as bf16 summed by h
 expect_summary wire plan.wire bf16
 for server in device cpu; do
     resumed "wire-$server" --set devices.towers=2 $wire $device --set sync.server=$server
-    expect_out_joined ' towers +2 x [^,]*, parameter_server (on the devices|in host memory), gradients as bf16 '
+    expect_out_joined ' towers +2 x [^,]*, parameter_server (on the devices|in host memory), gradients as bf16 (summed by host)? ?'
     expect_same_run wire "wire-$server"
 done
 resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch --set train.epochs=3

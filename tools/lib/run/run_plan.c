@@ -408,6 +408,8 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
     if (!devices->ops->host_memory)
         for (uint32_t i = 0; i < devices->count; i++)
             text_add(&text, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
+    if (settings->ranks > 1 && !devices->ops->host_memory)
+        text_add(&text, " in rank 0");
     if (devices->idle > 0)
         text_add(&text, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
     if (run_plan_uses_cores(plan))
@@ -486,12 +488,14 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     text_init(&text, line, sizeof(line));
     text_add(&text, "towers    ");
     if (settings->ranks > 1)
-        text_add(&text, "%u ranks of ", settings->ranks);
+        text_add(&text, "%u ranks, each with ", settings->ranks);
     if (plan->devices.ops->host_memory)
         text_add(&text, "%u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
                  plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
     else
-        text_add(&text, "%u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
+        text_add(&text, "%u%s on %u device%s, ", towers,
+                 settings->ranks == 1 ? "" : towers == 1 ? " tower" : " towers", plan->devices.count,
+                 plan->devices.count == 1 ? "" : "s");
     if (!plan->devices.backend->computes)
         text_add(&text, "nothing computed");
     else if (plan->schedule.towers == 1)
@@ -504,6 +508,9 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     else if (mode->serves == SERVES_EACH)
         text_add(&text, "%s, at most %lld step%s stale%s", mode->name, (long long)settings->sync.max_staleness,
                  settings->sync.max_staleness == 1 ? "" : "s", *as != '\0' ? ", gradients as bf16" : "");
+    else if (mode->place != NULL && mode->serves == SERVES_NOBODY)
+        text_add(&text, "%s%s %s, %s%s summed by %s", mode->name, mode->defers ? "," : "", mode->place, mode->sum, as,
+                 plan->devices.reduce->name);
     else if (mode->place != NULL)
         text_add(&text, "%s%s %s%s", mode->name, mode->defers ? "," : "", mode->place,
                  *as != '\0' ? ", gradients as bf16" : "");

@@ -158,7 +158,7 @@ static int cuda_backend_supports(const struct backend_spec *spec, struct unsuppo
                                       "on CUDA devices cuDNN chooses the algorithm: auto");
     if (spec->batch_statistics != BATCH_STATISTICS_EXACT && value_bytes(precision_type(spec->precision)) == 4)
         return unsupported_reason_set(reason, -EINVAL, "batch_statistics",
-                                      "convolutions compute them in bf16 and fp16 only: exact, or set devices.precision");
+                                      "fused needs bf16 or fp16: set devices.precision, or use exact");
     return 0;
 }
 

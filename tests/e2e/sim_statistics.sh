@@ -67,7 +67,7 @@ expect_code 0 'evaluation on the CPU'
 
 run "$pipetrain" -c "$work/tiny.conf" $fused --set "run.dir=$work/runs/refused"
 expect_code 2 'fp32'
-expect_err '\[devices\] batch_statistics: convolutions compute them in bf16 and fp16 only: exact, or set'
+expect_err '\[devices\] batch_statistics: fused needs bf16 or fp16: set devices.precision, or use exact'
 run "$pipetrain" -c "$work/tiny.conf" $fused --set devices.kind=cpu --set "run.dir=$work/runs/refused"
 expect_code 2 'the CPU'
 expect_err '\[devices\] batch_statistics: only convolutions on a GPU compute statistics: exact, or devices.kind = cuda'

@@ -96,6 +96,9 @@ resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch --s
 resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch
 expect_code 0 'gradients as bf16 that go on'
 expect_same_run wire wire-parts
+resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch --set sync.wire=fp32
+expect_code 2 'gradients as fp32 after bf16'
+expect_err 'sync.wire is fp32, there bf16'
 resumed wire-alone $wire
 resumed alone-plain --set train.optimizer=momentum --set train.learning_rate=0.01
 expect_same_run alone-plain wire-alone

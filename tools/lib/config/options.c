@@ -577,7 +577,7 @@ const struct option_row option_table[] = {
       FIELD(sync.consistency), .help = "relaxed: apply gradients one step late, which overlaps the all-reduce" },
     { SECTION_SYNC, "wire", OPTION_CHOICE, EFFECT_RUN, .initial = "fp32", .choices = wire_choices,
       FIELD(sync.wire), .help = "precision of gradients in transfer; bf16: half the bytes, summed in fp32",
-      .line = LINE_IF_BF16 },
+      .line = LINE_IF_TOWERS },
     { SECTION_SYNC, "every", OPTION_INTEGER, EFFECT_RUN, .unit = "steps", .initial = "10", RANGE(1, 1000000000),
       FIELD(sync.every), .help = "averaging: steps between two averages",
       MODES("averaging"), .is_hyperparameter = true },

@@ -48,7 +48,7 @@ enum option_line {
     LINE_ALWAYS,
     LINE_IF_USED,               /* only if the option has an effect (option_is_used) */
     LINE_IF_CPU,                /* only if towers are on the CPU */
-    LINE_IF_BF16,               /* only if gradients in bf16 are sent between towers (settings_use_bf16_grads) */
+    LINE_IF_TOWERS,             /* only with several towers, which send each other gradients */
     LINE_ELSEWHERE              /* never: another line of options or data contains its effect */
 };
 

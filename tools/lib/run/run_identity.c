@@ -14,7 +14,7 @@
 #include "stage/text/utf8.h"
 #include "tools/lib/config/option_needs.h"
 #include "tools/lib/config/options.h"
-#include "tools/lib/config/training.h"
+#include "tools/lib/config/settings.h"
 
 #define SHOWN_MAX 3u            /* the most differences in a message */
 #define VALUE_SHOWN 60          /* the most bytes of a value in a message */
@@ -26,7 +26,7 @@ static bool has_line(const struct option_row *option, const struct settings *set
     case LINE_ALWAYS: return true;
     case LINE_IF_USED: return option_is_used(option, settings);
     case LINE_IF_CPU: return settings->devices.kind == DEVICE_CHOICE_CPU;
-    case LINE_IF_BF16: return settings_use_bf16_grads(settings);
+    case LINE_IF_TOWERS: return settings_towers(settings) > 1;
     case LINE_ELSEWHERE: break;
     }
     return false;

@@ -796,8 +796,12 @@ static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cu
                      engine->name, "cudnnBackendExecute", refusal);
 }
 
-/* Their memory is planned for a convolution that computes them, so this run cannot go on without. */
-#define STATISTICS_HINT "; with devices.batch_statistics = exact it computes no statistics"
+/* What to do without a plan that takes part in a normalisation: other memory would be planned, so the run cannot go on. */
+static const char *way_out(const struct conv_shape *fused)
+{
+    const bool normalises = fused->after == CONV_AFTER_STATISTICS || fused->before != CONV_BEFORE_NOTHING;
+    return normalises ? "; with devices.batch_statistics = exact it computes the product alone" : "";
+}
 
 /* Runs the plan, or plans that replace it: at most another engine, and one after a split. */
 static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
@@ -809,7 +813,7 @@ static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
         rc = choose_another(plan->engine, handle, &refusal);
         if (rc == -ENOTSUP)
             log_message(LOG_ERROR, "%s: no engine of cuDNN's runs a convolution: %s%s", plan->engine->name,
-                        refusal.text, conv_plan_has_statistics(plan) ? STATISTICS_HINT : "");
+                        refusal.text, way_out(&plan->engine->fused));
         if (rc == 0)
             rc = rebind(plan, &bound);
         if (rc != 0)

@@ -463,22 +463,24 @@ BENCH_TEST(a_fused_plan_that_does_not_run_is_split)
     }
 }
 
-/* The memory of its statistics is planned, so it is not split; the message says what to do without. */
-BENCH_TEST(statistics_that_do_not_run_are_refused_with_a_way_out)
+/* Their memory is planned, so they are not split; the message says what to do without. */
+BENCH_TEST(parts_of_normalisation_that_do_not_run_are_refused_with_a_way_out)
 {
     struct bench *bench = *state;
-    const struct conv_shape shape = statistics_shape(PRECISION_BF16);
-    char text[1024];
-    struct conv_plan *plan = NULL;
-    assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
-    conv_fill(bench, &shape, false);
-    sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
-    const int rc = CAPTURE(text, conv_run(bench, plan, &shape));
-    sim_fail_clear();
-    assert_int_equal(rc, -ENOTSUP);
-    assert_non_null(strstr(text, "no engine of cuDNN's"));
-    assert_non_null(strstr(text, "devices.batch_statistics = exact"));
-    conv_plan_close(plan);
+    const struct conv_shape shapes[] = { statistics_shape(PRECISION_BF16), before_shape(WGRAD, PRECISION_FP16) };
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        char text[1024];
+        struct conv_plan *plan = NULL;
+        assert_int_equal(conv_plan_open(&plan, &bench->planner, &shapes[i], false), 0);
+        conv_fill(bench, &shapes[i], false);
+        sim_fail("cudnnBackendExecute", 0, CUDNN_STATUS_NOT_SUPPORTED);
+        const int rc = CAPTURE(text, conv_run(bench, plan, &shapes[i]));
+        sim_fail_clear();
+        assert_int_equal(rc, -ENOTSUP);
+        assert_non_null(strstr(text, "no engine of cuDNN's"));
+        assert_non_null(strstr(text, "devices.batch_statistics = exact"));
+        conv_plan_close(plan);
+    }
 }
 
 /* ---- timing ---- */

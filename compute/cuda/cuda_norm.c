@@ -33,8 +33,7 @@ static bool may_apply(const struct plan *plan, uint32_t conv)
 {
     const struct layer *const layer = plan_layer(plan, conv);
     return layer->kind == LAYER_CONV2D && layer->groups == 1 && !layer_has(layer, PARAMETER_BIAS) &&
-           plan_group(&plan->base, conv)->tail_count == 0 && layer->pad_top == layer->pad_bottom &&
-           layer->pad_left == layer->pad_right;
+           plan_group(&plan->base, conv)->tail_count == 0 && pads_evenly(layer);
 }
 
 /* Is the result not stored, because its only reader, a convolution, computes it? The input must stay in memory for
@@ -105,7 +104,7 @@ uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm)
     const uint32_t source = base->fusion.groups[value - 1].head;
     const struct layer *const layer = plan_layer(plan, source);
     const bool is_plain = layer->kind == LAYER_CONV2D && !layer_has(layer, PARAMETER_BIAS) &&
-                          plan_group(base, source)->tail_count == 0;
+                          plan_group(base, source)->tail_count == 0 && pads_evenly(layer);
     return is_plain ? source : NET_INPUT;
 }
 

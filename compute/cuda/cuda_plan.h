@@ -113,6 +113,13 @@ static inline uint32_t groups_stored(const struct layer *layer)
     return in % channels == 0 && out % filters == 0 && in / channels == out / filters ? in / channels : 0;
 }
 
+/* Does the convolution add as many zeros after an image as before it? A GPU has shown that cuDNN's weight gradients add
+ * those before it on both sides, without an error; so nothing that no GPU has run is fused into other convolutions. */
+static inline bool pads_evenly(const struct layer *layer)
+{
+    return layer->pad_top == layer->pad_bottom && layer->pad_left == layer->pad_right;
+}
+
 /* The number of stored channels of a value. */
 static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {

@@ -55,12 +55,13 @@ static bool sums_bias(const struct plan *plan, uint32_t index)
     return has_bias(plan, index) && (is_conv(plan, index) || plan_has_relu(plan, index));
 }
 
-/* Does a data gradient add others and apply a mask? In fp32 cuDNN has no engine for it, nor with groups. */
+/* Does a data gradient add others and apply a mask? In fp32 cuDNN has no engine for it, nor with groups. Not with
+ * uneven padding (pads_evenly). */
 static bool fuses(const struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
     return backend->spec.fuses && backend->type != VALUE_FP32 && is_conv(plan, index) &&
-           plan_layer(plan, index)->groups == 1;
+           plan_layer(plan, index)->groups == 1 && pads_evenly(plan_layer(plan, index));
 }
 
 /* Should the convolution compute statistics of its result? */

@@ -117,7 +117,7 @@ try shared --set train.steps=1
 expect_code 0 'the directory is free again'
 
 # A run that was killed leaves a directory that can be used again.
-start_long killed
+start_long killed --set checkpoint.keep_best=no
 kill -s KILL $pid
 { wait $pid; } 2>/dev/null
 "$json_value" --lines "$work/runs/killed/metrics.jsonl" step >/dev/null || fail 'metrics of a killed run'

@@ -220,7 +220,7 @@ static void sums_between_processes_have_their_own_reduction(void **state)
     assert_ptr_equal(chosen, &reduce_ranks_ops);
     chosen = NULL;
     assert_int_equal(reduce_choose("peer", &towers, &chosen, &reason), -EINVAL);
-    assert_non_null(strstr(reason.why, "peer does not sum over several processes: use auto, ipc or host"));
+    assert_non_null(strstr(reason.why, "peer does not sum over several processes: use auto, nccl, ipc or host"));
     assert_string_equal(reason.what, "reduce");
     towers.has_owners = true;
     assert_int_equal(reduce_choose(NULL, &towers, &chosen, &reason), 0);

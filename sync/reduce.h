@@ -75,6 +75,8 @@ struct reduce_ops {
     bool broadcasts_server;
     /* Host memory that it allocates for each tower for these buckets, in addition to copies of regions. NULL: none. */
     size_t (*host_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
+    /* Memory of its device that it allocates for each tower for these buckets. NULL: none. */
+    size_t (*device_bytes)(const struct reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
     /* Called before any call of a device's library, if the reduction may later be chosen for this number of towers in
      * this process. NULL: nothing to do. */
     void (*prepare)(uint32_t towers);

@@ -132,6 +132,16 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
     return bytes;
 }
 
+size_t sync_device_bytes(const struct sync_spec *spec)
+{
+    const struct reduce *const reduce = spec->reduce;
+    struct buckets buckets;
+    if (reduce->ops->device_bytes == NULL)
+        return 0;
+    sync_find_buckets(spec, &buckets);
+    return reduce->ops->device_bytes(reduce, &buckets, tower_spec(spec->tower)->has_bf16_grads);
+}
+
 /* ---- opening and closing ---- */
 
 /* Backward may be one CUDA graph from the end of one bucket of gradients to the end of the next. */

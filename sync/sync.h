@@ -106,6 +106,8 @@ const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_
 void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out);
 /* For a planned tower: bytes of host memory that sync_join allocates, pinned or for a server. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);
+/* For a planned tower: bytes of its device's memory that sync_join allocates. */
+size_t sync_device_bytes(const struct sync_spec *spec);
 /* For an allocated tower. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
 /* The most marks that a step makes on the clock. */

@@ -841,6 +841,7 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
                      trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN) +
                      trainer->evaluated.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_EVALUATED),
         .reduction = sync_pinned_bytes(&sync),
+        .exchange = sync_device_bytes(&sync),
         .outputs = trainer->spec.report_depth * output_bytes(&trainer->spec),
         .samples = samples_of(&trainer->spec.tower),
     };

@@ -82,6 +82,7 @@ struct trainer_spec {
 /* The bytes that trainer_allocate allocates. */
 struct trainer_needs {
     struct tower_needs tower;   /* on the device */
+    size_t exchange;            /* on the device, too: what the reduction sends and receives */
     size_t snapshots, reduction, outputs;       /* in pinned memory of the host; outputs: also answers */
     uint32_t samples;           /* samples of a full batch, to which the bytes belong */
 };

@@ -31,6 +31,11 @@ struct part { size_t begin, count; };
 /* The numbers of a tower or a term, from the begin of this tower's slice on. */
 struct operand { void *values; enum value_type type; };
 
+static bool is_in_pairs(const struct nccl_group *group, const struct bucket *bucket, bool is_bf16)
+{
+    return bucket->use == BUCKET_REDUCE || (bucket->use == BUCKET_ALL_REDUCE && (group->in_pairs || is_bf16));
+}
+
 bool nccl_is_bf16(const struct nccl_rank *rank, const struct bucket *bucket)
 {
     return rank->member.bf16_grads != NULL && bucket->region == REGION_GRADIENTS;
@@ -38,8 +43,7 @@ bool nccl_is_bf16(const struct nccl_rank *rank, const struct bucket *bucket)
 
 bool nccl_is_in_pairs(const struct nccl_rank *rank, const struct bucket *bucket)
 {
-    return bucket->use == BUCKET_REDUCE ||
-           (bucket->use == BUCKET_ALL_REDUCE && (rank->group->in_pairs || nccl_is_bf16(rank, bucket)));
+    return is_in_pairs(rank->group, bucket, nccl_is_bf16(rank, bucket));
 }
 
 /* ---- slices and parts, in whole lines ---- */
@@ -90,37 +94,53 @@ static void *advanced(void *values, enum value_type type, size_t count)
 }
 
 /* The longest bucket that is summed in pairs; 0: none is. */
-static size_t longest(const struct nccl_rank *rank)
+static size_t longest(const struct nccl_group *group, const struct buckets *buckets, bool has_bf16_grads)
 {
     size_t most = 0;
-    for (uint32_t b = 0; b < rank->buckets.count; b++) {
-        const struct bucket *const bucket = &rank->buckets.bucket[b];
-        if (nccl_is_in_pairs(rank, bucket) && bucket->count > most)
+    for (uint32_t b = 0; b < buckets->count; b++) {
+        const struct bucket *const bucket = &buckets->bucket[b];
+        const bool is_bf16 = has_bf16_grads && bucket->region == REGION_GRADIENTS;
+        if (is_in_pairs(group, bucket, is_bf16) && bucket->count > most)
             most = bucket->count;
     }
     return most;
 }
 
-int nccl_exchange_open(struct nccl_rank *rank)
+/* The lengths of a tower's memory, which is not there yet. */
+static struct nccl_exchange plan_exchange(const struct nccl_group *group, const struct buckets *buckets,
+                                          bool has_bf16_grads)
 {
-    const struct nccl_group *const group = rank->group;
-    struct nccl_exchange *const exchange = &rank->exchange;
-    struct device *const device = rank->member.device;
-    const size_t most = longest(rank);
+    struct nccl_exchange exchange = { .memory = NULL };
+    const size_t most = longest(group, buckets, has_bf16_grads);
     const bool is_remote = group->processes > 1;
     if (most == 0)
-        return 0;
-    exchange->slice_most = part_most(most, group->here.count);
-    exchange->part_most = part_most(exchange->slice_most, group->processes);
-    const size_t slices = group->here.count + (is_remote ? group->own_count : 0);
+        return exchange;
+    exchange.slice_most = part_most(most, group->here.count);
+    exchange.part_most = part_most(exchange.slice_most, group->processes);
+    exchange.slices = group->here.count + (is_remote ? group->own_count : 0);
     const size_t parts = 1 + (is_remote ? group->term_count : 0);
-    exchange->bytes = (slices * exchange->slice_most + parts * exchange->part_most) * sizeof(float);
+    exchange.bytes = (exchange.slices * exchange.slice_most + parts * exchange.part_most) * sizeof(float);
+    return exchange;
+}
+
+size_t nccl_exchange_bytes(const struct nccl_group *group, const struct buckets *buckets, bool has_bf16_grads)
+{
+    return plan_exchange(group, buckets, has_bf16_grads).bytes;
+}
+
+int nccl_exchange_open(struct nccl_rank *rank)
+{
+    struct nccl_exchange *const exchange = &rank->exchange;
+    struct device *const device = rank->member.device;
+    *exchange = plan_exchange(rank->group, &rank->buckets, rank->member.bf16_grads != NULL);
+    if (exchange->bytes == 0)
+        return 0;
     const int rc = device->ops->alloc(device, exchange->bytes, &exchange->memory);
     if (rc != 0)
         return rc;
     exchange->local = exchange->memory;
-    exchange->result = exchange->local + slices * exchange->slice_most;
-    exchange->sums = exchange->local + group->here.count * exchange->slice_most;
+    exchange->result = exchange->local + exchange->slices * exchange->slice_most;
+    exchange->sums = exchange->local + rank->group->here.count * exchange->slice_most;
     exchange->received = exchange->result + exchange->part_most;
     return 0;
 }

@@ -52,6 +52,7 @@ struct nccl_exchange {
     void *memory;                       /* NULL: no sum is in pairs */
     size_t bytes;
     size_t slice_most, part_most;       /* floats of the longest slice and part */
+    size_t slices;                      /* of local and sums together */
     float *local;                       /* [here.count][slice_most]: this tower's slice of the towers of this process */
     float *sums;                        /* [own_count][slice_most]: terms of this process; only with several processes */
     float *received;                    /* [term_count][part_most]: terms of other processes */
@@ -115,6 +116,8 @@ bool nccl_have_all_started(const struct nccl_group *group, uint64_t number);
 bool nccl_is_in_pairs(const struct nccl_rank *rank, const struct bucket *bucket);
 /* Are numbers of the bucket bf16? */
 bool nccl_is_bf16(const struct nccl_rank *rank, const struct bucket *bucket);
+/* The bytes that nccl_exchange_open allocates on the device of each tower. */
+size_t nccl_exchange_bytes(const struct nccl_group *group, const struct buckets *buckets, bool has_bf16_grads);
 /* Allocate the memory for the rank's buckets, if any is summed in pairs. 0 or a negative errno. */
 int nccl_exchange_open(struct nccl_rank *rank);
 void nccl_exchange_close(struct nccl_rank *rank);

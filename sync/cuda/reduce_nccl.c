@@ -456,6 +456,11 @@ static void nccl_cancel(struct reduce *base)
     nccl_cancel_all(&((struct nccl_reduce *)base)->group);
 }
 
+static size_t nccl_device_bytes(const struct reduce *base, const struct buckets *buckets, bool has_bf16_grads)
+{
+    return nccl_exchange_bytes(&((const struct nccl_reduce *)base)->group, buckets, has_bf16_grads);
+}
+
 static void put_nccl(char *text, size_t text_size)
 {
     int number;
@@ -523,6 +528,7 @@ static int nccl_allreduce_supports(const struct reduce_towers *towers, struct un
 const struct reduce_ops reduce_nccl_ops = {
     .name = "nccl",
     .knows_owners = true,
+    .device_bytes = nccl_device_bytes,
     .prepare = nccl_prepare,
     .supports = nccl_supports,
     .agree = nccl_agree,
@@ -541,6 +547,7 @@ const struct reduce_ops reduce_nccl_ops = {
 const struct reduce_ops reduce_nccl_allreduce_ops = {
     .name = "nccl_allreduce",
     .is_only_named = true,
+    .device_bytes = nccl_device_bytes,
     .prepare = nccl_prepare,
     .supports = nccl_allreduce_supports,
     .agree = nccl_agree,

@@ -126,6 +126,52 @@ TEST(one_sum_of_all_towers_of_a_rank_is_sent_to_another)
     assert_in_range(within, all * 2 / 3 - all / 10, all * 2 / 3 + all / 10);
 }
 
+/* ---- memory ---- */
+
+static size_t free_bytes(struct device *device)
+{
+    size_t free_bytes, total_bytes;
+    assert_int_equal(device->ops->memory(device, &free_bytes, &total_bytes), 0);
+    return free_bytes;
+}
+
+/* Joining takes as much memory of each device as is planned; nothing if NCCL itself adds. */
+static void check_memory(struct sizes sizes, const struct bench_spec *wishes, bool exchanges)
+{
+    size_t before[BENCH_TOWERS_MAX];
+    open_benches(sizes, wishes);
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+        for (uint32_t d = 0; d < sizes.towers; d++) {
+            before[rank * sizes.towers + d] = free_bytes(benches[rank].tower[d].device);
+            benches[rank].tower[d].lingers = true;
+        }
+    start_benches(sizes);
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++) {
+        const struct bench *const bench = &benches[rank];
+        const size_t planned =
+            bench->reduce->ops->device_bytes(bench->reduce, &bench->buckets, wishes->has_bf16_grads);
+        assert_true((planned > 0) == exchanges);
+        for (uint32_t d = 0; d < sizes.towers; d++) {
+            for (uint32_t i = 0; i < WAITS_MAX && atomic_load(&bench->tower[d].done) < BENCH_STEPS; i++)
+                usleep(100);
+            assert_int_equal(before[rank * sizes.towers + d] - free_bytes(bench->tower[d].device), planned);
+        }
+    }
+    for (uint32_t rank = 0; rank < sizes.ranks; rank++)
+        bench_cancel(&benches[rank]);
+    join_benches(sizes);
+    close_benches(sizes);
+}
+
+TEST(memory_for_sums_in_pairs_is_planned)
+{
+    for (size_t i = 0; i < CASES; i++)
+        check_memory(cases[i], &(struct bench_spec){ .ranks = NULL }, true);
+    check_memory((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_bf16_grads = true }, true);
+    check_memory((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_owners = true }, true);
+    check_memory((struct sizes){ 2, 2 }, &(struct bench_spec){ .reduction = &reduce_nccl_allreduce_ops }, false);
+}
+
 /* ---- refusals ---- */
 
 /* Main of a rank. */

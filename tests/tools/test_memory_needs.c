@@ -79,6 +79,23 @@ TEST_WITH(towers_that_share_a_device_add_up_on_it, begin, end)
     assert_int_equal(problems.count, 3);
 }
 
+TEST_WITH(what_a_reduction_exchanges_is_on_the_device, begin, end)
+{
+    static const struct run_devices names = { .ops = &device_host_ops, .index = { 0 } };
+    struct trainer_needs exchanges = needs;
+    exchanges.exchange = 7 * MIB;
+    memory.device_count = 1;
+    memory.names = &names;
+    memory_needs_add_tower(&memory, 0, &exchanges);
+    there.host = 9 * MIB;
+    there.devices[0] = (115 + 7) * MIB;
+    assert_int_equal(check(), 0);
+    there.devices[0]--;
+    assert_int_equal(check(), -ENOMEM);
+    assert_non_null(strstr(problems.lines[0], " of cpu0 ("));
+    assert_non_null(strstr(problems.lines[0], "reduction 7.0 MiB"));
+}
+
 TEST_WITH(the_budget_counts_where_it_is_smaller, begin, end)
 {
     memory_needs_add_tower(&memory, 0, &needs);

@@ -63,6 +63,7 @@ static void add_needs(struct memory_share *device, struct memory_share *host, co
     memory_share_add(device, MEMORY_VALUES, needs->tower.backend.values);
     memory_share_add(device, MEMORY_WORKSPACE, needs->tower.backend.workspace);
     memory_share_add(device, MEMORY_WEIGHT_COPIES, needs->tower.backend.weights);
+    memory_share_add(device, MEMORY_REDUCTION, needs->exchange);
     memory_share_add(host, MEMORY_WEIGHT_COPIES, needs->tower.initial);
     memory_share_add(host, MEMORY_SNAPSHOTS, needs->snapshots);
     memory_share_add(host, MEMORY_REDUCTION, needs->reduction);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
@@ -19,6 +20,7 @@
 #define HEARTBEATS_IN_DEADLINE 4u
 #define GRACE_POLLS 7u          /* polls in which a run may end by itself after a rank became silent */
 #define FLUSH_MS 200u
+#define CAUSE_S 5
 
 /* ---- heartbeats ---- */
 
@@ -174,6 +176,20 @@ int ranks_set_stop(struct ranks *ranks, struct stop *stop)
     if (has_failed)
         stop_fail_silently(stop, (enum exit_code)ranks->failure.code, ranks->failure.text);
     return stop_on_failure(stop, announce, ranks);
+}
+
+void ranks_await_cause(struct ranks *ranks)
+{
+    struct timespec until;
+    if (ranks == NULL)
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CAUSE_S;
+    pthread_mutex_lock(&ranks->lock);
+    int rc = 0;
+    while ((!ranks->has_failed || ranks->is_failing) && rc == 0)
+        rc = pthread_cond_timedwait(&ranks->changed, &ranks->lock, &until);
+    pthread_mutex_unlock(&ranks->lock);
 }
 
 bool ranks_failed(const struct ranks *ranks)

@@ -121,6 +121,9 @@ int ranks_set_stop(struct ranks *ranks, struct stop *stop);
 /* Make the other ranks fail, too, when an orderly end after EXIT_CODE_NONFINITE is impossible. Main only, while `stop`
  * is connected. */
 void ranks_announce_failure(struct ranks *ranks);
+/* Called by main when the steps have ended before their time: wait until `stop` has failed, too. Those who wait for a rank
+ * that fails, or for its towers, are woken before; its cause may still be on its way. A few seconds at most. */
+void ranks_await_cause(struct ranks *ranks);
 /* Has any rank failed or become silent? */
 bool ranks_failed(const struct ranks *ranks);
 /* The exit code of this process after ranks_failed: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own code if it failed

@@ -862,6 +862,31 @@ TEST(an_error_of_the_library_ends_the_run)
     remove_stops();
 }
 
+/* Who waits for a rank is woken before the cause is printed, and before a cause of another rank has arrived. */
+TEST(main_awaits_the_cause_of_a_failure)
+{
+    open_ranks(SIZE, 2, 60);
+    set_stops();
+    capture_begin(&capture);
+    fake_mpi_break(1);
+    while (!ranks_failed(ranks[1]))
+        continue;
+    ranks_await_cause(ranks[1]);
+    assert_int_equal(stop_code(stops[1]), EXIT_CODE_RANK);
+    capture_end(&capture, captured, sizeof(captured));
+    remove_stops();
+
+    open_ranks(SIZE, 2, 60);
+    set_stops();
+    capture_begin(&capture);
+    stop_fail(stops[1], EXIT_CODE_MEMORY, "no memory");
+    ranks_await_cause(ranks[0]);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_true(stop_failed(stops[0]));
+    remove_stops();
+    ranks_await_cause(NULL);
+}
+
 TEST(a_run_that_begins_after_a_failure_fails_at_once)
 {
     struct stop *late;

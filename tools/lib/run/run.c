@@ -440,10 +440,11 @@ static void end_together(struct run *run)
 static void run_steps(struct run *run)
 {
     struct step_report **reports;
+    int rc;
     enter(run, RUN_PHASE_FIRST_STEP);
     account_begin(run->account, clock_now_ns());
     pipeline_go(run->pipeline);
-    while (pipeline_step(run->pipeline, &reports) == 0) {
+    while ((rc = pipeline_step(run->pipeline, &reports)) == 0) {
         if (run->ranks != NULL)
             stop_hold(run->stop);
         follow_batch(run, reports);
@@ -454,6 +455,8 @@ static void run_steps(struct run *run)
             end_together(run);
         stop_release(run->stop);
     }
+    if (rc != -ENODATA && !stop_failed(run->stop))
+        ranks_await_cause(run->ranks);          /* else the weights of this step would be saved as those of the whole run */
 }
 
 /* Has this run completed a batch? */

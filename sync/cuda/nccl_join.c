@@ -2,7 +2,8 @@
  * no two towers may use one. The last tower of a process that joins reports that to rank 0; when all processes have done
  * so, rank 0 sends the communicator's id to all. Before that nothing waits in NCCL, so a process may plan for as long as
  * it needs. Later, and until the run's `stop` is connected with the ranks (ranks_set_stop), a message of the same kind
- * reports that its sender has failed. */
+ * reports that its sender has failed. A run that goes back to a checkpoint opens another group: what is received of the
+ * one before is dropped. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <errno.h>
@@ -20,21 +21,21 @@
 #define NAP_NS 1000000
 #define WATCH_NS 1000000u
 
-/* The messages to rank 0 and from it. */
-struct process_ready { uint32_t has_failed, is_ready; };
-struct new_communicator { uint32_t has_failed; ncclUniqueId id; };
+/* Messages to rank 0: its towers have joined, or it has failed. Those from rank 0: the communicator, or it has failed. */
+struct notice { uint32_t group, has_failed; };
+struct new_communicator { struct notice notice; ncclUniqueId id; };
 
 /* ---- failures ---- */
 
 static void announce_failure(struct nccl_group *group)
 {
-    const uint32_t has_failed = 1;
+    const struct notice failure = { .group = group->number, .has_failed = 1 };
     if (group->ranks == NULL)
         return;
     if (ranks_rank(group->ranks) > 0)
-        (void)ranks_send(group->ranks, 0, MESSAGE_NCCL, &has_failed, sizeof(has_failed));
+        (void)ranks_send(group->ranks, 0, MESSAGE_NCCL, &failure, sizeof(failure));
     else
-        (void)ranks_send_all(group->ranks, MESSAGE_NCCL, &has_failed, sizeof(has_failed));
+        (void)ranks_send_all(group->ranks, MESSAGE_NCCL, &failure, sizeof(failure));
 }
 
 void nccl_cancel_all(struct nccl_group *group)
@@ -46,9 +47,19 @@ void nccl_cancel_all(struct nccl_group *group)
     pthread_mutex_unlock(&group->lock);
 }
 
-static bool has_message(struct ranks *ranks, uint32_t from)
+/* The next message of this group, or NULL. No later group is open before all processes have closed this one. */
+static struct message *try_receive(const struct nccl_group *group, uint32_t from)
 {
-    struct message *const message = ranks_try_receive(ranks, from, MESSAGE_NCCL);
+    struct message *message;
+    while ((message = ranks_try_receive(group->ranks, from, MESSAGE_NCCL)) != NULL &&
+           ((const struct notice *)(const void *)message->data)->group != group->number)
+        free(message);
+    return message;
+}
+
+static bool has_message(const struct nccl_group *group, uint32_t from)
+{
+    struct message *const message = try_receive(group, from);
     const bool has = message != NULL;
     free(message);
     return has;
@@ -65,7 +76,7 @@ void nccl_watch_processes(struct nccl_rank *rank_here)
     const bool leads = ranks_rank(ranks) == 0;
     bool has_failed = ranks_failed(ranks);
     for (uint32_t rank = leads ? 1 : 0; rank < (leads ? ranks_size(ranks) : 1) && !has_failed; rank++)
-        has_failed = has_message(ranks, rank);
+        has_failed = has_message(group, rank);
     if (has_failed)
         nccl_cancel_all(group);
 }
@@ -158,16 +169,16 @@ int nccl_agree(const struct reduce_towers *towers, struct ranks *ranks, struct u
 
 /* ---- all processes ---- */
 
-/* Wait for a message, whose first `least` bytes are read at least. NULL: it was a failure, or the group is cancelled. */
-static struct message *await_message(struct nccl_group *group, uint32_t from, size_t least)
+/* Wait for a message of this group. NULL: it was a failure, or the group is cancelled. */
+static struct message *await_message(struct nccl_group *group, uint32_t from)
 {
     struct message *message = NULL;
     while (message == NULL && !atomic_load(&group->cancelled) && !ranks_failed(group->ranks)) {
-        message = ranks_try_receive(group->ranks, from, MESSAGE_NCCL);
+        message = try_receive(group, from);
         if (message == NULL)
             nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
     }
-    if (message != NULL && message->bytes >= least)
+    if (message != NULL && !((const struct notice *)(const void *)message->data)->has_failed)
         return message;
     free(message);
     return NULL;
@@ -177,7 +188,7 @@ static struct message *await_message(struct nccl_group *group, uint32_t from, si
 static int await_processes(struct nccl_group *group)
 {
     for (uint32_t rank = 1; rank < group->processes; rank++) {
-        struct message *const message = await_message(group, rank, sizeof(struct process_ready));
+        struct message *const message = await_message(group, rank);
         if (message == NULL)
             return -ECANCELED;
         free(message);
@@ -187,7 +198,7 @@ static int await_processes(struct nccl_group *group)
 
 static int lead(struct nccl_group *group, ncclUniqueId *id_out)
 {
-    struct new_communicator communicator = { .has_failed = 0 };
+    struct new_communicator communicator = { .notice.group = group->number };
     int rc = await_processes(group);
     if (rc == 0)
         rc = cuda_enter(group->devices[0]);
@@ -201,11 +212,11 @@ static int lead(struct nccl_group *group, ncclUniqueId *id_out)
 
 static int follow(struct nccl_group *group, ncclUniqueId *id_out)
 {
-    const struct process_ready ready = { .is_ready = 1 };
+    const struct notice ready = { .group = group->number };
     const int rc = ranks_send(group->ranks, 0, MESSAGE_NCCL, &ready, sizeof(ready));
     if (rc != 0)
         return rc;
-    struct message *const message = await_message(group, 0, sizeof(struct new_communicator));
+    struct message *const message = await_message(group, 0);
     if (message == NULL)
         return -ECANCELED;
     memcpy(id_out, message->data + offsetof(struct new_communicator, id), sizeof(*id_out));

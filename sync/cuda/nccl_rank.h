@@ -30,6 +30,7 @@ struct nccl_group {
     uint32_t term_count;
     uint32_t own_first, own_count;      /* the terms of this process */
     struct nccl_rank **members;         /* [here.count] */
+    uint32_t number;                    /* of the group among those of all processes (ranks_number_reduction) */
     atomic_bool cancelled;              /* all waits end; also set by a tower that aborts, and when a process fails */
     pthread_mutex_t lock;               /* guards the fields below */
     pthread_cond_t changed;

@@ -384,6 +384,7 @@ static int open_reduce(struct reduce **reduce_out, const struct reduce_spec *spe
     group->towers = spec->towers;
     group->here = spec->ranks != NULL ? spec->here : (struct tower_range){ 0, spec->towers };
     group->processes = ranks_size(spec->ranks);
+    group->number = ranks_number_reduction(spec->ranks);
     group->ranks = spec->ranks;
     group->in_pairs = in_pairs;
     atomic_init(&group->cancelled, false);

@@ -35,6 +35,11 @@ uint32_t ranks_size(const struct ranks *ranks)
     return ranks == NULL ? 1 : ranks->launcher.size;
 }
 
+uint32_t ranks_number_reduction(struct ranks *ranks)
+{
+    return ranks == NULL ? 0 : ++ranks->reductions;
+}
+
 uint32_t ranks_local_size(const struct ranks *ranks)
 {
     return ranks == NULL ? 1 : ranks->launcher.local_size;

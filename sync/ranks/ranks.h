@@ -140,6 +140,9 @@ void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
 void ranks_set_sums(struct ranks *ranks, uint64_t count);
 /* The number of reductions that all towers of all ranks are known to have started. It is a second or two late. */
 uint64_t ranks_sums(struct ranks *ranks);
+/* The number of this call, from 1: all ranks open reductions with messages of their own in the same order, so those with
+ * one number belong together. 0 without ranks. Main only. */
+uint32_t ranks_number_reduction(struct ranks *ranks);
 
 /* ---- jobs of the communication thread ---- */
 

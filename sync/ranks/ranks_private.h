@@ -79,6 +79,7 @@ struct ranks {
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
     atomic_uint_fast64_t sums;          /* of ranks_set_sums */
+    uint32_t reductions;                /* calls of ranks_number_reduction; used by main only */
     uint32_t deadline_s;                /* constant */
     char host[RANK_HOST_BYTES];
     pthread_mutex_t lock;               /* guards the members below, and parts of the peers */

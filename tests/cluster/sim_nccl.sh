@@ -56,6 +56,15 @@ same averaging '2x2' --set sync.mode=averaging --set sync.every=3 --set train.op
 same relaxed '3x1' --set sync.consistency=relaxed --set train.optimizer=momentum
 same served '2x2' --set sync.mode=parameter_server --set sync.bucket=1KiB --set train.optimizer=adam
 same slices '2x2' --set train.slices=8 --set train.optimizer=momentum
+same late '3x1' --set sync.mode=parameter_server --set sync.bucket=1KiB --set sync.consistency=relaxed --set train.ema=0.9
+same lars '3x1' --set sync.mode=parameter_server --set sync.wire=bf16 --set train.optimizer=lars --set train.accumulate=2
+# Back to a checkpoint with half the rate, and once more; and evaluations that decide whether the run goes on.
+same rollback '2x2' --set train.batch=16 --set train.epochs=3 --set train.steps=114 --set checkpoint.every=epoch \
+    --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20 --set train.on_nan=rollback \
+    --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8
+[ "$(summary rollback-4 rollbacks)" -ge 1 ] || fail 'no rollback'
+same decided '2x1' --set data.limit=40 --set train.epochs=60 --set train.steps=0 --set train.stop_at=0.25
+expect_summary decided-2 ended stop_at
 
 # NCCL's own sums, which are others.
 ranked allreduce 2 1 --set sync.reduce=nccl_allreduce --set train.optimizer=momentum

@@ -98,6 +98,7 @@ struct clique {
 };
 
 struct ncclComm {
+    struct ncclComm *next;
     struct clique *clique;
     int rank, device;
     pthread_t owner;
@@ -116,6 +117,7 @@ struct ncclComm {
 /* Protects what is not in the file, except what streams use. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct clique *cliques;
+static struct ncclComm *comms;      /* all that this process has made */
 static uint32_t next_id = 1;
 static uint32_t open_comms;
 
@@ -382,6 +384,8 @@ static struct ncclComm *open_comm(struct clique *clique, int ranks, int rank)
                                                  memory_order_relaxed) && expected != ranks)
         sim_die("ncclCommInitRankConfig: ranks disagree how many they are");
     struct ncclComm *const comm = sim_alloc(sizeof(*comm));
+    comm->next = comms;
+    comms = comm;
     comm->clique = clique;
     comm->rank = rank;
     comm->device = sim_current_device();

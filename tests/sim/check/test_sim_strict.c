@@ -6,6 +6,7 @@
 #include <math.h>
 #include <semaphore.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -246,16 +247,27 @@ TEST(numbers_of_32_bits_and_of_more_are_divided_alike)
         }
 }
 
-/* ---- mistakes ---- */
-
-/* What a mistake is made with: of device 0, which is current. */
 /* ---- several processes ---- */
 
+/* A handle in hexadecimal digits. */
+struct digits { char text[2 * sizeof(cudaIpcMemHandle_t) + 1]; };
+
+static struct digits digits_of(const cudaIpcMemHandle_t *handle)
+{
+    struct digits digits;
+    for (size_t i = 0; i < sizeof(*handle); i++)
+        snprintf(digits.text + 2 * i, 3, "%02x", ((const unsigned char *)handle)[i]);
+    return digits;
+}
+
 /* In another process. */
-static bool write_there(cudaIpcMemHandle_t handle)
+static bool write_there(const char *digits)
 {
     void *there;
+    cudaIpcMemHandle_t handle;
     const cudaStream_t stream = stream_new();
+    for (size_t i = 0; i < sizeof(handle); i++)
+        sscanf(digits + 2 * i, "%2hhx", (unsigned char *)&handle + i);
     return cudaIpcOpenMemHandle(&there, handle, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess &&
            cudaMemsetAsync(there, 1, 4, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess &&
            cudaIpcCloseMemHandle(there) == cudaSuccess;
@@ -271,9 +283,12 @@ TEST(another_process_uses_memory_by_its_handle_and_the_same_one_cannot)
     assert_cuda(cudaMemsetAsync(memory, 2, 8, stream));
     assert_cuda(cudaStreamSynchronize(stream));
     assert_cuda(cudaIpcGetMemHandle(&handle, memory));
+    const struct digits digits = digits_of(&handle);
     const pid_t child = fork();
-    if (child == 0)
-        _exit(write_there(handle) ? 0 : 1);
+    if (child == 0) {
+        execl(program, program, "--write-there", digits.text, (char *)NULL);
+        _exit(127);
+    }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(peek(memory, 0), 0x01010101);
@@ -284,6 +299,9 @@ TEST(another_process_uses_memory_by_its_handle_and_the_same_one_cannot)
     assert_cuda(cudaFree(memory));
 }
 
+/* ---- mistakes ---- */
+
+/* What a mistake is made with: of device 0, which is current. */
 struct objects {
     cudaStream_t stream, other;
     cudaEvent_t event;          /* recorded in `other`, without a time */
@@ -636,6 +654,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--die") == 0)
         return die(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--write-there") == 0)
+        return write_there(argv[2]) ? 0 : 1;
     program = argv[0];
     return tests_run(NULL, NULL);
 }

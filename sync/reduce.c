@@ -109,7 +109,8 @@ void reduce_prepare(const char *name, uint32_t towers)
             reductions[i]->prepare(towers);
 }
 
-/* Those between processes, in order of preference: memory of other processes, NCCL's connections, memory of the host. */
+/* Those between processes, in order of preference: memory of other processes, NCCL's connections, memory of the host.
+ * */
 static const struct reduce_ops *const rank_reductions[] = {
 #ifdef HAVE_CUDA
     &reduce_ipc_ops,

@@ -133,7 +133,8 @@ extern const struct reduce_ops reduce_peer_ops;
 extern const struct reduce_ops reduce_nccl_ops;
 /* NCCL's own sums, whose order depends on the connections; only where it is named. */
 extern const struct reduce_ops reduce_nccl_allreduce_ops;
-/* The sum of reduce_host_ops over the processes of one host, computed by CUDA devices that access each other's memory. */
+/* The sum of reduce_host_ops over the processes of one host, computed by CUDA devices that access each other's memory.
+ * */
 extern const struct reduce_ops reduce_ipc_ops;
 /* Reduction in host memory between processes, bitwise equal to reduce_host_ops. */
 extern const struct reduce_ops reduce_ranks_ops;

@@ -1,10 +1,9 @@
 /* Towers with a parameter server in host memory. Calls that are queued on communication streams wait only for other
- * streams; a tower's thread waits for the updates of other towers only in reduce_server_fetch and
- * reduce_server_gather.
+ * streams; a tower's thread waits for the updates of other towers only in reduce_server_fetch and reduce_server_gather.
  *
- * Towers in several processes have an asynchronous server in rank 0. Its own towers use it as in one process, the others
- * by messages (ranks/server_link.h). Where all towers need the same values, tower 0 gathers them from the server, and the
- * reduction of the ranks broadcasts them and sums the other regions. */
+ * Towers in several processes have an asynchronous server in rank 0. Its own towers use it as in one process, the
+ * others by messages (ranks/server_link.h). Where all towers need the same values, tower 0 gathers them from the
+ * server, and the reduction of the ranks broadcasts them and sums the other regions. */
 #include "sync/reduce_server.h"
 
 #include <assert.h>
@@ -507,8 +506,8 @@ int reduce_server_gather(struct reduce *base, uint32_t tower)
     return rc == 0 ? await_communication(reduce, tower) : rc;
 }
 
-/* Wait until the tower may fetch; from another rank, also for the weights. The arguments of the tower's queued calls are
- * then free to be reused: the server has all that they sent. */
+/* Wait until the tower may fetch; from another rank, also for the weights. The arguments of the tower's queued calls
+ * are then free to be reused: the server has all that they sent. */
 static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound,
                          uint32_t *staleness_out)
 {

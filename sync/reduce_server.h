@@ -8,8 +8,8 @@
 /* Opened like any other reduction, but reduce_find does not find it. Every member needs reduce_member.rules. Besides
  * BUCKET_ALL_REDUCE it supports BUCKET_SERVE, BUCKET_SQUARE, BUCKET_UPDATE and BUCKET_FETCH. */
 extern const struct reduce_ops reduce_server_ops;
-/* The same for towers in several processes, with a server in rank 0 that towers update independently (SERVES_EACH). Besides
- * BUCKET_ALL_REDUCE it supports BUCKET_BROADCAST. */
+/* The same for towers in several processes, with a server in rank 0 that towers update independently (SERVES_EACH).
+ * Besides BUCKET_ALL_REDUCE it supports BUCKET_BROADCAST. */
 extern const struct reduce_ops reduce_server_ranks_ops;
 
 /* The functions below queue work on the tower's streams, after the work that is already queued on its compute stream,

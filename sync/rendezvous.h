@@ -44,8 +44,8 @@ struct rendezvous_ops {
     bool has_results_stream;
     /* Execute the operation of the bucket's use on the range of the share. */
     int (*sum)(struct rendezvous *rendezvous, struct share *share);
-    /* Make the compute stream of the share's tower, which waits for the sums of the towers here, wait for those of other
-     * processes as well; called by the tower's thread. NULL: all towers are here. Only without copy_out. */
+    /* Make the compute stream of the share's tower, which waits for the sums of the towers here, wait for those of
+     * other processes as well; called by the tower's thread. NULL: all towers are here. Only without copy_out. */
     int (*await_others)(struct rendezvous *rendezvous, const struct share *share);
     /* `sum` is only the first part of the reduction, which continues outside of the streams, and a bucket is complete
      * after rendezvous_complete. False: a bucket is complete when its sum is queued. */

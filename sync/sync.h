@@ -96,8 +96,8 @@ struct sync_ops {
 /* All modes (modes.c). */
 extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
 /* The row for a run with this number of towers, in so many processes. One tower needs no parameter server: its mode is
- * replicated. async without any staleness is a parameter server in host memory. Several processes have no host memory in
- * common, so there every bucket of such a server is owned by a tower, as on the devices. */
+ * replicated. async without any staleness is a parameter server in host memory. Several processes have no host memory
+ * in common, so there every bucket of such a server is owned by a tower, as on the devices. */
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t ranks, uint32_t max_staleness);
 
 /* ---- for the trainer, besides the mode's own functions ---- */
@@ -114,8 +114,8 @@ int sync_init(struct sync *sync, const struct sync_spec *spec);
 uint32_t sync_marks(const struct sync *sync);
 /* Join the reduction; returns when all its towers have joined. */
 int sync_join(struct sync *sync, struct step_clock *clock);
-/* Called before the first step, when the start of the run has succeeded in all processes; may wait for their towers. 0 or
- * a negative errno. */
+/* Called before the first step, when the start of the run has succeeded in all processes; may wait for their towers. 0
+ * or a negative errno. */
 int sync_begin(struct sync *sync);
 /* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);

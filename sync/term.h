@@ -1,6 +1,6 @@
 /* Terms of a sum over the towers of several ranks. A rank adds its own towers as far as the order of additions
- * (stage/pairwise.h) allows; the results are the terms that ranks exchange. Adding them in the same order gives the bits
- * of one process with all towers. */
+ * (stage/pairwise.h) allows; the results are the terms that ranks exchange. Adding them in the same order gives the
+ * bits of one process with all towers. */
 #ifndef PIPETRAIN_TERM_H
 #define PIPETRAIN_TERM_H
 

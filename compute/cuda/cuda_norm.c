@@ -3,10 +3,10 @@
  * reused: in a densely connected block only those of the new channels are computed. With spec.batch_statistics the
  * convolution before it sums what the statistics need, and in fp16 the one after it and its ReLU computes their result
  * itself, in forward and for the gradient of its weights: then only scale and shift are stored. Backward recomputes the
- * result in fp32, so that a ReLU may be open in one and closed in the other where the result is almost 0. The ReLU's mask
- * is recomputed in backward, but after an addition forward stores it as bits, unless the gradient comes masked. The
- * derivative of another activation is recomputed once,
- * in the pass of the sums, which multiplies the gradient of the result by it in place. */
+ * result in fp32, so that a ReLU may be open in one and closed in the other where the result is almost 0. The ReLU's
+ * mask is recomputed in backward, but after an addition forward stores it as bits, unless the gradient comes masked.
+ * The derivative of another activation is recomputed once, in the pass of the sums, which multiplies the gradient of
+ * the result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 

@@ -1,9 +1,9 @@
 /* Convolutions (cuDNN) and dense layers (cuBLASLt). Backward begins with one pass of our own over the gradient of the
- * result: the ReLU's mask and the bias gradient. With 16-bit types data gradients also add the gradients of other branches
- * and apply the mask of the ReLU before them (backend_spec.fuses), by plans that cuDNN compiles. cuDNN writes a weight gradient in the value type: 16-bit ones are
- * widened from a buffer into the arena. In evaluation the batch normalisation after a convolution is folded into a copy
- * of weights and bias, which is made in every pass because they may have changed; our own kernel computes an addition
- * after the normalisation and its ReLU. */
+ * result: the ReLU's mask and the bias gradient. With 16-bit types data gradients also add the gradients of other
+ * branches and apply the mask of the ReLU before them (backend_spec.fuses), by plans that cuDNN compiles. cuDNN writes
+ * a weight gradient in the value type: 16-bit ones are widened from a buffer into the arena. In evaluation the batch
+ * normalisation after a convolution is folded into a copy of weights and bias, which is made in every pass because they
+ * may have changed; our own kernel computes an addition after the normalisation and its ReLU. */
 #include "compute/cuda/cuda_plan.h"
 
 #include <errno.h>

@@ -796,7 +796,8 @@ static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cu
                      engine->name, "cudnnBackendExecute", refusal);
 }
 
-/* What to do without a plan that takes part in a normalisation: other memory would be planned, so the run cannot go on. */
+/* What to do without a plan that takes part in a normalisation: other memory would be planned, so the run cannot go on.
+ * */
 static const char *way_out(const struct conv_shape *fused)
 {
     const bool normalises = fused->after == CONV_AFTER_STATISTICS || fused->before != CONV_BEFORE_NOTHING;

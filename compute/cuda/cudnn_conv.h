@@ -13,7 +13,8 @@
 #include "compute/cuda/kernels.h"
 
 /* Computed on the input before the product: nothing; max(in * scale + shift, 0) with a scale and a shift per channel of
- * the input (forward and weight gradient), both of the value type, in which cuDNN also rounds the product and the sum. */
+ * the input (forward and weight gradient), both of the value type, in which cuDNN also rounds the product and the sum.
+ * */
 enum conv_before { CONV_BEFORE_NOTHING, CONV_BEFORE_SCALE_RELU };
 
 /* Computed on the result of a data gradient before it is rounded and written, in this order: the addend is added; the
@@ -50,8 +51,8 @@ struct conv_planner {
     cudaStream_t stream;        /* the handle's */
 };
 
-/* Device memory of a run, 16-byte aligned, each in memory of its own: cuDNN's fused graphs do not compute in place. What
- * the shape does not have is not read and may be NULL. */
+/* Device memory of a run, 16-byte aligned, each in memory of its own: cuDNN's fused graphs do not compute in place.
+ * What the shape does not have is not read and may be NULL. */
 struct conv_operands {
     void *in, *weight, *out;    /* one of them is the result */
     const void *bias;           /* out_channels numbers */
@@ -82,9 +83,10 @@ bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b);
 /* Bytes of all tensors of the graph, each aligned to 256. */
 size_t conv_shape_bytes(const struct conv_shape *shape);
 /* Plans the whole shape or, when cuDNN refuses, the convolution alone, followed by kernels of ours: kernel_bias or
- * kernel_relu; kernel_add and kernel_relu_backward; but without statistics, for which there is no kernel here. 0; -ENOTSUP when no engine supports the shape (logged with the
- * reasons, unless `quiet`), also when none computes `before`, which has no kernel; or a negative errno (logged).
- * Afterwards only the planner's handle or properties and the name of its cache must stay valid. */
+ * kernel_relu; kernel_add and kernel_relu_backward; but without statistics, for which there is no kernel here. 0;
+ * -ENOTSUP when no engine supports the shape (logged with the reasons, unless `quiet`), also when none computes
+ * `before`, which has no kernel; or a negative errno (logged). Afterwards only the planner's handle or properties and
+ * the name of its cache must stay valid. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
                    bool quiet);
 /* Another plan with the same engine as `of`: a plan caches the pointers of its last run, so each set of pointers
@@ -98,8 +100,8 @@ bool conv_plan_has_statistics(const struct conv_plan *plan);
  * larger workspace_max may avoid it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
 /* Queues the convolution on the handle's stream. May be captured; allocates nothing if the pointers are those of the
- * last run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache; a
- * sum or mask that no other engine fuses is then computed by our own kernels. */
+ * last run. A plan that fails to run is replaced once by a plan of another engine (logged) and removed from the cache;
+ * a sum or mask that no other engine fuses is then computed by our own kernels. */
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, const struct conv_operands *operands);
 
 #endif

@@ -286,9 +286,9 @@ size_t kernel_norm_partials(size_t rows, uint32_t columns);
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                    float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance);
-/* The same from the sum of each column and, after all of these, the sum of its squares, which a convolution has computed
- * while it wrote `in`. The variance is the difference of two sums: an error of the sums grows with the square of the
- * mean over the deviation (doc/numerics.md). No columns are known. */
+/* The same from the sum of each column and, after all of these, the sum of its squares, which a convolution has
+ * computed while it wrote `in`. The variance is the difference of two sums: an error of the sums grows with the square
+ * of the mean over the deviation (doc/numerics.md). No columns are known. */
 cudaError_t kernel_norm_from_sums(cudaStream_t stream, const struct normalisation *norm, float epsilon, double decay,
                                   const float *sums, float *running_mean, float *running_variance);
 /* Computes the statistics from the running statistics. */

@@ -1,5 +1,5 @@
-/* Memory of other processes, and values for streams. Called by the reduction between processes, from towers' threads and
- * main. */
+/* Memory of other processes, and values for streams. Called by the reduction between processes, from towers' threads
+ * and main. */
 #include "stage/cuda/cuda_ipc.h"
 
 #include <cudaTypedefs.h>

@@ -1,6 +1,6 @@
 /* What CUDA devices of several processes on a host need to work together: memory of another process, host memory that
- * several processes share, and values in it that streams write or wait for. The functions of the driver are found at run
- * time, so that nothing is linked with libcuda.
+ * several processes share, and values in it that streams write or wait for. The functions of the driver are found at
+ * run time, so that nothing is linked with libcuda.
  *
  * Functions with `why` do not log: if they fail, they write there which call failed and why, in CUDA_IPC_WHY bytes. */
 #ifndef PIPETRAIN_CUDA_IPC_H

@@ -1,6 +1,6 @@
-/* The trial: every rank offers a little memory of each of its devices. A device reads the numbers at the begin of another
- * rank's memory, adds its own, and writes the sums to a place of its own there, where the owner checks them. Called by
- * main of every rank. */
+/* The trial: every rank offers a little memory of each of its devices. A device reads the numbers at the begin of
+ * another rank's memory, adds its own, and writes the sums to a place of its own there, where the owner checks them.
+ * Called by main of every rank. */
 #include "sync/cuda/ipc_trial.h"
 
 #include <errno.h>

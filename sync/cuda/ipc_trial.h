@@ -1,5 +1,5 @@
-/* Tries, in the start of a run, whether the devices of several processes can work with each other's memory: in containers,
- * with parts of GPUs (MIG) and on some machines they cannot. */
+/* Tries, in the start of a run, whether the devices of several processes can work with each other's memory: in
+ * containers, with parts of GPUs (MIG) and on some machines they cannot. */
 #ifndef PIPETRAIN_IPC_TRIAL_H
 #define PIPETRAIN_IPC_TRIAL_H
 

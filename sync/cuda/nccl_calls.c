@@ -1,6 +1,6 @@
-/* Calls of NCCL that do not block: communicators are not blocking, so a call that returns ncclInProgress is polled until
- * it is done or the run is cancelled. If NCCL itself hangs, stage/watchdog.h ends the run. The price: NCCL starts a
- * thread for every call, which takes memory and 30 to 80 us. */
+/* Calls of NCCL that do not block: communicators are not blocking, so a call that returns ncclInProgress is polled
+ * until it is done or the run is cancelled. If NCCL itself hangs, stage/watchdog.h ends the run. The price: NCCL starts
+ * a thread for every call, which takes memory and 30 to 80 us. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* How the towers of all processes get one communicator. In the start main of all processes compares the GPUs, of which
- * no two towers may use one. The last tower of a process that joins reports that to rank 0; when all processes have done
- * so, rank 0 sends the communicator's id to all. Before that nothing waits in NCCL, so a process may plan for as long as
- * it needs. Later, and until the run's `stop` is connected with the ranks (ranks_set_stop), a message of the same kind
- * reports that its sender has failed. A run that goes back to a checkpoint opens another group: what is received of the
- * one before is dropped. */
+ * no two towers may use one. The last tower of a process that joins reports that to rank 0; when all processes have
+ * done so, rank 0 sends the communicator's id to all. Before that nothing waits in NCCL, so a process may plan for as
+ * long as it needs. Later, and until the run's `stop` is connected with the ranks (ranks_set_stop), a message of the
+ * same kind reports that its sender has failed. A run that goes back to a checkpoint opens another group: what is
+ * received of the one before is dropped. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@
 #define NAP_NS 1000000
 #define WATCH_NS 1000000u
 
-/* Messages to rank 0: its towers have joined, or it has failed. Those from rank 0: the communicator, or it has failed. */
+/* Messages to rank 0: its towers have joined, or it has failed. Those from rank 0: the communicator, or it has failed.
+ * */
 struct notice { uint32_t group, has_failed; };
 struct new_communicator { struct notice notice; ncclUniqueId id; };
 

@@ -1,17 +1,18 @@
-/* Reduction between the processes (ranks) of one host whose CUDA devices access each other's memory: reduce_peer.c across
- * processes. For its share of a bucket every tower's communication stream reads the arenas of all towers of the run,
- * adds them in pairs and writes the sum to all of them, or to the owner's.
+/* Reduction between the processes (ranks) of one host whose CUDA devices access each other's memory: reduce_peer.c
+ * across processes. For its share of a bucket every tower's communication stream reads the arenas of all towers of the
+ * run, adds them in pairs and writes the sum to all of them, or to the owner's.
  *
  * Towers of one process wait for each other at a rendezvous, by events. Ranks wait for each other by values in host
- * memory, which streams write and wait for; no thread of the host is in the way. A rank waits only for values in its own
- * memory, into which the others write: so it can end its own waits, and nobody else's, after a cancel.
+ * memory, which streams write and wait for; no thread of the host is in the way. A rank waits only for values in its
+ * own memory, into which the others write: so it can end its own waits, and nobody else's, after a cancel.
  *
  * Every value counts the reductions of a bucket, from 1. A wait depends only on work that all processes queued for this
  * reduction, or for one started before it: so no order in which a device executes its streams is a deadlock.
  *
  * After a cancel a rank ends its waits only when all ranks have cancelled: what its streams then do to the arenas of
- * others is garbage, and after their cancel nobody reports or saves anything that was not complete before (device_cuda.c,
- * await_event). If a rank has died instead, the waiting streams are left behind until the process ends. */
+ * others is garbage, and after their cancel nobody reports or saves anything that was not complete before
+ * (device_cuda.c, await_event). If a rank has died instead, the waiting streams are left behind until the process ends.
+ * */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -684,7 +685,8 @@ static void close_mappings(struct ipc_reduce *reduce)
     reduce->mapping_count = 0;
 }
 
-/* Close the memory of other ranks when no rank uses any, and wait until none has that of this one open. False: in vain. */
+/* Close the memory of other ranks when no rank uses any, and wait until none has that of this one open. False: in vain.
+ * */
 static bool close_together(struct ipc_reduce *reduce)
 {
     if (!await_flag(reduce, offsetof(struct board, is_idle)))

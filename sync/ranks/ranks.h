@@ -121,8 +121,8 @@ int ranks_set_stop(struct ranks *ranks, struct stop *stop);
 /* Make the other ranks fail, too, when an orderly end after EXIT_CODE_NONFINITE is impossible. Main only, while `stop`
  * is connected. */
 void ranks_announce_failure(struct ranks *ranks);
-/* Called by main when the steps have ended before their time: wait until `stop` has failed, too. Those who wait for a rank
- * that fails, or for its towers, are woken before; its cause may still be on its way. A few seconds at most. */
+/* Called by main when the steps have ended before their time: wait until `stop` has failed, too. Those who wait for a
+ * rank that fails, or for its towers, are woken before; its cause may still be on its way. A few seconds at most. */
 void ranks_await_cause(struct ranks *ranks);
 /* Has any rank failed or become silent? */
 bool ranks_failed(const struct ranks *ranks);
@@ -140,8 +140,8 @@ void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
 void ranks_set_sums(struct ranks *ranks, uint64_t count);
 /* The number of reductions that all towers of all ranks are known to have started. It is a second or two late. */
 uint64_t ranks_sums(struct ranks *ranks);
-/* The number of this call, from 1: all ranks open reductions with messages of their own in the same order, so those with
- * one number belong together. 0 without ranks. Main only. */
+/* The number of this call, from 1: all ranks open reductions with messages of their own in the same order, so those
+ * with one number belong together. 0 without ranks. Main only. */
 uint32_t ranks_number_reduction(struct ranks *ranks);
 
 /* ---- jobs of the communication thread ---- */

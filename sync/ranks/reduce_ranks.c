@@ -4,12 +4,11 @@
  * pinned; only terms of several towers are added by the host. Then the communication thread exchanges the bucket with
  * the other ranks in two rounds. In the reduce-scatter every rank receives its part of the bucket from all others and
  * sums it in the order of the towers; in the all-gather it sends these sums to all others. The two rounds together send
- * as many bytes as a ring all-reduce.
- * Ranks on one host read each other's memory instead (rank_memory.h); counters there show how far each rank is. Every
- * rank gets bitwise the same sums as one process with all the towers.
+ * as many bytes as a ring all-reduce. Ranks on one host read each other's memory instead (rank_memory.h); counters
+ * there show how far each rank is. Every rank gets bitwise the same sums as one process with all the towers.
  *
- * A bucket with an owner needs only one of the rounds, with all of the bucket as the part of the owner's rank and nothing
- * as the parts of the others: BUCKET_REDUCE the reduce-scatter, BUCKET_BROADCAST the all-gather. */
+ * A bucket with an owner needs only one of the rounds, with all of the bucket as the part of the owner's rank and
+ * nothing as the parts of the others: BUCKET_REDUCE the reduce-scatter, BUCKET_BROADCAST the all-gather. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -42,8 +41,8 @@ struct part { size_t begin, count; };
 
 enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
 
-/* The exchange of a bucket. While it is in progress, the towers may stage the next one: those that do not own the bucket
- * do not wait for a BUCKET_REDUCE, but for the broadcast that follows it. */
+/* The exchange of a bucket. While it is in progress, the towers may stage the next one: those that do not own the
+ * bucket do not wait for a BUCKET_REDUCE, but for the broadcast that follows it. */
 struct exchange {
     struct ranks_job job;
     struct ranks_reduce *reduce;
@@ -54,7 +53,8 @@ struct exchange {
     atomic_uint staged_count;           /* towers of this process whose share is staged */
     atomic_uint submitted_count;        /* exchanges that are staged and not finished */
     uint64_t number;                    /* number of the current or next exchange of the bucket, from 1 */
-    /* This rank's part of the terms of ranks that do not share their memory; with BUCKET_BROADCAST the owner's values. */
+    /* This rank's part of the terms of ranks that do not share their memory; with BUCKET_BROADCAST the owner's values.
+     * */
     char *received;
 };
 
@@ -150,8 +150,8 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
 /* ---- buffers ---- */
 
 /* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
- * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank, and
- * gradients for a server none. Does not use the members that connect_exchanges sets. */
+ * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank,
+ * and gradients for a server none. Does not use the members that connect_exchanges sets. */
 static uint32_t buffers_with(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank, bool is_bf16)
 {
     if (bucket->use == BUCKET_BROADCAST)
@@ -199,7 +199,8 @@ static char *staged_term(const struct exchange *exchange, const struct term *ter
     return buffer_of(exchange, term->rank, buffer, number);
 }
 
-/* The sums in the memory of a rank; with BUCKET_BROADCAST the owner's values, which other ranks have only as `received`. */
+/* The sums in the memory of a rank; with BUCKET_BROADCAST the owner's values, which other ranks have only as
+ * `received`. */
 static char *sums_of(const struct exchange *exchange, uint32_t rank, uint64_t number)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -310,8 +311,8 @@ static int begin_all_gather(struct exchange *exchange)
     return rc;
 }
 
-/* The number of the exchange that another rank must have reached before this one can complete the round; 0: any. The owner
- * of a broadcast waits until the others have copied its values before, so that two copies are enough. */
+/* The number of the exchange that another rank must have reached before this one can complete the round; 0: any. The
+ * owner of a broadcast waits until the others have copied its values before, so that two copies are enough. */
 static uint64_t wanted_of(const struct exchange *exchange, uint32_t rank)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;

@@ -1,5 +1,5 @@
-/* Messages between the towers of ranks other than 0 and the parameter server of rank 0. Fetches are called by the towers'
- * threads, pushes by their communication streams. */
+/* Messages between the towers of ranks other than 0 and the parameter server of rank 0. Fetches are called by the
+ * towers' threads, pushes by their communication streams. */
 #include "sync/ranks/server_link.h"
 
 #include <assert.h>

@@ -1,10 +1,10 @@
 /* The asynchronous parameter server of rank 0 (sync/server.h), for the towers of other ranks: they fetch weights from
- * it, and push gradients to it, by messages. In rank 0 the link has a thread for each other rank, which makes the updates
- * in the order in which that rank's gradients arrive, and one that sends weights to the towers that may fetch them
- * (sync/server_progress.h). In another rank it has one that receives weights.
+ * it, and push gradients to it, by messages. In rank 0 the link has a thread for each other rank, which makes the
+ * updates in the order in which that rank's gradients arrive, and one that sends weights to the towers that may fetch
+ * them (sync/server_progress.h). In another rank it has one that receives weights.
  *
- * A tower fetches before every step, then pushes, then announces that the step is complete. It has the answer to a fetch
- * before it sends anything else, so at the end of a run no message is left. */
+ * A tower fetches before every step, then pushes, then announces that the step is complete. It has the answer to a
+ * fetch before it sends anything else, so at the end of a run no message is left. */
 #ifndef PIPETRAIN_SERVER_LINK_H
 #define PIPETRAIN_SERVER_LINK_H
 
@@ -41,16 +41,16 @@ void server_link_cancel(struct server_link *link);
 
 /* ---- in ranks other than 0; for a tower, by its number in the run ---- */
 
-/* Ask for weights for step `step`, wait for them, and return them; they are valid until the next fetch of the tower. The
- * server has the updates of all towers for the steps before `step` - `bound`, and those of this tower for the steps
+/* Ask for weights for step `step`, wait for them, and return them; they are valid until the next fetch of the tower.
+ * The server has the updates of all towers for the steps before `step` - `bound`, and those of this tower for the steps
  * before `step`; *staleness_out is as in reduce_server_fetch. 0 or -ECANCELED. The tower's thread. */
 int server_link_fetch(struct server_link *link, uint32_t tower, uint64_t step, uint32_t bound,
                       const float **weights_out, uint32_t *staleness_out);
 
 /* The gradients of `count` floats from `offset` of the arena on; bf16 with spec.has_bf16_grads. */
 struct server_gradients { const void *numbers; size_t offset, count; };
-/* Send the gradients of bucket `bucket`, and let server_push follow. They are copied. 0 or a negative errno, after which
- * the run fails. Any thread. */
+/* Send the gradients of bucket `bucket`, and let server_push follow. They are copied. 0 or a negative errno, after
+ * which the run fails. Any thread. */
 int server_link_push(struct server_link *link, uint32_t tower, const struct server_gradients *gradients, uint32_t bucket,
                      uint64_t batch, uint32_t delay);
 /* Announce that all of the tower's updates of steps before `next` are sent. As server_link_push. */

@@ -405,8 +405,8 @@ TEST(resnet50_finds_4_gigabytes_in_a_cache)
     net_close(net);
 }
 
-/* Fused, convolutions read the sums of branches (2.8 GB) and the values that mask them, and normalisations neither write
- * masked gradients nor store masks as bits. */
+/* Fused, convolutions read the sums of branches (2.8 GB) and the values that mask them, and normalisations neither
+ * write masked gradients nor store masks as bits. */
 TEST(resnet50_moves_95_gigabytes_at_batch_256_in_bf16_and_89_fused)
 {
     static const size_t expected[2][STEP_WORK_COUNT] = {

@@ -1,8 +1,9 @@
 /* Stream capture and graphs: one capture at a time per thread, in cudaStreamCaptureModeThreadLocal. A graph has a
  * branch for every stream that took part: the captured one, and those that waited for an event of the capture. A branch
  * is the list of the operations that were queued on the stream, and of its waits for other branches. A launch runs the
- * graph as one operation of the stream. Only waits order the branches: launches run the captured stream's branch as early as its
- * waits allow, or the others, or one operation of each in turn, so that a missing wait shows in the results. */
+ * graph as one operation of the stream. Only waits order the branches: launches run the captured stream's branch as
+ * early as its waits allow, or the others, or one operation of each in turn, so that a missing wait shows in the
+ * results. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdlib.h>

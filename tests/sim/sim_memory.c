@@ -1,5 +1,5 @@
-/* Memory of the simulated devices, pinned and registered memory, and copies. Device memory is filled with NaNs (bytes of
- * 0xFF) when it is allocated and when it is freed. Device memory of which a handle is made becomes a file that other
+/* Memory of the simulated devices, pinned and registered memory, and copies. Device memory is filled with NaNs (bytes
+ * of 0xFF) when it is allocated and when it is freed. Device memory of which a handle is made becomes a file that other
  * processes map; the last page of the file counts them. */
 #include "tests/sim/sim_internal.h"
 

@@ -1,5 +1,5 @@
-/* NCCL between threads and processes, on simulated streams: all-reduce of fp32 sums, broadcasts, and groups of sends and
- * receives of fp32 and bf16 numbers, with non-blocking communicators only. Every call continues asynchronously
+/* NCCL between threads and processes, on simulated streams: all-reduce of fp32 sums, broadcasts, and groups of sends
+ * and receives of fp32 and bf16 numbers, with non-blocking communicators only. Every call continues asynchronously
  * (ncclInProgress): a collective is in its stream only after ncclCommGetAsyncError has returned success. As in a ring,
  * every part of a sum starts with another rank.
  *
@@ -71,9 +71,9 @@ struct channel {
     struct { size_t bytes; ncclDataType_t type; } slots[SLOTS];
 };
 
-/* The begin of the file. What streams use is protected by the lock, and the other fields are atomic: only the collectives
- * themselves may synchronise streams and threads, because otherwise the thread sanitizer would not detect a missing
- * event. */
+/* The begin of the file. What streams use is protected by the lock, and the other fields are atomic: only the
+ * collectives themselves may synchronise streams and threads, because otherwise the thread sanitizer would not detect a
+ * missing event. */
 struct shared {
     atomic_int ranks;               /* 0 until the first one arrives */
     atomic_int arrived, finalizing;
@@ -255,8 +255,8 @@ static void file_read(const struct clique *clique, uint64_t slot, void *data, si
         sim_die("%s: %s", clique->id.internal, strerror(errno));
 }
 
-/* Called with the lock before device memory is copied without it; false: the communicator was aborted, and its memory may
- * be freed. */
+/* Called with the lock before device memory is copied without it; false: the communicator was aborted, and its memory
+ * may be freed. */
 static bool begin_copy(struct ncclComm *comm)
 {
     const bool may_copy = !atomic_load(&comm->aborted);

@@ -17,8 +17,8 @@ cudaError_t test_neighbour(cudaStream_t stream, uint32_t threads, int barrier, u
 cudaError_t test_missing_at_barrier(cudaStream_t stream, uint32_t which);
 cudaError_t test_missing_at_shuffle(cudaStream_t stream, uint32_t which);
 cudaError_t test_two_barriers(cudaStream_t stream);
-/* *value += 1, by a kernel that is launched early. Threads from `from` on do not wait for the kernels before; `barrier`:
- * all wait for each other first. */
+/* *value += 1, by a kernel that is launched early. Threads from `from` on do not wait for the kernels before;
+ * `barrier`: all wait for each other first. */
 cudaError_t test_early(cudaStream_t stream, uint32_t from, int barrier, uint32_t *value);
 /* divided() of compute/cuda/kernel_types.cuh. */
 size_t test_divided(size_t number, uint32_t by, uint32_t *rest);

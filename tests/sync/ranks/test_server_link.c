@@ -12,7 +12,8 @@
 
 enum { TOWERS = 6, RANKS = 3, HERE = TOWERS / RANKS, BATCHES = 40, BUCKETS = 64, FETCHES = 4096 };
 
-/* Updates that the server made, and the hashes of gradients that were sent and used for them; by tower, batch and bucket. */
+/* Updates that the server made, and the hashes of gradients that were sent and used for them; by tower, batch and
+ * bucket. */
 static struct update { uint32_t pushed, sent; uint64_t used_hash, sent_hash; } updates[TOWERS][BATCHES][BUCKETS];
 /* Hashes of all weights that the server gave. */
 static uint64_t fetched[FETCHES];

@@ -325,8 +325,9 @@ static int build(struct pipeline *pipeline)
     return rc;
 }
 
-/* Fail the run; a thread that failed earlier has already reported the cause, which is kept. A tower whose wait for those
- * of another rank was cancelled is no failure of this rank: the other one reports the cause in the next startup_check. */
+/* Fail the run; a thread that failed earlier has already reported the cause, which is kept. A tower whose wait for
+ * those of another rank was cancelled is no failure of this rank: the other one reports the cause in the next
+ * startup_check. */
 static int report_failure(const struct pipeline_parts *parts, int rc)
 {
     const bool is_of_other = rc == -ECANCELED && parts->ranks != NULL;

@@ -27,8 +27,9 @@ enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
 enum convolution { CONVOLUTION_AUTO, CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD };
 
 /* How training computes mean and variance of a batch normalisation's input. Exact: in a pass of their own, without
- * subtracting large sums. Fused (CUDA, bf16 and fp16): from the sums of values and of their squares, which the
- * convolution before it computes where cuDNN can; else exactly (doc/numerics.md). */
+ * subtracting large sums. Fused (CUDA, bf16 and fp16): from the sums of values and of their squares, which
+ * the convolution before the normalisation also computes. Where cuDNN cannot do that, as if it were exact. See
+ * doc/numerics.md. */
 enum batch_statistics { BATCH_STATISTICS_EXACT, BATCH_STATISTICS_FUSED };
 
 /* The precision of activations and of the inputs of matrix products. Weights, statistics, sums, loss and reductions are

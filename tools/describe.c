@@ -302,7 +302,8 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
         .threads = run_plan_threads(settings, (uint32_t)towers), .local_max = find_local_max(settings, towers),
         .layout = devices->layout, .convolution = devices->convolution,
         .batch_statistics = devices->batch_statistics, .allow_ref = devices->allow_ref,
-        .precision = devices->precision, .graph = devices->graph, .fuses = devices->fuse != FUSE_NO, .workspace_max = (size_t)devices->workspace,
+        .precision = devices->precision, .graph = devices->graph, .fuses = devices->fuse != FUSE_NO,
+        .workspace_max = (size_t)devices->workspace,
     };
     return rc;
 }

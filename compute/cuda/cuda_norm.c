@@ -151,7 +151,8 @@ static int norm_plan(struct plan *plan, uint32_t head)
     const size_t rows = plan->base.training ? 3 : 2, statistics = rows * columns_of(plan, head) * sizeof(float);
     const enum pass until = plan->base.training ? PASS_INPUTS : PASS_FORWARD;
     struct norm *const state = plan->base.states[head];
-    *state = (struct norm){ .before = NET_INPUT, .line = BUFFER_NONE, .sums = BUFFER_NONE, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
+    *state = (struct norm){ .before = NET_INPUT, .line = BUFFER_NONE, .sums = BUFFER_NONE, .chunks = BUFFER_NONE,
+                            .mask = BUFFER_NONE };
     const int rc = plan_scratch(plan, head, statistics, PASS_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }

@@ -23,7 +23,8 @@ int plan_cache_device(const char *name, char *text, size_t text_size);
 /* Towers are opened in parallel, but only one measures at a time, so that nothing else runs on a shared device and the
  * other towers find the chosen plan in the cache. Processes that share the cache, such as ranks, take turns by locking
  * its folder; the lock is released when its process ends. A process that holds the lock for 30 s is waited for only
- * once. `cache` NULL: only towers of this process take turns. begin returns what end needs. */
+ * once. If `cache` is NULL, only the towers of this process take turns. plan_turn_begin returns the
+ * value that plan_turn_end needs. */
 int plan_turn_begin(const char *cache);
 void plan_turn_end(int turn);
 

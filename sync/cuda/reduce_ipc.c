@@ -103,10 +103,8 @@ static struct board *board_of(const struct ipc_reduce *reduce, uint32_t rank)
     return rank_memory_of(reduce->connection.memory, rank);
 }
 
-static struct arena_offer *offer_of(const struct ipc_reduce *reduce, struct board *board, uint32_t tower_there,
-                                    enum region region)
+static struct arena_offer *offer_of(struct board *board, uint32_t tower_there, enum region region)
 {
-    (void)reduce;
     return (struct arena_offer *)(void *)(board + 1) + (size_t)tower_there * REGION_COUNT + region;
 }
 
@@ -118,7 +116,7 @@ static size_t value_count(const struct ipc_reduce *reduce)
 
 static uint32_t *values_of(const struct ipc_reduce *reduce, struct board *board)
 {
-    return (uint32_t *)(void *)offer_of(reduce, board, reduce->rendezvous.towers, 0);
+    return (uint32_t *)(void *)offer_of(board, reduce->rendezvous.towers, 0);
 }
 
 static size_t board_bytes(const struct ipc_reduce *reduce)
@@ -162,7 +160,7 @@ static int offer_region(struct ipc_reduce *reduce, struct board *board, uint32_t
 {
     const struct reduce_member *const member = &reduce->rendezvous.members[here];
     const struct peer_region memory = peer_region(member, region);
-    struct arena_offer *const offer = offer_of(reduce, board, here, region);
+    struct arena_offer *const offer = offer_of(board, here, region);
     const uint32_t tower = reduce->rendezvous.first + here;
     char why[CUDA_IPC_WHY] = "";
     if (memory.bytes == 0)
@@ -307,7 +305,7 @@ static int open_offer(struct ipc_reduce *reduce, uint32_t here, uint32_t tower, 
 static const struct arena_offer *offer_of_tower(const struct ipc_reduce *reduce, uint32_t tower, enum region region)
 {
     const uint32_t towers = reduce->rendezvous.towers, rank = tower / towers;
-    return offer_of(reduce, board_of(reduce, rank), tower % towers, region);
+    return offer_of(board_of(reduce, rank), tower % towers, region);
 }
 
 /* Find the region of all towers for the device of one that is here. */

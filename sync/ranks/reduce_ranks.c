@@ -41,8 +41,8 @@ struct part { size_t begin, count; };
 
 enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
 
-/* The exchange of a bucket. While it is in progress, the towers may stage the next one: those that do not own the
- * bucket do not wait for a BUCKET_REDUCE, but for the broadcast that follows it. */
+/* The exchange of a bucket. While it is in progress, the towers may stage the next one: a tower that does not own the
+ * bucket does not wait for the end of a BUCKET_REDUCE, only for the broadcast of new weights that follows. */
 struct exchange {
     struct ranks_job job;
     struct ranks_reduce *reduce;
@@ -682,7 +682,8 @@ static int pin_sources(struct ranks_reduce *reduce, const struct bucket *bucket)
     return rc;
 }
 
-/* Copy the sums of the exchange that has just ended: neighbouring parts in one memory with one copy. */
+/* Copy the sums of the exchange that has just ended to the device. Parts that are next to each other in the memory of
+ * one rank are copied at once. */
 static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share, struct stream *stream)
 {
     struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);

@@ -63,6 +63,19 @@ mpi_run() {
     $launcher_words "$@"
 }
 
+# make_rank_1: "$work/rank" COMMAND runs the command, in rank 1 with the variable in FIRST_1 ("NAME=VALUE") in its
+# environment.
+make_rank_1() {
+    cat >"$work/rank" <<'END'
+#!/bin/sh
+case ${OMPI_COMM_WORLD_RANK-$PMI_RANK} in
+    1) exec env "${FIRST_1-NOTHING=}" "$@" ;;
+    *) exec "$@" ;;
+esac
+END
+    chmod +x "$work/rank"
+}
+
 # ---- Slurm ----
 
 # Skip the test where there is no Slurm.

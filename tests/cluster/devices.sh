@@ -6,15 +6,7 @@ find_mpis
 make_tiny
 make_quick
 
-# COMMAND as rank 1 has it: with the words in FIRST_1 before it.
-cat >"$work/rank" <<'END'
-#!/bin/sh
-case ${OMPI_COMM_WORLD_RANK-$PMI_RANK} in
-    1) exec env "${FIRST_1-NOTHING=}" "$@" ;;
-    *) exec "$@" ;;
-esac
-END
-chmod +x "$work/rank"
+make_rank_1
 
 # ranks_train NAME OPTION...: two ranks.
 ranks_train() {

@@ -84,15 +84,7 @@ SIM_DEVICES=4
 
 # ---- failures of one rank ----
 
-# COMMAND as rank 1 has it: with the words in FIRST_1 before it.
-cat >"$work/rank" <<'END'
-#!/bin/sh
-case ${OMPI_COMM_WORLD_RANK-$PMI_RANK} in
-    1) exec env "${FIRST_1-NOTHING=}" "$@" ;;
-    *) exec "$@" ;;
-esac
-END
-chmod +x "$work/rank"
+make_rank_1
 plain=$pipetrain
 
 # fails NAME WORDS CODES OPTION...: rank 1 has the words in its environment.

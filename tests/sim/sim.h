@@ -22,9 +22,9 @@ extern "C" {
  *
  * Whole programs read the same settings from the environment when they start: SIM_DEVICES (default 2), SIM_MEMORY
  * (bytes of each device, default 1 GiB), SIM_PEER=0 (no peer access), SIM_CAPABILITY=75 (compute capability 7.5,
- * default 9.0), SIM_IPC=0 (no handle of another process' memory can be opened), SIM_ONE_HOST_THREAD=1 (host functions of
- * all streams run one at a time, as real CUDA may do; default 0), SIM_FAIL="cudaMalloc:3:2,ncclAllReduce:1:6" (name:number:status) and SIM_BLOCK="cudaMalloc:3,kernel:20"
- * (name:number). */
+ * default 9.0), SIM_IPC=0 (memory of another process cannot be opened), SIM_ONE_HOST_THREAD=1 (host functions of all
+ * streams run one at a time, as real CUDA may run them; default 0), SIM_FAIL="cudaMalloc:3:2,ncclAllReduce:1:6"
+ * (name:number:status) and SIM_BLOCK="cudaMalloc:3,kernel:20" (name:number). */
 
 /* Number of devices, and memory of each. Before the first call of the runtime. */
 void sim_setup(uint32_t devices, size_t memory_bytes);

@@ -793,11 +793,13 @@ static ncclResult_t query(struct ncclComm *comm)
         return error_of(clique);
     switch (comm->activity) {
     case COMM_JOINING:
-        return is_late && atomic_load_explicit(&clique->shared->arrived, memory_order_relaxed) == ranks ? ncclSuccess : ncclInProgress;
+        return is_late && atomic_load_explicit(&clique->shared->arrived, memory_order_relaxed) == ranks
+                   ? ncclSuccess : ncclInProgress;
     case COMM_QUEUEING:
         return is_late ? ncclSuccess : ncclInProgress;
     case COMM_FINALIZING:
-        return is_late && is_idle && atomic_load_explicit(&clique->shared->finalizing, memory_order_relaxed) == ranks ? ncclSuccess : ncclInProgress;
+        return is_late && is_idle && atomic_load_explicit(&clique->shared->finalizing, memory_order_relaxed) == ranks
+                   ? ncclSuccess : ncclInProgress;
     default:
         return ncclSuccess;
     }

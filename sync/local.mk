@@ -5,8 +5,10 @@ sync_libsync_a_SOURCES = \
 	%D%/host_arena.c \
 	%D%/modes.c \
 	%D%/ranks/abort_notice.c \
+	%D%/ranks/exchange_layout.c \
 	%D%/ranks/launcher.c \
 	%D%/ranks/messages.c \
+	%D%/ranks/rank_exchange.c \
 	%D%/ranks/rank_gather.c \
 	%D%/ranks/rank_heartbeat.c \
 	%D%/ranks/rank_memory.c \

@@ -1,0 +1,180 @@
+/* Terms and parts of the sums between ranks, and where they are in the ranks' memory. Called when a reduction is opened,
+ * by the towers' threads and streams, and by the communication thread. */
+#include "sync/ranks/rank_exchange.h"
+
+/* A rank has two copies of the memory in which others read a bucket, and uses them alternately. Before it writes to one
+ * of them again, all others have finished the exchange that used it, and no longer read it. */
+#define COPIES 2u
+
+/* ---- terms and parts ---- */
+
+void layout_find_terms(struct ranks_reduce *reduce)
+{
+    reduce->term_count = terms_find(reduce->run, reduce->here.count, reduce->terms);
+    for (uint32_t i = 0; i < reduce->term_count; i++) {
+        struct rank_terms *const of = &reduce->terms_of[reduce->terms[i].rank];
+        of->first = of->count == 0 ? i : of->first;
+        of->count++;
+    }
+}
+
+struct rank_terms layout_own_terms(const struct ranks_reduce *reduce)
+{
+    return reduce->terms_of[ranks_rank(reduce->ranks)];
+}
+
+bool layout_is_owners(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
+{
+    return bucket->owner / reduce->here.count == rank;
+}
+
+struct part layout_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
+{
+    if (bucket->use != BUCKET_ALL_REDUCE)
+        return (struct part){ 0, layout_is_owners(reduce, bucket, rank) ? bucket->count : 0 };
+    const size_t lines = (bucket->count + PART_ALIGN - 1) / PART_ALIGN, ranks = ranks_size(reduce->ranks);
+    const size_t begin = lines * rank / ranks * PART_ALIGN, end = lines * (rank + 1) / ranks * PART_ALIGN;
+    return (struct part){ begin, (end < bucket->count ? end : bucket->count) - begin };
+}
+
+bool layout_is_bf16(const struct ranks_reduce *reduce, const struct bucket *bucket)
+{
+    return reduce->has_bf16_grads && bucket->region == REGION_GRADIENTS;
+}
+
+size_t layout_term_size(const struct ranks_reduce *reduce, const struct bucket *bucket, const struct term *term)
+{
+    return term->count == 1 && layout_is_bf16(reduce, bucket) ? sizeof(uint16_t) : sizeof(float);
+}
+
+size_t layout_sum_size(const struct ranks_reduce *reduce, const struct bucket *bucket)
+{
+    return layout_is_bf16(reduce, bucket) ? sizeof(uint16_t) : sizeof(float);
+}
+
+const struct bucket *exchange_bucket(const struct exchange *exchange)
+{
+    return &exchange->reduce->rendezvous.buckets.bucket[exchange->bucket];
+}
+
+/* ---- buffers ---- */
+
+/* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
+ * which are shorter than terms may be, and have a buffer of their own. A broadcast needs a buffer in its owner's rank,
+ * and gradients for a server none. Does not use the members that connect_exchanges sets. */
+static uint32_t buffers_with(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank, bool is_bf16)
+{
+    if (bucket->use == BUCKET_BROADCAST)
+        return layout_is_owners(reduce, bucket, rank);
+    if (bucket->use == BUCKET_SERVE)
+        return 0;
+    const bool has_sums = bucket->use == BUCKET_ALL_REDUCE || layout_is_owners(reduce, bucket, rank);
+    return reduce->terms_of[rank].count + (has_sums && is_bf16);
+}
+
+static uint32_t buffers_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
+{
+    return buffers_with(reduce, bucket, rank, layout_is_bf16(reduce, bucket));
+}
+
+size_t layout_counters_bytes(const struct ranks_reduce *reduce)
+{
+    return (reduce->rendezvous.buckets.count * sizeof(struct counters) + 63) / 64 * 64;
+}
+
+bool layout_shares(const struct ranks_reduce *reduce, uint32_t rank)
+{
+    return rank_memory_of(reduce->memory, rank) != NULL && ranks_can_wake(reduce->ranks, rank);
+}
+
+struct counters *exchange_counters(const struct exchange *exchange, uint32_t rank)
+{
+    return (struct counters *)rank_memory_of(exchange->reduce->memory, rank) + exchange->bucket;
+}
+
+char *exchange_buffer(const struct exchange *exchange, uint32_t rank, uint32_t buffer, uint64_t number)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const size_t count = exchange_bucket(exchange)->count, buffers = buffers_of(reduce, exchange_bucket(exchange), rank);
+    const size_t begin = reduce->floats_before[rank * reduce->rendezvous.buckets.count + exchange->bucket];
+    const size_t floats = begin + number % COPIES * buffers * count + buffer * count;
+    return (char *)rank_memory_of(reduce->memory, rank) + layout_counters_bytes(reduce) + floats * sizeof(float);
+}
+
+char *exchange_staged_term(const struct exchange *exchange, const struct term *term, uint64_t number)
+{
+    const uint32_t buffer = (uint32_t)(term - exchange->reduce->terms) - exchange->reduce->terms_of[term->rank].first;
+    return exchange_buffer(exchange, term->rank, buffer, number);
+}
+
+char *exchange_sums(const struct exchange *exchange, uint32_t rank, uint64_t number)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    if (exchange_bucket(exchange)->use == BUCKET_BROADCAST && !layout_is_owners(reduce, exchange_bucket(exchange), rank))
+        return exchange->received;
+    const uint32_t buffer = layout_is_bf16(reduce, exchange_bucket(exchange)) ? reduce->terms_of[rank].count : 0;
+    return exchange_buffer(exchange, rank, buffer, number);
+}
+
+char *exchange_sums_at(const struct exchange *exchange, uint32_t rank, uint64_t number)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    return exchange_sums(exchange, layout_shares(reduce, rank) ? rank : ranks_rank(reduce->ranks), number);
+}
+
+char *exchange_received_term(const struct exchange *exchange, const struct term *term)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const size_t part = layout_part(reduce, exchange_bucket(exchange), ranks_rank(reduce->ranks)).count;
+    return exchange->received + (size_t)(term - reduce->terms) * part * sizeof(float);
+}
+
+bool layout_gets_result(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower)
+{
+    const bool is_owner = bucket->owner == reduce->here.first + tower;
+    return bucket->use == BUCKET_ALL_REDUCE || is_owner == (bucket->use == BUCKET_REDUCE);
+}
+
+const struct term *layout_term_with(const struct ranks_reduce *reduce, uint32_t tower)
+{
+    const struct term *term = reduce->terms;
+    while (tower >= term->first + term->count)
+        term++;
+    return term;
+}
+
+/* ---- memory: when the last tower joins ---- */
+
+void layout_place_buckets(struct ranks_reduce *reduce)
+{
+    const struct buckets *const buckets = &reduce->rendezvous.buckets;
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
+        size_t *const before = &reduce->floats_before[rank * buckets->count];
+        size_t floats = 0;
+        for (uint32_t b = 0; b < buckets->count; b++) {
+            before[b] = floats;
+            floats += buffers_of(reduce, &buckets->bucket[b], rank) * COPIES * buckets->bucket[b].count;
+        }
+    }
+}
+
+size_t layout_received_floats(const struct ranks_reduce *reduce, const struct bucket *bucket)
+{
+    const uint32_t own = ranks_rank(reduce->ranks);
+    if (bucket->use == BUCKET_BROADCAST)
+        return layout_is_owners(reduce, bucket, own) ? 0 : bucket->count;
+    if (bucket->use == BUCKET_SERVE)
+        return 0;
+    return reduce->term_count * layout_part(reduce, bucket, own).count;
+}
+
+size_t layout_shared_floats(const struct ranks_reduce *reduce, const struct buckets *buckets, bool has_bf16_grads)
+{
+    size_t floats = 0;
+    for (uint32_t b = 0; b < buckets->count; b++) {
+        const struct bucket *const bucket = &buckets->bucket[b];
+        const bool is_bf16 = has_bf16_grads && bucket->region == REGION_GRADIENTS;
+        floats += buffers_with(reduce, bucket, ranks_rank(reduce->ranks), is_bf16) * COPIES * bucket->count;
+    }
+    return floats;
+}

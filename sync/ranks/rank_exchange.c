@@ -1,0 +1,312 @@
+/* The exchange of a bucket with the other ranks: messages, counters in shared memory, and the sum of this rank's part. In
+ * the communication thread. */
+#include <assert.h>
+#include <string.h>
+
+#include "compute/floats.h"
+#include "stage/pairwise.h"
+#include "sync/ranks/rank_exchange.h"
+
+#define BLOCK_FLOATS 1024u      /* summed at once; they fit in the L1 cache */
+/* A bucket is sent in short messages, which MPI libraries send at once. A long message is sent only when its receiver
+ * has agreed, and the agreement is queued behind all data on the same connection: of two ranks that send each other
+ * long messages, one would send only after the other. */
+#define MESSAGE_BYTES 16384u
+#define CONNECT_TAG RANKS_TAG_FREE
+#define FIRST_TAG (CONNECT_TAG + 2)
+
+/* ---- messages ---- */
+
+static struct mpi_request *requests_of(const struct exchange *exchange)
+{
+    return &exchange->reduce->requests[exchange->bucket * exchange->reduce->requests_max];
+}
+
+static struct mpi_request *next_request(struct exchange *exchange)
+{
+    assert(exchange->request_count < exchange->reduce->requests_max);
+    return &requests_of(exchange)[exchange->request_count++];
+}
+
+static int tag_of(const struct exchange *exchange)
+{
+    return FIRST_TAG + (int)(exchange->bucket * ROUNDS + exchange->round);
+}
+
+static int begin_send(struct exchange *exchange, const char *data, size_t bytes, uint32_t to)
+{
+    const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
+        const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
+        rc = module->send(data + at, some, to, tag_of(exchange), next_request(exchange));
+    }
+    return rc;
+}
+
+static int begin_receive(struct exchange *exchange, char *data, size_t bytes, uint32_t from)
+{
+    const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
+        const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
+        rc = module->receive(data + at, some, from, tag_of(exchange), next_request(exchange));
+    }
+    return rc;
+}
+
+size_t exchange_requests_max(const struct ranks_reduce *reduce, const struct bucket *bucket)
+{
+    const size_t others = ranks_size(reduce->ranks) - 1, own = layout_own_terms(reduce).count;
+    const size_t collecting = reduce->term_count - own + own * others;
+    const size_t parts = bucket->use == BUCKET_ALL_REDUCE ? ranks_size(reduce->ranks) : 1;
+    const size_t part_bytes = (bucket->count / parts + 2 * PART_ALIGN) * sizeof(float);
+    return (collecting > 2 * others ? collecting : 2 * others) * (part_bytes / MESSAGE_BYTES + 1);
+}
+
+/* Send to every rank its part of the terms of this rank, and receive this rank's part of theirs. */
+static int begin_reduce_scatter(struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    const struct rank_terms own = layout_own_terms(reduce);
+    const struct part mine = layout_part(reduce, bucket, ranks_rank(reduce->ranks));
+    int rc = 0;
+    for (uint32_t i = 0; i < reduce->term_count && rc == 0; i++) {
+        const struct term *const term = &reduce->terms[i];
+        if (!layout_shares(reduce, term->rank))
+            rc = begin_receive(exchange, exchange_received_term(exchange, term), mine.count * layout_term_size(reduce, bucket, term),
+                               term->rank);
+    }
+    for (uint32_t i = own.first; i < own.first + own.count; i++) {
+        const char *const staged = exchange_staged_term(exchange, &reduce->terms[i], exchange->number);
+        const size_t size = layout_term_size(reduce, bucket, &reduce->terms[i]);
+        for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
+            const struct part part = layout_part(reduce, bucket, rank);
+            if (!layout_shares(reduce, rank))
+                rc = begin_send(exchange, staged + part.begin * size, part.count * size, rank);
+        }
+    }
+    return rc;
+}
+
+/* Send this rank's part of the sums to every rank, and receive the parts of the others. */
+static int begin_all_gather(struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const uint32_t own = ranks_rank(reduce->ranks);
+    char *const sums = exchange_sums(exchange, own, exchange->number);
+    const size_t size = layout_sum_size(reduce, exchange_bucket(exchange));
+    const struct part mine = layout_part(reduce, exchange_bucket(exchange), own);
+    int rc = 0;
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
+        const struct part part = layout_part(reduce, exchange_bucket(exchange), rank);
+        if (layout_shares(reduce, rank))
+            continue;
+        rc = begin_receive(exchange, sums + part.begin * size, part.count * size, rank);
+        if (rc == 0)
+            rc = begin_send(exchange, sums + mine.begin * size, mine.count * size, rank);
+    }
+    return rc;
+}
+
+/* The number of the exchange that another rank must have reached before this one can complete the round; 0: any. The
+ * owner of a broadcast waits until the others have copied its values before, so that two copies are enough. */
+static uint64_t wanted_of(const struct exchange *exchange, uint32_t rank)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    const bool is_owner = layout_is_owners(reduce, bucket, ranks_rank(reduce->ranks));
+    if (bucket->use == BUCKET_REDUCE)
+        return is_owner ? exchange->number : 0;
+    if (bucket->use != BUCKET_BROADCAST || layout_is_owners(reduce, bucket, rank))
+        return exchange->number;
+    return is_owner ? exchange->number - 1 : 0;
+}
+
+/* Have the ranks that share their memory with this one reached the same round? */
+static bool have_others_reached(const struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    bool have_reached = true;
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && have_reached; rank++) {
+        if (!layout_shares(reduce, rank))
+            continue;
+        struct counters *const counters = exchange_counters(exchange, rank);
+        const uint64_t number = atomic_load_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged
+                                                     : &counters->summed, memory_order_acquire);
+        have_reached = number >= wanted_of(exchange, rank);
+    }
+    return have_reached;
+}
+
+/* Returns 1 when the round is complete, 0 before, or negative an error of the MPI library. A test of one request lets
+ * MPI make progress with all of them. */
+static int test_round(struct exchange *exchange)
+{
+    const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
+    while (exchange->completed_count < exchange->request_count) {
+        bool has_passed = false;
+        const int rc = module->test(&requests_of(exchange)[exchange->completed_count], &has_passed);
+        if (rc != 0)
+            return -rc;
+        if (!has_passed)
+            return 0;
+        exchange->completed_count++;
+        exchange->job.has_moved = true;
+    }
+    return have_others_reached(exchange);
+}
+
+/* ---- the sum ---- */
+
+/* Read the numbers [at, at + count) of this rank's part of a term, as floats. */
+static void read_term(const struct exchange *exchange, const struct term *term, size_t at, size_t count, float *out)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const size_t size = layout_term_size(reduce, exchange_bucket(exchange), term);
+    const size_t begin = layout_part(reduce, exchange_bucket(exchange), ranks_rank(reduce->ranks)).begin;
+    const char *const from = layout_shares(reduce, term->rank)
+                                 ? exchange_staged_term(exchange, term, exchange->number) + (begin + at) * size
+                                 : exchange_received_term(exchange, term) + at * size;
+    if (size == sizeof(uint16_t))
+        floats_from_bf16((const uint16_t *)(const void *)from, out, count);
+    else
+        memcpy(out, from, count * sizeof(float));
+}
+
+/* Sum the next `towers` towers, which form a subtree. *term is the first term of the subtree; it is advanced to the
+ * term after it. */
+static void sum_subtree(const struct exchange *exchange, uint32_t towers, const struct term **term, size_t at,
+                        size_t count, float *sum_out)
+{
+    if ((*term)->count == towers) {
+        read_term(exchange, (*term)++, at, count, sum_out);
+        return;
+    }
+    const uint32_t left = pairwise_left(towers);
+    float more[BLOCK_FLOATS];
+    sum_subtree(exchange, left, term, at, count, sum_out);
+    sum_subtree(exchange, towers - left, term, at, count, more);
+    floats_add(more, sum_out, count);
+}
+
+static void sum_part(struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct part part = layout_part(reduce, exchange_bucket(exchange), ranks_rank(reduce->ranks));
+    const bool is_bf16 = layout_is_bf16(reduce, exchange_bucket(exchange));
+    void *const sums = exchange_sums(exchange, ranks_rank(reduce->ranks), exchange->number);
+    float sum[BLOCK_FLOATS];
+    for (size_t at = 0; at < part.count; at += BLOCK_FLOATS) {
+        const size_t some = part.count - at < BLOCK_FLOATS ? part.count - at : BLOCK_FLOATS;
+        const struct term *term = reduce->terms;
+        sum_subtree(exchange, reduce->run, &term, at, some, sum);
+        if (is_bf16)
+            floats_to_bf16(sum, (uint16_t *)sums + part.begin + at, some);
+        else
+            memcpy((float *)sums + part.begin + at, sum, some * sizeof(float));
+    }
+}
+
+/* Copy all parts of the sums to the arenas, in host memory, of the towers of this process that get them. */
+static void copy_sums_out(const struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    const size_t size = layout_sum_size(reduce, bucket);
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
+        const struct part part = layout_part(reduce, bucket, rank);
+        const char *const sums = exchange_sums_at(exchange, rank, exchange->number);
+        for (uint32_t d = 0; d < reduce->here.count && part.count > 0; d++) {
+            if (!layout_gets_result(reduce, bucket, d))
+                continue;
+            const struct host_arena *const arena = &reduce->arenas[d];
+            char *const to =
+                layout_is_bf16(reduce, bucket) ? (char *)arena->bf16_grads : (char *)arena->floats[bucket->region];
+            memcpy(to + (bucket->offset + part.begin) * size, sums + part.begin * size, part.count * size);
+        }
+    }
+}
+
+/* ---- the job ---- */
+
+/* Set the counter that shows the ranks which share memory with this one that it has reached the round in exchange
+ * `number`. */
+static void announce_round(struct exchange *exchange, uint64_t number)
+{
+    struct ranks *const ranks = exchange->reduce->ranks;
+    struct counters *const counters = exchange_counters(exchange, ranks_rank(ranks));
+    atomic_store_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed, number,
+                          memory_order_release);
+    for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
+        if (rank != ranks_rank(ranks) && layout_shares(exchange->reduce, rank))
+            ranks_wake(ranks, rank);
+}
+
+/* Does this rank only receive the bucket? */
+static bool is_receiver(const struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    return bucket->use == BUCKET_BROADCAST && !layout_is_owners(reduce, bucket, ranks_rank(reduce->ranks));
+}
+
+static int begin_round(struct exchange *exchange)
+{
+    exchange->is_begun = true;
+    exchange->request_count = exchange->completed_count = 0;
+    ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
+    if (!is_receiver(exchange))
+        announce_round(exchange, exchange->number);
+    else if (exchange->reduce->pinned_by != NULL)
+        announce_round(exchange, exchange->number - 1);     /* its copies to devices have ended */
+    return exchange->round == REDUCE_SCATTER ? begin_reduce_scatter(exchange) : begin_all_gather(exchange);
+}
+
+enum exchange_round exchange_first_round(const struct exchange *exchange)
+{
+    return exchange_bucket(exchange)->use == BUCKET_BROADCAST ? ALL_GATHER : REDUCE_SCATTER;
+}
+
+static enum exchange_round last_round(const struct exchange *exchange)
+{
+    return exchange_bucket(exchange)->use == BUCKET_REDUCE ? REDUCE_SCATTER : ALL_GATHER;
+}
+
+/* Returns true if the towers have already staged the next exchange of the bucket. */
+static bool finish(struct exchange *exchange)
+{
+    if (exchange->reduce->pinned_by == NULL)
+        copy_sums_out(exchange);
+    if (exchange->reduce->pinned_by == NULL && is_receiver(exchange))
+        announce_round(exchange, exchange->number);
+    exchange->number++;
+    exchange->round = exchange_first_round(exchange);
+    ranks_set_bucket(exchange->reduce->ranks, RANKS_NONE);
+    rendezvous_complete(&exchange->reduce->rendezvous, exchange->bucket);
+    return atomic_fetch_sub(&exchange->submitted_count, 1) > 1;
+}
+
+/* Called by the communication thread (ranks_job). */
+int exchange_advance(struct ranks_job *job)
+{
+    struct exchange *const exchange = (struct exchange *)job;
+    int rc = rank_memory_connect(exchange->reduce->memory, CONNECT_TAG, NULL);
+    const bool is_connected = rc == 1;
+    job->has_moved = false;
+    while (rc == 1) {
+        rc = exchange->is_begun ? 0 : -begin_round(exchange);
+        if (rc == 0)
+            rc = test_round(exchange);
+        if (rc != 1)
+            break;
+        exchange->is_begun = false;
+        if (exchange->round == REDUCE_SCATTER)
+            sum_part(exchange);
+        if (exchange->round++ == last_round(exchange) && !finish(exchange))
+            return 1;
+    }
+    job->is_polled = !is_connected || exchange->completed_count < exchange->request_count;
+    return rc;
+}

@@ -1,0 +1,122 @@
+/* Internals of the sums between ranks, shared by reduce_ranks.c (opening, the shares of towers), exchange_layout.c (terms,
+ * parts and where they are in memory) and rank_exchange.c (messages, sums, the job of the communication thread). */
+#ifndef PIPETRAIN_RANK_EXCHANGE_H
+#define PIPETRAIN_RANK_EXCHANGE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sync/host_arena.h"
+#include "sync/ranks/rank_memory.h"
+#include "sync/ranks/ranks.h"
+#include "sync/rendezvous.h"
+#include "sync/term.h"
+
+#define PART_ALIGN 32u          /* in floats: parts do not split a cache line of bf16 sums */
+
+/* The part of a bucket that a rank sums, in floats from the begin of the bucket. */
+struct part { size_t begin, count; };
+
+enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
+
+/* The exchange of a bucket. While it is in progress, the towers may stage the next one: a tower that does not own the
+ * bucket does not wait for the end of a BUCKET_REDUCE, only for the broadcast of new weights that follows. */
+struct exchange {
+    struct ranks_job job;
+    struct ranks_reduce *reduce;
+    uint32_t bucket;
+    enum exchange_round round;
+    bool is_begun;                      /* the messages of the round are in flight */
+    size_t request_count, completed_count;      /* MPI requests of the round, which are tested in order */
+    atomic_uint staged_count;           /* towers of this process whose share is staged */
+    atomic_uint submitted_count;        /* exchanges that are staged and not finished */
+    uint64_t number;                    /* number of the current or next exchange of the bucket, from 1 */
+    /* This rank's part of the terms of ranks that do not share their memory; with BUCKET_BROADCAST the owner's values.
+     * */
+    char *received;
+};
+
+/* A rank's shared memory begins with counters for each bucket: the numbers of the latest exchange whose terms are
+ * staged, and of the latest whose sums are complete; with BUCKET_BROADCAST `summed` is the latest of which the owner's
+ * values are staged, or another rank has copied them. The copies of all buckets follow. */
+struct counters { atomic_uint_fast64_t staged, summed; };
+
+/* The terms of a rank, which are consecutive. */
+struct rank_terms { uint32_t first, count; };
+
+struct ranks_reduce {
+    struct rendezvous rendezvous;       /* of the towers of this process */
+    struct ranks *ranks;
+    struct tower_range here;
+    uint32_t run;                       /* towers of the run */
+    struct host_arena *arenas;          /* [tower]; each opened by its tower before it joins */
+    struct term *terms;                 /* of all ranks, in the order of additions */
+    uint32_t term_count;
+    struct rank_terms *terms_of;        /* [rank] */
+    bool has_bf16_grads;
+    size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
+    struct rank_memory *memory;
+    struct device *pinned_by;           /* pins the memory; NULL: device memory is host memory */
+    bool *is_pinned, is_received_pinned;        /* [rank]: the memory of this rank; guarded by `pinning` */
+    pthread_mutex_t pinning;
+    struct exchange *exchanges;         /* [bucket] */
+    struct mpi_request *requests;       /* [bucket * requests_max] */
+    size_t requests_max;
+    char *received;                     /* the memory for `received` of all exchanges, whole pages */
+    size_t received_bytes;
+};
+
+/* ---- exchange_layout.c: terms, parts and buffers ---- */
+
+/* Find the terms of all ranks, in the order of additions. */
+void layout_find_terms(struct ranks_reduce *reduce);
+struct rank_terms layout_own_terms(const struct ranks_reduce *reduce);
+/* The term that contains a tower of the run. */
+const struct term *layout_term_with(const struct ranks_reduce *reduce, uint32_t tower);
+/* Is it the rank of the tower that owns the bucket? */
+bool layout_is_owners(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
+/* Does the tower of this process, numbered from 0, get the result of the bucket? */
+bool layout_gets_result(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower);
+/* The part of the bucket that the rank sums. */
+struct part layout_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
+bool layout_is_bf16(const struct ranks_reduce *reduce, const struct bucket *bucket);
+/* Bytes of a number in a term, and in the sums. bf16 gradients are sent unchanged. Sums of several towers are fp32, and
+ * rounded to bf16 only when all towers are added. */
+size_t layout_term_size(const struct ranks_reduce *reduce, const struct bucket *bucket, const struct term *term);
+size_t layout_sum_size(const struct ranks_reduce *reduce, const struct bucket *bucket);
+/* Do this rank and `rank` read each other's memory? They also wake each other when there is something to read. */
+bool layout_shares(const struct ranks_reduce *reduce, uint32_t rank);
+
+/* Bytes of the counters at the begin of a rank's memory. */
+size_t layout_counters_bytes(const struct ranks_reduce *reduce);
+/* Floats in the buffers of this rank's memory. */
+size_t layout_shared_floats(const struct ranks_reduce *reduce, const struct buckets *buckets, bool has_bf16_grads);
+/* Floats that this rank receives if no rank shares its memory: pages that are not written use no memory. */
+size_t layout_received_floats(const struct ranks_reduce *reduce, const struct bucket *bucket);
+/* Find where the buckets are in the memory of all ranks. */
+void layout_place_buckets(struct ranks_reduce *reduce);
+
+const struct bucket *exchange_bucket(const struct exchange *exchange);
+/* The counters of the bucket in the memory of a rank. */
+struct counters *exchange_counters(const struct exchange *exchange, uint32_t rank);
+/* Buffer `buffer` of exchange `number` in the memory of a rank. */
+char *exchange_buffer(const struct exchange *exchange, uint32_t rank, uint32_t buffer, uint64_t number);
+char *exchange_staged_term(const struct exchange *exchange, const struct term *term, uint64_t number);
+/* The address at which this rank's part of a term is received as a message. */
+char *exchange_received_term(const struct exchange *exchange, const struct term *term);
+/* The sums in the memory of a rank; with BUCKET_BROADCAST the owner's values, which other ranks have only as
+ * `received`. */
+char *exchange_sums(const struct exchange *exchange, uint32_t rank, uint64_t number);
+/* The memory in which this process reads the part of the sums that `rank` has summed. */
+char *exchange_sums_at(const struct exchange *exchange, uint32_t rank, uint64_t number);
+
+/* ---- rank_exchange.c: the exchange of a bucket, in the communication thread ---- */
+
+/* ranks_job.advance of an exchange. */
+int exchange_advance(struct ranks_job *job);
+/* The round in which an exchange begins. */
+enum exchange_round exchange_first_round(const struct exchange *exchange);
+/* An upper limit of the requests in a round of the bucket. */
+size_t exchange_requests_max(const struct ranks_reduce *reduce, const struct bucket *bucket);
+
+#endif

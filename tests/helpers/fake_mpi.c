@@ -1,43 +1,65 @@
-/* Ranks in one process. */
+/* Ranks in one process. A rank has a box for the messages to it and its requests, with a lane for each sender: so a
+ * message finds its receive among those of two ranks only. */
 #include "tests/helpers/fake_mpi.h"
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "stage/clock.h"
+#include "sync/ranks/ranks_private.h"
 #include "tests/helpers/test.h"
 
-enum { HANDLES = 4096, BROKEN = 77 };
+enum { BROKEN = 77, CHUNK = 256, NO_REQUEST = 0 };
 
 struct fake_message {
     struct fake_message *next;
-    uint32_t from, to;
     int tag;
+    enum fake_traffic traffic;
+    uint64_t due_ns;            /* it does not arrive before */
     size_t bytes;
     char data[];
 };
 
 /* A request: a receive that waits for its message, or a send that has passed after some tests. */
 struct fake_request {
-    bool is_used, is_receive;
-    uint32_t from, to, tests;
+    struct fake_request *next;          /* of those of its lane that wait, or of the free ones */
+    bool is_receive;
+    uint32_t from, tests;
     int tag;
     void *data;
     size_t room;
-    uint64_t order;             /* of the receives */
     struct fake_message *message;       /* that it got; NULL: none yet */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fake_message *first;
-static struct fake_request requests[HANDLES];
-static bool is_cut[FAKE_RANKS_MAX], hangs[FAKE_RANKS_MAX], is_broken[FAKE_RANKS_MAX];
-static bool are_parted[FAKE_RANKS_MAX][FAKE_RANKS_MAX];
-static uint32_t ranks_size_now, tests_most, draw;
-static uint64_t receives, handles;      /* handles: that were ever used in this test */
+/* What a rank gets from another: messages that no receive waits for, and receives without a message, in order. */
+struct lane {
+    struct fake_message *first, **end;
+    struct fake_request *waiting, **waiting_end;
+};
+
+struct box {
+    pthread_mutex_t lock;       /* guards the members below */
+    struct lane *lanes;         /* [sender] */
+    struct fake_request **chunks;       /* of CHUNK requests; request i + 1 is number i % CHUNK of chunk i / CHUNK */
+    struct fake_request *free;
+    uint64_t chunk_count, used;
+    uint32_t draw;
+    struct fake_counts counts;
+    /* Settings of the test: */
+    atomic_bool is_cut, hangs, is_broken;
+    atomic_bool *are_parted;    /* [rank] */
+    atomic_uint_fast64_t delay_ns;
+};
+
+/* Held for reading in every call of a rank, and for writing while a test replaces the boxes. */
+static pthread_rwlock_t testing = PTHREAD_RWLOCK_INITIALIZER;
+static struct box *boxes;
+static uint32_t ranks_size_now, tests_most;
 static uint32_t test_number;
 static sem_t may_start;
 static uint32_t next_rank;
@@ -45,55 +67,92 @@ static _Thread_local uint32_t own_rank, own_test;
 
 /* ---- settings of a test ---- */
 
-void fake_mpi_reset(uint32_t size, uint32_t tests, uint32_t seed)
+static void lane_clear(struct lane *lane)
 {
-    pthread_mutex_lock(&lock);
-    while (first != NULL) {
-        struct fake_message *const next = first->next;
-        free(first);
-        first = next;
+    for (struct fake_message *message = lane->first, *next; message != NULL; message = next) {
+        next = message->next;
+        free(message);
     }
-    for (uint64_t i = 0; i < handles; i++)
-        free(requests[i].message);
-    memset(requests, 0, sizeof(requests));
-    handles = 0;
-    test_number++;              /* threads of tests before stay where they are */
-    memset(is_cut, 0, sizeof(is_cut));
-    memset(are_parted, 0, sizeof(are_parted));
-    memset(hangs, 0, sizeof(hangs));
-    memset(is_broken, 0, sizeof(is_broken));
-    ranks_size_now = size;
-    tests_most = tests;
-    draw = seed;
-    pthread_mutex_unlock(&lock);
 }
 
-static void set(bool *flag)
+static void box_clear(struct box *box)
 {
-    pthread_mutex_lock(&lock);
-    *flag = true;
-    pthread_mutex_unlock(&lock);
+    for (uint32_t from = 0; from < ranks_size_now; from++)
+        lane_clear(&box->lanes[from]);
+    for (uint64_t c = 0; c < box->chunk_count; c++) {
+        for (uint32_t i = 0; i < CHUNK; i++)
+            free(box->chunks[c][i].message);
+        free(box->chunks[c]);
+    }
+    free(box->chunks);
+    free(box->lanes);
+    free(box->are_parted);
+    pthread_mutex_destroy(&box->lock);
+}
+
+static void box_init(struct box *box, uint32_t size, uint32_t draw)
+{
+    pthread_mutex_init(&box->lock, NULL);
+    box->draw = draw;
+    box->lanes = malloc(size * sizeof(*box->lanes));
+    box->are_parted = malloc(size * sizeof(*box->are_parted));
+    assert_true(box->lanes != NULL && box->are_parted != NULL);
+    for (uint32_t from = 0; from < size; from++) {
+        struct lane *const lane = &box->lanes[from];
+        *lane = (struct lane){ .end = &lane->first, .waiting_end = &lane->waiting };
+        atomic_init(&box->are_parted[from], false);
+    }
+}
+
+void fake_mpi_reset(uint32_t size, uint32_t tests, uint32_t seed)
+{
+    pthread_rwlock_wrlock(&testing);
+    for (uint32_t rank = 0; rank < ranks_size_now; rank++)
+        box_clear(&boxes[rank]);
+    free(boxes);
+    boxes = malloc(size * sizeof(*boxes));
+    assert_non_null(boxes);
+    memset(boxes, 0, size * sizeof(*boxes));
+    for (uint32_t rank = 0; rank < size; rank++)
+        box_init(&boxes[rank], size, seed + rank);
+    test_number++;              /* threads of tests before stay where they are */
+    ranks_size_now = size;
+    tests_most = tests;
+    pthread_rwlock_unlock(&testing);
 }
 
 void fake_mpi_cut(uint32_t rank)
 {
-    set(&is_cut[rank]);
+    atomic_store(&boxes[rank].is_cut, true);
 }
 
 void fake_mpi_part(uint32_t rank, uint32_t other)
 {
-    set(&are_parted[rank][other]);
-    set(&are_parted[other][rank]);
+    atomic_store(&boxes[rank].are_parted[other], true);
+    atomic_store(&boxes[other].are_parted[rank], true);
 }
 
 void fake_mpi_hang(uint32_t rank)
 {
-    set(&hangs[rank]);
+    atomic_store(&boxes[rank].hangs, true);
 }
 
 void fake_mpi_break(uint32_t rank)
 {
-    set(&is_broken[rank]);
+    atomic_store(&boxes[rank].is_broken, true);
+}
+
+void fake_mpi_delay(uint32_t rank, uint64_t delay_ns)
+{
+    atomic_store(&boxes[rank].delay_ns, delay_ns);
+}
+
+struct fake_counts fake_mpi_counts(uint32_t rank)
+{
+    pthread_mutex_lock(&boxes[rank].lock);
+    const struct fake_counts counts = boxes[rank].counts;
+    pthread_mutex_unlock(&boxes[rank].lock);
+    return counts;
 }
 
 /* ---- the module ---- */
@@ -113,100 +172,175 @@ static void fake_name(char *name_out)
     snprintf(name_out, MPI_MODULE_TEXT_BYTES, "fake MPI 1.0");
 }
 
-/* Lock held. */
-static struct fake_request *new_request(struct mpi_request *request_out)
+/* Begin a call, and return the box of the calling rank; a thread of a test before, or one that shall hang, never
+ * returns. */
+static struct box *enter(void)
 {
-    uint64_t handle = 0;
-    while (handle < HANDLES && requests[handle].is_used)
-        handle++;
-    assert_true(handle < HANDLES);
-    handles = handle < handles ? handles : handle + 1;
-    request_out->handle = handle;
-    draw = draw * 1664525u + 1013904223u;
-    requests[handle] = (struct fake_request){ .is_used = true, .tests = (draw >> 16) % (tests_most + 1) };
-    return &requests[handle];
-}
-
-static void append(struct fake_message *message)
-{
-    struct fake_message **link = &first;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = message;
-}
-
-/* Take the lock; a thread of a test before, or one that shall hang, never returns. */
-static void enter(void)
-{
-    pthread_mutex_lock(&lock);
-    while (own_test != test_number || hangs[own_rank]) {
-        pthread_mutex_unlock(&lock);
+    pthread_rwlock_rdlock(&testing);
+    while (own_test != test_number || atomic_load(&boxes[own_rank].hangs)) {
+        pthread_rwlock_unlock(&testing);
         pause();
-        pthread_mutex_lock(&lock);
+        pthread_rwlock_rdlock(&testing);
     }
+    return &boxes[own_rank];
+}
+
+static void leave(void)
+{
+    pthread_rwlock_unlock(&testing);
+}
+
+/* Box locked. */
+static struct fake_request *request_at(const struct box *box, struct mpi_request request)
+{
+    return &box->chunks[(request.handle - 1) / CHUNK][(request.handle - 1) % CHUNK];
+}
+
+static void add_chunk(struct box *box)
+{
+    box->chunks = realloc(box->chunks, (box->chunk_count + 1) * sizeof(*box->chunks));
+    assert_non_null(box->chunks);
+    struct fake_request *const chunk = malloc(CHUNK * sizeof(*chunk));
+    assert_non_null(chunk);
+    memset(chunk, 0, CHUNK * sizeof(*chunk));
+    box->chunks[box->chunk_count] = chunk;
+    for (uint32_t i = CHUNK; i-- > 0; box->free = &chunk[i]) {
+        chunk[i].next = box->free;
+        chunk[i].room = box->chunk_count * CHUNK + i + 1;       /* the handle, while it is free */
+    }
+    box->chunk_count++;
+}
+
+/* Box locked. */
+static struct fake_request *new_request(struct box *box, struct mpi_request *request_out)
+{
+    if (box->free == NULL)
+        add_chunk(box);
+    struct fake_request *const request = box->free;
+    box->free = request->next;
+    request_out->handle = request->room;
+    box->draw = box->draw * 1664525u + 1013904223u;
+    *request = (struct fake_request){ .tests = (box->draw >> 16) % (tests_most + 1) };
+    box->used++;
+    if (box->used > box->counts.requests_most)
+        box->counts.requests_most = box->used;
+    return request;
+}
+
+/* Box locked. */
+static void free_request(struct box *box, struct mpi_request *request)
+{
+    struct fake_request *const freed = request_at(box, *request);
+    *freed = (struct fake_request){ .next = box->free, .room = request->handle };
+    box->free = freed;
+    box->used--;
+    request->handle = NO_REQUEST;
+}
+
+static enum fake_traffic traffic_of(int tag, const void *data)
+{
+    if (tag >= RANKS_TAG_FREE)
+        return FAKE_JOBS;
+    if (tag >= WAKEUP_TAG)
+        return FAKE_WAKEUPS;
+    const struct envelope *const envelope = data;
+    return tag == ENVELOPE_TAG && envelope->kind == MESSAGE_HEARTBEAT ? FAKE_HEARTBEATS : FAKE_MAIL;
+}
+
+static void count(struct fake_count *counts, const struct fake_message *message)
+{
+    counts[message->traffic].messages++;
+    counts[message->traffic].bytes += message->bytes;
+}
+
+static struct fake_message *new_message(const void *data, size_t bytes, int tag, uint64_t delay_ns)
+{
+    struct fake_message *const message = malloc(sizeof(*message) + bytes);
+    assert_non_null(message);
+    *message = (struct fake_message){ .tag = tag, .traffic = traffic_of(tag, data), .bytes = bytes,
+                                      .due_ns = delay_ns > 0 ? clock_now_ns() + delay_ns : 0 };
+    memcpy(message->data, data, bytes);
+    return message;
+}
+
+/* Give the message to the receive that was posted first of those that wait for it. False: none does. Box locked. */
+static bool give(struct lane *lane, struct fake_message *message)
+{
+    struct fake_request **link = &lane->waiting;
+    while (*link != NULL && (*link)->tag != message->tag)
+        link = &(*link)->next;
+    struct fake_request *const request = *link;
+    if (request == NULL)
+        return false;
+    *link = request->next;
+    if (lane->waiting_end == &request->next)
+        lane->waiting_end = link;
+    request->message = message;
+    return true;
 }
 
 static int fake_send(const void *data, size_t bytes, uint32_t to, int tag, struct mpi_request *request_out)
 {
-    enter();
-    struct fake_message *const message = malloc(sizeof(*message) + bytes);
-    assert_non_null(message);
-    *message = (struct fake_message){ .from = own_rank, .to = to, .tag = tag, .bytes = bytes };
-    memcpy(message->data, data, bytes);
-    (void)new_request(request_out);
-    append(message);
-    pthread_mutex_unlock(&lock);
+    struct box *const box = enter(), *const other = &boxes[to];
+    struct fake_message *const message = new_message(data, bytes, tag, atomic_load(&box->delay_ns));
+    const bool is_held = atomic_load(&box->is_cut) || atomic_load(&other->is_cut) ||
+                         atomic_load(&box->are_parted[to]);
+    pthread_mutex_lock(&box->lock);
+    (void)new_request(box, request_out);
+    count(box->counts.sent, message);
+    pthread_mutex_unlock(&box->lock);
+    struct lane *const lane = &other->lanes[own_rank];
+    pthread_mutex_lock(&other->lock);
+    if (is_held)
+        free(message);
+    else if (!give(lane, message)) {
+        *lane->end = message;
+        lane->end = &message->next;
+    }
+    pthread_mutex_unlock(&other->lock);
+    leave();
     return 0;
+}
+
+/* The first message for this receive, which is removed from the lane; NULL: there is none. Box locked. */
+static struct fake_message *take(struct lane *lane, int tag)
+{
+    struct fake_message **link = &lane->first;
+    while (*link != NULL && (*link)->tag != tag)
+        link = &(*link)->next;
+    struct fake_message *const message = *link;
+    if (message == NULL)
+        return NULL;
+    *link = message->next;
+    if (lane->end == &message->next)
+        lane->end = link;
+    return message;
 }
 
 static int fake_receive(void *data, size_t bytes, uint32_t from, int tag, struct mpi_request *request_out)
 {
-    enter();
-    struct fake_request *const request = new_request(request_out);
+    struct box *const box = enter();
+    struct lane *const lane = &box->lanes[from];
+    pthread_mutex_lock(&box->lock);
+    struct fake_request *const request = new_request(box, request_out);
     request->is_receive = true;
-    request->order = receives++;
     request->from = from;
-    request->to = own_rank;
     request->tag = tag;
     request->data = data;
     request->room = bytes;
-    pthread_mutex_unlock(&lock);
+    request->message = take(lane, tag);
+    if (request->message == NULL) {
+        *lane->waiting_end = request;
+        lane->waiting_end = &request->next;
+    }
+    pthread_mutex_unlock(&box->lock);
+    leave();
     return 0;
 }
 
-/* The receive that was posted first of those that wait for this message; NULL: none does. Lock held. */
-static struct fake_request *find_receive(const struct fake_message *message)
+/* Is the request complete? Box locked. */
+static bool try(struct box *box, struct fake_request *request)
 {
-    struct fake_request *found = NULL;
-    for (uint64_t i = 0; i < handles; i++) {
-        struct fake_request *const request = &requests[i];
-        if (request->is_used && request->is_receive && request->message == NULL && request->from == message->from &&
-            request->to == message->to && request->tag == message->tag && (found == NULL || request->order < found->order))
-            found = request;
-    }
-    return found;
-}
-
-/* Give all messages to those who wait for them, in order. Lock held. */
-static void match_all(void)
-{
-    struct fake_message **link = &first;
-    while (*link != NULL) {
-        struct fake_message *const message = *link;
-        const bool is_held = is_cut[message->from] || is_cut[message->to] || are_parted[message->from][message->to];
-        struct fake_request *const request = is_held ? NULL : find_receive(message);
-        if (request == NULL) {
-            link = &message->next;
-            continue;
-        }
-        *link = message->next;
-        request->message = message;
-    }
-}
-
-static bool try(struct fake_request *request)
-{
-    match_all();
     if (request->tests > 0) {
         request->tests--;
         return false;
@@ -214,31 +348,51 @@ static bool try(struct fake_request *request)
     if (!request->is_receive)
         return true;
     struct fake_message *const message = request->message;
-    if (message == NULL)
+    const bool is_held = atomic_load(&box->is_cut) || atomic_load(&boxes[request->from].is_cut) ||
+                         atomic_load(&box->are_parted[request->from]);
+    if (message == NULL || is_held || (message->due_ns > 0 && clock_now_ns() < message->due_ns))
         return false;
     assert_true(message->bytes <= request->room);
     memcpy(request->data, message->data, message->bytes);
+    count(box->counts.received, message);
     free(message);
     request->message = NULL;
     return true;
 }
 
+/* As with MPI_REQUEST_NULL, a request that has passed passes again. */
 static int fake_test(struct mpi_request *request, bool *has_passed_out)
 {
-    enter();
-    const bool has_broken = is_broken[own_rank];
-    *has_passed_out = !has_broken && try(&requests[request->handle]);
-    if (*has_passed_out)
-        requests[request->handle].is_used = false;
-    pthread_mutex_unlock(&lock);
+    struct box *const box = enter();
+    const bool has_broken = atomic_load(&box->is_broken);
+    pthread_mutex_lock(&box->lock);
+    *has_passed_out = !has_broken && (request->handle == NO_REQUEST || try(box, request_at(box, *request)));
+    if (*has_passed_out && request->handle != NO_REQUEST)
+        free_request(box, request);
+    pthread_mutex_unlock(&box->lock);
+    leave();
     return has_broken ? BROKEN : 0;
 }
 
+/* Only receives are cancelled. */
 static void fake_cancel(struct mpi_request *request)
 {
-    pthread_mutex_lock(&lock);
-    requests[request->handle].is_used = false;
-    pthread_mutex_unlock(&lock);
+    struct box *const box = enter();
+    pthread_mutex_lock(&box->lock);
+    struct fake_request *const cancelled = request_at(box, *request);
+    struct lane *const lane = &box->lanes[cancelled->from];
+    struct fake_request **link = &lane->waiting;
+    while (*link != NULL && *link != cancelled)
+        link = &(*link)->next;
+    if (*link == cancelled) {
+        *link = cancelled->next;
+        if (lane->waiting_end == &cancelled->next)
+            lane->waiting_end = link;
+    }
+    free(cancelled->message);
+    free_request(box, request);
+    pthread_mutex_unlock(&box->lock);
+    leave();
 }
 
 static void fake_explain(int error, char *text_out)

@@ -1,16 +1,17 @@
 /* A module of MPI (sync/ranks/mpi_module.h) for ranks that are all in this process, each with its own communication
- * thread. Messages are copied, and pass after some tests, in an order that a seed decides. */
+ * thread. Messages are copied, and pass after some tests, in an order that a seed decides. Each rank's messages, bytes
+ * and requests are counted. Time and memory for a message do not depend on the number of ranks. */
 #ifndef PIPETRAIN_FAKE_MPI_H
 #define PIPETRAIN_FAKE_MPI_H
 
 #include "stage/thread.h"
 #include "sync/ranks/ranks.h"
 
-enum { FAKE_RANKS_MAX = 8 };
+enum { FAKE_RANKS_MAX = 512 };
 
 extern const struct mpi_module fake_mpi;
 
-/* Forget all messages and settings of a test before; every message needs up to `tests` tests to pass. */
+/* Forget all messages, settings and counts of a test before; every message needs up to `tests` tests to pass. */
 void fake_mpi_reset(uint32_t size, uint32_t tests, uint32_t seed);
 /* From now on nothing comes from this rank, and nothing gets to it. */
 void fake_mpi_cut(uint32_t rank);
@@ -20,6 +21,24 @@ void fake_mpi_part(uint32_t rank, uint32_t other);
 void fake_mpi_hang(uint32_t rank);
 /* From now on tests of messages of this rank fail. */
 void fake_mpi_break(uint32_t rank);
+/* From now on messages that this rank sends arrive so much later. */
+void fake_mpi_delay(uint32_t rank, uint64_t delay_ns);
+
+/* Messages by what they are for. */
+enum fake_traffic {
+    FAKE_HEARTBEATS,
+    FAKE_MAIL,                  /* all others between rank 0 and another rank (ranks_send) */
+    FAKE_WAKEUPS,               /* with which ranks connect at the start */
+    FAKE_JOBS,                  /* of jobs: sums, and what connects their memory */
+    FAKE_TRAFFIC
+};
+struct fake_count { uint64_t messages, bytes; };
+struct fake_counts {
+    struct fake_count sent[FAKE_TRAFFIC], received[FAKE_TRAFFIC];       /* received: and tested as complete */
+    uint64_t requests_most;     /* that were in use at one time */
+};
+/* Of a rank since fake_mpi_reset. */
+struct fake_counts fake_mpi_counts(uint32_t rank);
 
 /* Open all ranks, with their hosts' names "rank 1 (...)", as separate processes would. */
 void fake_ranks_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline_s);

@@ -510,10 +510,24 @@ static void count_dense_weights(const struct counter *counter, uint32_t head)
                   weight_numbers(counter, head) * sizeof(float) + column_bytes(counter, head, sums_bias));
 }
 
+/* Does the data gradient of the convolution after the normalisation compute its sums? */
+static bool has_given_sums(const struct counter *counter, uint32_t head)
+{
+    const struct plan *const plan = counter->plan;
+    const uint32_t value = plan_output(&plan->base, head);
+    return value_buffer(counter, value) == BUFFER_NONE &&
+           cuda_conv_norm_sums(plan, fusion_only_reader(&plan->base.fusion, value)) != BUFFER_NONE;
+}
+
 /* The sums of chunks of rows, then those of all chunks with the means that count_inputs' kernel reads. A mask that
- * forward has stored, and the slope of an activation, are applied to the gradient in place. */
+ * forward has stored, and the slope of an activation, are applied to the gradient in place. Of sums that a convolution
+ * has computed, and the deviation, one kernel makes the means and gradients. */
 static void count_norm_sums(const struct counter *counter, uint32_t head)
 {
+    if (has_given_sums(counter, head)) {
+        count_kernel(counter, STEP_NORMS, column_bytes(counter, head, 7));
+        return;
+    }
     const size_t partials = partial_bytes(counter, head, out_columns(counter, head));
     const size_t mask = mask_bytes(counter, head);
     const bool changes = mask > 0 || fusion_has(&counter->plan->base.fusion, head, LAYER_ACTIVATION);
@@ -598,10 +612,14 @@ static void count_layer_norm_inputs(const struct counter *counter, uint32_t head
                  flow_written(counter, head, 0) + pixel_line_bytes(counter, head) + column_bytes(counter, head, 1));
 }
 
-/* A convolution may also read the gradient that it adds, and the values that mask the sum. */
+/* A convolution may also read the gradient that it adds, and the values that mask the sum; or values, statistics and
+ * parameters of a normalisation, for which it writes sums. */
 static void count_weighted_inputs(const struct counter *counter, uint32_t head)
 {
     const struct flow *const flow = flow_of(counter, head, 0);
+    const struct plan_base *const base = &counter->plan->base;
+    const bool is_conv = layer_of(counter, head)->kind == LAYER_CONV2D;
+    const uint32_t sums = is_conv ? cuda_conv_norm_sums(counter->plan, head) : BUFFER_NONE;
     const size_t in = in_size(counter, head, 0);
     size_t bytes = gradient_read(counter, head) + weight_bytes(counter, head) + in;
     cache_touch(counter->cache, flow->buffer, in, false);
@@ -611,7 +629,10 @@ static void count_weighted_inputs(const struct counter *counter, uint32_t head)
     }
     if (flow->masks)
         bytes += in_read(counter, head, 0);
-    if (layer_of(counter, head)->kind == LAYER_CONV2D)
+    if (sums != BUFFER_NONE)
+        bytes += in_read(counter, head, 0) +
+                 (4 + CONV_NORM_SUMS) * value_stored(counter->plan, plan_input(base, head, 0)) * sizeof(float);
+    if (is_conv)
         count_convolution(counter, bytes);
     else
         count_product(counter, bytes);

@@ -3,10 +3,11 @@
  * reused: in a densely connected block only those of the new channels are computed. With spec.batch_statistics the
  * convolution before it sums what the statistics need, and in fp16 the one after it and its ReLU computes their result
  * itself, in forward and for the gradient of its weights: then only scale and shift are stored. Backward recomputes the
- * result in fp32, so that a ReLU may be open in one and closed in the other where the result is almost 0. The ReLU's
- * mask is recomputed in backward, but after an addition forward stores it as bits, unless the gradient comes masked.
- * The derivative of another activation is recomputed once, in the pass of the sums, which multiplies the gradient of
- * the result by it in place. */
+ * result in fp32, so that a ReLU may be open in one and closed in the other where the result is almost 0. The data
+ * gradient of that convolution also masks the gradient and sums it for the gradients of gamma and beta. The ReLU's mask
+ * is recomputed in backward, but after an addition forward stores it as bits, unless the gradient comes masked. The
+ * derivative of another activation is recomputed once, in the pass of the sums, which multiplies the gradient of the
+ * result by it in place. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 
@@ -210,11 +211,36 @@ static int norm_forward(struct plan *plan, uint32_t head)
                         out_value(plan, head), plan_data(plan, state->mask));
 }
 
+/* The buffer of the sums that the data gradient of the convolution after it has computed from the masked gradient. */
+static uint32_t given_sums(const struct plan *plan, uint32_t head)
+{
+    const struct norm *const state = plan->base.states[head];
+    if (state->line == BUFFER_NONE)
+        return BUFFER_NONE;
+    return cuda_conv_norm_sums(plan, fusion_only_reader(&plan->base.fusion, plan_output(&plan->base, head)));
+}
+
+void cuda_norm_operands(const struct plan *plan, uint32_t head, struct conv_operands *operands)
+{
+    const struct normalisation norm = normalisation_of(plan, head);
+    operands->values = in_value(plan, head, 0);
+    operands->statistics = norm.statistics;
+    operands->gamma = norm.gamma;
+    operands->beta = norm.beta;
+}
+
 static int norm_backward_parameters(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     const bool masks = plan_has_relu(plan, head) && !plan_output_is_masked(&plan->base, head);
+    const struct backend *const backend = plan->base.backend;
+    const uint32_t sums = given_sums(plan, head);
+    if (sums != BUFFER_NONE)
+        return CUDA_CALL(backend->name, kernel_norm_means(backend->stream, &norm, plan_data(plan, sums),
+                                                          plan_data(plan, state->means),
+                                                          parameter_gradient(plan, head, PARAMETER_GAMMA),
+                                                          parameter_gradient(plan, head, PARAMETER_BETA)));
     return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), masks,
                         plan_data(plan, state->mask), out_gradient(plan, head),
                         plan_data(plan, state->gradient_chunks), plan_data(plan, state->means),
@@ -222,7 +248,8 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
                         parameter_gradient(plan, head, PARAMETER_BETA));
 }
 
-/* After an addition the gradient is masked already, and the gradient of the other input is equal to it. */
+/* After an addition the gradient is masked already, and the gradient of the other input is equal to it. Where a
+ * convolution has summed the gradient, it is masked, too. */
 static int norm_backward_inputs(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
@@ -232,7 +259,8 @@ static int norm_backward_inputs(struct plan *plan, uint32_t head)
     int rc = 0;
     if (to != NULL)
         rc = LAYER_KERNEL(plan, kernel_norm_gradient, &norm, in_value(plan, head, 0),
-                          plan_has_relu(plan, head) && !is_masked, out_gradient(plan, head),
+                          plan_has_relu(plan, head) && !is_masked && given_sums(plan, head) == BUFFER_NONE,
+                          out_gradient(plan, head),
                           plan_data(plan, state->means), to, plan_flow(&plan->base, head, 0)->adds);
     return rc == 0 && is_masked ? cuda_flow_pass(plan, head, 1, out_gradient(plan, head)) : rc;
 }

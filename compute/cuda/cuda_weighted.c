@@ -26,6 +26,7 @@ struct weighted {
     bool on_side;            /* the weight gradient runs beside the data gradient (cuda_side.c) */
     uint32_t weight, bias;      /* buffers of the folded weights and bias; BUFFER_NONE: the layer's own are used */
     uint32_t sums;              /* buffer; BUFFER_NONE: the convolution computes no statistics */
+    uint32_t norm_sums;         /* buffer; BUFFER_NONE: the data gradient computes no sums for a normalisation */
 };
 
 static const char *const pass_names[PRODUCT_PASS_COUNT] = {
@@ -75,6 +76,15 @@ static bool wants_sums(const struct plan *plan, uint32_t index)
     return false;
 }
 
+/* Should the data gradient be masked and summed for the normalisation inside of the convolution? cuDNN needs a
+ * gamma. */
+static bool wants_norm_sums(const struct plan *plan, uint32_t index)
+{
+    const uint32_t norm = is_conv(plan, index) ? cuda_norm_inside(plan, index) : NET_INPUT;
+    return norm != NET_INPUT && pass_is_needed(plan, index, DGRAD) &&
+           layer_has(plan_layer(plan, norm), PARAMETER_GAMMA);
+}
+
 static void weighted_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
     use_out->in_until = PASS_PARAMETERS;
@@ -94,6 +104,8 @@ static enum conv_after after_of(const struct plan *plan, uint32_t index, enum pr
         return wants_sums(plan, index) ? CONV_AFTER_STATISTICS : CONV_AFTER_NOTHING;
     if (pass == WGRAD)
         return CONV_AFTER_NOTHING;
+    if (wants_norm_sums(plan, index))
+        return CONV_AFTER_NORM;
     return flow->masks ? (adds ? CONV_AFTER_ADD_DRELU : CONV_AFTER_DRELU) : adds ? CONV_AFTER_ADD : CONV_AFTER_NOTHING;
 }
 
@@ -438,6 +450,25 @@ uint32_t cuda_conv_sums(const struct plan *plan, uint32_t conv)
     return ((const struct weighted *)plan->base.states[conv])->sums;
 }
 
+static int open_norm_sums(struct plan *plan, uint32_t index, struct weighted *state)
+{
+    const size_t bytes = CONV_NORM_SUMS * value_stored(plan, plan_input(&plan->base, index, 0)) * sizeof(float);
+    if (!wants_norm_sums(plan, index) ||
+        (state->convs[DGRAD] != NULL && !conv_plan_has_norm_sums(state->convs[DGRAD])))
+        return 0;
+    const int rc = plan_scratch(plan, index, bytes, PASS_INPUTS, PASS_INPUTS, &state->norm_sums);
+    if (rc == 0)
+        plan_use(plan, state->norm_sums, cuda_norm_inside(plan, index), PASS_PARAMETERS, PASS_PARAMETERS);
+    return rc;
+}
+
+uint32_t cuda_conv_norm_sums(const struct plan *plan, uint32_t conv)
+{
+    const struct weighted *const state = plan->base.states[conv];
+    const bool is_lost = state->convs[DGRAD] != NULL && !conv_plan_has_norm_sums(state->convs[DGRAD]);
+    return is_lost ? BUFFER_NONE : state->norm_sums;
+}
+
 /* Keeps what a normalisation inside of the convolution is computed from. */
 static void keep_inside(struct plan *plan, uint32_t index)
 {
@@ -452,7 +483,8 @@ static void keep_inside(struct plan *plan, uint32_t index)
 static int weighted_plan(struct plan *plan, uint32_t index)
 {
     struct weighted *const state = plan->base.states[index];
-    state->partials = state->weight_gradient = state->weight = state->bias = state->sums = BUFFER_NONE;
+    state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
+    state->sums = state->norm_sums = BUFFER_NONE;
     int rc = value_memory_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
     if (rc == 0)
         plan_side(plan, index, state);
@@ -462,7 +494,9 @@ static int weighted_plan(struct plan *plan, uint32_t index)
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)
         if (pass_is_needed(plan, index, pass))
             rc = is_conv(plan, index) ? plan_conv(plan, index, pass) : plan_dense(plan, index, pass);
-    return rc == 0 ? open_sums(plan, index, state) : rc;
+    if (rc == 0)
+        rc = open_sums(plan, index, state);
+    return rc == 0 ? open_norm_sums(plan, index, state) : rc;
 }
 
 static void weighted_release(struct plan *plan, uint32_t index)
@@ -630,13 +664,24 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t index)
     return state->on_side ? cuda_side_run(plan, index, weight_gradient) : weight_gradient(plan, index);
 }
 
+static int conv_data_gradient(struct plan *plan, uint32_t index)
+{
+    const struct weighted *const state = plan->base.states[index];
+    struct conv_operands operands = {
+        .in = in_gradient(plan, index, 0), .weight = weight_of(plan, index), .out = out_gradient(plan, index),
+        .addend = plan_data(plan, plan_flow(&plan->base, index, 0)->addend), .relu_out = in_value(plan, index, 0),
+    };
+    if (state->norm_sums != BUFFER_NONE) {
+        cuda_norm_operands(plan, cuda_norm_inside(plan, index), &operands);
+        operands.sums = plan_data(plan, state->norm_sums);
+    }
+    return run_conv(plan, index, DGRAD, operands);
+}
+
 static int weighted_backward_inputs(struct plan *plan, uint32_t index)
 {
     if (is_conv(plan, index))
-        return run_conv(plan, index, DGRAD, (struct conv_operands){
-            .in = in_gradient(plan, index, 0), .weight = weight_of(plan, index), .out = out_gradient(plan, index),
-            .addend = plan_data(plan, plan_flow(&plan->base, index, 0)->addend),
-            .relu_out = in_value(plan, index, 0) });
+        return conv_data_gradient(plan, index);
     return run_dense(plan, index, DGRAD, (struct dense_operands){
         .in = in_gradient(plan, index, 0), .out = out_gradient(plan, index), .weight = weight_of(plan, index) });
 }

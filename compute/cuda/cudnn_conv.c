@@ -24,7 +24,8 @@
  * those between two operations, numbered from TENSOR_BETWEEN. */
 enum tensor_id {
     TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_SCALE, TENSOR_SHIFT, TENSOR_ADDEND, TENSOR_RELU_OUT,
-    TENSOR_SUM, TENSOR_SQUARES, TENSOR_BETWEEN
+    TENSOR_SUM, TENSOR_SQUARES, TENSOR_VALUES, TENSOR_MEAN, TENSOR_INVERSE, TENSOR_GAMMA, TENSOR_BETA, TENSOR_NORM_SUMS,
+    TENSOR_BETWEEN = TENSOR_NORM_SUMS + CONV_NORM_SUMS
 };
 
 /* The memory of a run: the tensors by id, and the workspace. */
@@ -78,7 +79,8 @@ static const char *const before_names[] = {
 
 static const char *const after_names[] = {
     [CONV_AFTER_NOTHING] = "", [CONV_AFTER_ADD] = " + add", [CONV_AFTER_DRELU] = " + relu gradient",
-    [CONV_AFTER_ADD_DRELU] = " + add + relu gradient", [CONV_AFTER_STATISTICS] = " + statistics",
+    [CONV_AFTER_ADD_DRELU] = " + add + relu gradient", [CONV_AFTER_NORM] = " + norm sums",
+    [CONV_AFTER_STATISTICS] = " + statistics",
 };
 
 bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b)
@@ -135,7 +137,7 @@ static bool has_tensor(const struct conv_shape *shape, enum tensor_id id)
     case TENSOR_SQUARES:
         return shape->after == CONV_AFTER_STATISTICS;
     default:
-        return id < TENSOR_BETWEEN;
+        return id < TENSOR_VALUES || (id < TENSOR_BETWEEN && shape->after == CONV_AFTER_NORM);
     }
 }
 
@@ -169,10 +171,13 @@ static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor
         break;
     case TENSOR_ADDEND:
     case TENSOR_RELU_OUT:
+    case TENSOR_VALUES:
         tensor = tensor_of(shape, result_of(shape));
         tensor.id = id;
         break;
-    case TENSOR_BETWEEN:
+    default:
+        if (id < TENSOR_BETWEEN)        /* vectors of a normalisation */
+            tensor = (struct graph_tensor){ id, CUDNN_DATA_FLOAT, { 1, shape->in_channels, 1, 1 }, false };
         break;
     }
     return tensor;
@@ -298,6 +303,32 @@ static void add_statistics(struct conv_graph *build, cudnnBackendDescriptor_t re
     build->operations[build->count++] = graph_add_statistics(build->graph, result, sum, squares);
 }
 
+/* The result of the normalisation of the caller's values. cuDNN knows the pattern by these operations in this order. */
+static cudnnBackendDescriptor_t add_normalised(struct conv_graph *build, const struct norm_tensors *norm)
+{
+    const enum tensor_id like = TENSOR_VALUES;
+    cudnnBackendDescriptor_t beta = add_tensor(build, TENSOR_BETA);
+    cudnnBackendDescriptor_t last = add_step(build, CUDNN_POINTWISE_SUB, like, norm->values, norm->mean, NULL);
+    last = add_step(build, CUDNN_POINTWISE_MUL, like, last, norm->inverse, NULL);
+    last = add_step(build, CUDNN_POINTWISE_MUL, like, last, norm->gamma, NULL);
+    return add_step(build, CUDNN_POINTWISE_ADD, like, last, beta, NULL);
+}
+
+/* Masks the gradient, and sums it for the normalisation. */
+static void add_norm(struct conv_graph *build, cudnnBackendDescriptor_t gradient, cudnnBackendDescriptor_t result)
+{
+    const struct norm_tensors norm = {
+        .values = add_tensor(build, TENSOR_VALUES), .mean = add_tensor(build, TENSOR_MEAN),
+        .inverse = add_tensor(build, TENSOR_INVERSE), .gamma = add_tensor(build, TENSOR_GAMMA),
+    };
+    cudnnBackendDescriptor_t sums[CONV_NORM_SUMS];
+    for (uint32_t i = 0; i < CONV_NORM_SUMS; i++)
+        sums[i] = add_tensor(build, TENSOR_NORM_SUMS + i);
+    cudnnBackendDescriptor_t normalised = add_normalised(build, &norm);
+    add_step(build, CUDNN_POINTWISE_RELU_BWD, result_of(build->shape), gradient, normalised, result);
+    build->operations[build->count++] = graph_add_norm_sums(build->graph, &norm, result, sums);
+}
+
 /* The product and the operations before and after it. Every operation before the one that writes the result writes a
  * tensor between operations. */
 static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_t handle,
@@ -313,10 +344,11 @@ static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_
     uint32_t left = 0;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         left += steps[i].is_wanted;
+    const bool has_norm = shape->after == CONV_AFTER_NORM;
     graph_init(graph, name);
     struct conv_graph build = { .graph = graph, .shape = shape, .between = CUDNN_DATA_FLOAT };
     cudnnBackendDescriptor_t result = add_tensor(&build, like);
-    cudnnBackendDescriptor_t last = left == 0 ? result : add_between(&build, like);
+    cudnnBackendDescriptor_t last = left == 0 && !has_norm ? result : add_between(&build, like);
     add_product(&build, last);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (!steps[i].is_wanted)
@@ -326,6 +358,8 @@ static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_
     }
     if (shape->after == CONV_AFTER_STATISTICS)
         add_statistics(&build, result);
+    if (has_norm)
+        add_norm(&build, last, result);
     graph_finish(graph, handle, build.count, build.operations);
     return graph->status;
 }
@@ -611,8 +645,13 @@ bool conv_plan_has_statistics(const struct conv_plan *plan)
     return plan->engine->fused.after == CONV_AFTER_STATISTICS;
 }
 
+bool conv_plan_has_norm_sums(const struct conv_plan *plan)
+{
+    return plan->engine->fused.after == CONV_AFTER_NORM;
+}
+
 /* Do our own kernels add the bias, apply the ReLU, add the addend, apply the ReLU's mask? Does the caller compute
- * statistics? */
+ * statistics, or mask and sum the gradient for a normalisation? */
 static bool adds_bias_separately(const struct conv_engine *engine)
 {
     return engine->shape.bias && !engine->fused.bias;
@@ -638,6 +677,11 @@ static bool sums_separately(const struct conv_engine *engine)
     return engine->shape.after == CONV_AFTER_STATISTICS && engine->fused.after != CONV_AFTER_STATISTICS;
 }
 
+static bool leaves_norm(const struct conv_engine *engine)
+{
+    return engine->shape.after == CONV_AFTER_NORM && engine->fused.after != CONV_AFTER_NORM;
+}
+
 /* The bytes of the padded image, which is at the start of the workspace. */
 static size_t padded_bytes(const struct conv_engine *engine)
 {
@@ -658,6 +702,7 @@ void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_si
                               : adds_separately(engine)         ? ", sum apart"
                               : masks_separately(engine)        ? ", mask apart"
                               : sums_separately(engine)         ? ", statistics apart"
+                              : leaves_norm(engine)             ? ", norm sums apart"
                                                                 : "";
     snprintf(text, text_size, "%sengine %" PRId64 "%s, %.1f MiB workspace%s%s%s", before_names[engine->fused.before],
              engine->chosen.engine, after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20), apart,
@@ -826,16 +871,23 @@ static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
 
 static struct conv_pointers pointers_of(const struct conv_engine *engine, const struct conv_operands *operands)
 {
-    return (struct conv_pointers){
+    const uint32_t in_channels = engine->shape.in_channels;
+    struct conv_pointers pointers = {
         .tensors = {
             [TENSOR_IN] = pads_separately(engine) ? operands->workspace : operands->in,
             [TENSOR_WEIGHT] = operands->weight, [TENSOR_OUT] = operands->out, [TENSOR_BIAS] = operands->bias,
             [TENSOR_SCALE] = operands->scale, [TENSOR_SHIFT] = operands->shift, [TENSOR_ADDEND] = operands->addend,
             [TENSOR_RELU_OUT] = operands->relu_out, [TENSOR_SUM] = operands->sums,
             [TENSOR_SQUARES] = operands->sums != NULL ? operands->sums + engine->shape.out_channels : NULL,
+            [TENSOR_VALUES] = operands->values, [TENSOR_MEAN] = operands->statistics,
+            [TENSOR_INVERSE] = operands->statistics != NULL ? operands->statistics + in_channels : NULL,
+            [TENSOR_GAMMA] = operands->gamma, [TENSOR_BETA] = operands->beta,
         },
         .workspace = (unsigned char *)operands->workspace + padded_bytes(engine),
     };
+    for (uint32_t i = 0; i < CONV_NORM_SUMS && operands->statistics != NULL; i++)
+        pointers.tensors[TENSOR_NORM_SUMS + i] = operands->sums + (size_t)i * in_channels;
+    return pointers;
 }
 
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, const struct conv_operands *operands)

@@ -18,9 +18,15 @@
 enum conv_before { CONV_BEFORE_NOTHING, CONV_BEFORE_SCALE_RELU };
 
 /* Computed on the result of a data gradient before it is rounded and written, in this order: the addend is added; the
- * gradient of a ReLU is computed, which is 0 where the ReLU's output is not above 0. Or computed from the result of a
- * forward pass without bias and ReLU, which is written as well: the sum of each channel and that of its squares. */
-enum conv_after { CONV_AFTER_NOTHING, CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU, CONV_AFTER_STATISTICS };
+ * gradient of a ReLU is computed, which is 0 where the ReLU's output is not above 0. Or (NORM) the gradient of the ReLU
+ * after a batch normalisation, whose result is recomputed in fp32, and then the gradients of gamma and beta. Or computed
+ * from the result of a forward pass without bias and ReLU, which is written as well: the sum of each channel and that of
+ * its squares. */
+enum conv_after {
+    CONV_AFTER_NOTHING, CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU, CONV_AFTER_NORM, CONV_AFTER_STATISTICS
+};
+
+#define CONV_NORM_SUMS 5u       /* vectors that CONV_AFTER_NORM writes */
 
 /* FPROP: out = in * weight [+ bias] [, ReLU]. DGRAD: in = the gradient of the input, from out = the gradient of the
  * output. WGRAD: weight = the gradient of the weight, in the value type, from in and out. */
@@ -59,7 +65,12 @@ struct conv_operands {
     const void *scale, *shift;  /* of CONV_BEFORE_SCALE_RELU: in_channels numbers of the value type */
     const void *addend;         /* of CONV_AFTER_ADD...: the shape and type of the result */
     const void *relu_out;       /* of CONV_AFTER_...DRELU: the output of the ReLU, of the same shape and type */
-    float *sums;                /* written by CONV_AFTER_STATISTICS if conv_plan_has_statistics: [2][out_channels] */
+    const void *values;         /* of CONV_AFTER_NORM: the input of the normalisation, of the result's shape and type */
+    const float *statistics;    /* of it: [2][in_channels]: mean, 1 / sqrt(variance + epsilon) */
+    const float *gamma, *beta;  /* of it: in_channels numbers */
+    float *sums;                /* written by CONV_AFTER_STATISTICS if conv_plan_has_statistics: [2][out_channels]; by
+                                 * CONV_AFTER_NORM if conv_plan_has_norm_sums: [CONV_NORM_SUMS][in_channels], first the
+                                 * gradient of gamma, then that of beta */
     void *workspace;            /* conv_plan_workspace bytes */
 };
 
@@ -83,10 +94,10 @@ bool conv_shape_equals(const struct conv_shape *a, const struct conv_shape *b);
 /* Bytes of all tensors of the graph, each aligned to 256. */
 size_t conv_shape_bytes(const struct conv_shape *shape);
 /* Plans the whole shape or, when cuDNN refuses, the convolution alone, followed by kernels of ours: kernel_bias or
- * kernel_relu; kernel_add and kernel_relu_backward; but without statistics, for which there is no kernel here. 0;
- * -ENOTSUP when no engine supports the shape (logged with the reasons, unless `quiet`), also when none computes
- * `before`, which has no kernel; or a negative errno (logged). Afterwards only the planner's handle or properties and
- * the name of its cache must stay valid. */
+ * kernel_relu; kernel_add and kernel_relu_backward; but without statistics and what follows for a normalisation, for
+ * which there is no kernel here. 0; -ENOTSUP when no engine supports the shape (logged with the reasons, unless
+ * `quiet`), also when none computes `before`, which has no kernel; or a negative errno (logged). Afterwards only the
+ * planner's handle or properties and the name of its cache must stay valid. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
                    bool quiet);
 /* Another plan with the same engine as `of`: a plan caches the pointers of its last run, so each set of pointers
@@ -96,6 +107,9 @@ void conv_plan_close(struct conv_plan *plan);
 size_t conv_plan_workspace(const struct conv_plan *plan);
 /* Does the plan compute the statistics of its shape? */
 bool conv_plan_has_statistics(const struct conv_plan *plan);
+/* Does the plan mask its result and sum it for the normalisation of its shape? One that failed to run may
+ * no longer. */
+bool conv_plan_has_norm_sums(const struct conv_plan *plan);
 /* For people: "engine 27, 12.0 MiB workspace, bias apart, cached". Engine 0 is cuDNN's slow generic one: in fp32 a
  * larger workspace_max may avoid it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);

@@ -317,6 +317,27 @@ cudnnBackendDescriptor_t graph_add_statistics(struct cudnn_graph *graph, cudnnBa
     return finalize_part(graph, part);
 }
 
+cudnnBackendDescriptor_t graph_add_norm_sums(struct cudnn_graph *graph, const struct norm_tensors *norm,
+                                             cudnnBackendDescriptor_t gradient, const cudnnBackendDescriptor_t sums[5])
+{
+    static const cudnnBackendAttributeName_t results[] = {
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS,
+    };
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
+    set_attribute(graph, part, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, norm->mean);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, norm->inverse);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, norm->gamma);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, norm->values);
+    set_part(graph, part, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, gradient);
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+        set_part(graph, part, results[i], sums[i]);
+    return finalize_part(graph, part);
+}
+
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,
                                       cudnnBackendDescriptor_t *operations)
 {

@@ -310,6 +310,10 @@ cudaError_t kernel_norm_line(cudaStream_t stream, enum value_type type, const st
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient);
+/* The same gradients and means from the gradient of gamma and, after it, that of beta, which a convolution has summed.
+ * Where `relu` was, it has masked the gradient. */
+cudaError_t kernel_norm_means(cudaStream_t stream, const struct normalisation *norm, const float *sums, float *means,
+                              float *gamma_gradient, float *beta_gradient);
 /* in_gradient = [in_gradient +] the gradient of `in`; in_gradient may be `gradient` if both have the same distance
  * between rows. relu: masks by the recomputed result, without a shortcut. */
 cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,

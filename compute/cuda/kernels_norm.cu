@@ -649,6 +649,30 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
                          gamma_gradient, beta_gradient);
 }
 
+static __global__ void means_from_sums(normalisation norm, const float *__restrict__ sums, float *__restrict__ means,
+                                       float *__restrict__ gamma_gradient, float *__restrict__ beta_gradient)
+{
+    await_kernels_before();
+    const size_t column = thread_number();
+    if (column >= norm.columns)
+        return;
+    const float inverse = norm.statistics[norm.columns + column], count = (float)norm.rows;
+    const float slope = sums[column], sum = sums[norm.columns + column];
+    beta_gradient[column] = sum;
+    gamma_gradient[column] = slope;
+    means[column] = sum / count;
+    means[norm.columns + column] = slope * inverse / count;
+}
+
+cudaError_t kernel_norm_means(cudaStream_t stream, const struct normalisation *norm, const float *sums, float *means,
+                              float *gamma_gradient, float *beta_gradient)
+{
+    const cudaError_t status = check_norm(norm, { sums, means });
+    if (status != cudaSuccess)
+        return status;
+    return launch_threads(stream, norm->columns, means_from_sums, *norm, sums, means, gamma_gradient, beta_gradient);
+}
+
 /* ---- the gradient of the values: each value also affects mean and deviation of its column ---- */
 
 template <typename T, bool RELU, bool ADDS>

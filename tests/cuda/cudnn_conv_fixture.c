@@ -130,14 +130,17 @@ size_t conv_count_of(const struct conv_shape *shape, int tensor)
         [OUT] = (size_t)shape->count * shape->out_h * shape->out_w * shape->out_channels,
         [SCALE] = shape->in_channels,
         [SHIFT] = shape->in_channels,
-        [SUMS] = 2 * shape->out_channels,
+        [STATISTICS] = 2 * shape->in_channels,
+        [GAMMA] = shape->in_channels,
+        [BETA] = shape->in_channels,
+        [SUMS] = shape->after == CONV_AFTER_NORM ? CONV_NORM_SUMS * shape->in_channels : 2 * shape->out_channels,
     };
-    return tensor == ADDEND || tensor == RELU_OUT ? counts[result_of(shape)] : counts[tensor];
+    return tensor == ADDEND || tensor == RELU_OUT || tensor == VALUES ? counts[result_of(shape)] : counts[tensor];
 }
 
 static cudaDataType_t tensor_type(const struct conv_shape *shape, int tensor)
 {
-    return tensor == SUMS ? CUDA_R_32F : value_type(shape);
+    return tensor >= STATISTICS ? CUDA_R_32F : value_type(shape);
 }
 
 size_t bytes_of(const struct conv_shape *shape, int tensor)
@@ -155,7 +158,8 @@ void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine)
     for (int tensor = 0; tensor < TENSORS; tensor++)
         for (size_t i = 0; i < conv_count_of(shape, tensor); i++) {
             const float size = 1 + (float)random_below(8) / 8 + (fine ? 0x1p-12f : 0);
-            sim_value_write(tensor_type(shape, tensor), bench->memory[tensor], i, random_below(2) == 1 ? size : -size);
+            const bool is_positive = random_below(2) == 1 || (tensor == STATISTICS && i >= shape->in_channels);
+            sim_value_write(tensor_type(shape, tensor), bench->memory[tensor], i, is_positive ? size : -size);
         }
 }
 
@@ -216,6 +220,16 @@ static double *sums_of(const struct bench *bench, const struct conv_shape *shape
     return sums;
 }
 
+/* Is the ReLU after the normalisation closed? */
+static bool is_closed(const struct bench *bench, const struct conv_shape *shape, size_t i)
+{
+    const size_t channels = shape->in_channels, channel = i % channels;
+    const double distance = conv_value(bench, shape, VALUES, i, false) -
+                            conv_value(bench, shape, STATISTICS, channel, false);
+    return distance * conv_value(bench, shape, STATISTICS, channels + channel, false) *
+           conv_value(bench, shape, GAMMA, channel, false) + conv_value(bench, shape, BETA, channel, false) <= 0;
+}
+
 float *conv_expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart)
 {
     double *sums = sums_of(bench, shape, tf32);
@@ -228,7 +242,9 @@ float *conv_expected(const struct bench *bench, const struct conv_shape *shape, 
             sum += conv_value(bench, shape, BIAS, i % shape->out_channels, false);
         if (conv_adds(shape->after))
             sum += conv_value(bench, shape, ADDEND, i, false);
-        const bool is_masked = conv_masks(shape->after) && conv_value(bench, shape, RELU_OUT, i, false) <= 0;
+        const bool is_masked = conv_masks(shape->after)          ? conv_value(bench, shape, RELU_OUT, i, false) <= 0
+                               : shape->after == CONV_AFTER_NORM ? !apart && is_closed(bench, shape, i)
+                                                                 : false;
         results[i] = rounded(shape, (shape->relu && sum < 0) || is_masked ? 0 : sum);
     }
     free(sums);
@@ -256,6 +272,13 @@ int conv_run(const struct bench *bench, struct conv_plan *plan, const struct con
     };
     if (shape->after == CONV_AFTER_STATISTICS)
         operands.sums = (float *)(void *)memory[SUMS];
+    if (shape->after == CONV_AFTER_NORM) {
+        operands.values = memory[VALUES];
+        operands.statistics = (const float *)(const void *)memory[STATISTICS];
+        operands.gamma = (const float *)(const void *)memory[GAMMA];
+        operands.beta = (const float *)(const void *)memory[BETA];
+        operands.sums = (float *)(void *)memory[SUMS];
+    }
     if (shape->before == CONV_BEFORE_SCALE_RELU) {
         operands.scale = memory[SCALE];
         operands.shift = memory[SHIFT];

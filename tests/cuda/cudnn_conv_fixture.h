@@ -16,8 +16,8 @@
 #define WORKSPACE_MAX ((size_t)1 << 20)
 #define DESCRIPTION 128
 
-/* SUMS are floats, the others of the type of the shape. */
-enum { IN, WEIGHT, BIAS, OUT, ADDEND, RELU_OUT, SCALE, SHIFT, SUMS, TENSORS };
+/* STATISTICS (the second half above 0), GAMMA, BETA and SUMS are floats, the others of the type of the shape. */
+enum { IN, WEIGHT, BIAS, OUT, ADDEND, RELU_OUT, SCALE, SHIFT, VALUES, STATISTICS, GAMMA, BETA, SUMS, TENSORS };
 
 struct bench {
     cudnnHandle_t handle;

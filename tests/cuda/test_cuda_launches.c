@@ -432,7 +432,7 @@ TEST(resnet50_with_fused_statistics_moves_6_gigabytes_less)
 TEST(resnet50_with_fused_statistics_in_fp16_does_not_store_normalised_values)
 {
     static const size_t expected[STEP_WORK_COUNT] = {
-        [STEP_CONVOLUTIONS] = 334, [STEP_NORMS] = 425, [STEP_SUMS] = 86, [STEP_OTHERS] = 16,
+        [STEP_CONVOLUTIONS] = 350, [STEP_NORMS] = 391, [STEP_SUMS] = 86, [STEP_OTHERS] = 16,
     };
     assert_gigabytes("resnet50_v1.5", &(struct backend_spec){ .precision = PRECISION_FP16,
                                                               .batch_statistics = BATCH_STATISTICS_FUSED }, expected);

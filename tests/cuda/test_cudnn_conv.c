@@ -294,6 +294,81 @@ BENCH_TEST(statistics_are_left_to_the_caller_where_cudnn_refuses_them)
         }
 }
 
+/* The gradients of gamma and beta from the result as it is stored, but for its rounding. */
+static void assert_norm_sums(const struct bench *bench, const struct conv_shape *shape)
+{
+    const uint32_t channels = shape->in_channels;
+    for (uint32_t c = 0; c < channels; c++) {
+        const double mean = conv_value(bench, shape, STATISTICS, c, false);
+        const double inverse = conv_value(bench, shape, STATISTICS, channels + c, false);
+        double gamma = 0, beta = 0, size = 0;
+        for (size_t i = c; i < conv_count_of(shape, IN); i += channels) {
+            const double gradient = conv_value(bench, shape, IN, i, false);
+            beta += gradient;
+            gamma += gradient * (conv_value(bench, shape, VALUES, i, false) - mean) * inverse;
+            size += 8 * fabs(gradient);
+        }
+        assert_true(fabs(conv_value(bench, shape, SUMS, c, false) - gamma) <= 1e-3 * size);
+        assert_true(fabs(conv_value(bench, shape, SUMS, channels + c, false) - beta) <= 1e-3 * size);
+    }
+}
+
+BENCH_TEST(a_data_gradient_is_masked_and_summed_for_a_normalisation)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (int i = 0; i < 12; i++) {
+        const struct conv_shape shape = after_shape(PRECISION_FP16, CONV_AFTER_NORM);
+        assert_computes(bench, &bench->planner, &shape, false, description);
+        assert_non_null(strstr(description, " + norm sums"));
+        assert_norm_sums(bench, &shape);
+    }
+}
+
+/* In bf16 there is no engine; in fp16 one may be refused. */
+BENCH_TEST(sums_for_a_normalisation_are_left_to_the_caller_where_cudnn_refuses_them)
+{
+    struct bench *bench = *state;
+    static const unsigned refusals[] = { 0, SIM_CUDNN_FUSION, SIM_CUDNN_FUSION_ENGINES };
+    char description[DESCRIPTION];
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
+        for (int precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
+            const struct conv_shape shape = after_shape((enum precision)precision, CONV_AFTER_NORM);
+            const bool is_fused = i == 0 && precision == PRECISION_FP16;
+            struct conv_plan *plan = NULL;
+            sim_cudnn_refuse(refusals[i]);
+            assert_computes(bench, &bench->planner, &shape, !is_fused, description);
+            assert_int_equal(strstr(description, ", norm sums apart") == NULL, is_fused);
+            assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, true), 0);
+            assert_int_equal(conv_plan_has_norm_sums(plan), is_fused);
+            conv_plan_close(plan);
+        }
+}
+
+/* Another engine sums, too; after that fails, the gradient is left as it is. */
+BENCH_TEST(sums_for_a_normalisation_that_do_not_run_are_left_to_the_caller)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = after_shape(PRECISION_FP16, CONV_AFTER_NORM);
+    struct conv_plan *plan = NULL;
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
+    conv_fill(bench, &shape, false);
+    for (int failures = 0; failures <= 2; failures++) {
+        const bool is_left = failures == 2;
+        char text[1024];
+        float *const results = conv_expected(bench, &shape, false, is_left);
+        if (failures > 0)
+            sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
+        assert_int_equal(CAPTURE(text, conv_run(bench, plan, &shape)), 0);
+        sim_fail_clear();
+        assert_cuda(cudaStreamSynchronize(bench->stream));
+        assert_int_equal(conv_wrong(bench, &shape, results), 0);
+        assert_int_equal(conv_plan_has_norm_sums(plan), !is_left);
+        free(results);
+    }
+    conv_plan_close(plan);
+}
+
 BENCH_TEST(the_slow_engine_is_the_last_choice)
 {
     struct bench *bench = *state;

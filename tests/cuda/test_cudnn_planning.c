@@ -84,7 +84,7 @@ TEST(a_relu_without_a_bias_is_planned)
         }
 }
 
-/* The shape, and the gradient of its weights, with a normalisation of the input. */
+/* The shape, and the gradients of its weights and data, with a normalisation of the input. */
 static void assert_normalises(const struct conv_planner *planner, struct conv_shape shape)
 {
     shape.before = CONV_BEFORE_SCALE_RELU;
@@ -93,6 +93,10 @@ static void assert_normalises(const struct conv_planner *planner, struct conv_sh
     shape.pass = WGRAD;
     shape.after = CONV_AFTER_NOTHING;
     assert_non_null(strstr(planned(planner, &shape), "scale + relu + "));
+    shape.pass = DGRAD;
+    shape.before = CONV_BEFORE_NOTHING;
+    shape.after = CONV_AFTER_NORM;
+    assert_non_null(strstr(planned(planner, &shape), " + norm sums"));
 }
 
 /* By engines that need no compilation at run time. */

@@ -502,6 +502,30 @@ TEST(scale_and_shift_are_those_of_the_normalisation)
     }
 }
 
+/* ---- gradients from sums ---- */
+
+TEST(means_from_sums_of_a_convolution_are_those_of_the_pass)
+{
+    for (size_t i = 0; i < property_cases(); i++) {
+        struct numbers n;
+        struct device_values areas;
+        numbers_open(&n, VALUE_FP16, &cases[i]);
+        areas_open(&areas, &n);
+        const size_t columns = n.shape.columns, bytes = columns * sizeof(float);
+        float *const sums = area_new(NULL, 2 * bytes), *const means = area_new(NULL, 2 * bytes);
+        float *const gamma = area_new(NULL, bytes), *const beta = area_new(NULL, bytes);
+        run_forward(&areas, &n);
+        CUDA_OK(kernel_norm_sums(stream, VALUE_FP16, &areas.norm, areas.in, false, NULL, areas.gradient, areas.partials,
+                                 areas.means, sums, sums + columns));
+        CUDA_OK(kernel_norm_means(stream, &areas.norm, sums, means, gamma, beta));
+        CUDA_OK(cudaStreamSynchronize(stream));
+        assert_memory_equal(gamma, sums, bytes);
+        assert_memory_equal(beta, sums + columns, bytes);
+        assert_memory_equal(means, areas.means, 2 * bytes);
+        areas_close();
+    }
+}
+
 /* ---- statistics from sums ---- */
 
 /* The sums of columns and of their squares as tensor-core convolutions compute them: in fp32, of tiles of rows, then of

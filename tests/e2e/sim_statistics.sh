@@ -43,6 +43,7 @@ expect_out 'stem: forward engine [0-9]+ [+] statistics'
 expect_out 'block1.bn1: own kernel; applied in block1.conv2$'
 expect_out 'block1.conv2: forward scale [+] relu [+] engine [0-9]+ [+] statistics'
 expect_out 'weight gradient scale [+] relu [+] engine'
+expect_out 'data gradient engine [0-9]+ [+] norm sums'
 train parts $common $fused --set train.steps=2 --set checkpoint.every=2
 train parts $common $fused
 expect_out 'resume +at step 2 of '

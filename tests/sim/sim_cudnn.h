@@ -1,9 +1,10 @@
 /* cuDNN's graph API on the CPU, for convolutions: forward, data gradient, weight gradient; FLOAT, HALF and BFLOAT16
- * data with any strides, sums in FLOAT. Pointwise operations (ADD, MUL, RELU_FWD, RELU_BWD) may compute the image
+ * data with any strides, sums in FLOAT. Pointwise operations (ADD, SUB, MUL, RELU_FWD, RELU_BWD) may compute the image
  * before a forward pass or a weight gradient, and follow a forward pass or a data gradient; their virtual tensors round
- * to their type. GEN_STATS may sum the result of a forward pass and its squares, as they are stored. As in the real
- * library, fusions other than a bias and a ReLU after a forward pass, and other than statistics of HALF, are compiled,
- * for 16-bit types, and for a weight gradient for HALF; and nothing is computed in place.
+ * to their type. GEN_STATS may sum the result of a forward pass and its squares, as they are stored. BN_BWD_WEIGHTS may
+ * sum a data gradient, with a ReLU's mask, for a normalisation, in HALF. As in the real library, fusions other than a
+ * bias and a ReLU after a forward pass, and other than sums of HALF, are compiled, for 16-bit types, and for a weight
+ * gradient for HALF; and nothing is computed in place.
  *
  * The program must not choose some of its engines: one rounds FLOAT inputs to tf32, one gives different results in
  * every run, one sums with few bits, one needs a huge workspace, and one cannot be planned. Each of them declares this

@@ -77,6 +77,18 @@ static const struct attribute sim_attributes[] = {
     PART(OPERATION_GEN_STATS, OPERATION_GENSTATS_SUMDESC, REQUIRED, operation.sum, TENSOR),
     PART(OPERATION_GEN_STATS, OPERATION_GENSTATS_SQSUMDESC, REQUIRED, operation.squares, TENSOR),
 
+    ONE(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_MATH_PREC, DATA_TYPE, REQUIRED, operation.compute),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, REQUIRED, operation.mean, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, REQUIRED, operation.inverse, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, REQUIRED, operation.scale, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_X_DESC, REQUIRED, operation.x, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_DY_DESC, REQUIRED, operation.dy, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, REQUIRED, operation.sum, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, REQUIRED, operation.squares, TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, REQUIRED, operation.factors[0], TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, REQUIRED, operation.factors[1], TENSOR),
+    PART(OPERATION_BN_BWD_WEIGHTS, OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, REQUIRED, operation.factors[2], TENSOR),
+
     ONE(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, OPTIONAL, graph.handle),
     { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, REQUIRED,
       OFFSET(graph.operations), sizeof(struct sim_operation), SIM_OPERATIONS_MAX, OFFSET(graph.count), ANY_OPERATION },
@@ -105,7 +117,7 @@ static const struct attribute sim_attributes[] = {
     ONE(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, OPTIONAL, pack.workspace),
 };
 #define ATTRIBUTES (sizeof(sim_attributes) / sizeof(*sim_attributes))
-_Static_assert(ATTRIBUTES <= 64, "`given` has a bit for each");
+_Static_assert(ATTRIBUTES <= 128, "`given` has a bit for each");
 
 static const struct attribute *find(cudnnBackendDescriptorType_t of, cudnnBackendAttributeName_t name)
 {
@@ -128,7 +140,9 @@ static bool is_operation(cudnnBackendDescriptorType_t type)
     return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
            type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
            type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ||
-           type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || type == CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR;
+           type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+           type == CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR ||
+           type == CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR;
 }
 
 static struct sim_descriptor *descriptor_of(cudnnBackendDescriptor_t handle)
@@ -143,11 +157,16 @@ struct sim_descriptor *sim_descriptor_of(cudnnBackendDescriptor_t handle, cudnnB
     return descriptor != NULL && descriptor->type == type ? descriptor : NULL;
 }
 
+static bool is_given(const struct sim_descriptor *descriptor, size_t attribute)
+{
+    return descriptor->given[attribute / 64] >> attribute % 64 & 1;
+}
+
 bool sim_descriptor_has(const struct sim_descriptor *descriptor, cudnnBackendAttributeName_t name)
 {
     const struct attribute *const attribute = find(descriptor->type, name);
     assert(attribute != NULL);
-    return descriptor->given >> (attribute - sim_attributes) & 1;
+    return is_given(descriptor, (size_t)(attribute - sim_attributes));
 }
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *descriptor_out)
@@ -263,7 +282,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle, cudnnBac
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "attribute %d: %lld elements", (int)name, (long long)count);
     status = set_values(descriptor, attribute, count, values);
     if (status == CUDNN_STATUS_SUCCESS)
-        descriptor->given |= 1ull << (attribute - sim_attributes);
+        descriptor->given[(attribute - sim_attributes) / 64] |= 1ull << (attribute - sim_attributes) % 64;
     return status;
 }
 
@@ -350,7 +369,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the descriptor is finalised already");
     for (size_t i = 0; i < ATTRIBUTES; i++)
         if (sim_attributes[i].of == descriptor->type && sim_attributes[i].use == REQUIRED &&
-            (descriptor->given >> i & 1) == 0)
+            !is_given(descriptor, i))
             return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "attribute %d is not set", (int)sim_attributes[i].name);
     const cudnnStatus_t status = sim_descriptor_finalize(descriptor);
     descriptor->final = status == CUDNN_STATUS_SUCCESS;

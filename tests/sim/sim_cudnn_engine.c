@@ -74,29 +74,36 @@ static bool has_one_type(const struct sim_operations *graph)
         if (i < graph->convolution && (graph->operations[i].y.type != type ||
                                        (graph->operations[i].has_b && second->type != type)))
             return false;
-        if (graph->operations[i].has_b && second->type != type &&
+        if (graph->operations[i].has_b && !second->is_virtual && second->type != type &&
             (second->type != CUDNN_DATA_FLOAT || second->dims[0] * second->dims[2] * second->dims[3] != 1))
             return false;
     }
+    if (graph->has_norm && sim_norm_of(graph)->x.type != type)
+        return false;
     return sim_operations_result(graph)->type == type && (convolution->w.is_virtual || convolution->w.type == type) &&
            (convolution->y.is_virtual || convolution->y.type == type);
 }
 
 /* What the real library only fuses by compiling a kernel: operations before a convolution or after a data gradient, and
- * statistics of types other than HALF. */
+ * statistics of types other than HALF; but not sums for a normalisation. */
 static bool is_compiled_fusion(const struct sim_operations *graph)
 {
     if (graph->has_statistics)
         return sim_operations_result(graph)->type != CUDNN_DATA_HALF;
+    if (graph->has_norm)
+        return false;
     return graph->count > 1 && (graph->convolution > 0 || convolution_of(graph)->type !=
                                                               CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
 }
 
-/* Has any engine the graph? Compiled fusions are of 16-bit types, and those of a weight gradient of HALF only. */
+/* Has any engine the graph? Sums for a normalisation are of HALF, compiled fusions of 16-bit types, and those of a weight
+ * gradient of HALF only. */
 static bool has_engines(const struct sim_operations *graph)
 {
     const struct sim_operation *const convolution = convolution_of(graph);
     const cudnnDataType_t type = sim_operations_result(graph)->type;
+    if (graph->has_norm && type != CUDNN_DATA_HALF)
+        return false;
     if (!has_one_type(graph) || (is_compiled_fusion(graph) && type == CUDNN_DATA_FLOAT))
         return false;
     return !is_compiled_fusion(graph) || type == CUDNN_DATA_HALF ||

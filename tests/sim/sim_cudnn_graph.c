@@ -61,8 +61,8 @@ static cudnnStatus_t finalize_window(const struct sim_window *window)
 
 static cudnnStatus_t finalize_pointwise(const struct sim_pointwise *pointwise)
 {
-    static const cudnnPointwiseMode_t modes[] = { CUDNN_POINTWISE_ADD, CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_RELU_FWD,
-                                                  CUDNN_POINTWISE_RELU_BWD };
+    static const cudnnPointwiseMode_t modes[] = { CUDNN_POINTWISE_ADD, CUDNN_POINTWISE_SUB, CUDNN_POINTWISE_MUL,
+                                                  CUDNN_POINTWISE_RELU_FWD, CUDNN_POINTWISE_RELU_BWD };
     size_t at = 0;
     while (at < sizeof(modes) / sizeof(*modes) && modes[at] != pointwise->mode)
         at++;
@@ -147,6 +147,23 @@ static cudnnStatus_t finalize_statistics(const struct sim_operation *operation)
     return CUDNN_STATUS_SUCCESS;
 }
 
+static cudnnStatus_t finalize_norm(const struct sim_operation *operation)
+{
+    const int64_t wanted[SIM_RANK] = { 1, operation->x.dims[1], 1, 1 };
+    const struct sim_tensor *const vectors[] = {
+        &operation->mean, &operation->inverse, &operation->scale, &operation->sum, &operation->squares,
+        &operation->factors[0], &operation->factors[1], &operation->factors[2],
+    };
+    if (operation->compute != CUDNN_DATA_FLOAT)
+        return UNSUPPORTED("normalisation in type %d", (int)operation->compute);
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(*vectors); i++)
+        if (memcmp(vectors[i]->dims, wanted, sizeof(wanted)) != 0 || vectors[i]->type != CUDNN_DATA_FLOAT)
+            return BAD("normalisation: tensor %lld is not FLOAT 1,C,1,1", ID(vectors[i]));
+    if (memcmp(operation->x.dims, operation->dy.dims, sizeof(wanted)) != 0)
+        return BAD("normalisation: values and gradient differ");
+    return CUDNN_STATUS_SUCCESS;
+}
+
 static bool is_pointwise(const struct sim_operation *operation)
 {
     return operation->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
@@ -162,6 +179,23 @@ const struct sim_tensor *sim_operation_result(const struct sim_operation *operat
 const struct sim_tensor *sim_operations_result(const struct sim_operations *graph)
 {
     return sim_operation_result(&graph->operations[graph->count - 1]);
+}
+
+/* Continues the list of tensors with those that only a normalisation has. */
+static int list_norm(const struct sim_operations *graph, const struct sim_tensor **tensors, int count)
+{
+    const struct sim_operation *const norm = sim_norm_of(graph);
+    tensors[count++] = &graph->line[0].x;
+    for (int i = 0; i < SIM_LINE; i++) {
+        tensors[count++] = &graph->line[i].b;
+        if (i + 1 < SIM_LINE)       /* the last one is listed with the operation that reads it */
+            tensors[count++] = &graph->line[i].y;
+    }
+    tensors[count++] = &norm->sum;
+    tensors[count++] = &norm->squares;
+    for (int i = 0; i < SIM_FACTORS; i++)
+        tensors[count++] = &norm->factors[i];
+    return count;
 }
 
 /* Lists all tensors of the graph. The x of an operation after the first is the result of the one before it. */
@@ -182,7 +216,7 @@ static int list_tensors(const struct sim_operations *graph, const struct sim_ten
         tensors[count++] = &statistics->sum;
         tensors[count++] = &statistics->squares;
     }
-    return count;
+    return graph->has_norm ? list_norm(graph, tensors, count) : count;
 }
 
 /* Is the tensor the result of one operation and the input of the next one? */
@@ -191,12 +225,15 @@ static bool is_between(const struct sim_operations *graph, const struct sim_tens
     for (int64_t i = 0; i + 1 < graph->count; i++)
         if (tensor == sim_operation_result(&graph->operations[i]))
             return true;
-    return false;
+    for (int i = 0; i < SIM_LINE && graph->has_norm; i++)
+        if (tensor == &graph->line[i].y)
+            return true;
+    return graph->has_norm && tensor == &graph->operations[graph->count - 1].b;
 }
 
 static cudnnStatus_t check_tensors(const struct sim_operations *graph)
 {
-    const struct sim_tensor *tensors[4 + 2 * SIM_OPERATIONS_MAX];
+    const struct sim_tensor *tensors[4 + 2 * SIM_OPERATIONS_MAX + 2 * SIM_LINE + SIM_FACTORS + 2];
     const int count = list_tensors(graph, tensors);
     for (int i = 0; i < count; i++) {
         for (int j = 0; j < i; j++)
@@ -224,6 +261,43 @@ static cudnnStatus_t find_statistics(struct sim_operations *graph)
         return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "statistics that follow no forward convolution");
     if (memcmp(&last->x, sim_operations_result(graph), sizeof(last->x)) != 0)
         return BAD("the statistics are not of the result");
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* Does the line compute, in this order, (values - mean) * inverse * scale + shift from what the sums read? */
+static bool is_line_of(const struct sim_operation *line, const struct sim_operation *norm)
+{
+    static const cudnnPointwiseMode_t modes[SIM_LINE] = { CUDNN_POINTWISE_SUB, CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_MUL,
+                                                          CUDNN_POINTWISE_ADD };
+    const struct sim_tensor *const seconds[SIM_LINE] = { &norm->mean, &norm->inverse, &norm->scale, &line[3].b };
+    const struct sim_tensor *from = &norm->x;
+    for (int i = 0; i < SIM_LINE; i++) {
+        if (!is_pointwise(&line[i]) || line[i].pointwise.mode != modes[i] || line[i].b.type != CUDNN_DATA_FLOAT ||
+            memcmp(&line[i].x, from, sizeof(*from)) != 0 || memcmp(&line[i].b, seconds[i], sizeof(*from)) != 0)
+            return false;
+        from = &line[i].y;
+    }
+    return true;
+}
+
+/* Separates the line and the sums of a normalisation, in the one order in which the real library knows them: data
+ * gradient, line, gradient of the ReLU, sums. */
+static cudnnStatus_t find_norm(struct sim_operations *graph)
+{
+    enum { RELU = 1 + SIM_LINE, NORM, ALL };
+    struct sim_operation *const operations = graph->operations;
+    graph->has_norm = operations[graph->count - 1].type == CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR;
+    if (!graph->has_norm)
+        return CUDNN_STATUS_SUCCESS;
+    if (graph->count != ALL || operations[0].type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
+        !is_line_of(&operations[1], &operations[NORM]) || !is_pointwise(&operations[RELU]) ||
+        operations[RELU].pointwise.mode != CUDNN_POINTWISE_RELU_BWD ||
+        memcmp(&operations[RELU].b, &operations[SIM_LINE].y, sizeof(operations->b)) != 0 ||
+        memcmp(&operations[RELU].y, &operations[NORM].dy, sizeof(operations->b)) != 0)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "sums for a normalisation in another pattern");
+    memcpy(graph->line, &operations[1], sizeof(graph->line));
+    memmove(&operations[1], &operations[RELU], 2 * sizeof(*operations));
+    graph->count = 2;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -276,6 +350,8 @@ static cudnnStatus_t finalize_graph(struct sim_operations *graph, bool has_handl
         sim_handle_device(graph->handle);
     cudnnStatus_t status = find_statistics(graph);
     if (status == CUDNN_STATUS_SUCCESS)
+        status = find_norm(graph);
+    if (status == CUDNN_STATUS_SUCCESS)
         status = find_convolution(graph);
     if (status == CUDNN_STATUS_SUCCESS)
         status = check_pattern(graph);
@@ -321,6 +397,8 @@ cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor)
         return finalize_pointwise_operation(descriptor);
     case CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR:
         return finalize_statistics(&body->operation);
+    case CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR:
+        return finalize_norm(&body->operation);
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         return finalize_graph(&body->graph, sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:

@@ -13,6 +13,8 @@
 #define SIM_RANK 4                      /* dimensions of every tensor: N,C,H,W or K,C,R,S */
 #define SIM_OPERATIONS_MAX 8
 #define SIM_NOTES_MAX 4
+#define SIM_LINE 4                      /* operations that compute a normalised value */
+#define SIM_FACTORS 3
 #define SIM_RESULTS_MAX 12
 #define SIM_POINTERS_MAX 16
 
@@ -45,6 +47,8 @@ struct sim_operation {
     cudnnGenStatsMode_t statistics;     /* of an operation that computes sums of x: their kind and precision */
     cudnnDataType_t compute;
     struct sim_tensor x, w, b, y, dy, dx, sum, squares;
+    struct sim_tensor mean, inverse, scale, factors[SIM_FACTORS];   /* of a normalisation; its gradients are in sum
+                                                                     * (scale) and squares (bias) */
     bool has_b;
     float alpha, beta;
 };
@@ -58,6 +62,9 @@ struct sim_operations {
     int64_t count, engine_count;
     int64_t convolution;        /* its index */
     bool has_statistics;        /* by operations[count] */
+    bool has_norm;              /* the same: sums for a normalisation; the gradient of a ReLU before it reads what
+                                 * `line` computes from the values of the normalisation */
+    struct sim_operation line[SIM_LINE];
 };
 
 struct sim_engine {
@@ -104,7 +111,7 @@ struct sim_descriptor {
     uint32_t magic;
     cudnnBackendDescriptorType_t type;
     bool final;
-    uint64_t given;             /* bit i: attribute i of the table was set */
+    uint64_t given[2];          /* bit i: attribute i of the table was set */
     char *text;                 /* of a plan, or NULL */
     int64_t text_bytes;
     union sim_body body;
@@ -143,6 +150,11 @@ const struct sim_tensor *sim_operations_result(const struct sim_operations *grap
 static inline const struct sim_operation *sim_statistics_of(const struct sim_operations *graph)
 {
     return graph->has_statistics ? &graph->operations[graph->count] : NULL;
+}
+/* The operation that sums a gradient for a normalisation; NULL: there is none. */
+static inline const struct sim_operation *sim_norm_of(const struct sim_operations *graph)
+{
+    return graph->has_norm ? &graph->operations[graph->count] : NULL;
 }
 /* Does the graph compute more than a convolution? */
 static inline bool sim_is_fused(const struct sim_operations *graph)

@@ -21,7 +21,8 @@ struct job {
                                          * that is computed is NULL */
     void *seconds[SIM_OPERATIONS_MAX];  /* the second inputs of pointwise operations */
     void *result;
-    void *sum, *squares;                /* NULL: no statistics */
+    void *sum, *squares;                /* NULL: no statistics, no normalisation */
+    void *values, *line_seconds[SIM_LINE], *factors[SIM_FACTORS];       /* of a normalisation */
     void *workspace;
     size_t workspace_bytes;
 };
@@ -239,6 +240,8 @@ static float pointwise(cudnnPointwiseMode_t mode, float value, float second)
     switch (mode) {
     case CUDNN_POINTWISE_ADD:
         return value + second;
+    case CUDNN_POINTWISE_SUB:
+        return value - second;
     case CUDNN_POINTWISE_MUL:
         return value * second;
     case CUDNN_POINTWISE_RELU_BWD:
@@ -339,6 +342,42 @@ static void write_statistics(const struct job *job, const struct values *values)
     }
 }
 
+/* Zeroes the gradient where the normalised value, which is recomputed, is not above 0. */
+static void mask_by_norm(const struct job *job, struct values *gradient)
+{
+    const struct sim_tensor *const made = sim_operation_result(&job->graph.operations[1]);
+    struct values line = read_values(&job->graph.line[0].x, job->values, channels_last, false);
+    for (int i = 0; i < SIM_LINE; i++)
+        apply(&job->graph.line[i], job->line_seconds[i], &line);
+    const size_t count = (size_t)(line.dims[0] * line.dims[1] * line.dims[2]) * line.row;
+    for (size_t i = 0; i < count; i++)
+        gradient->at[i] = rounded(made, line.at[i] > 0 ? gradient->at[i] : 0);
+    free(line.at);
+}
+
+/* The gradients of scale and bias. The factors, from which the real library computes the gradient of the values, are NaN,
+ * because nothing reads them. */
+static void write_norm_sums(const struct job *job, const struct values *gradient)
+{
+    const struct values values = read_values(&job->graph.line[0].x, job->values, channels_last, false);
+    const int64_t pixels = values.dims[0] * values.dims[1] * values.dims[2];
+    const float *const means = job->line_seconds[0], *const inverses = job->line_seconds[1];
+    float *const scales = job->sum, *const biases = job->squares;
+    for (int64_t c = 0; c < values.dims[3]; c++) {
+        double scale = 0, bias = 0;
+        for (int64_t i = 0; i < pixels; i++) {
+            const size_t at = (size_t)i * values.row + (size_t)c;
+            bias += (double)gradient->at[at];
+            scale += (double)gradient->at[at] * ((double)values.at[at] - (double)means[c]);
+        }
+        scales[c] = (float)(scale * (double)inverses[c]);
+        biases[c] = (float)bias;
+        for (int i = 0; i < SIM_FACTORS; i++)
+            ((float *)job->factors[i])[c] = NAN;
+    }
+    free(values.at);
+}
+
 static atomic_uint zero_inputs;
 
 uint32_t sim_cudnn_zero_inputs(void)
@@ -380,10 +419,15 @@ static void compute(const struct job *job)
     else
         gather(job, job->y == NULL ? &x : &y, &w, &result);
     finish_sums(job, &result);
-    apply_some(job, job->graph.convolution + 1, job->graph.count, &result);
+    if (job->graph.has_norm)
+        mask_by_norm(job, &result);
+    else
+        apply_some(job, job->graph.convolution + 1, job->graph.count, &result);
     write_values(job, &result);
     if (job->graph.has_statistics)
         write_statistics(job, &result);
+    if (job->graph.has_norm)
+        write_norm_sums(job, &result);
     free(x.at);
     free(w.at);
     free(y.at);
@@ -397,19 +441,34 @@ static size_t check_memory(const struct job *job)
     const struct sim_operations *const graph = &job->graph;
     const struct sim_operation *const convolution = &job->convolution;
     const struct sim_operation *const statistics = sim_statistics_of(graph);
-    const size_t written = 4, count = 7 + (size_t)graph->count;
-    struct sim_operand operands[7 + SIM_OPERATIONS_MAX] = {
+    const struct sim_operation *const norm = sim_norm_of(graph);
+    const struct sim_operation *const summing = statistics != NULL ? statistics : norm;
+    const size_t written = 4 + SIM_FACTORS;
+    size_t count = written;
+    struct sim_operand operands[8 + SIM_FACTORS + SIM_LINE + SIM_OPERATIONS_MAX] = {
         { "cudnnBackendExecute, result", job->result, sim_tensor_bytes(sim_operations_result(graph)) },
         { "cudnnBackendExecute, workspace", job->workspace, job->workspace_bytes },
-        { "cudnnBackendExecute, sum", job->sum, statistics == NULL ? 0 : sim_tensor_bytes(&statistics->sum) },
-        { "cudnnBackendExecute, squares", job->squares, statistics == NULL ? 0 : sim_tensor_bytes(&statistics->squares) },
-        { "cudnnBackendExecute, x", job->x, job->x == NULL ? 0 : sim_tensor_bytes(&graph->operations[0].x) },
-        { "cudnnBackendExecute, w", job->w, job->w == NULL ? 0 : sim_tensor_bytes(&convolution->w) },
-        { "cudnnBackendExecute, y", job->y, job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) },
+        { "cudnnBackendExecute, sum", job->sum, summing == NULL ? 0 : sim_tensor_bytes(&summing->sum) },
+        { "cudnnBackendExecute, squares", job->squares, summing == NULL ? 0 : sim_tensor_bytes(&summing->squares) },
     };
+    for (int i = 0; i < SIM_FACTORS; i++)
+        operands[4 + i] = (struct sim_operand){ "cudnnBackendExecute, factors", job->factors[i],
+                                                norm == NULL ? 0 : sim_tensor_bytes(&norm->factors[i]) };
+    operands[count++] = (struct sim_operand){ "cudnnBackendExecute, x", job->x,
+                                              job->x == NULL ? 0 : sim_tensor_bytes(&graph->operations[0].x) };
+    operands[count++] = (struct sim_operand){ "cudnnBackendExecute, w", job->w,
+                                              job->w == NULL ? 0 : sim_tensor_bytes(&convolution->w) };
+    operands[count++] = (struct sim_operand){ "cudnnBackendExecute, y", job->y,
+                                              job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) };
+    if (norm != NULL)
+        operands[count++] = (struct sim_operand){ "cudnnBackendExecute, values", job->values,
+                                                  sim_tensor_bytes(&norm->x) };
+    for (int i = 0; i < SIM_LINE && norm != NULL; i++)
+        operands[count++] = (struct sim_operand){ "cudnnBackendExecute, vector", job->line_seconds[i],
+                                                  sim_tensor_bytes(&graph->line[i].b) };
     for (int64_t i = 0; i < graph->count; i++)
-        operands[7 + i] = (struct sim_operand){ "cudnnBackendExecute, second input", job->seconds[i],
-            graph->operations[i].has_b ? sim_tensor_bytes(&graph->operations[i].b) : 0 };
+        operands[count++] = (struct sim_operand){ "cudnnBackendExecute, second input", job->seconds[i],
+            job->seconds[i] != NULL ? sim_tensor_bytes(&graph->operations[i].b) : 0 };
     sim_check_operands(operands, count, written, job->device);
     return sim_operand_bytes(operands, count) - job->workspace_bytes;
 }
@@ -441,6 +500,19 @@ static cudnnStatus_t bind(const struct sim_pack *pack, const struct sim_tensor *
     return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "no pointer for tensor %lld", (long long)tensor->id);
 }
 
+static cudnnStatus_t bind_norm(struct job *job, const struct sim_pack *pack)
+{
+    const struct sim_operation *const norm = sim_norm_of(&job->graph);
+    cudnnStatus_t status = bind(pack, &norm->x, &job->values);
+    for (int i = 0; i < SIM_LINE && status == CUDNN_STATUS_SUCCESS; i++)
+        status = bind(pack, &job->graph.line[i].b, &job->line_seconds[i]);
+    for (int i = 0; i < SIM_FACTORS && status == CUDNN_STATUS_SUCCESS; i++)
+        status = bind(pack, &norm->factors[i], &job->factors[i]);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = bind(pack, &norm->sum, &job->sum);
+    return status == CUDNN_STATUS_SUCCESS ? bind(pack, &norm->squares, &job->squares) : status;
+}
+
 static cudnnStatus_t bind_all(struct job *job, const struct sim_pack *pack)
 {
     const struct sim_operations *const graph = &job->graph;
@@ -454,13 +526,13 @@ static cudnnStatus_t bind_all(struct job *job, const struct sim_pack *pack)
     if (status == CUDNN_STATUS_SUCCESS && made != &convolution->y)
         status = bind(pack, &convolution->y, &job->y);
     for (int64_t i = 0; i < graph->count && status == CUDNN_STATUS_SUCCESS; i++)
-        if (graph->operations[i].has_b)
+        if (graph->operations[i].has_b && !graph->operations[i].b.is_virtual)
             status = bind(pack, &graph->operations[i].b, &job->seconds[i]);
     if (status == CUDNN_STATUS_SUCCESS && graph->has_statistics)
         status = bind(pack, &sim_statistics_of(graph)->sum, &job->sum);
     if (status == CUDNN_STATUS_SUCCESS && graph->has_statistics)
         status = bind(pack, &sim_statistics_of(graph)->squares, &job->squares);
-    return status;
+    return status == CUDNN_STATUS_SUCCESS && graph->has_norm ? bind_norm(job, pack) : status;
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle,

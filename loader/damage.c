@@ -227,9 +227,9 @@ static void mark_losses(struct damage *damage, enum phase phase, uint32_t shard)
     const struct shard_index *const told = is_held_out ? &damage->datasets[PHASE_TRAIN]->indexes[shard] : index;
     uint64_t i = 0;
     for (uint64_t lost = 0; lost < told->damage_count; lost++) {
-        while (i < index->record_count && index->records[i].offset < told->damages[lost].unit_offset)
+        while (i < index->record_count && shard_index_find(index, i).offset < told->damages[lost].unit_offset)
             i++;
-        for (; i < index->record_count && index->records[i].offset < told->damages[lost].offset; i++)
+        for (; i < index->record_count && shard_index_find(index, i).offset < told->damages[lost].offset; i++)
             (void)record_marks_set(&damage->known, phase, dataset->first_ids[shard] + i);
     }
 }

@@ -63,15 +63,15 @@ struct dataset_place dataset_seek(const struct dataset *dataset, uint64_t id)
     assert(id < dataset->record_count);
     const uint32_t shard = find_shard(dataset, id);
     const uint64_t record = id - dataset->first_ids[shard];
-    __builtin_prefetch(&dataset->indexes[shard].records[record]);
+    shard_index_prefetch(&dataset->indexes[shard], record);
     return (struct dataset_place){ .shard = shard, .record = record };
 }
 
 void dataset_complete(const struct dataset *dataset, struct dataset_place *place)
 {
-    const struct shard_record *const found = &dataset->indexes[place->shard].records[place->record];
-    place->payload_bytes = found->payload_bytes;
-    place->offset = found->offset;
+    const struct shard_record found = shard_index_find(&dataset->indexes[place->shard], place->record);
+    place->payload_bytes = found.payload_bytes;
+    place->offset = found.offset;
 }
 
 struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
@@ -83,7 +83,7 @@ struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
 
 uint64_t dataset_number(const struct dataset *dataset, const struct dataset_place *place)
 {
-    return place->record + dataset->indexes[place->shard].records[place->record].left_out;
+    return shard_index_number(&dataset->indexes[place->shard], place->record);
 }
 
 /* ---- overlaps ---- */

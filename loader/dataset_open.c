@@ -325,21 +325,6 @@ static int set_fingerprint(struct dataset *dataset)
 
 /* ---- parts of a data set ---- */
 
-/* Keep only the wanted records in the index of a shard. `is_wanted` is called in the order of their numbers. */
-static void keep_records(struct shard_index *index, bool (*is_wanted)(void *arg, uint64_t number), void *arg)
-{
-    uint64_t kept = 0;
-    for (uint64_t i = 0; i < index->record_count; i++) {
-        if (!is_wanted(arg, i))
-            continue;
-        index->records[kept] = index->records[i];
-        index->records[kept].left_out += (uint32_t)(i - kept);
-        kept++;
-    }
-    index->left_out += index->record_count - kept;
-    index->record_count = kept;
-}
-
 /* One part of a shard's records. Each record is held out with probability limit / 2^64. */
 struct part { uint64_t key, limit; bool is_held_out; };
 
@@ -352,20 +337,22 @@ static bool is_in_part(void *arg, uint64_t number)
     return (XXH3_64bits_withSeed(&bytes, sizeof(bytes), part->key) < part->limit) == part->is_held_out;
 }
 
-/* Keep one part of every shard. Lost records are counted once, with the part used for training. */
-static void keep_part(struct dataset *dataset)
+/* Keep one part of every shard. Lost records are counted once, with the part used for training. 0 or -ENOMEM. */
+static int keep_part(struct dataset *dataset)
 {
-    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < dataset->shard_count && rc == 0; i++) {
         struct shard_index *const index = &dataset->indexes[i];
         const char *const name = shard_base_name(dataset->paths[i]);
         struct part part = { XXH3_64bits(name, strlen(name)), (uint64_t)(dataset->options.held_out * 0x1p64),
                              dataset->options.part == DATASET_HELD_OUT };
-        keep_records(index, is_in_part, &part);
+        rc = shard_index_keep(index, is_in_part, &part);
         if (part.is_held_out) {
             index->damage_count = 0;
             dataset->missing_records[i] = 0;
         }
     }
+    return rc;
 }
 
 /* A selection of evenly spaced records: of `all` records, the ones with numbers floor(i * all / wanted), i < wanted; 1
@@ -385,13 +372,16 @@ static bool is_in_spread(void *arg, uint64_t number)
     return is_taken;
 }
 
-static void keep_spread(struct dataset *dataset)
+/* 0 or -ENOMEM. */
+static int keep_spread(struct dataset *dataset)
 {
     struct spread spread = { .wanted = dataset->options.limit };
+    int rc = 0;
     for (uint32_t i = 0; i < dataset->shard_count; i++)
         spread.all += dataset->indexes[i].record_count;
-    for (uint32_t i = 0; i < dataset->shard_count && spread.wanted < spread.all; i++)
-        keep_records(&dataset->indexes[i], is_in_spread, &spread);
+    for (uint32_t i = 0; i < dataset->shard_count && spread.wanted < spread.all && rc == 0; i++)
+        rc = shard_index_keep(&dataset->indexes[i], is_in_spread, &spread);
+    return rc;
 }
 
 static void number_records(struct dataset *dataset)
@@ -401,10 +391,8 @@ static void number_records(struct dataset *dataset)
         dataset->first_ids[i] = dataset->record_count;
         dataset->record_count += index->record_count;
         dataset->lost_records += shard_index_lost(index) + dataset->missing_records[i];
-        for (uint64_t j = 0; j < index->record_count; j++) {
-            if (index->records[j].payload_bytes > dataset->payload_bytes_max)
-                dataset->payload_bytes_max = index->records[j].payload_bytes;
-        }
+        const uint32_t longest = shard_index_longest(index);
+        dataset->payload_bytes_max = longest > dataset->payload_bytes_max ? longest : dataset->payload_bytes_max;
     }
     dataset->first_ids[dataset->shard_count] = dataset->record_count;
 }
@@ -565,15 +553,16 @@ static void open_set(struct opening *opening)
         report_others(opening);
     if (opening->result < 0)
         return;
-    if (dataset->options.part != DATASET_ALL)
-        keep_part(dataset);
-    if (dataset->options.limit > 0)
-        keep_spread(dataset);
+    int rc = dataset->options.part != DATASET_ALL ? keep_part(dataset) : 0;
+    if (rc == 0 && dataset->options.limit > 0)
+        rc = keep_spread(dataset);
     number_records(dataset);
-    if (dataset->record_count == 0)
+    if (rc == 0 && dataset->record_count == 0)
         report_no_records(opening);
-    else if (set_fingerprint(dataset) < 0)
-        opening_report(opening, -ENOMEM, "not enough memory");
+    else if (rc == 0)
+        rc = set_fingerprint(dataset);
+    if (rc < 0)
+        opening_report(opening, rc, "not enough memory");
     if (opening->result == 0)
         dataset_probe(opening);
 }

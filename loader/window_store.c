@@ -24,8 +24,13 @@ static uint64_t largest_block(const struct dataset *dataset, uint64_t block_reco
     uint64_t largest = 0, bytes = 0, left = block_records;
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
         const struct shard_index *const index = &dataset->indexes[i];
+        struct shard_record record = { 0 };
         for (uint64_t j = 0; j < index->record_count; j++) {
-            bytes += frame_bytes(&index->records[j]);
+            if (j == 0)
+                record = shard_index_find(index, 0);
+            else
+                shard_index_advance(index, &record);
+            bytes += frame_bytes(&record);
             if (--left > 0)
                 continue;
             largest = larger(largest, bytes);
@@ -149,25 +154,44 @@ static bool open_next_locked(struct window_store *store)
     return true;
 }
 
+/* The number of records that are consecutive in the shard, from `record` on and at most `most`, and their bytes. */
+static uint64_t run_length(const struct shard_index *index, struct shard_record record, uint64_t most,
+                           uint64_t *bytes_out)
+{
+    const uint64_t begin = record.offset;
+    uint64_t count = 1, bytes = frame_bytes(&record);
+    for (; count < most; count++) {
+        shard_index_advance(index, &record);
+        if (record.offset != begin + bytes)
+            break;
+        bytes += frame_bytes(&record);
+    }
+    *bytes_out = bytes;
+    return count;
+}
+
 /* Read the records [id, end) up to the first one that is not consecutive in a shard. Returns the id of that record. */
 static uint64_t read_run(struct window_store *store, struct window *window, uint64_t id, uint64_t end,
                          const uint8_t **frames, size_t *read_bytes)
 {
-    const struct dataset_place place = dataset_find(store->dataset, id);
+    const struct dataset_place place = dataset_seek(store->dataset, id);
     const struct shard_index *const index = &store->dataset->indexes[place.shard];
-    uint64_t next = place.record, at = place.offset;
-    while (id + (next - place.record) < end && next < index->record_count && index->records[next].offset == at)
-        at += frame_bytes(&index->records[next++]);
-    const size_t bytes = (size_t)(at - place.offset);
+    const uint64_t left = index->record_count - place.record;
+    const struct shard_record first = shard_index_find(index, place.record);
+    uint64_t bytes;
+    const uint64_t count = run_length(index, first, end - id < left ? end - id : left, &bytes);
     uint8_t *const run = window->bytes + atomic_fetch_add_explicit(&window->used, bytes, memory_order_relaxed);
-    const ssize_t got = shard_source_read(store->dataset->sources[place.shard], run, bytes, place.offset);
+    const ssize_t got = shard_source_read(store->dataset->sources[place.shard], run, bytes, first.offset);
     *read_bytes += got > 0 ? (size_t)got : 0;
-    for (uint64_t i = place.record; i < next; i++) {
-        const uint64_t from = index->records[i].offset - place.offset;
-        const bool is_read = got >= 0 && from + frame_bytes(&index->records[i]) <= (uint64_t)got;
-        frames[i - place.record] = is_read ? run + from : NULL;
+    struct shard_record record = first;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i > 0)
+            shard_index_advance(index, &record);
+        const uint64_t from = record.offset - first.offset;
+        const bool is_read = got >= 0 && from + frame_bytes(&record) <= (uint64_t)got;
+        frames[i] = is_read ? run + from : NULL;
     }
-    return id + (next - place.record);
+    return id + count;
 }
 
 /* Read the next block of the window. Called with the lock held, which is released while reading. */

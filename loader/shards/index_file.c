@@ -144,25 +144,21 @@ static bool image_is_whole(struct image *image, const struct shard_source *shard
     return image_checksum(image) == header_out->checksum;
 }
 
-static int unpack_record(struct shard_index *index, uint64_t *offset, const uint8_t *length)
+static int unpack_record(struct shard_index *index, const uint8_t *length)
 {
-    const uint64_t at = *offset;
     uint32_t payload_bytes;
     memcpy(&payload_bytes, length, sizeof(payload_bytes));
     const uint64_t bytes = (uint64_t)payload_bytes + TFRECORD_FRAME_BYTES;
-    if (payload_bytes > TFRECORD_PAYLOAD_MAX || bytes > index->bytes - at)
+    if (payload_bytes > TFRECORD_PAYLOAD_MAX || bytes > index->bytes - index->end)
         return -EBADMSG;
-    *offset += bytes;
-    return shard_index_add_record(index, at, payload_bytes);
+    return shard_index_add_record(index, payload_bytes);
 }
 
-static int unpack_damage(struct shard_index *index, uint64_t *offset, const struct index_damage *damage)
+static int unpack_damage(struct shard_index *index, const struct index_damage *damage)
 {
-    const uint64_t at = *offset;
-    if (damage->before_record != index->record_count || damage->bytes == 0 || damage->bytes > index->bytes - at)
+    if (damage->before_record != index->record_count || damage->bytes == 0 || damage->bytes > index->bytes - index->end)
         return -EBADMSG;
-    *offset += damage->bytes;
-    return shard_index_add_damage(index, at, damage->bytes);
+    return shard_index_add_damage(index, damage->bytes);
 }
 
 /* Unpack records in order, and before each one the damage that precedes it, if any. */
@@ -171,8 +167,7 @@ static int image_unpack(const struct image *image, const struct index_header *he
     const uint8_t *length = image->data + sizeof(*header);
     const uint8_t *const lengths_end = length + header->record_count * sizeof(uint32_t);
     const uint8_t *next = lengths_end, *const end = image->data + image->bytes;
-    uint64_t offset = 0;
-    int rc = 0;
+    int rc = shard_index_reserve(index, header->record_count);
     index->bytes = header->stream_bytes;
     index->contents = header->contents;
     index->sample = header->sample;
@@ -182,14 +177,14 @@ static int image_unpack(const struct image *image, const struct index_header *he
         if (next < end)
             memcpy(&damage, next, sizeof(damage));
         if (length == lengths_end || damage.before_record <= index->record_count) {
-            rc = unpack_damage(index, &offset, &damage);
+            rc = unpack_damage(index, &damage);
             next += sizeof(damage);
         } else {
-            rc = unpack_record(index, &offset, length);
+            rc = unpack_record(index, length);
             length += sizeof(uint32_t);
         }
     }
-    return rc == 0 && offset != index->bytes ? -EBADMSG : rc;
+    return rc == 0 && index->end != index->bytes ? -EBADMSG : rc;
 }
 
 static int index_load(struct shard_index *index, const char *file, const struct shard_source *shard)
@@ -251,8 +246,9 @@ static int image_pack(struct image *image, const struct shard_index *index)
         .record_count = index->record_count, .damage_count = index->damage_count,
     };
     uint8_t *at = image->data + sizeof(header);
-    for (uint64_t i = 0; i < index->record_count; i++, at += sizeof(uint32_t))
-        memcpy(at, &index->records[i].payload_bytes, sizeof(uint32_t));
+    if (index->record_count > 0)
+        memcpy(at, index->lengths, index->record_count * sizeof(uint32_t));
+    at += index->record_count * sizeof(uint32_t);
     for (uint64_t i = 0; i < index->damage_count; i++, at += sizeof(struct index_damage))
         memcpy(at, &(struct index_damage){ index->damages[i].before_record, index->damages[i].bytes },
                sizeof(struct index_damage));

@@ -10,7 +10,6 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "loader/huge_pages.h"
 #include "loader/shards/range_crc.h"
 #include "loader/shards/shard_kind.h"
 #include "stage/log.h"
@@ -20,7 +19,6 @@
 #define WINDOW_BYTES (1u << 20)
 #define WINDOW_SPARSE_BYTES 4096u
 #define PAYLOAD_LONG_BYTES (32u << 10)
-#define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
 #define PROBLEM_TEXT_BYTES 256u
 /* Searches for the next record over more bytes than this are reported. */
@@ -64,54 +62,6 @@ struct walk {
     char *problem;
     size_t problem_size;
 };
-
-static void *grow_huge(void *items, size_t bytes, size_t room_bytes)
-{
-    void *const grown = huge_pages_alloc(room_bytes);
-    if (grown == NULL)
-        return NULL;
-    memcpy(grown, items, bytes);
-    free(items);
-    return grown;
-}
-
-static int grow_items(void **items, uint64_t count, size_t item_bytes)
-{
-    const bool is_full = count == 0 || (count >= RECORDS_ROOM_MIN && (count & (count - 1)) == 0);
-    if (!is_full)
-        return 0;
-    size_t room_bytes;
-    if (__builtin_mul_overflow(count ? count * 2 : RECORDS_ROOM_MIN, item_bytes, &room_bytes))
-        return -ENOMEM;
-    void *const grown = room_bytes < HUGE_PAGE_BYTES ? realloc(*items, room_bytes)
-                                                     : grow_huge(*items, count * item_bytes, room_bytes);
-    if (grown == NULL)
-        return -ENOMEM;
-    *items = grown;
-    return 0;
-}
-
-int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t payload_bytes)
-{
-    void *records = index->records;
-    if (grow_items(&records, index->record_count, sizeof(*index->records)) < 0)
-        return -ENOMEM;
-    index->records = records;
-    index->records[index->record_count++] = (struct shard_record){ .offset = offset, .payload_bytes = payload_bytes };
-    return 0;
-}
-
-int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t bytes)
-{
-    void *damages = index->damages;
-    if (grow_items(&damages, index->damage_count, sizeof(*index->damages)) < 0)
-        return -ENOMEM;
-    index->damages = damages;
-    index->damages[index->damage_count++] = (struct shard_damage){
-        .offset = offset, .bytes = bytes, .before_record = index->record_count, .unit_offset = offset,
-        .bad_offset = offset };
-    return 0;
-}
 
 static int report_unreadable(struct walk *walk, uint64_t offset, int result)
 {
@@ -301,12 +251,12 @@ static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *da
     damage->bad_offset = offset;
     if (index->record_count == 0)
         return 0;
-    const struct shard_record *const last = &index->records[index->record_count - 1];
-    if (last->offset < damage->unit_offset || last->offset + last->payload_bytes + TFRECORD_FRAME_BYTES != offset)
+    const struct shard_record last = shard_index_find(index, index->record_count - 1);
+    if (last.offset < damage->unit_offset || last.offset + last.payload_bytes + TFRECORD_FRAME_BYTES != offset)
         return 0;
-    const int is_whole = frame_is_whole(walk, last->offset);
+    const int is_whole = frame_is_whole(walk, last.offset);
     if (is_whole == 0)
-        damage->bad_offset = last->offset;
+        damage->bad_offset = last.offset;
     return is_whole < 0 ? is_whole : 0;
 }
 
@@ -323,7 +273,7 @@ static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check c
         return rc;
     if (*next_out == index->bytes && index->record_count == 0)
         return report_check(walk, check, 0, problem);
-    rc = shard_index_add_damage(index, offset, *next_out - offset);
+    rc = shard_index_add_damage(index, *next_out - offset);
     if (rc < 0)
         return rc;
     index->damages[index->damage_count - 1].unit_offset = damage.unit_offset;
@@ -342,7 +292,7 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
         return rc;
     index->contents = XXH3_64bits_withSeed(window_at(walk, footer), TFRECORD_FOOTER_BYTES, index->contents);
     *next_out = footer + TFRECORD_FOOTER_BYTES;
-    return shard_index_add_record(index, offset, payload_bytes);
+    return shard_index_add_record(index, payload_bytes);
 }
 
 /* Find the size of the stream. The size and breaks of a compressed stream are known only after reading all of it; this
@@ -414,10 +364,11 @@ static bool read_length(struct shard_source *source, const struct shard_record *
            tfrecord_header(header, length_out, &problem) == TFRECORD_OK;
 }
 
-static bool is_as_said(struct shard_source *source, const struct shard_record *record)
+static bool is_as_said(struct shard_source *source, const struct shard_index *index, uint64_t number)
 {
+    const struct shard_record record = shard_index_find(index, number);
     uint64_t length;
-    return read_length(source, record, &length) && length == record->payload_bytes;
+    return read_length(source, &record, &length) && length == record.payload_bytes;
 }
 
 /* Can an index from a file be used? One with damage is never used, since the file may be forged: the shard is walked
@@ -427,7 +378,7 @@ static bool is_usable(const struct shard_index *index, struct shard_source *sour
 {
     const uint64_t count = index->record_count;
     return index->damage_count == 0 &&
-           (count == 0 || (is_as_said(source, &index->records[0]) && is_as_said(source, &index->records[count - 1])));
+           (count == 0 || (is_as_said(source, index, 0) && is_as_said(source, index, count - 1)));
 }
 
 /* xxh3 of the stored payload checksums of some records. In a plain shard the records are evenly spaced. In a compressed
@@ -438,8 +389,8 @@ static int sample_checksums(const struct shard_index *index, struct shard_source
     uint8_t footers[SHARD_INDEX_SAMPLE][TFRECORD_FOOTER_BYTES];
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t number = source->ops->is_plain ? (uint64_t)((__uint128_t)index->record_count * i / count) : i;
-        const struct shard_record *const record = &index->records[number];
-        const uint64_t at = record->offset + TFRECORD_HEADER_BYTES + record->payload_bytes;
+        const struct shard_record record = shard_index_find(index, number);
+        const uint64_t at = record.offset + TFRECORD_HEADER_BYTES + record.payload_bytes;
         const ssize_t got = shard_source_read(source, footers[i], TFRECORD_FOOTER_BYTES, at);
         if (got != (ssize_t)TFRECORD_FOOTER_BYTES)
             return got < 0 ? (int)got : -ESTALE;
@@ -479,8 +430,9 @@ int shard_index_prove(struct shard_index *index, struct shard_source *source)
     if (!atomic_exchange(&index->is_unproved, false))
         return 0;
     for (uint64_t i = 0; i < index->record_count; i++) {
+        const struct shard_record record = shard_index_find(index, i);
         uint64_t length;
-        if (read_length(source, &index->records[i], &length) && length != index->records[i].payload_bytes) {
+        if (read_length(source, &record, &length) && length != record.payload_bytes) {
             index_file_remove(source->path);
             return -ESTALE;
         }
@@ -508,6 +460,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
         shard_index_release(&index);
         return rc;
     }
+    shard_index_trim(&index);
     if (options->use_cache && index.damage_count == 0)
         index_file_write(&index, source->path);
     *index_out = index;
@@ -519,7 +472,7 @@ int shard_index_lose(struct shard_index *index_out, struct shard_source *source)
     struct shard_index index = { .stamp = source->stamp };
     int rc = shard_source_size(source, &index.bytes);
     if (rc == 0)
-        rc = shard_index_add_damage(&index, 0, index.bytes);
+        rc = shard_index_add_damage(&index, index.bytes);
     if (rc == 0)
         *index_out = index;
     return rc;
@@ -537,13 +490,4 @@ uint64_t shard_index_lost(const struct shard_index *index)
     for (uint64_t i = 0; i < index->damage_count; i++)
         lost += shard_index_counts(index, i) && index->damages[i].bad_offset == index->damages[i].offset;
     return lost;
-}
-
-void shard_index_release(struct shard_index *index)
-{
-    free(index->records);
-    free(index->damages);
-    index->records = NULL;
-    index->damages = NULL;
-    index->record_count = index->damage_count = 0;
 }

@@ -16,10 +16,11 @@
 /* Appended to messages about damage. */
 #define SHARD_SKIP_ADVICE "; data.on_corrupt = skip continues without damaged records"
 
+/* The position of a record. */
 struct shard_record {
     uint64_t offset;
+    uint64_t number;            /* of the record in its shard, counting those that are not in the index */
     uint32_t payload_bytes;
-    uint32_t left_out;          /* number of earlier records in the shard that are not in the index (dataset_open.c) */
 };
 
 /* A range of a shard without a valid frame, where at least one record is lost. Only with on_corrupt = skip. */
@@ -33,20 +34,29 @@ struct shard_damage {
                                  * `offset` */
 };
 
+#define SHARD_INDEX_GROUP 64u   /* records with one stored offset: a record's own is a sum of fewer lengths than this */
 #define SHARD_INDEX_SAMPLE 64u  /* records that are compared to detect that a shard was written in place */
 
-/* Until records are left out, the records and damages, ordered by offset, cover the stream without gaps. */
+/* The records and damages of the shard, ordered by offset, cover the stream without gaps, so lengths are enough: an index
+ * takes less than 5 bytes a record, also if records are left out. Only shard_records.c uses the arrays. */
 struct shard_index {
     struct shard_stamp stamp;   /* stamp of the shard when the index was built */
     uint64_t bytes;             /* size of the stream */
     uint64_t contents;          /* hash of the stored payload checksums of all records, including those left out:
                                  * differs if a payload differs */
     uint64_t sample;            /* the same hash of up to SHARD_INDEX_SAMPLE records; 0 if there are damages */
-    uint64_t record_count;
-    struct shard_record *records;
+    uint64_t record_count;      /* records in the index: all of the shard but left_out */
     uint64_t left_out;          /* records of the shard that are not in the data set (dataset_open.c) */
-    uint64_t damage_count;
+    uint32_t *lengths;          /* payload bytes of every record of the shard */
+    uint64_t *offsets;          /* offset of every SHARD_INDEX_GROUP-th record of the shard */
+    uint64_t *kept;             /* NULL: no record is left out. Bit i % 64 of word i / 64: record i of the shard is in the
+                                 * index */
+    uint64_t *firsts;           /* with kept: number in the shard of every SHARD_INDEX_GROUP-th record of the index */
+    uint64_t record_room;       /* records for which there is memory */
+    uint64_t end;               /* offset after the last record or damage that was added */
     struct shard_damage *damages;
+    uint64_t gap_count;         /* number of damages */
+    uint64_t damage_count;      /* number of damages that are reported: all, or 0 if another index reports them */
     atomic_bool is_unproved;    /* the index is from a file, and its lengths have not been compared with the records
                                  * yet */
 };
@@ -80,9 +90,30 @@ bool shard_index_counts(const struct shard_index *index, uint64_t damage);
 uint64_t shard_index_lost(const struct shard_index *index);
 void shard_index_release(struct shard_index *index);
 
-/* Build an index record by record, in file order. 0 or -ENOMEM. */
-int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t payload_bytes);
-int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t bytes);
+/* ---- records (shard_records.c) ---- */
+
+/* Find record `record` < record_count. O(1): adds fewer than SHARD_INDEX_GROUP lengths. If records are left out, the
+ * search may also have to pass the bits of up to SHARD_INDEX_GROUP times as many as are left out between two. */
+struct shard_record shard_index_find(const struct shard_index *index, uint64_t record);
+/* Go on to the next record of the index, of which there must be one. */
+void shard_index_advance(const struct shard_index *index, struct shard_record *record);
+/* Fetch what shard_index_find is going to read into the cache. */
+void shard_index_prefetch(const struct shard_index *index, uint64_t record);
+/* The number in its shard of record `record` < record_count. */
+uint64_t shard_index_number(const struct shard_index *index, uint64_t record);
+/* The payload bytes of the longest record of the index; 0 without records. */
+uint32_t shard_index_longest(const struct shard_index *index);
+
+/* Build an index in file order: append a record or a damage at `end`. 0 or -ENOMEM. */
+int shard_index_add_record(struct shard_index *index, uint32_t payload_bytes);
+int shard_index_add_damage(struct shard_index *index, uint64_t bytes);
+/* Get memory for at least this number of records, so that no more is used. 0 or -ENOMEM. */
+int shard_index_reserve(struct shard_index *index, uint64_t records);
+/* Give back memory for further records. */
+void shard_index_trim(struct shard_index *index);
+/* Leave out of the index the records that are not wanted. `is_wanted` is called with the number in the shard of each
+ * record of the index, in order. 0, or -ENOMEM and nothing is left out. */
+int shard_index_keep(struct shard_index *index, bool (*is_wanted)(void *arg, uint64_t number), void *arg);
 
 /* Describe a problem of a frame: "payload checksum differs (stored 0badcafe, computed 12345678)". */
 void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_problem *problem, char *text,

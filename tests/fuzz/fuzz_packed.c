@@ -59,9 +59,9 @@ static void check_index(struct shard_source *source, const struct shard_index *i
 {
     char text[256];
     for (uint64_t i = 0; i < index->record_count; i++) {
-        const uint64_t end = index->records[i].offset + index->records[i].payload_bytes + TFRECORD_FRAME_BYTES;
+        const uint64_t end = shard_index_find(index, i).offset + shard_index_find(index, i).payload_bytes + TFRECORD_FRAME_BYTES;
         require(end <= index->bytes);
-        require(shard_source_find_break(source, index->records[i].offset, text, sizeof(text)) >= end);
+        require(shard_source_find_break(source, shard_index_find(index, i).offset, text, sizeof(text)) >= end);
     }
     require(shard_source_find_break(source, 0, text, sizeof(text)) == UINT64_MAX || index->damage_count > 0);
 }

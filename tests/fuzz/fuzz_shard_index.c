@@ -73,13 +73,13 @@ static void check_index(const struct shard_index *index, const uint8_t *data)
             break;
         uint64_t payload_bytes;
         struct tfrecord_problem problem;
-        if (index->records[i].offset != offset
+        if (shard_index_find(index, i).offset != offset
             || (data != NULL && tfrecord_header(data + offset, &payload_bytes, &problem) != TFRECORD_OK)
-            || (data != NULL && payload_bytes != index->records[i].payload_bytes))
+            || (data != NULL && payload_bytes != shard_index_find(index, i).payload_bytes))
             abort();
-        if (index->records[i].payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES > index->bytes - offset)
+        if (shard_index_find(index, i).payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES > index->bytes - offset)
             abort();
-        offset += index->records[i].payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;
+        offset += shard_index_find(index, i).payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;
     }
     if (offset != index->bytes || damage != index->damage_count)
         abort();
@@ -148,8 +148,8 @@ static void try_made_index(const uint8_t *data, size_t bytes)
         uint32_t version, byte_order;
         uint64_t checksum;
         struct shard_stamp stamp;
-        uint64_t stream_bytes, record_count, damage_count;
-    } header = { .magic = "PTINDEX", .version = 2, .byte_order = 0x01020304, .stamp = stamp,
+        uint64_t stream_bytes, contents, sample, record_count, damage_count;
+    } header = { .magic = "PTINDEX", .version = 4, .byte_order = 0x01020304, .stamp = stamp,
                  .stream_bytes = SHARD_BYTES };
     static uint8_t made[1 << 14];
     if (bytes == 0 || bytes > sizeof(made) / 2)

@@ -63,8 +63,9 @@ static void find(const uint8_t *data, size_t bytes)
 static void compare(const uint8_t *data, size_t bytes)
 {
     static const char right[] = "0 34\n34 57\n";
-    struct shard_record records[] = { { .payload_bytes = 18 }, { .offset = 34, .payload_bytes = 41 } };
-    const struct shard_index index = { .bytes = 91, .record_count = 2, .records = records };
+    uint32_t lengths[] = { 18, 41 };
+    uint64_t offsets[] = { 0 };
+    const struct shard_index index = { .bytes = 91, .record_count = 2, .lengths = lengths, .offsets = offsets };
     char problem[256] = "";
     const bool agrees = dali_index_agrees((const char *)data, bytes, &index, problem, sizeof(problem));
     const bool is_right = bytes == strlen(right) && memcmp(data, right, bytes) == 0;

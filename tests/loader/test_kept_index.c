@@ -32,8 +32,8 @@ static void assert_same_records(const struct shard_index *a, const struct shard_
     assert_int_equal(a->record_count, b->record_count);
     assert_int_equal(a->damage_count, b->damage_count);
     for (uint64_t i = 0; i < a->record_count; i++) {
-        assert_int_equal(a->records[i].offset, b->records[i].offset);
-        assert_int_equal(a->records[i].payload_bytes, b->records[i].payload_bytes);
+        assert_int_equal(shard_index_find(a, i).offset, shard_index_find(b, i).offset);
+        assert_int_equal(shard_index_find(a, i).payload_bytes, shard_index_find(b, i).payload_bytes);
     }
     for (uint64_t i = 0; i < a->damage_count; i++)
         assert_memory_equal(&a->damages[i], &b->damages[i], sizeof(*a->damages));
@@ -101,7 +101,7 @@ TEST(a_stale_index_is_built_again)
     bytes += fixture_frame(payload, 20, data + bytes);
     fixture_write(path, data, bytes);
     fixture_assert_index_opens(&index, path, false, true);
-    assert_int_equal(index.records[0].payload_bytes, 10);
+    assert_int_equal(shard_index_find(&index, 0).payload_bytes, 10);
     shard_index_release(&index);
     bytes = fixture_frame(payload, 20, data);
     bytes += fixture_frame(payload, 10, data + bytes);
@@ -109,7 +109,7 @@ TEST(a_stale_index_is_built_again)
     const struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     fixture_assert_index_opens(&index, path, false, true);
-    assert_int_equal(index.records[0].payload_bytes, 20);
+    assert_int_equal(shard_index_find(&index, 0).payload_bytes, 20);
     shard_index_release(&index);
 }
 
@@ -142,9 +142,9 @@ static uint32_t count_noticed(const char *path, uint32_t count)
     uint32_t noticed = 0;
     for (uint32_t i = 0; i < count; i++) {
         fixture_assert_index_opens(&before, path, false, true);
-        const struct shard_record *const record = &before.records[i];
+        const struct shard_record record = shard_index_find(&before, i);
         const uint32_t other = 0x1234567 + i;
-        write_in_place(path, record->offset + TFRECORD_HEADER_BYTES + record->payload_bytes, &other, sizeof(other));
+        write_in_place(path, record.offset + TFRECORD_HEADER_BYTES + record.payload_bytes, &other, sizeof(other));
         fixture_assert_index_opens(&after, path, false, true);
         noticed += after.contents != before.contents;
         assert_same_records(&before, &after);
@@ -290,8 +290,8 @@ TEST(the_index_of_another_shard_is_built_again)
     kept = fixture_read(index_beside("other"), &kept_bytes);
     fixture_write(index_beside("one"), kept, kept_bytes);
     fixture_assert_index_opens(&index, fixture_path(folder, "one"), false, true);
-    assert_int_equal(index.records[0].payload_bytes, lengths[0]);
-    assert_int_equal(index.records[1].payload_bytes, lengths[1]);
+    assert_int_equal(shard_index_find(&index, 0).payload_bytes, lengths[0]);
+    assert_int_equal(shard_index_find(&index, 1).payload_bytes, lengths[1]);
     shard_index_release(&index);
     free(kept);
 }
@@ -303,13 +303,13 @@ TEST(an_index_with_swapped_lengths_is_built_again)
     struct shard_index right, index;
     fixture_write_shard(path, 0, 2);
     fixture_assert_index_opens(&right, path, false, true);
-    assert_int_not_equal(right.records[0].payload_bytes, right.records[1].payload_bytes);
+    assert_int_not_equal(shard_index_find(&right, 0).payload_bytes, shard_index_find(&right, 1).payload_bytes);
     size_t bytes;
     char kept[512];
     snprintf(kept, sizeof(kept), "%s", index_beside("swapped"));
     uint8_t *data = fixture_read(kept, &bytes);
-    memcpy(data + bytes - 8, &right.records[1].payload_bytes, 4);
-    memcpy(data + bytes - 4, &right.records[0].payload_bytes, 4);
+    memcpy(data + bytes - 8, &right.lengths[1], 4);
+    memcpy(data + bytes - 4, &right.lengths[0], 4);
     fixture_write(kept, data, bytes);
     fixture_assert_index_opens(&index, path, false, true);
     assert_same_records(&right, &index);
@@ -442,7 +442,7 @@ TEST(damages_in_a_forged_index_lose_nothing)
     assert_int_equal(counts[0], 9);
     memcpy(forged + header - sizeof(counts), &(uint64_t[]){ 8, 1 }, sizeof(counts));
     memcpy(forged + header, data + header + sizeof(uint32_t), 8 * sizeof(uint32_t));
-    const uint64_t damage[2] = { 0, right.records[1].offset };      /* in place of the first record */
+    const uint64_t damage[2] = { 0, shard_index_find(&right, 1).offset };      /* in place of the first record */
     memcpy(forged + header + 8 * sizeof(uint32_t), damage, sizeof(damage));
     bytes += sizeof(damage) - sizeof(uint32_t);
     sum_again(forged, bytes);
@@ -535,7 +535,7 @@ TEST(an_index_of_the_first_records_is_built_again)
     fixture_assert_index_opens(&right, path, false, true);
     uint8_t *const data = fixture_read(kept, &bytes);
     for (uint64_t count = 0; count < 9; count++) {
-        memcpy(data + offsetof(struct made_index, stream_bytes), &right.records[count].offset, sizeof(uint64_t));
+        memcpy(data + offsetof(struct made_index, stream_bytes), &(uint64_t){ shard_index_find(&right, count).offset }, sizeof(uint64_t));
         memcpy(data + offsetof(struct made_index, record_count), &count, sizeof(count));
         bytes = offsetof(struct made_index, lengths) + (size_t)count * sizeof(uint32_t);
         sum_again(data, bytes);

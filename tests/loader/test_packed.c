@@ -87,12 +87,12 @@ static unsigned find_records(struct shard_source *source, const struct shard_ind
     static uint8_t frame[SHARD_BYTES];
     unsigned found = 0;
     for (uint64_t i = index->record_count; i-- > 0;) {
-        const struct shard_record *const record = &index->records[i];
+        const struct shard_record record = shard_index_find(index, i);
         uint64_t payload_bytes;
         struct tfrecord_problem problem;
-        const size_t bytes = record->payload_bytes + TFRECORD_FRAME_BYTES;
+        const size_t bytes = record.payload_bytes + TFRECORD_FRAME_BYTES;
         assert_true(bytes <= sizeof(frame));
-        const ssize_t got = shard_source_read(source, frame, bytes, record->offset);
+        const ssize_t got = shard_source_read(source, frame, bytes, record.offset);
         if (got < 0 || tfrecord_verify(frame, (size_t)got, &payload_bytes, &problem) != TFRECORD_OK)
             continue;
         size_t id = 0, begin = 0;

@@ -29,7 +29,7 @@ static bool has_record(const struct dataset *dataset, uint32_t shard, uint64_t o
 {
     const struct shard_index *const index = &dataset->indexes[shard];
     for (uint64_t i = 0; i < index->record_count; i++)
-        if (index->records[i].offset == offset)
+        if (shard_index_find(index, i).offset == offset)
             return true;
     return false;
 }
@@ -133,7 +133,7 @@ TEST_WITH(a_shard_gives_the_same_records_among_others, make_set, fixture_folder_
     const struct shard_index *const one = &alone->indexes[0], *const other = &together->indexes[2];
     assert_int_equal(one->record_count, other->record_count);
     for (uint64_t i = 0; i < one->record_count; i++)
-        assert_int_equal(one->records[i].offset, other->records[i].offset);
+        assert_int_equal(shard_index_find(one, i).offset, shard_index_find(other, i).offset);
     dataset_close(alone);
     dataset_close(together);
 }

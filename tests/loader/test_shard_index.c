@@ -1,5 +1,6 @@
 /* The index of a shard: what it finds and what it refuses. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,27 +46,142 @@ TEST(finds_records_of_any_length)
     assert_int_equal(index.record_count, count);
     assert_int_equal(index.bytes, bytes);
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(index.records[i].offset, offsets[i]);
-        assert_int_equal(index.records[i].payload_bytes, lengths[i]);
+        assert_int_equal(shard_index_find(&index, i).offset, offsets[i]);
+        assert_int_equal(shard_index_find(&index, i).payload_bytes, lengths[i]);
     }
     shard_index_release(&index);
     free(payload);
     free(data);
 }
 
+/* Lengths of records that differ, and are 0 now and then. */
+static uint32_t length_of(uint64_t number)
+{
+    return (uint32_t)(number * 2654435761u >> 7) % 1000 * (number % 5 > 0);
+}
+
+/* An index of records with damage before every `damage_every`-th of them, if that is not 0. */
+static struct shard_index make_index(uint64_t records, uint64_t damage_every)
+{
+    struct shard_index index = { 0 };
+    for (uint64_t i = 0; i < records; i++) {
+        if (damage_every > 0 && i % damage_every == 0)
+            assert_int_equal(shard_index_add_damage(&index, 1 + i % 7), 0);
+        assert_int_equal(shard_index_add_record(&index, length_of(i)), 0);
+    }
+    shard_index_trim(&index);
+    return index;
+}
+
+static bool is_number_kept(void *arg, uint64_t number)
+{
+    const uint64_t every = *(const uint64_t *)arg;
+    return every > 0 && (number * 2654435761u >> 5) % every == 0;
+}
+
+/* Compares an index with a sum over all records, found one by one and in order. */
+static void assert_records_are_found(const struct shard_index *index, uint64_t damage_every, uint64_t keep_every)
+{
+    struct shard_record next = { 0 };
+    uint64_t offset = 0, record = 0;
+    uint32_t longest = 0;
+    for (uint64_t number = 0; number < index->record_count + index->left_out; number++) {
+        offset += damage_every > 0 && number % damage_every == 0 ? 1 + number % 7 : 0;
+        if (is_number_kept(&keep_every, number)) {
+            const struct shard_record found = shard_index_find(index, record);
+            if (record == 0)
+                next = found;
+            else
+                shard_index_advance(index, &next);
+            assert_int_equal(found.number, number);
+            assert_int_equal(found.offset, offset);
+            assert_int_equal(found.payload_bytes, length_of(number));
+            assert_memory_equal(&next, &found, sizeof(found));
+            assert_int_equal(shard_index_number(index, record), number);
+            longest = found.payload_bytes > longest ? found.payload_bytes : longest;
+            record++;
+        }
+        offset += length_of(number) + TFRECORD_FRAME_BYTES;
+    }
+    assert_int_equal(record, index->record_count);
+    assert_int_equal(offset, index->end);
+    assert_int_equal(shard_index_longest(index), longest);
+}
+
 /* Through every size at which its memory grows, or is had in another way. */
 TEST(an_index_of_many_records_keeps_all)
 {
-    enum { RECORDS = 300000, RECORD_BYTES = 17 };
-    struct shard_index index = { 0 };
-    for (uint64_t i = 0; i < RECORDS; i++)
-        assert_int_equal(shard_index_add_record(&index, i * RECORD_BYTES, (uint32_t)i), 0);
-    assert_int_equal(index.record_count, RECORDS);
-    for (uint64_t i = 0; i < RECORDS; i++) {
-        assert_int_equal(index.records[i].offset, i * RECORD_BYTES);
-        assert_int_equal(index.records[i].payload_bytes, i);
+    static const struct { uint64_t records, damage_every, keep_every; } rows[] = {
+        { 1, 0, 1 },   { 63, 0, 1 },  { 64, 0, 1 },      { 65, 0, 1 },    { 1024, 0, 1 },     { 1025, 0, 3 },
+        { 777, 1, 1 }, { 777, 5, 1 }, { 5000, 700, 10 }, { 5000, 64, 2 }, { 40000, 0, 1000 }, { 500, 0, 0 },
+        { 600000, 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        uint64_t keep_every = rows[i].keep_every;
+        struct shard_index index = make_index(rows[i].records, rows[i].damage_every);
+        assert_int_equal(index.record_count, rows[i].records);
+        if (keep_every != 1)
+            assert_int_equal(shard_index_keep(&index, is_number_kept, &keep_every), 0);
+        assert_int_equal(index.record_count + index.left_out, rows[i].records);
+        assert_records_are_found(&index, rows[i].damage_every, keep_every);
+        shard_index_release(&index);
     }
+}
+
+TEST(offsets_of_the_longest_records_are_right)
+{
+    const uint64_t bytes = (uint64_t)TFRECORD_PAYLOAD_MAX + TFRECORD_FRAME_BYTES;
+    struct shard_index index = { 0 };
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(shard_index_add_record(&index, TFRECORD_PAYLOAD_MAX), 0);
+    for (uint64_t i = 0; i < 200; i++)
+        assert_int_equal(shard_index_find(&index, i).offset, i * bytes);
     shard_index_release(&index);
+}
+
+static bool is_every_second(void *arg, uint64_t number)
+{
+    (void)number;
+    uint64_t *const count = arg;
+    return (*count)++ % 2 == 0;
+}
+
+/* First one part of the records, then some of these, as with data.validation_split and data.limit. */
+TEST(records_are_left_out_twice)
+{
+    uint64_t every = 3, count = 0, record = 0;
+    struct shard_index index = make_index(3000, 0);
+    assert_int_equal(shard_index_keep(&index, is_number_kept, &every), 0);
+    assert_int_equal(shard_index_keep(&index, is_every_second, &count), 0);
+    count = 0;
+    for (uint64_t number = 0; number < 3000; number++)
+        if (is_number_kept(&every, number) && is_every_second(&count, number))
+            assert_int_equal(shard_index_number(&index, record++), number);
+    assert_int_equal(record, index.record_count);
+    shard_index_release(&index);
+}
+
+/* Of a shard of 300,000 records, opened as a data set opens it, with what the allocator rounds up. */
+TEST(an_index_takes_at_most_5_bytes_a_record)
+{
+    enum { RECORDS = 300000, FRAME_BYTES = TFRECORD_FRAME_BYTES + 1 };
+    uint8_t *const data = malloc((size_t)RECORDS * FRAME_BYTES);
+    const char *const path = fixture_path(folder, "many");
+    uint64_t every = 10;
+    for (size_t i = 0; i < RECORDS; i++)
+        fixture_frame((const uint8_t *)"x", 1, data + i * FRAME_BYTES);
+    fixture_write(path, data, (size_t)RECORDS * FRAME_BYTES);
+    free(data);
+    for (int way = 0; way < 3; way++) {     /* walked, from its index file, and with records left out */
+        struct shard_index index;
+        fixture_assert_index_opens(&index, path, false, true);
+        if (way == 2)
+            assert_int_equal(shard_index_keep(&index, is_number_kept, &every), 0);
+        const size_t bytes = malloc_usable_size(index.lengths) + malloc_usable_size(index.offsets) +
+                             malloc_usable_size(index.kept) + malloc_usable_size(index.firsts);
+        assert_in_range(bytes, 4 * RECORDS, 5 * RECORDS);
+        shard_index_release(&index);
+    }
 }
 
 TEST(an_empty_file_has_no_records)
@@ -181,7 +297,7 @@ TEST(what_looks_like_headers_is_read_in_proportion_to_its_length)
     data[0] ^= 1;
     assert_int_equal(shard_index_open(&index, source, &options, problem, sizeof(problem)), 0);
     assert_int_equal(index.record_count, 1);
-    assert_int_equal(index.records[0].offset, good);
+    assert_int_equal(shard_index_find(&index, 0).offset, good);
     assert_int_equal(index.damage_count, 1);
     assert_true(shard.given < 200 * bytes);
     shard_index_release(&index);
@@ -244,7 +360,7 @@ TEST(zeros_are_skipped)
         assert_int_equal(fclose(file), 0);
         fixture_assert_index_opens(&index, path, true, false);
         assert_int_equal(index.record_count, 2);
-        assert_int_equal(index.records[1].offset, (off_t)bytes + zeros);
+        assert_int_equal(shard_index_find(&index, 1).offset, (off_t)bytes + zeros);
         assert_int_equal(index.damage_count, 1);
         assert_int_equal(index.damages[0].bytes, zeros);
         shard_index_release(&index);

@@ -6,10 +6,10 @@
 #include "tools/shards/dali_index.h"
 
 /* Records A (34 bytes) and B (57 bytes) of the formats' vectors, and an empty one. */
-static struct shard_record records[] = { { .offset = 0, .payload_bytes = 18 }, { .offset = 34, .payload_bytes = 41 },
-                                         { .offset = 91 } };
-static const struct shard_index two = { .bytes = 91, .record_count = 2, .records = records };
-static const struct shard_index three = { .bytes = 107, .record_count = 3, .records = records };
+static uint32_t lengths[] = { 18, 41, 0 };
+static uint64_t offsets[] = { 0 };
+static const struct shard_index two = { .bytes = 91, .record_count = 2, .lengths = lengths, .offsets = offsets };
+static const struct shard_index three = { .bytes = 107, .record_count = 3, .lengths = lengths, .offsets = offsets };
 
 static bool agrees(const char *text, const struct shard_index *index, const char *expected)
 {

@@ -79,11 +79,9 @@ static int open_shard(struct record_set *set, uint32_t number)
         return rc == -ECANCELED ? rc : convert_fail(set->stop, EXIT_CODE_DATA, rc, "%s", problem);
     shard->first = set->record_count;
     set->record_count += shard->index.record_count;
-    for (uint64_t i = 0; i < shard->index.record_count; i++) {
-        const uint32_t bytes = shard->index.records[i].payload_bytes;
-        set->bytes += bytes + TFRECORD_FRAME_BYTES;
-        set->payload_bytes_max = bytes > set->payload_bytes_max ? bytes : set->payload_bytes_max;
-    }
+    set->bytes += shard->index.end;
+    const uint32_t longest = shard_index_longest(&shard->index);
+    set->payload_bytes_max = longest > set->payload_bytes_max ? longest : set->payload_bytes_max;
     return 0;
 }
 
@@ -211,7 +209,7 @@ static void record_set_name(void *arg, uint64_t number, char *text, size_t text_
     const uint64_t record = number - shard->first;
 
     snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64, shard->source->path, record,
-             shard->index.records[record].offset);
+             shard_index_find(&shard->index, record).offset);
 }
 
 static int record_set_read(void *arg, uint64_t number, void *frame, const uint8_t **payload_out, size_t *bytes_out)
@@ -219,14 +217,14 @@ static int record_set_read(void *arg, uint64_t number, void *frame, const uint8_
     const struct record_set *const set = arg;
     const struct record_shard *const shard = find_shard(set, number);
     const uint64_t record = number - shard->first;
-    const struct shard_record *const position = &shard->index.records[record];
+    const struct shard_record position = shard_index_find(&shard->index, record);
     struct tfrecord_problem problem;
     uint64_t payload_bytes;
 
-    const size_t frame_bytes = (size_t)position->payload_bytes + TFRECORD_FRAME_BYTES;
-    const uint8_t *const at = shard->stream != NULL ? shard->stream + position->offset : frame;
+    const size_t frame_bytes = (size_t)position.payload_bytes + TFRECORD_FRAME_BYTES;
+    const uint8_t *const at = shard->stream != NULL ? shard->stream + position.offset : frame;
     const ssize_t got = shard->stream != NULL ? (ssize_t)frame_bytes
-                                              : shard_source_read(shard->source, frame, frame_bytes, position->offset);
+                                              : shard_source_read(shard->source, frame, frame_bytes, position.offset);
     if (got < 0)
         return convert_fail(set->stop, EXIT_CODE_DATA, (int)got, "%s: record %" PRIu64 " cannot be read: %s",
                             shard->source->path, record, exit_cause((int)got));

@@ -51,8 +51,9 @@ static int find_record(struct target *target, struct shard_source *source, const
         return rc;
     rc = target->record < index.record_count ? 0 : -ENOENT;
     if (rc == 0) {
-        target->offset = index.records[target->record].offset;
-        target->frame_bytes = (size_t)index.records[target->record].payload_bytes + TFRECORD_FRAME_BYTES;
+        const struct shard_record record = shard_index_find(&index, target->record);
+        target->offset = record.offset;
+        target->frame_bytes = (size_t)record.payload_bytes + TFRECORD_FRAME_BYTES;
     } else
         log_message(LOG_ERROR, "%s: has no record %" PRIu64 ": it has %" PRIu64 ", counted from 0", target->path,
                     target->record, index.record_count);

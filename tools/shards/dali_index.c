@@ -24,9 +24,10 @@ char *dali_index_text(const struct shard_index *index, size_t *bytes_out)
     FILE *const out = open_memstream(&text, bytes_out);
     if (out == NULL)
         return NULL;
-    for (uint64_t i = 0; i < index->record_count; i++)
-        fprintf(out, "%" PRIu64 " %" PRIu64 "\n", index->records[i].offset,
-                (uint64_t)index->records[i].payload_bytes + TFRECORD_FRAME_BYTES);
+    for (uint64_t i = 0; i < index->record_count; i++) {
+        const struct shard_record record = shard_index_find(index, i);
+        fprintf(out, "%" PRIu64 " %" PRIu64 "\n", record.offset, (uint64_t)record.payload_bytes + TFRECORD_FRAME_BYTES);
+    }
     text_stream_end(out, &text);
     return text;
 }
@@ -61,8 +62,8 @@ static bool parse_line(struct lines *lines, struct extent *extent_out)
 
 static struct extent extent_of(const struct shard_index *index, uint64_t record)
 {
-    const struct shard_record *const found = &index->records[record];
-    return (struct extent){ found->offset, (uint64_t)found->payload_bytes + TFRECORD_FRAME_BYTES };
+    const struct shard_record found = shard_index_find(index, record);
+    return (struct extent){ found.offset, (uint64_t)found.payload_bytes + TFRECORD_FRAME_BYTES };
 }
 
 /* The end of an extent; UINT64_MAX, which no line contains, on overflow. */

@@ -107,6 +107,7 @@ tools_tests = \
 	%D%/tools/observe/test_histogram \
 	%D%/tools/observe/test_trace_file \
 	%D%/tools/ranks/test_checkpoint_transfer \
+	%D%/tools/ranks/test_many_ranks \
 	%D%/tools/ranks/test_rank_share \
 	%D%/tools/ranks/test_remote_towers \
 	%D%/tools/ranks/test_shutdown \
@@ -190,6 +191,7 @@ ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create
 %C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(ranks_wraps)
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
+%C%_tools_ranks_test_many_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)aligned_alloc $(wrap)calloc $(wrap)gethostname $(wrap)open
 %C%_tools_ranks_test_checkpoint_transfer_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc

@@ -62,6 +62,7 @@ static struct box *boxes;
 static uint32_t ranks_size_now, tests_most;
 static uint32_t test_number;
 static sem_t may_start;
+static pthread_barrier_t initializing;
 static uint32_t next_rank;
 static _Thread_local uint32_t own_rank, own_test;
 
@@ -157,6 +158,7 @@ struct fake_counts fake_mpi_counts(uint32_t rank)
 
 /* ---- the module ---- */
 
+/* Returns when all ranks have called it, so that those that are open do not poll while others start. */
 static int fake_init(uint32_t *rank_out, uint32_t *size_out)
 {
     own_rank = next_rank;
@@ -164,6 +166,7 @@ static int fake_init(uint32_t *rank_out, uint32_t *size_out)
     *rank_out = own_rank;
     *size_out = ranks_size_now;
     sem_post(&may_start);
+    pthread_barrier_wait(&initializing);
     return 0;
 }
 
@@ -443,6 +446,7 @@ void fake_ranks_try_open(struct ranks *ranks_out[], uint32_t size, uint32_t dead
 {
     struct opening openings[FAKE_RANKS_MAX];
     assert_int_equal(sem_init(&may_start, 0, 0), 0);
+    assert_int_equal(pthread_barrier_init(&initializing, NULL, size), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
         openings[rank] = (struct opening){ .launcher = { .mpi = MPI_LIBRARY_OPENMPI, .rank = rank, .size = size,
                                                          .local_rank = rank, .local_size = size },
@@ -456,6 +460,7 @@ void fake_ranks_try_open(struct ranks *ranks_out[], uint32_t size, uint32_t dead
         codes_out[rank] = openings[rank].code;
         ranks_out[rank] = openings[rank].ranks;
     }
+    pthread_barrier_destroy(&initializing);
 }
 
 void fake_ranks_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline_s)

@@ -1,0 +1,350 @@
+/* What a run of many ranks costs each of them, as formulas of their number R: messages, bytes and requests (of
+ * tests/helpers/fake_mpi.h), memory, and files that are opened. The ranks are in this process, each with its threads,
+ * and on hosts of their own. A change of an algorithm shows here, such as from messages between all ranks to a tree. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loader/index_share.h"
+#include "sync/reduce.h"
+#include "tests/helpers/fake_mpi.h"
+#include "tests/helpers/test.h"
+#include "tests/helpers/tfrecord_fixture.h"
+#include "tools/lib/run/ranks/remote_towers.h"
+#include "tools/lib/run/ranks/shutdown.h"
+
+/* Every rank sums a part of PART numbers of each bucket, which is sent as one message. */
+enum { BUCKETS = 2, PART = 128, STACK_BYTES = 1 << 20, DEADLINE_S = 300 };
+
+/* ---- what the ranks ask of the system ---- */
+
+/* Allocated by the ranks, all together; what they free is not subtracted. */
+static atomic_size_t allocated;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    atomic_fetch_add(&allocated, count * bytes);
+    return __real_calloc(count, bytes);
+}
+
+void *__real_aligned_alloc(size_t align, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+    atomic_fetch_add(&allocated, bytes);
+    return __real_aligned_alloc(align, bytes);
+}
+
+/* Every call gives another name, so that no two ranks share memory. A rank asks twice while it opens: it is on the host
+ * "node" with its number. */
+static atomic_uint hosts;
+
+int __wrap_gethostname(char *name, size_t bytes);
+int __wrap_gethostname(char *name, size_t bytes)
+{
+    const uint32_t call = atomic_fetch_add(&hosts, 1);
+    snprintf(name, bytes, call % 2 == 0 ? "node%u" : "node%u-", call / 2);
+    return 0;
+}
+
+static atomic_uint opens;
+
+int __real_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode)
+{
+    atomic_fetch_add(&opens, 1);
+    return __real_open(path, flags, mode);
+}
+
+/* ---- a run ---- */
+
+/* A rank with one tower. */
+struct member {
+    uint32_t rank;
+    struct thread *thread;
+    struct device *device;
+    struct stream *compute, *communication;
+    struct event *end;
+    struct reduce *reduce;
+    struct schedule schedule;
+    struct gate *gate;
+    struct remote_towers *remote;
+    float *gradients;
+    uint32_t wrong;                     /* sums */
+    int result;
+};
+
+static uint32_t size, steps;            /* size: R */
+static struct ranks *ranks[FAKE_RANKS_MAX];
+static struct member members[FAKE_RANKS_MAX];
+static struct buckets buckets;
+
+static size_t floats_of_bucket(void)
+{
+    return (size_t)PART * size;
+}
+
+/* Whole numbers, whose sums are exact in any order. */
+static float gradient_at(uint32_t rank, uint32_t step, size_t at)
+{
+    return (float)((rank + step) % 8 + at % 4);
+}
+
+static uint32_t count_wrong(const struct member *member, uint32_t step)
+{
+    float at_0 = 0;
+    uint32_t wrong = 0;
+    for (uint32_t rank = 0; rank < size; rank++)
+        at_0 += gradient_at(rank, step, 0);
+    for (size_t i = 0; i < BUCKETS * floats_of_bucket(); i++)
+        wrong += member->gradients[i] != at_0 + (float)(size * (i % 4));
+    return wrong;
+}
+
+static int sum_step(struct member *member, uint32_t step)
+{
+    int rc = 0;
+    for (size_t i = 0; i < BUCKETS * floats_of_bucket(); i++)
+        member->gradients[i] = gradient_at(member->rank, step, i);
+    for (uint32_t b = 0; b < BUCKETS && rc == 0; b++)
+        rc = member->reduce->ops->start(member->reduce, member->rank, b, step);
+    for (uint32_t b = 0; b < BUCKETS && rc == 0; b++)
+        rc = member->reduce->ops->wait(member->reduce, member->rank, b);
+    if (rc == 0)
+        rc = stream_record(member->compute, member->end);
+    return rc != 0 ? rc : event_wait(member->end);
+}
+
+/* Report the step to rank 0, which waits for the reports of all. */
+static int report_step(struct member *member, uint32_t step)
+{
+    struct step_report own = { .staleness = 0 }, *reports[FAKE_RANKS_MAX] = { &own };
+    assert_int_equal(schedule_find(&member->schedule, step, member->rank, &own.local), 0);
+    return member->rank == 0 ? remote_towers_receive(member->remote, step, reports)
+                             : remote_towers_send(member->remote, reports);
+}
+
+static int run_steps(struct member *member)
+{
+    const struct reduce_region region = { member->gradients, BUCKETS * floats_of_bucket() };
+    const struct reduce_member joining = { .device = member->device, .compute = member->compute,
+                                           .communication = member->communication, .zeros = region,
+                                           .regions = { [REGION_GRADIENTS] = region } };
+    int rc = member->reduce->ops->join(member->reduce, member->rank, &joining, &buckets);
+    for (uint32_t step = 0; step < steps && rc == 0; step++) {
+        rc = sum_step(member, step);
+        member->wrong += rc == 0 ? count_wrong(member, step) : 0;
+        if (rc == 0)
+            rc = report_step(member, step);
+    }
+    if (member->reduce->ops->leave != NULL)
+        member->reduce->ops->leave(member->reduce, member->rank);
+    return rc;
+}
+
+static void member_open(struct member *member, uint32_t rank)
+{
+    const struct device_ops *const ops = &device_host_ops;
+    const struct device_spec device = { .name = "device" };
+    void *memory;
+    *member = (struct member){ .rank = rank };
+    assert_int_equal(ops->open(&member->device, &device), 0);
+    assert_int_equal(ops->stream_open(member->device, STREAM_COMPUTE, "compute", &member->compute), 0);
+    assert_int_equal(ops->stream_open(member->device, STREAM_COMMUNICATION, "reduce", &member->communication), 0);
+    assert_int_equal(ops->event_open(member->device, EVENT_ORDER, &member->end), 0);
+    assert_int_equal(ops->alloc(member->device, BUCKETS * floats_of_bucket() * sizeof(float), &memory), 0);
+    member->gradients = memory;
+    const struct reduce_spec reduce = { .towers = size, .here = { rank, 1 }, .ranks = ranks[rank] };
+    assert_int_equal(reduce_ranks_ops.open(&member->reduce, &reduce), 0);
+    member->schedule = (struct schedule){ .records = { (uint64_t)size * steps }, .batch = size, .towers = size,
+                                          .epochs = 1, .here = { rank, 1 } };
+    assert_int_equal(gate_open(&member->gate), 0);
+    const struct remote_towers_spec remote = { .ranks = ranks[rank], .schedule = &member->schedule,
+                                               .gate = member->gate };
+    assert_int_equal(remote_towers_open(&member->remote, &remote), 0);
+    remote_towers_go(member->remote);
+}
+
+static void member_close(struct member *member)
+{
+    const struct device_ops *const ops = &device_host_ops;
+    remote_towers_close(member->remote);
+    gate_close(member->gate);
+    ops->stream_close(member->communication);
+    member->reduce->ops->close(member->reduce);
+    ops->stream_close(member->compute);
+    ops->event_close(member->end);
+    ops->free(member->device, member->gradients);
+    ops->close(member->device);
+}
+
+static void run_member(void *arg)
+{
+    struct member *const member = arg;
+    struct run_back back = { .folder = "" };
+    member->result = run_steps(member);
+    if (member->result == 0)
+        member->result = shutdown_agree(ranks[member->rank], 0, false, &back);
+}
+
+static void start(uint32_t count, uint32_t step_count)
+{
+    size = count;
+    steps = step_count;
+    atomic_store(&hosts, 0);
+    atomic_store(&allocated, 0);
+    fake_mpi_reset(size, 1, 1);
+    fake_ranks_open(ranks, size, DEADLINE_S);
+}
+
+static void run(void)
+{
+    buckets = (struct buckets){ .count = BUCKETS };
+    for (uint32_t b = 0; b < BUCKETS; b++)
+        buckets.bucket[b] = (struct bucket){ .region = REGION_GRADIENTS, .offset = b * floats_of_bucket(),
+                                             .count = floats_of_bucket() };
+    for (uint32_t rank = 0; rank < size; rank++)
+        member_open(&members[rank], rank);
+    for (uint32_t rank = 0; rank < size; rank++)
+        assert_int_equal(thread_start(&members[rank].thread, "main", run_member, &members[rank]), 0);
+    for (uint32_t rank = 0; rank < size; rank++)
+        thread_join(members[rank].thread);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        assert_int_equal(members[rank].result, 0);
+        assert_int_equal(members[rank].wrong, 0);
+    }
+}
+
+static void end(void)
+{
+    for (uint32_t rank = 0; rank < size; rank++)
+        member_close(&members[rank]);
+    fake_ranks_close(ranks, size);
+}
+
+/* ---- counts ---- */
+
+/* To connect, a rank tells every other one of its memory, and answers. */
+static void check_start(void)
+{
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct fake_counts counts = fake_mpi_counts(rank);
+        assert_int_equal(counts.sent[FAKE_WAKEUPS].messages, 2 * (size - 1));
+        assert_int_equal(counts.sent[FAKE_MAIL].messages, 0);
+        assert_int_equal(counts.sent[FAKE_JOBS].messages, 0);
+    }
+}
+
+/* Of a bucket a rank sends (R - 1) / R in each of two rounds, to each other rank the same. */
+static void check_sums(void)
+{
+    const uint64_t sums = (uint64_t)steps * BUCKETS, others = size - 1, connecting = 2 * others;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct fake_counts counts = fake_mpi_counts(rank);
+        const struct fake_count *const sent = &counts.sent[FAKE_JOBS], *const received = &counts.received[FAKE_JOBS];
+        assert_int_equal(sent->messages, connecting + sums * 2 * others);
+        assert_int_equal(received->messages, sent->messages);
+        assert_int_equal(received->bytes, sent->bytes);
+        assert_in_range(sent->bytes, sums * 2 * others * PART * sizeof(float),
+                        sums * 2 * others * PART * sizeof(float) + others * 64);
+    }
+}
+
+/* A star: the other ranks mail their reports to rank 0, which allows batches. At the end all ask rank 0 how. */
+static void check_mail(void)
+{
+    const uint64_t others = size - 1;
+    const struct fake_counts lead = fake_mpi_counts(0);
+    assert_int_equal(lead.received[FAKE_MAIL].messages, others * (steps + 1));
+    assert_in_range(lead.sent[FAKE_MAIL].messages, others * 3, others * (steps + 3));
+    for (uint32_t rank = 1; rank < size; rank++)
+        assert_int_equal(fake_mpi_counts(rank).sent[FAKE_MAIL].messages, steps + 1);
+}
+
+/* Requests: a receive and a send for each other rank and bucket, and rank 0's mail with every rank. */
+static void check_requests(void)
+{
+    const uint64_t others = size - 1;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const uint64_t peers = rank == 0 ? others : 1;
+        assert_in_range(fake_mpi_counts(rank).requests_most, 2 * others, BUCKETS * 2 * others + 4 * peers + 4);
+    }
+}
+
+static void check_run(uint32_t count, uint32_t step_count)
+{
+    start(count, step_count);
+    check_start();
+    run();
+    check_sums();
+    check_mail();
+    check_requests();
+    end();
+}
+
+TEST(messages_bytes_and_requests_of_a_rank_are_as_computed)
+{
+    check_run(2, 3);
+    check_run(5, 3);
+    check_run(64, 2);
+    if (test_is_long())
+        check_run(FAKE_RANKS_MAX, 1);
+}
+
+/* What a rank allocates, beside the memory that it shares with others, for each other rank: its part of the other's
+ * terms, and less than OF_ANOTHER bytes. */
+TEST(memory_of_a_rank_grows_little_with_the_number_of_ranks)
+{
+    enum { FEW = 8, MANY = 64, OF_ANOTHER = 2048 };
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        start(i == 0 ? FEW : MANY, 1);
+        run();
+        bytes[i] = atomic_load(&allocated) / size - BUCKETS * floats_of_bucket() * sizeof(float);
+        end();
+    }
+    print_message("a rank allocates %zu bytes with %d ranks, %zu with %d\n", bytes[0], FEW, bytes[1], MANY);
+    assert_in_range(bytes[1], bytes[0], bytes[0] + (MANY - FEW) * OF_ANOTHER);
+}
+
+/* ---- files ---- */
+
+/* Before the first step every rank opens every shard, to see that it is of the set, and its index file. The indexes were
+ * built by all ranks in turn: a shard is read, no index file found beside it or in the cache, and one written. */
+TEST(files_that_are_opened_before_the_first_step_are_as_computed)
+{
+    enum { FILES = 2, BUILDING = 4, OTHERS = 8 };
+    const uint32_t count = test_is_long() ? 64 : 8, shards = test_is_long() ? 1024 : 128;
+    struct dataset_options options = fixture_options("train-*");
+    static const atomic_bool is_unwanted;
+    options.use_index_cache = true;
+    assert_int_equal(fixture_folder_enter(NULL), 0);
+    fixture_write_set(".", shards, 3 * shards);
+    atomic_store(&opens, 0);
+    for (uint32_t rank = 0; rank < count; rank++)
+        index_share_build("train-*", "train", &(struct index_share){ .first = rank, .step = count,
+                                                                     .is_unwanted = &is_unwanted });
+    assert_in_range(atomic_exchange(&opens, 0), shards, BUILDING * shards + OTHERS * count);
+    for (uint32_t rank = 0; rank < count; rank++)
+        dataset_close(fixture_open(&options));
+    assert_in_range(atomic_exchange(&opens, 0), shards, (FILES * shards + OTHERS) * count);
+    assert_int_equal(fixture_folder_leave(NULL), 0);
+}
+
+/* Stacks are small: a run of 512 ranks has more than two thousand threads. */
+static int shrink_stacks(void **state)
+{
+    pthread_attr_t attributes;
+    (void)state;
+    return pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK_BYTES) != 0 ||
+           pthread_setattr_default_np(&attributes) != 0;
+}
+
+TESTS_MAIN(shrink_stacks, NULL)

@@ -6,6 +6,7 @@ sync_libsync_a_SOURCES = \
 	%D%/modes.c \
 	%D%/ranks/abort_notice.c \
 	%D%/ranks/exchange_layout.c \
+	%D%/ranks/exchange_messages.c \
 	%D%/ranks/launcher.c \
 	%D%/ranks/messages.c \
 	%D%/ranks/rank_exchange.c \

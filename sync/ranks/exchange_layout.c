@@ -15,6 +15,7 @@ void layout_find_terms(struct ranks_reduce *reduce)
         struct rank_terms *const of = &reduce->terms_of[reduce->terms[i].rank];
         of->first = of->count == 0 ? i : of->first;
         of->count++;
+        reduce->terms_most = of->count > reduce->terms_most ? of->count : reduce->terms_most;
     }
 }
 

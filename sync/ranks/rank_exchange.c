@@ -1,6 +1,5 @@
-/* The exchange of a bucket with the other ranks: messages, counters in shared memory, and the sum of this rank's part. In
- * the communication thread. */
-#include <assert.h>
+/* The exchange of a bucket with the other ranks: its rounds, counters in shared memory, and the sum of this rank's part.
+ * In the communication thread. */
 #include <string.h>
 
 #include "compute/floats.h"
@@ -8,107 +7,8 @@
 #include "sync/ranks/rank_exchange.h"
 
 #define BLOCK_FLOATS 1024u      /* summed at once; they fit in the L1 cache */
-/* A bucket is sent in short messages, which MPI libraries send at once. A long message is sent only when its receiver
- * has agreed, and the agreement is queued behind all data on the same connection: of two ranks that send each other
- * long messages, one would send only after the other. */
-#define MESSAGE_BYTES 16384u
-#define CONNECT_TAG RANKS_TAG_FREE
-#define FIRST_TAG (CONNECT_TAG + 2)
 
-/* ---- messages ---- */
-
-static struct mpi_request *requests_of(const struct exchange *exchange)
-{
-    return &exchange->reduce->requests[exchange->bucket * exchange->reduce->requests_max];
-}
-
-static struct mpi_request *next_request(struct exchange *exchange)
-{
-    assert(exchange->request_count < exchange->reduce->requests_max);
-    return &requests_of(exchange)[exchange->request_count++];
-}
-
-static int tag_of(const struct exchange *exchange)
-{
-    return FIRST_TAG + (int)(exchange->bucket * ROUNDS + exchange->round);
-}
-
-static int begin_send(struct exchange *exchange, const char *data, size_t bytes, uint32_t to)
-{
-    const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    int rc = 0;
-    for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
-        const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
-        rc = module->send(data + at, some, to, tag_of(exchange), next_request(exchange));
-    }
-    return rc;
-}
-
-static int begin_receive(struct exchange *exchange, char *data, size_t bytes, uint32_t from)
-{
-    const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    int rc = 0;
-    for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
-        const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
-        rc = module->receive(data + at, some, from, tag_of(exchange), next_request(exchange));
-    }
-    return rc;
-}
-
-size_t exchange_requests_max(const struct ranks_reduce *reduce, const struct bucket *bucket)
-{
-    const size_t others = ranks_size(reduce->ranks) - 1, own = layout_own_terms(reduce).count;
-    const size_t collecting = reduce->term_count - own + own * others;
-    const size_t parts = bucket->use == BUCKET_ALL_REDUCE ? ranks_size(reduce->ranks) : 1;
-    const size_t part_bytes = (bucket->count / parts + 2 * PART_ALIGN) * sizeof(float);
-    return (collecting > 2 * others ? collecting : 2 * others) * (part_bytes / MESSAGE_BYTES + 1);
-}
-
-/* Send to every rank its part of the terms of this rank, and receive this rank's part of theirs. */
-static int begin_reduce_scatter(struct exchange *exchange)
-{
-    const struct ranks_reduce *const reduce = exchange->reduce;
-    const struct bucket *const bucket = exchange_bucket(exchange);
-    const struct rank_terms own = layout_own_terms(reduce);
-    const struct part mine = layout_part(reduce, bucket, ranks_rank(reduce->ranks));
-    int rc = 0;
-    for (uint32_t i = 0; i < reduce->term_count && rc == 0; i++) {
-        const struct term *const term = &reduce->terms[i];
-        if (!layout_shares(reduce, term->rank))
-            rc = begin_receive(exchange, exchange_received_term(exchange, term), mine.count * layout_term_size(reduce, bucket, term),
-                               term->rank);
-    }
-    for (uint32_t i = own.first; i < own.first + own.count; i++) {
-        const char *const staged = exchange_staged_term(exchange, &reduce->terms[i], exchange->number);
-        const size_t size = layout_term_size(reduce, bucket, &reduce->terms[i]);
-        for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
-            const struct part part = layout_part(reduce, bucket, rank);
-            if (!layout_shares(reduce, rank))
-                rc = begin_send(exchange, staged + part.begin * size, part.count * size, rank);
-        }
-    }
-    return rc;
-}
-
-/* Send this rank's part of the sums to every rank, and receive the parts of the others. */
-static int begin_all_gather(struct exchange *exchange)
-{
-    const struct ranks_reduce *const reduce = exchange->reduce;
-    const uint32_t own = ranks_rank(reduce->ranks);
-    char *const sums = exchange_sums(exchange, own, exchange->number);
-    const size_t size = layout_sum_size(reduce, exchange_bucket(exchange));
-    const struct part mine = layout_part(reduce, exchange_bucket(exchange), own);
-    int rc = 0;
-    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
-        const struct part part = layout_part(reduce, exchange_bucket(exchange), rank);
-        if (layout_shares(reduce, rank))
-            continue;
-        rc = begin_receive(exchange, sums + part.begin * size, part.count * size, rank);
-        if (rc == 0)
-            rc = begin_send(exchange, sums + mine.begin * size, mine.count * size, rank);
-    }
-    return rc;
-}
+/* ---- rounds ---- */
 
 /* The number of the exchange that another rank must have reached before this one can complete the round; 0: any. The
  * owner of a broadcast waits until the others have copied its values before, so that two copies are enough. */
@@ -140,22 +40,11 @@ static bool have_others_reached(const struct exchange *exchange)
     return have_reached;
 }
 
-/* Returns 1 when the round is complete, 0 before, or negative an error of the MPI library. A test of one request lets
- * MPI make progress with all of them. */
+/* Returns 1 when the round is complete, 0 before, or negative an error of the MPI library. */
 static int test_round(struct exchange *exchange)
 {
-    const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    while (exchange->completed_count < exchange->request_count) {
-        bool has_passed = false;
-        const int rc = module->test(&requests_of(exchange)[exchange->completed_count], &has_passed);
-        if (rc != 0)
-            return -rc;
-        if (!has_passed)
-            return 0;
-        exchange->completed_count++;
-        exchange->job.has_moved = true;
-    }
-    return have_others_reached(exchange);
+    const int rc = exchange_advance_messages(exchange);
+    return rc == 1 ? have_others_reached(exchange) : rc;
 }
 
 /* ---- the sum ---- */
@@ -255,13 +144,12 @@ static bool is_receiver(const struct exchange *exchange)
 static int begin_round(struct exchange *exchange)
 {
     exchange->is_begun = true;
-    exchange->request_count = exchange->completed_count = 0;
     ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
     if (!is_receiver(exchange))
         announce_round(exchange, exchange->number);
     else if (exchange->reduce->pinned_by != NULL)
         announce_round(exchange, exchange->number - 1);     /* its copies to devices have ended */
-    return exchange->round == REDUCE_SCATTER ? begin_reduce_scatter(exchange) : begin_all_gather(exchange);
+    return exchange_begin_messages(exchange);
 }
 
 enum exchange_round exchange_first_round(const struct exchange *exchange)
@@ -307,6 +195,6 @@ int exchange_advance(struct ranks_job *job)
         if (exchange->round++ == last_round(exchange) && !finish(exchange))
             return 1;
     }
-    job->is_polled = !is_connected || exchange->completed_count < exchange->request_count;
+    job->is_polled = !is_connected || exchange_has_messages(exchange);
     return rc;
 }

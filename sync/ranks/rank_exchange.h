@@ -19,6 +19,24 @@ struct part { size_t begin, count; };
 
 enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
 
+/* Tags of messages: two of rank_memory_connect, then one for each round of each bucket. */
+#define CONNECT_TAG RANKS_TAG_FREE
+#define EXCHANGE_TAG (CONNECT_TAG + 2)
+
+/* The messages of a round in one direction. They begin and complete in a fixed order; at most FLIGHT_MESSAGES are in
+ * flight. */
+enum direction { RECEIVING, SENDING, DIRECTIONS };
+#define FLIGHT_MESSAGES 16u
+struct flight { struct mpi_request request; size_t bytes; };
+struct flow {
+    uint32_t transfer;                  /* the next message is of this transfer, or one after it, */
+    size_t at;                          /* and begins at this byte of its data */
+    size_t longest;                     /* bytes of the longest transfer */
+    uint32_t begun, completed;          /* messages; message n uses flights[n % FLIGHT_MESSAGES] */
+    size_t flight_bytes;
+    struct flight flights[FLIGHT_MESSAGES];
+};
+
 /* The exchange of a bucket. While it is in progress, the towers may stage the next one: a tower that does not own the
  * bucket does not wait for the end of a BUCKET_REDUCE, only for the broadcast of new weights that follows. */
 struct exchange {
@@ -27,7 +45,7 @@ struct exchange {
     uint32_t bucket;
     enum exchange_round round;
     bool is_begun;                      /* the messages of the round are in flight */
-    size_t request_count, completed_count;      /* MPI requests of the round, which are tested in order */
+    struct flow flows[DIRECTIONS];
     atomic_uint staged_count;           /* towers of this process whose share is staged */
     atomic_uint submitted_count;        /* exchanges that are staged and not finished */
     uint64_t number;                    /* number of the current or next exchange of the bucket, from 1 */
@@ -51,7 +69,7 @@ struct ranks_reduce {
     uint32_t run;                       /* towers of the run */
     struct host_arena *arenas;          /* [tower]; each opened by its tower before it joins */
     struct term *terms;                 /* of all ranks, in the order of additions */
-    uint32_t term_count;
+    uint32_t term_count, terms_most;    /* terms_most: of one rank */
     struct rank_terms *terms_of;        /* [rank] */
     bool has_bf16_grads;
     size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
@@ -60,8 +78,6 @@ struct ranks_reduce {
     bool *is_pinned, is_received_pinned;        /* [rank]: the memory of this rank; guarded by `pinning` */
     pthread_mutex_t pinning;
     struct exchange *exchanges;         /* [bucket] */
-    struct mpi_request *requests;       /* [bucket * requests_max] */
-    size_t requests_max;
     char *received;                     /* the memory for `received` of all exchanges, whole pages */
     size_t received_bytes;
 };
@@ -110,13 +126,22 @@ char *exchange_sums(const struct exchange *exchange, uint32_t rank, uint64_t num
 /* The memory in which this process reads the part of the sums that `rank` has summed. */
 char *exchange_sums_at(const struct exchange *exchange, uint32_t rank, uint64_t number);
 
+/* ---- exchange_messages.c: the messages of a round ---- */
+
+/* Begin the messages of the round with all ranks that do not share their memory with this one. 0 or an error of the MPI
+ * library. */
+int exchange_begin_messages(struct exchange *exchange);
+/* Complete messages and begin others; sets job.has_moved. Returns 1 when all are complete, 0 before, or negative an
+ * error of the MPI library. */
+int exchange_advance_messages(struct exchange *exchange);
+/* Are messages in flight? */
+bool exchange_has_messages(const struct exchange *exchange);
+
 /* ---- rank_exchange.c: the exchange of a bucket, in the communication thread ---- */
 
 /* ranks_job.advance of an exchange. */
 int exchange_advance(struct ranks_job *job);
 /* The round in which an exchange begins. */
 enum exchange_round exchange_first_round(const struct exchange *exchange);
-/* An upper limit of the requests in a round of the bucket. */
-size_t exchange_requests_max(const struct ranks_reduce *reduce, const struct bucket *bucket);
 
 #endif

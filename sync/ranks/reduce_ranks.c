@@ -231,11 +231,8 @@ static int connect_exchanges(struct rendezvous *rendezvous)
     struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
     const struct buckets *const buckets = &rendezvous->buckets;
     size_t bytes = 1;
-    for (uint32_t b = 0; b < buckets->count; b++) {
-        const size_t requests = exchange_requests_max(reduce, &buckets->bucket[b]);
-        reduce->requests_max = requests > reduce->requests_max ? requests : reduce->requests_max;
+    for (uint32_t b = 0; b < buckets->count; b++)
         bytes += layout_received_floats(reduce, &buckets->bucket[b]) * sizeof(float);
-    }
     struct device *const device = rendezvous->members[0].device;
     reduce->has_bf16_grads = rendezvous->members[0].bf16_grads != NULL;
     reduce->pinned_by = device->ops->host_memory ? NULL : device;
@@ -243,9 +240,7 @@ static int connect_exchanges(struct rendezvous *rendezvous)
     reduce->received_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     reduce->received = aligned_alloc(PAGE_BYTES, reduce->received_bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
-    reduce->requests = calloc(buckets->count * reduce->requests_max, sizeof(*reduce->requests));
-    if (reduce->floats_before == NULL || reduce->received == NULL || reduce->exchanges == NULL ||
-        reduce->requests == NULL)
+    if (reduce->floats_before == NULL || reduce->received == NULL || reduce->exchanges == NULL)
         return -ENOMEM;
     place_exchanges(reduce);
     const int rc = open_memory(reduce);
@@ -272,7 +267,6 @@ static void release(struct ranks_reduce *reduce)
 {
     pthread_mutex_destroy(&reduce->pinning);
     free(reduce->is_pinned);
-    free(reduce->requests);
     free(reduce->exchanges);
     free(reduce->received);
     free(reduce->floats_before);

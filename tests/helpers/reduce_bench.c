@@ -84,9 +84,9 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
     for (uint32_t b = 0; b < BUCKETS; b++) {
-        bench->buckets.bucket[b] = (struct bucket){ .region = region_of(b), .offset = bench->floats,
-                                                      .count = bucket_counts[b] };
-        bench->floats += (bucket_counts[b] + 15) / 16 * 16;
+        const size_t count = bucket_counts[b] * (spec->factor > 0 ? spec->factor : 1);
+        bench->buckets.bucket[b] = (struct bucket){ .region = region_of(b), .offset = bench->floats, .count = count };
+        bench->floats += (count + 15) / 16 * 16;
     }
     const uint32_t first = ranks_rank(spec->ranks) * spec->towers;
     bench->run = ranks_size(spec->ranks) * spec->towers;

@@ -181,14 +181,24 @@ static size_t out_size(const struct counter *counter, uint32_t head)
     return out_numbers(counter, head) * number_size(counter);
 }
 
-/* The same as operands of the operation that is counted next. */
-/* A convolution that normalises its input itself reads that of the normalisation, of the same size. */
+/* The normalisation whose result, input k, is not stored, because this group computes it. */
+static uint32_t norm_read(const struct counter *counter, uint32_t head, uint32_t k)
+{
+    switch (layer_of(counter, head)->kind) {
+    case LAYER_CONV2D: return cuda_norm_inside(counter->plan, head);
+    case LAYER_BATCH_NORM: return k == 1 ? cuda_norm_added(counter->plan, head) : NET_INPUT;
+    default: return NET_INPUT;
+    }
+}
+
+/* The same as operands of the operation that is counted next. Instead of a result that is not stored, the input of its
+ * normalisation is read, which has as many bytes. */
 static size_t in_read(const struct counter *counter, uint32_t head, uint32_t k)
 {
+    const struct plan_base *const base = &counter->plan->base;
     const size_t bytes = in_size(counter, head, k);
-    const uint32_t norm = layer_of(counter, head)->kind == LAYER_CONV2D ? cuda_norm_inside(counter->plan, head)
-                                                                        : NET_INPUT;
-    const uint32_t value = plan_input(&counter->plan->base, norm != NET_INPUT ? norm : head, k);
+    const uint32_t norm = norm_read(counter, head, k);
+    const uint32_t value = norm != NET_INPUT ? plan_input(base, norm, 0) : plan_input(base, head, k);
     cache_touch(counter->cache, value_buffer(counter, value), bytes, true);
     return bytes;
 }
@@ -358,17 +368,26 @@ static void count_statistics(const struct counter *counter, uint32_t head)
     count_kernel(counter, STEP_NORMS, partials + 2 * known * sizeof(float) + merged);
 }
 
-/* Statistics, then the normalised values, or the scale and shift of a convolution that computes them. */
+/* The other summand: a value, or what a normalisation is computed from. */
+static size_t shortcut_bytes(const struct counter *counter, uint32_t head)
+{
+    const uint32_t added = cuda_norm_added(counter->plan, head);
+    if (!plan_has_sum(counter->plan, head))
+        return 0;
+    return in_read(counter, head, 1) + (added != NET_INPUT ? line_bytes(counter, added) : 0);
+}
+
+/* Statistics, then the normalised values, or the scale and shift of a convolution that computes them, or nothing, where
+ * another normalisation does. */
 static void count_norm(const struct counter *counter, uint32_t head)
 {
     count_statistics(counter, head);
-    if (value_buffer(counter, plan_output(&counter->plan->base, head)) == BUFFER_NONE) {
-        count_kernel(counter, STEP_NORMS, line_bytes(counter, head) + 2 * out_columns(counter, head) * number_size(counter));
-        return;
-    }
-    count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + out_written(counter, head) +
-                 (plan_has_sum(counter->plan, head) ? in_read(counter, head, 1) : 0) + mask_bytes(counter, head) +
-                 line_bytes(counter, head));
+    if (cuda_norm_line(counter->plan, head) != BUFFER_NONE)
+        count_kernel(counter, STEP_NORMS,
+                     line_bytes(counter, head) + 2 * out_columns(counter, head) * number_size(counter));
+    else if (value_buffer(counter, plan_output(&counter->plan->base, head)) != BUFFER_NONE)
+        count_kernel(counter, STEP_NORMS, in_read(counter, head, 0) + out_written(counter, head) +
+                     shortcut_bytes(counter, head) + mask_bytes(counter, head) + line_bytes(counter, head));
 }
 
 /* Mean and scale of every pixel. */
@@ -515,7 +534,7 @@ static bool has_given_sums(const struct counter *counter, uint32_t head)
 {
     const struct plan *const plan = counter->plan;
     const uint32_t value = plan_output(&plan->base, head);
-    return value_buffer(counter, value) == BUFFER_NONE &&
+    return cuda_norm_line(plan, head) != BUFFER_NONE &&
            cuda_conv_norm_sums(plan, fusion_only_reader(&plan->base.fusion, value)) != BUFFER_NONE;
 }
 

@@ -7,7 +7,10 @@
  * gradient of that convolution also masks the gradient and sums it for the gradients of gamma and beta. The ReLU's mask
  * is recomputed in backward, but after an addition forward stores it as bits, unless the gradient comes masked. The
  * derivative of another activation is recomputed once, in the pass of the sums, which multiplies the gradient of the
- * result by it in place. */
+ * result by it in place.
+ *
+ * A normalisation whose result is only added to that of another one, as where the shortcut of a residual block has a
+ * convolution, is computed by the kernel that adds it: its result is not stored. */
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 
@@ -21,6 +24,8 @@ struct norm {
     uint32_t chunks;            /* buffer: partial statistics; BUFFER_NONE: all columns are known or summed */
     uint32_t gradient_chunks, means;    /* buffers */
     uint32_t mask;              /* buffer: the ReLU's mask after an addition; BUFFER_NONE: none */
+    bool is_added;              /* the normalisation that adds its result computes it */
+    uint32_t added;             /* the one whose result this one computes and adds; NET_INPUT: none */
 };
 
 static const struct layer_ops *maker_of(const struct plan *plan, uint32_t value)
@@ -37,18 +42,42 @@ static bool may_apply(const struct plan *plan, uint32_t conv)
            plan_group(&plan->base, conv)->tail_count == 0 && pads_evenly(layer);
 }
 
-/* Is the result not stored, because its only reader, a convolution, computes it? The input must stay in memory for
- * this, unchanged: nobody else reads it, and it is not the front of a wider value. */
-static bool is_absent(const struct plan *plan, uint32_t head)
+/* The only reader of the result, if it can compute it: the input stays in memory for this, unchanged, because nobody
+ * else reads it and it is not the front of a wider value. Else NET_INPUT. */
+static uint32_t able_reader(const struct plan *plan, uint32_t head)
 {
     const struct plan_base *const base = &plan->base;
-    const uint32_t in = plan_input(base, head, 0), reader = fusion_only_reader(&base->fusion, plan_output(base, head));
-    if (!base->training || base->backend->spec.batch_statistics != BATCH_STATISTICS_FUSED ||
-        base->backend->type != VALUE_FP16 || (plan->stored_norms != NULL && plan->stored_norms[head]))
+    const uint32_t in = plan_input(base, head, 0);
+    if (!base->training || in == 0 || base->fusion.readers[in] != 1 || maker_of(plan, in)->uses.grows)
+        return NET_INPUT;
+    return fusion_only_reader(&base->fusion, plan_output(base, head));
+}
+
+/* Is the result not stored, because a convolution computes it? */
+static bool is_inside(const struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const uint32_t reader = able_reader(plan, head);
+    if (backend->spec.batch_statistics != BATCH_STATISTICS_FUSED || backend->type != VALUE_FP16 ||
+        (plan->stored_norms != NULL && plan->stored_norms[head]))
         return false;
-    return plan_group(base, head)->tail_count == 1 && plan_has_relu(plan, head) && in != 0 &&
-           base->fusion.readers[in] == 1 && !maker_of(plan, in)->uses.grows && reader != NET_INPUT &&
+    return plan_group(&plan->base, head)->tail_count == 1 && plan_has_relu(plan, head) && reader != NET_INPUT &&
            may_apply(plan, reader);
+}
+
+/* Is the result not stored, because a normalisation after which it is added computes it? */
+static bool is_added(const struct plan *plan, uint32_t head)
+{
+    const uint32_t reader = able_reader(plan, head);
+    return plan_group(&plan->base, head)->tail_count == 0 && reader != NET_INPUT &&
+           plan_layer(plan, reader)->kind == LAYER_BATCH_NORM && plan_has_sum(plan, reader);
+}
+
+uint32_t cuda_norm_added(const struct plan *plan, uint32_t norm)
+{
+    const uint32_t value = plan_has_sum(plan, norm) ? plan_input(&plan->base, norm, 1) : 0;
+    const bool is_stored = value == 0 || plan->base.values.values[value].buffer != BUFFER_NONE;
+    return is_stored ? NET_INPUT : plan->base.fusion.groups[value - 1].head;
 }
 
 uint32_t cuda_norm_inside(const struct plan *plan, uint32_t conv)
@@ -66,7 +95,7 @@ uint32_t cuda_norm_line(const struct plan *plan, uint32_t norm)
 static void norm_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
     *use_out = (struct value_use){
-        .out_absent = is_absent(plan, head),
+        .out_absent = is_inside(plan, head) || is_added(plan, head),
         .in_until = PASS_INPUTS,
         .in_place = !plan->base.training,
         .gradient_in_place = true,
@@ -126,6 +155,17 @@ static size_t line_bytes(const struct plan *plan, uint32_t head)
     return columns_of(plan, head) * value_bytes(plan->base.backend->type);
 }
 
+/* Keeps what the result of the other normalisation is computed from. */
+static void keep_added(struct plan *plan, uint32_t head, const struct norm *state)
+{
+    if (state->added == NET_INPUT)
+        return;
+    const uint32_t in = plan->base.values.values[plan_input(&plan->base, state->added, 0)].buffer;
+    plan_use(plan, in, head, PASS_FORWARD, PASS_FORWARD);
+    plan_use(plan, ((const struct norm *)plan->base.states[state->added])->statistics, head, PASS_FORWARD,
+             PASS_FORWARD);
+}
+
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t rows = value_rows(plan, plan_output(&plan->base, head));
@@ -135,6 +175,9 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
     const size_t fresh = kernel_norm_partials(rows, columns - state->known) * sizeof(float);
     const size_t partials = kernel_norm_partials(rows, columns) * sizeof(float), means = 2 * columns * sizeof(float);
     int rc = 0;
+    state->is_added = is_added(plan, head);
+    state->added = cuda_norm_added(plan, head);
+    keep_added(plan, head, state);
     find_sums(plan, head, state);
     if (fresh > 0 && state->sums == BUFFER_NONE)
         rc = plan_scratch(plan, head, fresh, PASS_FORWARD, PASS_FORWARD, &state->chunks);
@@ -142,7 +185,7 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
         rc = plan_scratch(plan, head, partials, PASS_PARAMETERS, PASS_PARAMETERS, &state->gradient_chunks);
     if (rc == 0)
         rc = plan_scratch(plan, head, means, PASS_PARAMETERS, PASS_INPUTS, &state->means);
-    if (rc == 0 && plan->base.values.values[plan_output(&plan->base, head)].buffer == BUFFER_NONE)
+    if (rc == 0 && is_inside(plan, head))
         rc = plan_scratch(plan, head, 2 * line_bytes(plan, head), PASS_FORWARD, PASS_FORWARD, &state->line);
     return rc == 0 ? open_mask(plan, head, state) : rc;
 }
@@ -153,7 +196,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
     const enum pass until = plan->base.training ? PASS_INPUTS : PASS_FORWARD;
     struct norm *const state = plan->base.states[head];
     *state = (struct norm){ .before = NET_INPUT, .line = BUFFER_NONE, .sums = BUFFER_NONE, .chunks = BUFFER_NONE,
-                            .mask = BUFFER_NONE };
+                            .mask = BUFFER_NONE, .added = NET_INPUT };
     const int rc = plan_scratch(plan, head, statistics, PASS_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
@@ -196,6 +239,16 @@ static int find_statistics(struct plan *plan, uint32_t head, const struct normal
                         plan_data(plan, state->chunks), mean, variance);
 }
 
+/* The sum of this normalisation and the other one. */
+static int apply_both(struct plan *plan, uint32_t head, const struct normalisation *norm)
+{
+    const struct norm *const state = plan->base.states[head];
+    const struct normalisation other = normalisation_of(plan, state->added);
+    return LAYER_KERNEL(plan, kernel_norm_apply_both, norm, in_value(plan, head, 0), &other,
+                        in_value(plan, state->added, 0), plan_has_relu(plan, head), out_value(plan, head),
+                        plan_data(plan, state->mask));
+}
+
 static int norm_forward(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
@@ -203,8 +256,10 @@ static int norm_forward(struct plan *plan, uint32_t head)
     const void *const shortcut = plan_has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
     const int rc = find_statistics(plan, head, &norm);
     char *const line = plan_data(plan, state->line);
-    if (rc != 0)
+    if (rc != 0 || state->is_added)
         return rc;
+    if (state->added != NET_INPUT)
+        return apply_both(plan, head, &norm);
     if (line != NULL)
         return LAYER_KERNEL(plan, kernel_norm_line, &norm, line, line + line_bytes(plan, head));
     return LAYER_KERNEL(plan, kernel_norm_apply, &norm, in_value(plan, head, 0), shortcut, plan_has_relu(plan, head),

@@ -261,9 +261,13 @@ uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm);
 /* The batch normalisation and ReLU whose result the convolution computes from their input, because it is not stored
  * (value_use.out_absent); NET_INPUT: none. When the memory of values is planned. */
 uint32_t cuda_norm_inside(const struct plan *plan, uint32_t conv);
-/* Its values, statistics and parameters, for the data gradient of the convolution, once memory is placed. */
+/* The batch normalisation whose result this one computes, and adds to its own, because it is not stored; NET_INPUT:
+ * none. When the memory of values is planned. */
+uint32_t cuda_norm_added(const struct plan *plan, uint32_t norm);
+/* The values, statistics and parameters of a normalisation inside of a convolution, for the data gradient of the convolution, once memory is placed. */
 void cuda_norm_operands(const struct plan *plan, uint32_t norm, struct conv_operands *operands);
-/* The buffer of its scale and, after it, its shift (kernel_norm_line), once it is planned. */
+/* The buffer of its scale and, after it, its shift (kernel_norm_line), once it is planned; BUFFER_NONE: no convolution
+ * computes its result. */
 uint32_t cuda_norm_line(const struct plan *plan, uint32_t norm);
 /* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */
 extern const struct layer_ops cuda_activation_ops, cuda_multiply_ops;

@@ -299,6 +299,11 @@ cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation 
  * is above 0; the first of eight is the lowest bit of a byte. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
+/* The same with the normalised `other_in` as the shortcut, of as many rows and columns, rounded as kernel_norm_apply
+ * stores it: the same bits. out is neither of the inputs. */
+cudaError_t kernel_norm_apply_both(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                                   const void *in, const struct normalisation *other, const void *other_in, bool relu,
+                                   void *out, uint8_t *mask);
 /* scale, shift: `columns` numbers of `type` each, so that the normalised `in` is in * scale + shift, for a convolution
  * that computes it. */
 cudaError_t kernel_norm_line(cudaStream_t stream, enum value_type type, const struct normalisation *norm, void *scale,

@@ -378,12 +378,26 @@ enum ending {
     ENDING_COUNT
 };
 
-template <typename T, ending ENDING>
+/* The values as they would be read after they were stored. */
+template <typename T>
+static __device__ inline floats<GROUP> stored(floats<GROUP> values)
+{
+    for (uint32_t k = 0; k < GROUP; k++) {
+        T number;
+        narrowed(values.value[k], &number);
+        values.value[k] = widened(number);
+    }
+    return values;
+}
+
+/* BOTH: the shortcut is normalised, too. */
+template <typename T, ending ENDING, bool BOTH>
 struct normaliser {
     static constexpr bool sums = ENDING == ENDING_SUM || ENDING == ENDING_SUM_RELU || ENDING == ENDING_MASK;
     static constexpr uint32_t ROWS = BYTES_AT_ONCE / sizeof(pack<T>) / (1 + sums);
     const normalisation &norm;
-    const line &coefficients;
+    const line &coefficients, &shortcut_coefficients;
+    size_t shortcut_stride;
     const T *in, *shortcut;     /* the thread's columns in the first row */
     T *out;
     uint8_t *mask;
@@ -403,11 +417,13 @@ struct normaliser {
         pack<T> rows[COUNT], added[COUNT];
         read_rows(rows, in + row * norm.stride, (size_t)step * norm.stride);
         if (sums)
-            read_rows(added, shortcut + at, apart);
+            read_rows(added, shortcut + row * shortcut_stride, step * shortcut_stride);
         EACH_ROW
         for (uint32_t r = 0; r < COUNT; r++) {
             floats<GROUP> values = normalised(coefficients, unpacked(rows[r]));
-            if (sums)
+            if (BOTH)
+                values = plus(values, stored<T>(normalised(shortcut_coefficients, unpacked(added[r]))));
+            else if (sums)
                 values = plus(values, unpacked(added[r]));
             values = ended(values);
             write(out + at + r * apart, values);
@@ -418,26 +434,31 @@ struct normaliser {
 };
 
 /* out may be in when the stride is the number of columns: a thread reads its rows before it writes them. */
-template <typename T, ending ENDING>
-static __global__ void __launch_bounds__(THREADS, 4)
-    normalise(sweep sweep, normalisation norm, const void *in, const void *shortcut, void *out,
-              uint8_t *__restrict__ mask)
+template <typename T, ending ENDING, bool BOTH>
+static __global__ void __launch_bounds__(THREADS, BOTH ? 3 : 4)
+    normalise(sweep sweep, normalisation norm, normalisation shortcut_norm, const void *in, const void *shortcut,
+              void *out, uint8_t *__restrict__ mask)
 {
     await_kernels_before();
     const seat mine = seat_of(sweep);
     if (!mine.is_inside)
         return;
-    const line line = line_of(norm, mine.group);
+    const line line = line_of(norm, mine.group), shortcut_line = BOTH ? line_of(shortcut_norm, mine.group) : line;
     const uint32_t first = mine.group * GROUP;
-    typedef normaliser<T, ENDING> body_type;
-    body_type body = { norm, line, (const T *)in + first, body_type::sums ? (const T *)shortcut + first : NULL,
-                       (T *)out + first, ENDING == ENDING_MASK ? mask + mine.group : NULL, mine.step, first };
+    typedef normaliser<T, ENDING, BOTH> body_type;
+    body_type body = { norm, line, shortcut_line, BOTH ? shortcut_norm.stride : norm.columns, (const T *)in + first,
+                       body_type::sums ? (const T *)shortcut + first : NULL, (T *)out + first,
+                       ENDING == ENDING_MASK ? mask + mine.group : NULL, mine.step, first };
     sweep_over<body_type::ROWS>(sweep, mine, body);
 }
 
 #define FOR_ENDINGS(kernel, type) \
-    { kernel<type, ENDING_PLAIN>, kernel<type, ENDING_RELU>, kernel<type, ENDING_SUM>, kernel<type, ENDING_SUM_RELU>, \
-      kernel<type, ENDING_MASK>, kernel<type, ENDING_CURVE> }
+    { kernel<type, ENDING_PLAIN, false>, kernel<type, ENDING_RELU, false>, kernel<type, ENDING_SUM, false>, \
+      kernel<type, ENDING_SUM_RELU, false>, kernel<type, ENDING_MASK, false>, kernel<type, ENDING_CURVE, false> }
+#define FOR_SUMS(kernel, type) \
+    { kernel<type, ENDING_SUM, true>, kernel<type, ENDING_SUM_RELU, true>, kernel<type, ENDING_MASK, true> }
+
+typedef void (*normalise_kernel)(sweep, normalisation, normalisation, const void *, const void *, void *, uint8_t *);
 
 static enum ending ending_of(const struct normalisation *norm, const void *shortcut, bool relu, const uint8_t *mask)
 {
@@ -451,8 +472,7 @@ static enum ending ending_of(const struct normalisation *norm, const void *short
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT][ENDING_COUNT])(sweep, struct normalisation, const void *,
-                                                                 const void *, void *, uint8_t *) = {
+    static const normalise_kernel kernels[VALUE_TYPE_COUNT][ENDING_COUNT] = {
         FOR_ENDINGS(normalise, float), FOR_ENDINGS(normalise, __half), FOR_ENDINGS(normalise, __nv_bfloat16),
     };
     const struct sweep sweep = sweep_forwards(norm->rows, norm->columns);
@@ -462,8 +482,29 @@ cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const s
         return status;
     if (mask != NULL && ending != ENDING_MASK)
         return cudaErrorInvalidValue;
-    return launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type][ending], sweep, *norm, in, shortcut, out,
-                         mask);
+    return launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type][ending], sweep, *norm, *norm, in, shortcut,
+                         out, mask);
+}
+
+cudaError_t kernel_norm_apply_both(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                                   const void *in, const struct normalisation *other, const void *other_in, bool relu,
+                                   void *out, uint8_t *mask)
+{
+    static const normalise_kernel kernels[VALUE_TYPE_COUNT][3] = {
+        FOR_SUMS(normalise, float), FOR_SUMS(normalise, __half), FOR_SUMS(normalise, __nv_bfloat16),
+    };
+    const struct sweep sweep = sweep_forwards(norm->rows, norm->columns);
+    const enum ending ending = ending_of(norm, other_in, relu, mask);
+    cudaError_t status = check_norm(norm, { in, out });
+    if (status == cudaSuccess)
+        status = check_norm(other, { other_in });
+    if (status != cudaSuccess)
+        return status;
+    if (ending < ENDING_SUM || ending > ENDING_MASK || (mask != NULL && ending != ENDING_MASK) || other->curve.is_on ||
+        other->rows != norm->rows || other->columns != norm->columns)
+        return cudaErrorInvalidValue;
+    return launch_blocks(stream, sweep.tiles, sweep.chunks, kernels[type][ending - ENDING_SUM], sweep, *norm, *other,
+                         in, other_in, out, mask);
 }
 
 template <typename T>

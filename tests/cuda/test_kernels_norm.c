@@ -502,6 +502,48 @@ TEST(scale_and_shift_are_those_of_the_normalisation)
     }
 }
 
+/* ---- both summands normalised ---- */
+
+/* The shortcut's rows are further apart than those of the result. */
+static void check_both(enum value_type type, const struct norm_case *shape, bool relu, bool with_mask)
+{
+    struct numbers n;
+    struct device_values areas;
+    numbers_open(&n, type, shape);
+    areas_open(&areas, &n);
+    const size_t columns = n.shape.columns, bytes = n.count * value_bytes(type);
+    struct normalisation other = areas.norm;
+    other.stride = areas.norm.stride + 8;
+    other.gamma = area_new(draw(VALUE_FP32, 9, columns), columns * sizeof(float));
+    other.beta = area_new(draw(VALUE_FP32, 10, columns), columns * sizeof(float));
+    other.statistics = area_new(NULL, 3 * columns * sizeof(float));
+    const size_t wide = n.shape.rows * other.stride;
+    void *const shortcut = values_new(type, draw(type, 11, wide), wide), *const normal = values_poison(type, n.count);
+    void *const both = values_poison(type, n.count);
+    uint8_t *const masks[] = { with_mask ? area_new(NULL, n.count / 8) : NULL,
+                               with_mask ? area_new(NULL, n.count / 8) : NULL };
+    run_forward(&areas, &n);
+    CUDA_OK(kernel_norm_statistics(stream, type, &other, EPSILON, 0, shortcut, areas.partials, areas.running_mean,
+                                   areas.running_variance));
+    CUDA_OK(kernel_norm_apply(stream, type, &other, shortcut, NULL, false, normal, NULL));
+    CUDA_OK(kernel_norm_apply(stream, type, &areas.norm, areas.in, normal, relu, areas.out, masks[0]));
+    CUDA_OK(kernel_norm_apply_both(stream, type, &areas.norm, areas.in, &other, shortcut, relu, both, masks[1]));
+    assert_same(both, areas.out, bytes);
+    if (with_mask)
+        assert_same(masks[1], masks[0], n.count / 8);
+    areas_close();
+}
+
+TEST(a_normalised_shortcut_is_added_with_the_bits_of_two_kernels)
+{
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < property_cases(); i++) {
+        check_both(type, &cases[i], false, false);
+        check_both(type, &cases[i], true, false);
+        check_both(type, &cases[i], true, true);
+    }
+}
+
 /* ---- gradients from sums ---- */
 
 TEST(means_from_sums_of_a_convolution_are_those_of_the_pass)
@@ -785,12 +827,20 @@ TEST(odd_columns_and_misaligned_memory_are_refused)
     const struct folding narrow = { .filters = 12, .numbers = 8 }, folding = { .filters = 8, .numbers = 8 };
     const struct normalisation odd = { .rows = 1, .columns = 12, .stride = 16, .beta = floats, .statistics = floats };
     const struct normalisation norm = { .rows = 1, .columns = 8, .stride = 8, .beta = floats, .statistics = floats };
+    const struct normalisation longer = { .rows = 2, .columns = 8, .stride = 8, .beta = floats, .statistics = floats };
+    const struct normalisation wider = { .rows = 1, .columns = 16, .stride = 16, .beta = floats, .statistics = floats };
     const struct normalisation close = { .rows = 1, .columns = 16, .stride = 8, .beta = floats, .statistics = floats };
     const struct normalisation skewed = { .rows = 1, .columns = 8, .stride = 8, .beta = (float *)(void *)off,
                                          .statistics = floats };
     INVALID(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory, NULL));
     INVALID(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, NULL, true, memory, memory));
     INVALID(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory, NULL));
+    INVALID(kernel_norm_apply_both(stream, VALUE_FP32, &norm, memory, &odd, memory, false, memory, NULL));
+    INVALID(kernel_norm_apply_both(stream, VALUE_FP32, &norm, memory, &longer, memory, false, memory, NULL));
+    INVALID(kernel_norm_apply_both(stream, VALUE_FP32, &norm, memory, &wider, memory, false, memory, NULL));
+    INVALID(kernel_norm_apply_both(stream, VALUE_FP32, &norm, memory, &norm, memory, false, memory, memory));
+    INVALID(kernel_norm_apply_both(stream, VALUE_FP32, &norm, memory, &norm, NULL, false, memory, NULL));
+    MISALIGNED(kernel_norm_apply_both(stream, VALUE_FP32, &norm, memory, &norm, off, false, memory, NULL));
     MISALIGNED(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory, NULL));
     MISALIGNED(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory, NULL));
     MISALIGNED(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, 0.9f, off, floats, floats, floats));

@@ -226,6 +226,15 @@ static void describe_activity(const struct rank_heartbeat *heartbeat, char *text
                  (unsigned long long)heartbeat->bucket);
 }
 
+/* A process may never end by itself, so the launcher has to end it: exit without leaving the launcher. After another
+ * failure, ranks that have ended are silent, too. */
+static void note_standstill(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    ranks->needs_launcher = ranks->needs_launcher || !ranks->has_failed;
+    pthread_mutex_unlock(&ranks->lock);
+}
+
 static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
     char place[160], here[160];
@@ -234,6 +243,7 @@ static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     const struct rank_heartbeat last = ranks->peers[rank].heartbeat;
     const bool is_known = ranks->peers[rank].is_known;
     pthread_mutex_unlock(&ranks->lock);
+    note_standstill(ranks);
     describe_activity(&own, here, sizeof(here));
     describe_activity(&last, place, sizeof(place));
     if (!is_known)
@@ -270,6 +280,7 @@ static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *
     if (*still != deadline)
         return;
     const char *const call = atomic_load(&ranks->call);
+    note_standstill(ranks);
     if (call != NULL && strcmp(call, "MPI_Init") == 0)
         ranks_fail(ranks, EXIT_CODE_STALL, "MPI_Init has not returned for %.0f s (sync.deadline): another rank did "
                         "not start, or ended before it", polls_in_seconds(deadline));
@@ -308,9 +319,11 @@ static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t de
     memcpy(name, ranks->peers[other].name, sizeof(name));
     pthread_mutex_unlock(&ranks->lock);
     *waited = waits ? *waited + 1 : 0;
-    if (*waited > deadline + extra_s * POLLS_PER_SECOND)
-        ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): do the two use the "
-                        "same network?", name, polls_in_seconds(deadline));
+    if (*waited <= deadline + extra_s * POLLS_PER_SECOND)
+        return;
+    note_standstill(ranks);
+    ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): do the two use the same "
+               "network?", name, polls_in_seconds(deadline));
 }
 
 /* Exit if this process cannot end by itself: a rank is silent, the MPI library hangs, or a message for which other
@@ -321,6 +334,7 @@ static void exit_if_stalled(struct ranks *ranks, bool is_hanging)
     const bool is_stalled = ranks->has_failed &&
                             (is_hanging || ranks->has_lost_message || ranks->failure.code == EXIT_CODE_STALL);
     const bool is_late = is_stalled && ++ranks->failed_polls > GRACE_POLLS;
+    const bool leaves = ranks->failure.code == EXIT_CODE_STALL && ranks->is_open && !ranks->needs_launcher;
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
         return;
@@ -328,6 +342,8 @@ static void exit_if_stalled(struct ranks *ranks, bool is_hanging)
         log_sender(ranks_name(ranks, ranks->launcher.rank));
     (void)log_release();
     output_flush(FLUSH_MS);
+    if (leaves)
+        ranks->module->leave();
     _exit(ranks->failure.code);
 }
 

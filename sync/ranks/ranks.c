@@ -418,6 +418,14 @@ static void release(struct ranks *ranks)
     free(ranks);
 }
 
+static bool ranks_need_launcher(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool need = ranks->needs_launcher;
+    pthread_mutex_unlock(&ranks->lock);
+    return need;
+}
+
 void ranks_close(struct ranks *ranks)
 {
     if (ranks == NULL)
@@ -425,7 +433,7 @@ void ranks_close(struct ranks *ranks)
     if (ranks_failed(ranks)) {
         if (!ranks->is_open)
             launcher_abort(ranks->failure.code);
-        else if (ranks->failure.code != EXIT_CODE_STALL)
+        else if (!ranks_need_launcher(ranks))
             ranks->module->leave();
         return;
     }

@@ -105,6 +105,8 @@ struct ranks {
     bool is_failing;                    /* a thread is reporting the failure to `stop`, the log and the peers */
     bool has_failed;
     bool has_lost_message;              /* a message for which another rank may wait was lost for lack of memory */
+    /* This process found that a rank, or its own MPI library, stands still, and may never end without the launcher. */
+    bool needs_launcher;
     struct failure failure;
     uint32_t failed_polls;              /* polls since the failure in which this process could not end by itself */
 };

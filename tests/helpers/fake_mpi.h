@@ -19,6 +19,8 @@ void fake_mpi_cut(uint32_t rank);
 void fake_mpi_part(uint32_t rank, uint32_t other);
 /* From now on calls of this rank's thread do not return. It never ends. */
 void fake_mpi_hang(uint32_t rank);
+/* This is called when a rank leaves the launcher. NULL: nothing is. */
+void fake_mpi_on_leave(void (*call)(void));
 /* From now on tests of messages of this rank fail. */
 void fake_mpi_break(uint32_t rank);
 /* From now on messages that this rank sends arrive so much later. */

@@ -688,6 +688,38 @@ static void hang(void)
     _exit(0);
 }
 
+/* Counts the ranks that left the launcher, here and in children. */
+static atomic_int *left;
+
+static void count_left(void)
+{
+    atomic_fetch_add(left, 1);
+}
+
+/* A device of rank 1 hangs; it reports that, and all ranks end by themselves. */
+static void end_after_hang(void)
+{
+    open_ranks(SIZE, 2, 60);
+    set_stops();
+    fake_mpi_on_leave(count_left);
+    capture_begin(&capture);
+    stop_fail(stops[1], EXIT_CODE_STALL, "tower 1 hangs");
+    sleep(10);
+    _exit(0);
+}
+
+/* Rank 2 may never end. */
+static void end_after_silence(void)
+{
+    open_ranks(SIZE, 2, 1);
+    set_stops();
+    fake_mpi_on_leave(count_left);
+    capture_begin(&capture);
+    fake_mpi_cut(2);
+    sleep(10);
+    _exit(0);
+}
+
 /* calloc fails once in this thread. */
 static _Thread_local bool is_short_of_memory;
 
@@ -755,6 +787,17 @@ TEST(ranks_that_do_not_hear_of_each_other_do_not_start)
 TEST(a_library_that_hangs_ends_the_run)
 {
     check_in_child(hang, 0);
+}
+
+TEST(the_launcher_is_left_unless_it_has_to_end_a_rank)
+{
+    left = mmap(NULL, sizeof(*left), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(left, MAP_FAILED);
+    check_in_child(end_after_silence, EXIT_CODE_STALL);
+    assert_int_equal(atomic_load(left), 0);
+    check_in_child(end_after_hang, EXIT_CODE_STALL);
+    assert_true(atomic_load(left) > 0);
+    munmap(left, sizeof(*left));
 }
 
 TEST(a_message_that_is_lost_for_lack_of_memory_ends_the_run)

@@ -51,6 +51,14 @@ tiny   | train.patience=9                                             | passed
 tiny   | checkpoint.every=101                                         | warned | these need: checkpoint.every = 101 \(101 steps\)$
 tiny   | checkpoint.every=100                                         | passed
 tiny   | sync.mode=averaging sync.every=101 devices.towers=2          | warned | these need: sync.every = 101 \(101 steps\)$
+tiny   | sync.reduce=host                                             | warned | ^sync.reduce = host has no effect with one tower: there is nothing to sum$
+tiny   | sync.reduce=host devices.towers=2                            | passed
+tiny   | sync.reduce=host devices.towers=2 sync.mode=averaging        | passed
+tiny   | sync.reduce=host devices.towers=2 sync.mode=independent      | warned | ^sync.reduce = host has no effect with sync.mode = independent: the towers sum nothing$
+tiny   | sync.reduce=host devices.towers=2 sync.mode=async            | warned | ^sync.reduce = host has no effect with sync.mode = async: the server adds each tower's gradients$
+tiny   | sync.reduce=host devices.towers=2 sync.mode=parameter_server | passed
+tiny   | sync.reduce=host devices.towers=2 sync.mode=parameter_server sync.server=cpu | warned | ^sync.reduce = host has no effect with sync.server = cpu: the server adds the gradients$
+tiny   | sync.reduce=auto devices.towers=2 sync.mode=async            | passed
 tiny   | report.trace=t.json report.trace_steps=200..300              | warned | the run ends before steps 200..300: the trace will be empty
 tiny   | report.tensorboard=yes report.histograms=101                 | warned | these need: report.histograms = 101 \(101 steps\)$
 tiny   | report.histograms=epoch                                      | warned | report.histograms = epoch has no effect without report.tensorboard

@@ -457,6 +457,31 @@ static bool are_the_same_dropped(const struct doubts *doubts, char *words)
     return true;
 }
 
+/* Is there no sum for the named reduction to compute: one tower, a mode without sums, or a server that adds? */
+static bool is_reduction_unused(const struct doubts *doubts, char *words)
+{
+    const struct sync_settings *const sync = &doubts->settings->sync;
+    const struct run_devices *const devices = &doubts->plan->devices;
+    const bool is_served = devices->mode->serves != SERVES_NOBODY;
+    char why[100];
+    struct option_text reduce, mode;
+    if (sync->reduce == REDUCE_CHOICE_AUTO || !devices->backend->computes || !is_set(doubts, SECTION_SYNC, "reduce"))
+        return false;
+    if (doubts->plan->schedule.towers == 1)
+        snprintf(why, sizeof(why), "with one tower: there is nothing to sum");
+    else if (is_served && sync->mode == SYNC_SERVER_DEVICE)
+        snprintf(why, sizeof(why), "with sync.server = cpu: the server adds the gradients");
+    else if (is_served || devices->mode->sum == NULL)
+        snprintf(why, sizeof(why), "with sync.mode = %.20s: %s",
+                 option_format(option_find(SECTION_SYNC, "mode"), doubts->settings, &mode),
+                 is_served ? "the server adds each tower's gradients" : "the towers sum nothing");
+    else
+        return false;
+    snprintf(words, LINE_BYTES, "sync.reduce = %.20s has no effect %s",
+             option_format(option_find(SECTION_SYNC, "reduce"), doubts->settings, &reduce), why);
+    return true;
+}
+
 /* ---- batch normalisation of one value ---- */
 
 /* The first batch normalisation of layers with a single pixel; NULL: there is none. */
@@ -516,7 +541,7 @@ void plan_doubts_print(const struct run_plan *plan, const struct settings *setti
         is_cut, do_weights_stay, has_no_rate, is_rate_lost, is_rate_constant, does_rise, is_change_in_warmup,
         is_decay_too_large, are_betas_swapped, is_goal_of_guessing, is_not_mixed, is_padding_too_wide,
         are_the_same_dropped, is_one_normalised, is_norm_of_last_batch, is_most_dropped, is_average_short,
-        is_rho_small, is_label_smoothed_away,
+        is_rho_small, is_label_smoothed_away, is_reduction_unused,
     };
     const struct doubts doubts = { plan, settings, run_plan_train_net(plan, net),
                                    (double)schedule_steps_per_epoch(&plan->schedule),

@@ -68,7 +68,7 @@ int ranks_send_parts(struct ranks *ranks, uint32_t to, enum message_kind kind, c
     if (is_lost)
         free(out);
     else
-        wakeup_send(ranks->wakeup, ranks->launcher.rank);
+        wakeup_send(ranks->wakeup, ranks->launcher.rank, 0);
     return is_lost ? -ECANCELED : 0;
 }
 
@@ -109,7 +109,7 @@ static int start_sending(struct ranks *ranks, struct outgoing *out)
     if (rc == 0 && !out->has_passed[1])
         rc = module->send(out->data, out->envelope.bytes, out->to, PAYLOAD_TAG, &out->requests[1]);
     if (rc == 0 && out->envelope.is_announced)
-        wakeup_send(ranks->wakeup, out->to);
+        wakeup_send(ranks->wakeup, out->to, 0);
     return rc;
 }
 

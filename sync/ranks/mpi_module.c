@@ -32,11 +32,12 @@ static MPI_Request request_unpack(const struct mpi_request *request)
     return native;
 }
 
-/* MPI_THREAD_FUNNELED: the process has several threads, but only this one calls MPI. */
-static int module_init(uint32_t *rank_out, uint32_t *size_out)
+/* MPI_THREAD_FUNNELED: the process has several threads, but only this one calls MPI. A library that does not have
+ * MPI_THREAD_MULTIPLE provides what it has instead. */
+static int module_init(bool wants_threads, uint32_t *rank_out, uint32_t *size_out, bool *has_threads_out)
 {
     int provided, rank, size;
-    int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    int rc = MPI_Init_thread(NULL, NULL, wants_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
     if (rc != MPI_SUCCESS)
         return rc;
     if (provided < MPI_THREAD_FUNNELED)
@@ -49,6 +50,7 @@ static int module_init(uint32_t *rank_out, uint32_t *size_out)
         return rc;
     *rank_out = (uint32_t)rank;
     *size_out = (uint32_t)size;
+    *has_threads_out = wants_threads && provided == MPI_THREAD_MULTIPLE;
     return 0;
 }
 

@@ -8,19 +8,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MPI_MODULE_VERSION 2u           /* of struct mpi_module */
+#define MPI_MODULE_VERSION 3u           /* of struct mpi_module */
 #define MPI_MODULE_SYMBOL "pipetrain_mpi"       /* the name of the table in a module */
 #define MPI_MODULE_TEXT_BYTES 256u
 #define MPI_MODULE_MESSAGE_MAX ((size_t)1 << 30)        /* bytes of one message */
 
 struct mpi_request { uint64_t handle; };        /* MPI_Request of a message in flight */
 
-/* All functions except `leave` are called by the thread that called init. Only init and finalize block. They return 0,
- * or an error code of the library, which `explain` describes. */
+/* All functions except `leave` are called by the thread that called init; send, receive and test also by others, at the
+ * same time, if init found that they may. Only init and finalize block. They return 0, or an error code of the library,
+ * which `explain` describes. */
 struct mpi_module {
     uint32_t version;
-    /* Call MPI_Init, and create a communicator whose errors are returned. */
-    int (*init)(uint32_t *rank_out, uint32_t *size_out);
+    /* Call MPI_Init_thread, and create a communicator whose errors are returned. `wants_threads`: several threads are to
+     * call MPI; *has_threads_out: the library allows it (MPI_THREAD_MULTIPLE). */
+    int (*init)(bool wants_threads, uint32_t *rank_out, uint32_t *size_out, bool *has_threads_out);
     /* Write the name and version, such as "Open MPI 4.1.4", terminated, at most MPI_MODULE_TEXT_BYTES. */
     void (*name)(char *name_out);
     /* MPI_Isend and MPI_Irecv: start to send or receive a message of at most MPI_MODULE_MESSAGE_MAX bytes. The data

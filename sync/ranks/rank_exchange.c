@@ -1,5 +1,5 @@
 /* The exchange of a bucket with the other ranks: its rounds, counters in shared memory, and the sum of this rank's part.
- * In the communication thread. */
+ * In a communication thread. */
 #include <string.h>
 
 #include "compute/floats.h"
@@ -130,7 +130,7 @@ static void announce_round(struct exchange *exchange, uint64_t number)
                           memory_order_release);
     for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
         if (rank != ranks_rank(ranks) && layout_shares(exchange->reduce, rank))
-            ranks_wake(ranks, rank);
+            ranks_wake(ranks, rank, exchange->job.lane);
 }
 
 /* Does this rank only receive the bucket? */
@@ -176,11 +176,23 @@ static bool finish(struct exchange *exchange)
     return atomic_fetch_sub(&exchange->submitted_count, 1) > 1;
 }
 
-/* Called by the communication thread (ranks_job). */
+/* Connect the memory of the ranks, once. Returns 1 when it is connected, 0 before, or negative an error of the MPI
+ * library. */
+static int connect_memory(struct ranks_reduce *reduce)
+{
+    if (atomic_load_explicit(&reduce->is_connected, memory_order_acquire))
+        return 1;
+    pthread_mutex_lock(&reduce->connecting);
+    const int rc = rank_memory_connect(reduce->memory, CONNECT_TAG, NULL);
+    atomic_store_explicit(&reduce->is_connected, rc == 1, memory_order_release);
+    pthread_mutex_unlock(&reduce->connecting);
+    return rc;
+}
+
 int exchange_advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
-    int rc = rank_memory_connect(exchange->reduce->memory, CONNECT_TAG, NULL);
+    int rc = connect_memory(exchange->reduce);
     const bool is_connected = rc == 1;
     job->has_moved = false;
     while (rc == 1) {

@@ -1,5 +1,5 @@
 /* Internals of the sums between ranks, shared by reduce_ranks.c (opening, the shares of towers), exchange_layout.c (terms,
- * parts and where they are in memory) and rank_exchange.c (messages, sums, the job of the communication thread). */
+ * parts and where they are in memory) and rank_exchange.c (messages, sums, the job of a communication thread). */
 #ifndef PIPETRAIN_RANK_EXCHANGE_H
 #define PIPETRAIN_RANK_EXCHANGE_H
 
@@ -74,6 +74,8 @@ struct ranks_reduce {
     bool has_bf16_grads;
     size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
     struct rank_memory *memory;
+    pthread_mutex_t connecting;         /* held by a communication thread that connects the memory */
+    atomic_bool is_connected;
     struct device *pinned_by;           /* pins the memory; NULL: device memory is host memory */
     bool *is_pinned, is_received_pinned;        /* [rank]: the memory of this rank; guarded by `pinning` */
     pthread_mutex_t pinning;
@@ -137,7 +139,7 @@ int exchange_advance_messages(struct exchange *exchange);
 /* Are messages in flight? */
 bool exchange_has_messages(const struct exchange *exchange);
 
-/* ---- rank_exchange.c: the exchange of a bucket, in the communication thread ---- */
+/* ---- rank_exchange.c: the exchange of a bucket, in a communication thread ---- */
 
 /* ranks_job.advance of an exchange. */
 int exchange_advance(struct ranks_job *job);

@@ -1,5 +1,5 @@
 /* The heartbeat thread checks four times a second that its peers (for rank 0 all other ranks, for others rank 0) and
- * the communication thread of this rank are alive. It counts these polls instead of reading a clock, so that after a
+ * the communication threads of this rank are alive. It counts these polls instead of reading a clock, so that after a
  * process was suspended it does not report the other ranks as silent. */
 #include <errno.h>
 #include <stdarg.h>
@@ -271,14 +271,26 @@ static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     pthread_mutex_unlock(&ranks->lock);
 }
 
-/* Fail if the communication thread has made no turn of its loop for `deadline` polls; `*still` counts these polls. */
-static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *still, uint32_t deadline)
+/* Polls in which a communication thread has made no turn of its loop. */
+struct standstill { uint64_t turns; uint32_t polls; };
+
+static void count_standstill(struct standstill *standstill, uint64_t turns)
 {
-    const uint64_t now = atomic_load(&ranks->turns);
-    *still = now == *turns ? *still + 1 : 0;
-    *turns = now;
-    if (*still != deadline)
-        return;
+    standstill->polls = turns == standstill->turns ? standstill->polls + 1 : 0;
+    standstill->turns = turns;
+}
+
+/* Fail if a communication thread has stood still for `deadline` polls. Returns the polls of the one that has for
+ * longest. */
+static uint32_t check_communication(struct ranks *ranks, struct standstill *standstills, uint32_t deadline)
+{
+    uint32_t most = 0;
+    for (uint32_t number = 0; number < atomic_load(&ranks->thread_count); number++) {
+        count_standstill(&standstills[number], atomic_load(&ranks->threads[number].turns));
+        most = standstills[number].polls > most ? standstills[number].polls : most;
+    }
+    if (most != deadline)
+        return most;
     const char *const call = atomic_load(&ranks->call);
     note_standstill(ranks);
     if (call != NULL && strcmp(call, "MPI_Init") == 0)
@@ -287,6 +299,7 @@ static void check_communication(struct ranks *ranks, uint64_t *turns, uint32_t *
     else
         ranks_fail(ranks, EXIT_CODE_STALL, "the MPI library has not returned%s%s for %.0f s (sync.deadline)",
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
+    return most;
 }
 
 /* MPI_Init waits for all ranks: check whether a rank on this host has ended with an error, which it has printed. */
@@ -364,13 +377,13 @@ static bool sleep_until_poll(struct ranks *ranks)
 void rank_heartbeat_loop(void *arg)
 {
     struct ranks *const ranks = arg;
-    uint64_t turns = 0;
-    uint32_t still = 0, unconnected = 0;
+    struct standstill standstills[RANKS_THREADS_MAX] = { { 0 } };
+    uint32_t unconnected = 0;
     const uint32_t deadline = ranks->deadline_s * POLLS_PER_SECOND;
     const uint32_t period = deadline < HEARTBEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
     for (uint32_t poll = 0; sleep_until_poll(ranks); poll++) {
         check_abort_notices(ranks);
-        check_communication(ranks, &turns, &still, deadline);
+        const uint32_t still = check_communication(ranks, standstills, deadline);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
             rank_heartbeat_send(ranks, rank);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)

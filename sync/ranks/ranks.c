@@ -1,8 +1,9 @@
-/* Opening and closing the ranks of a run, and the communication thread, which sleeps until it is woken (wakeup.h).
- * While messages are in flight it polls them, at intervals that grow as long as nothing arrives. */
+/* Opening and closing the ranks of a run, and the communication threads, which sleep until they are woken (wakeup.h).
+ * While messages are in flight they poll them, at intervals that grow as long as nothing arrives. */
 #include "sync/ranks/ranks.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,9 @@
 #define NAP_MOST_NS 2000000u
 #define NAP_LISTENING_NS 5000000u       /* the longest nap while only messages from other hosts may arrive */
 #define NAP_LONG_NS 20000000u           /* a nap when nothing is in flight and every rank can wake this one */
+#define NAP_IDLE_NS 250000000u          /* a nap of a thread that has only jobs, when it has none */
+#define CORES_FOR_3 8u          /* of a rank, for three communication threads */
+#define CORES_FOR_4 16u
 #define NAP_SHARE 5u                    /* a nap is at most 1/5 of the time since something arrived */
 #define FLUSH_MS 200u
 #define TIMER_SLACK_NS 1000ul           /* a nap may take this much longer; the kernel's default is 50 us */
@@ -89,21 +93,33 @@ void ranks_set_bucket(struct ranks *ranks, uint64_t bucket)
 
 void ranks_submit(struct ranks *ranks, struct ranks_job *job)
 {
+    struct communication_thread *const thread = &ranks->threads[job->lane % atomic_load(&ranks->thread_count)];
     pthread_mutex_lock(&ranks->lock);
     job->next = NULL;
-    *ranks->job_end = job;
-    ranks->job_end = &job->next;
-    ranks->job_count++;
+    *thread->job_end = job;
+    thread->job_end = &job->next;
+    thread->job_count++;
     pthread_mutex_unlock(&ranks->lock);
-    wakeup_send(ranks->wakeup, ranks->launcher.rank);
+    wakeup_send(ranks->wakeup, ranks->launcher.rank, thread->number);
+}
+
+/* The next thread that has not dropped its jobs yet; NULL: there is none. Lock held. */
+static struct communication_thread *find_abandoning(struct ranks *ranks)
+{
+    uint32_t number = 0;
+    while (number < RANKS_THREADS_MAX && !ranks->threads[number].are_jobs_abandoned)
+        number++;
+    return number < RANKS_THREADS_MAX ? &ranks->threads[number] : NULL;
 }
 
 bool ranks_abandon_jobs(struct ranks *ranks)
 {
+    struct communication_thread *thread;
     pthread_mutex_lock(&ranks->lock);
-    ranks->are_jobs_abandoned = ranks->are_jobs_abandoned || ranks->job_count > 0;
-    while (ranks->are_jobs_abandoned) {
-        wakeup_send(ranks->wakeup, ranks->launcher.rank);
+    for (thread = ranks->threads; thread < ranks->threads + RANKS_THREADS_MAX; thread++)
+        thread->are_jobs_abandoned = thread->are_jobs_abandoned || thread->job_count > 0;
+    while ((thread = find_abandoning(ranks)) != NULL) {
+        wakeup_send(ranks->wakeup, ranks->launcher.rank, thread->number);
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     }
     const bool was_abandoned = ranks->was_job_abandoned;
@@ -116,14 +132,15 @@ bool ranks_can_wake(const struct ranks *ranks, uint32_t rank)
     return wakeup_reaches(ranks->wakeup, rank);
 }
 
-void ranks_wake(struct ranks *ranks, uint32_t rank)
+void ranks_wake(struct ranks *ranks, uint32_t rank, uint32_t lane)
 {
-    wakeup_send(ranks->wakeup, rank);
+    wakeup_send(ranks->wakeup, rank, lane);
 }
 
-/* ---- the communication thread ---- */
+/* ---- the jobs of a communication thread ---- */
 
 struct communication {
+    struct communication_thread *thread;
     struct outgoing *in_flight;         /* messages that are being sent */
     struct ranks_job *jobs, **jobs_end; /* being executed */
     uint64_t moved_ns;                  /* when a message last arrived, was sent or was announced */
@@ -143,20 +160,21 @@ static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
 /* Take over the jobs that were submitted, or drop all of them after ranks_abandon_jobs. */
 static void take_jobs(struct ranks *ranks, struct communication *work)
 {
+    struct communication_thread *const thread = work->thread;
     pthread_mutex_lock(&ranks->lock);
-    if (ranks->job_first != NULL)
+    if (thread->job_first != NULL)
         work->moved_ns = clock_now_ns();
-    *work->jobs_end = ranks->job_first;
+    *work->jobs_end = thread->job_first;
     while (*work->jobs_end != NULL)
         work->jobs_end = &(*work->jobs_end)->next;
-    ranks->job_first = NULL;
-    ranks->job_end = &ranks->job_first;
-    if (ranks->are_jobs_abandoned) {
-        ranks->was_job_abandoned = ranks->was_job_abandoned || ranks->job_count > 0;
+    thread->job_first = NULL;
+    thread->job_end = &thread->job_first;
+    if (thread->are_jobs_abandoned) {
+        ranks->was_job_abandoned = ranks->was_job_abandoned || thread->job_count > 0;
         work->jobs = NULL;
         work->jobs_end = &work->jobs;
-        ranks->job_count = 0;
-        ranks->are_jobs_abandoned = false;
+        thread->job_count = 0;
+        thread->are_jobs_abandoned = false;
         pthread_cond_broadcast(&ranks->changed);
     }
     pthread_mutex_unlock(&ranks->lock);
@@ -179,7 +197,7 @@ static bool advance_jobs(struct ranks *ranks, struct communication *work)
         *link = next;
         has_moved = true;
         pthread_mutex_lock(&ranks->lock);
-        ranks->job_count--;
+        work->thread->job_count--;
         ranks->was_job_abandoned = ranks->was_job_abandoned || rc < 0;
         pthread_mutex_unlock(&ranks->lock);
     }
@@ -187,14 +205,100 @@ static bool advance_jobs(struct ranks *ranks, struct communication *work)
     return has_moved;
 }
 
+static bool are_jobs_polled(const struct communication *work)
+{
+    const struct ranks_job *job = work->jobs;
+    while (job != NULL && !job->is_polled)
+        job = job->next;
+    return job != NULL;
+}
+
+/* The length of a nap in which something that is polled may happen. */
+static uint64_t nap_length(const struct communication *work, uint64_t now, uint64_t most)
+{
+    const uint64_t length = (now - work->moved_ns) / NAP_SHARE;
+    return length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
+}
+
+/* ---- the threads that have only jobs ---- */
+
+/* Sleep until the thread is woken, or for a limited time. */
+static void nap_between_jobs(struct ranks *ranks, const struct communication *work, uint32_t woken)
+{
+    const uint64_t now = clock_now_ns();
+    const uint64_t length = are_jobs_polled(work) ? nap_length(work, now, NAP_MOST_NS)
+                                                  : work->jobs != NULL ? NAP_LONG_NS : NAP_IDLE_NS;
+    wakeup_sleep(ranks->wakeup, work->thread->number, woken, now + length);
+}
+
+static bool is_closing(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool is_closing = ranks->is_closing;
+    pthread_mutex_unlock(&ranks->lock);
+    return is_closing;
+}
+
+static void execute_jobs(void *arg)
+{
+    struct communication_thread *const thread = arg;
+    struct ranks *const ranks = thread->ranks;
+    struct communication work = { .thread = thread, .moved_ns = clock_now_ns() };
+    work.jobs_end = &work.jobs;
+    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+    while (!is_closing(ranks)) {
+        const uint32_t woken = wakeup_count(ranks->wakeup, thread->number);
+        take_jobs(ranks, &work);
+        const bool has_moved = advance_jobs(ranks, &work);
+        atomic_fetch_add(&thread->turns, 1);
+        if (has_moved)
+            work.moved_ns = clock_now_ns();
+        else
+            nap_between_jobs(ranks, &work, woken);
+    }
+}
+
+/* Two threads in each rank where other hosts take part, and more with many cores: they share the bytes of the network,
+ * and the additions. */
+static uint32_t wanted_threads(const struct launcher *launcher)
+{
+    cpu_set_t cpus;
+    if (launcher->local_size == launcher->size || sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+        return 1;
+    const uint32_t cores = (uint32_t)CPU_COUNT(&cpus) / launcher->local_size;
+    return cores >= CORES_FOR_4 ? 4 : cores >= CORES_FOR_3 ? 3 : 2;
+}
+
+/* Start the other communication threads. 0, or an exit code after a message. */
+static int start_threads(struct ranks *ranks, uint32_t count)
+{
+    wakeup_set_threads(ranks->wakeup, count);
+    atomic_store(&ranks->thread_count, count);
+    int rc = 0;
+    for (uint32_t number = 1; number < count && rc == 0; number++)
+        rc = thread_start(&ranks->threads[number].thread, "rank sums", execute_jobs, &ranks->threads[number]);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "cannot start a thread that communicates with other ranks: %s", exit_cause(rc));
+    return EXIT_CODE_MEMORY;
+}
+
+/* Wait until the other threads have ended, as they do when the ranks are being closed. */
+static void join_threads(struct ranks *ranks)
+{
+    for (uint32_t number = 1; number < atomic_load(&ranks->thread_count); number++) {
+        wakeup_send(ranks->wakeup, ranks->launcher.rank, number);
+        thread_join(ranks->threads[number].thread);
+    }
+}
+
+/* ---- the communication thread ---- */
+
 /* Are there messages in flight that have to be polled? */
 static bool has_messages(const struct ranks *ranks, const struct communication *work)
 {
     const bool is_announced = wakeup_announced(ranks->wakeup) != ranks->announced_received;
-    bool has = work->in_flight != NULL || !ranks->are_connected || is_announced;
-    for (const struct ranks_job *job = work->jobs; job != NULL && !has; job = job->next)
-        has = job->is_polled;
-    return has;
+    return work->in_flight != NULL || !ranks->are_connected || is_announced || are_jobs_polled(work);
 }
 
 /* Is there a rank that cannot wake this one? MPI receives its messages, and sends messages to it, only while MPI is
@@ -213,12 +317,9 @@ static void nap(struct ranks *ranks, const struct communication *work, uint32_t 
     const uint64_t now = clock_now_ns();
     const bool is_busy = has_messages(ranks, work);
     uint64_t length = NAP_LONG_NS;
-    if (is_busy || has_to_listen(ranks)) {
-        const uint64_t most = is_busy ? NAP_MOST_NS : NAP_LISTENING_NS;
-        length = (now - work->moved_ns) / NAP_SHARE;
-        length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
-    }
-    wakeup_sleep(ranks->wakeup, woken, now + length);
+    if (is_busy || has_to_listen(ranks))
+        length = nap_length(work, now, is_busy ? NAP_MOST_NS : NAP_LISTENING_NS);
+    wakeup_sleep(ranks->wakeup, 0, woken, now + length);
 }
 
 /* Called repeatedly until all ranks know which ranks can wake each other. 0 or an error of the MPI library. */
@@ -248,12 +349,12 @@ static bool is_done(struct ranks *ranks)
 
 static void communicate_until_closed(struct ranks *ranks)
 {
-    struct communication work = { .moved_ns = clock_now_ns() };
+    struct communication work = { .thread = &ranks->threads[0], .moved_ns = clock_now_ns() };
     work.jobs_end = &work.jobs;
     uint32_t peer = UINT32_MAX;
     int rc = messages_begin(ranks, &peer);
     while (!is_done(ranks)) {
-        const uint32_t woken = wakeup_count(ranks->wakeup);
+        const uint32_t woken = wakeup_count(ranks->wakeup, 0);
         bool has_moved = false;
         if (rc == 0 && !ranks->are_connected) {
             peer = UINT32_MAX;
@@ -268,7 +369,7 @@ static void communicate_until_closed(struct ranks *ranks)
         work.announced = announced;
         take_jobs(ranks, &work);
         has_moved = advance_jobs(ranks, &work) || has_moved;
-        atomic_fetch_add(&ranks->turns, 1);
+        atomic_fetch_add(&work.thread->turns, 1);
         if (has_moved)
             work.moved_ns = clock_now_ns();
         else
@@ -288,9 +389,11 @@ static void set_open(struct ranks *ranks, int code)
 static int initialize(struct ranks *ranks)
 {
     uint32_t rank, size;
+    bool has_threads;
     char text[LAUNCHER_REASON_BYTES];
+    const uint32_t threads = wanted_threads(&ranks->launcher);
     atomic_store(&ranks->call, "MPI_Init");
-    const int rc = ranks->module->init(&rank, &size);
+    const int rc = ranks->module->init(threads > 1, &rank, &size, &has_threads);
     atomic_store(&ranks->call, NULL);
     if (rc != 0) {
         ranks->module->explain(rc, text);
@@ -299,7 +402,7 @@ static int initialize(struct ranks *ranks)
     }
     ranks->module->name(ranks->library);
     if (launcher_check(&ranks->launcher, rank, size, text) == 0)
-        return 0;
+        return start_threads(ranks, has_threads ? threads : 1);
     log_message(LOG_ERROR, "%s", text);
     return EXIT_CODE_USAGE;
 }
@@ -315,7 +418,10 @@ static void communication_loop(void *arg)
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         rank_heartbeat_send(ranks, rank);
     communicate_until_closed(ranks);
-    if (ranks_failed(ranks) || ranks->was_job_abandoned)
+    if (ranks_failed(ranks))
+        return;
+    join_threads(ranks);
+    if (ranks->was_job_abandoned)
         return;
     messages_end(ranks);
     atomic_store(&ranks->call, "MPI_Finalize");
@@ -329,7 +435,13 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
 {
     ranks->launcher = *launcher;
     ranks->out_end = &ranks->out_first;
-    ranks->job_end = &ranks->job_first;
+    for (uint32_t number = 0; number < RANKS_THREADS_MAX; number++) {
+        struct communication_thread *const thread = &ranks->threads[number];
+        thread->ranks = ranks;
+        thread->number = number;
+        thread->job_end = &thread->job_first;
+    }
+    atomic_init(&ranks->thread_count, 1);
     atomic_init(&ranks->phase, "starting");
     atomic_init(&ranks->step, RANKS_NONE);
     atomic_init(&ranks->bucket, RANKS_NONE);
@@ -381,7 +493,7 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
         rc = thread_start(&ranks->heartbeat, "heartbeat", rank_heartbeat_loop, ranks);
     }
     if (rc == 0)
-        rc = thread_start(&ranks->communication, "ranks", communication_loop, ranks);
+        rc = thread_start(&ranks->threads[0].thread, "ranks", communication_loop, ranks);
     if (rc != 0) {
         log_message(LOG_ERROR, "cannot communicate with the other ranks: %s", exit_cause(rc));
         return EXIT_CODE_MEMORY;
@@ -396,7 +508,7 @@ static void set_flag(struct ranks *ranks, bool *flag)
     *flag = true;
     pthread_cond_signal(&ranks->heartbeat_changed);
     pthread_mutex_unlock(&ranks->lock);
-    wakeup_send(ranks->wakeup, ranks->launcher.rank);
+    wakeup_send(ranks->wakeup, ranks->launcher.rank, 0);
 }
 
 static void release(struct ranks *ranks)
@@ -438,7 +550,7 @@ void ranks_close(struct ranks *ranks)
         return;
     }
     set_flag(ranks, &ranks->is_closing);
-    thread_join(ranks->communication);
+    thread_join(ranks->threads[0].thread);
     if (ranks_failed(ranks)) {          /* this rank or another failed during closing, so MPI is not finalized */
         output_flush(FLUSH_MS);
         _exit(ranks->failure.code);

@@ -3,9 +3,10 @@
  *
  * One thread of each process, the communication thread, makes all calls of MPI, and only MPI_Init and MPI_Finalize
  * block in it. It polls while messages are in flight. Otherwise it sleeps until another thread or a rank of the same
- * host wakes it.
+ * host wakes it. Where there are several hosts and the MPI library allows several threads, up to three more threads
+ * share the jobs with it.
  *
- * A second thread, from before MPI_Init, checks that the communication thread and the other ranks are alive. At
+ * Another thread, from before MPI_Init, checks that the communication thread and the other ranks are alive. At
  * least once a second every rank sends a heartbeat to rank 0, and rank 0 to every rank: it says what its sender is
  * doing. If none arrives from a rank for longer than the deadline, the run ends with EXIT_CODE_STALL.
  *
@@ -146,10 +147,13 @@ uint32_t ranks_number_reduction(struct ranks *ranks);
 
 /* ---- jobs of the communication thread ---- */
 
-/* The communication thread calls `advance` repeatedly until it reports that the job is done. Jobs of any two ranks may
+/* A communication thread calls `advance` repeatedly until it reports that the job is done. Jobs of any two ranks may
  * exchange messages of their own by module->send and so on, with tags from RANKS_TAG_FREE on. */
 #define RANKS_TAG_FREE 16
+#define RANKS_THREADS_MAX 4u            /* communication threads of a process */
 struct ranks_job {
+    /* Jobs of one lane are executed by the same thread; those of different lanes may be executed at the same time. */
+    uint32_t lane;
     /* 1: the job is done and is removed; 0: call again; negative: an error of the MPI library, which fails the run. */
     int (*advance)(struct ranks_job *job);
     bool has_moved;             /* out: messages were received or sent since the last call */
@@ -157,17 +161,18 @@ struct ranks_job {
     bool is_polled;
     struct ranks_job *next;     /* owned by the communication thread */
 };
-/* Submit a job to the communication thread. Jobs begin in the order of their submission. Any thread; never blocks. */
+/* Submit a job to the communication thread of its lane. Jobs of a lane begin in the order of their submission. Any
+ * thread; never blocks. */
 void ranks_submit(struct ranks *ranks, struct ranks_job *job);
 /* Cancel all jobs; no `advance` is called after this returns. True if this or an earlier call cancelled a job, or a job
  * failed: messages of the job may still be in flight, so their memory must not be freed, and the process has to end by
- * _exit. Any thread except the communication thread. */
+ * _exit. Any thread except the communication threads. */
 bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
 /* For jobs: can the communication threads of the two ranks wake each other? True for ranks on one host that could map
  * each other's memory. */
 bool ranks_can_wake(const struct ranks *ranks, uint32_t rank);
-/* Wake the communication thread of that rank, so that it advances its jobs. */
-void ranks_wake(struct ranks *ranks, uint32_t rank);
+/* Wake the communication thread of that lane in that rank, so that it advances its jobs. */
+void ranks_wake(struct ranks *ranks, uint32_t rank, uint32_t lane);
 
 #endif

@@ -59,6 +59,19 @@ struct peer {
     struct message *first, **end;       /* received messages for ranks_receive */
 };
 
+/* A communication thread. Thread 0 exchanges the messages of messages.c, too. */
+struct communication_thread {
+    struct ranks *ranks;
+    uint32_t number;
+    struct thread *thread;
+    /* Turns of the thread's loop, which the heartbeat thread watches. */
+    atomic_uint_fast64_t turns;
+    /* Guarded by the lock: */
+    struct ranks_job *job_first, **job_end;     /* submitted */
+    uint32_t job_count;                 /* submitted or being executed */
+    bool are_jobs_abandoned;            /* the thread is to drop its jobs */
+};
+
 struct ranks {
     struct launcher launcher;
     const struct mpi_module *module;
@@ -67,9 +80,9 @@ struct ranks {
     struct wakeup *wakeup;
     /* Announced messages that were received; used by the communication thread only. */
     uint32_t announced_received;
-    struct thread *communication, *heartbeat;
-    /* Turns of the communication thread's loop, which the heartbeat thread watches. */
-    atomic_uint_fast64_t turns;
+    struct thread *heartbeat;
+    struct communication_thread threads[RANKS_THREADS_MAX];
+    atomic_uint thread_count;           /* 1 until MPI is initialized */
     /* While the wake-up is being connected: the rank of which a message is missing, and whether this message is its
      * answer (struct rank_wait). */
     atomic_uint unconnected;
@@ -92,9 +105,6 @@ struct ranks {
     int open_code;                      /* the exit code if opening failed; 0: it succeeded or has not ended */
     struct outgoing *out_first, **out_end;      /* queued */
     uint32_t out_count;                 /* queued or in flight */
-    struct ranks_job *job_first, **job_end;     /* submitted */
-    uint32_t job_count;                 /* submitted or being executed */
-    bool are_jobs_abandoned;
     /* A job was ever abandoned: its messages may be in flight until the process ends. */
     bool was_job_abandoned;
     void (*handle)(void *arg, const struct message *message);

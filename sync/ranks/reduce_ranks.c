@@ -1,7 +1,7 @@
 /* Sums over the towers of several processes. The towers of a process meet at a rendezvous (rendezvous.h) and store
  * their terms in host memory: their gradients, or sums over as many neighbouring towers as the order of additions
  * allows (term.h). A device with its own memory copies them there itself, and the sums back, because that memory is
- * pinned; only terms of several towers are added by the host. Then the communication thread exchanges the bucket with
+ * pinned; only terms of several towers are added by the host. Then a communication thread exchanges the bucket with
  * the other ranks in two rounds. In the reduce-scatter every rank receives its part of the bucket from all others and
  * sums it in the order of the towers; in the all-gather it sends these sums to all others. The two rounds together send
  * as many bytes as a ring all-reduce. Ranks on one host read each other's memory instead (rank_memory.h); counters
@@ -211,6 +211,7 @@ static void place_exchanges(struct ranks_reduce *reduce)
     for (uint32_t b = 0; b < buckets->count; b++) {
         struct exchange *const exchange = &reduce->exchanges[b];
         exchange->job.advance = exchange_advance;
+        exchange->job.lane = b;
         exchange->reduce = reduce;
         exchange->bucket = b;
         exchange->round = exchange_first_round(exchange);
@@ -265,6 +266,7 @@ static const struct rendezvous_ops in_pinned_memory = {
 
 static void release(struct ranks_reduce *reduce)
 {
+    pthread_mutex_destroy(&reduce->connecting);
     pthread_mutex_destroy(&reduce->pinning);
     free(reduce->is_pinned);
     free(reduce->exchanges);
@@ -289,6 +291,7 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->terms_of = calloc(ranks_size(spec->ranks), sizeof(*reduce->terms_of));
     reduce->is_pinned = calloc(ranks_size(spec->ranks), sizeof(*reduce->is_pinned));
     pthread_mutex_init(&reduce->pinning, NULL);
+    pthread_mutex_init(&reduce->connecting, NULL);
     int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->terms_of == NULL || reduce->is_pinned == NULL
                  ? -ENOMEM : 0;
     if (rc == 0)

@@ -1,6 +1,6 @@
 /* Ranks on the same host wake each other's communication threads. Every rank has a flag in shared memory
- * (rank_memory.h), on which its communication thread sleeps by a futex. A rank that has written to shared memory or
- * sent a message wakes the reader, so the reader need not poll. */
+ * (rank_memory.h) for each of its threads, on which the thread sleeps by a futex. A rank that has written to shared
+ * memory or sent a message wakes the reader, so the reader need not poll. */
 #ifndef PIPETRAIN_WAKEUP_H
 #define PIPETRAIN_WAKEUP_H
 
@@ -8,24 +8,27 @@
 
 struct wakeup;
 
-/* Allocate this rank's flag. 0 or -ENOMEM. */
+/* Allocate this rank's flags; it has one thread. 0 or -ENOMEM. */
 int wakeup_open(struct wakeup **wakeup_out, struct ranks *ranks);
+/* Set the number of threads of this rank, at most RANKS_THREADS_MAX; before wakeup_connect. */
+void wakeup_set_threads(struct wakeup *wakeup, uint32_t threads);
 /* Called when no thread of this process uses the flags any more. Accepts NULL. */
 void wakeup_close(struct wakeup *wakeup);
 /* Connect with the other ranks; the same interface as rank_memory_connect. In the communication thread. */
 int wakeup_connect(struct wakeup *wakeup, int tag, struct rank_wait *wait_out);
 
 /* Can this rank wake `rank`? Always true for itself; for another rank once both are connected, and then in both
- * directions. In the communication thread. */
+ * directions. */
 bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank);
-/* Wake the communication thread of a rank for which wakeup_reaches is true. For the own rank from any thread, for
- * others only from the communication thread. Earlier writes are visible to the woken thread. */
-void wakeup_send(struct wakeup *wakeup, uint32_t rank);
+/* Wake the thread that executes jobs of this lane (ranks_job) in a rank for which wakeup_reaches is true. For the own
+ * rank from any thread, for others only from threads that execute jobs. Earlier writes are visible to the woken
+ * thread. */
+void wakeup_send(struct wakeup *wakeup, uint32_t rank, uint32_t lane);
 
-/* The number of times that this rank was woken. */
-uint32_t wakeup_count(const struct wakeup *wakeup);
-/* Sleep until wakeup_count differs from `seen`, or until due_ns (stage/clock.h). In the communication thread. */
-void wakeup_sleep(struct wakeup *wakeup, uint32_t seen, uint64_t due_ns);
+/* The number of times that a thread of this rank was woken. */
+uint32_t wakeup_count(const struct wakeup *wakeup, uint32_t thread);
+/* Sleep until wakeup_count differs from `seen`, or until due_ns (stage/clock.h). Called by that thread. */
+void wakeup_sleep(struct wakeup *wakeup, uint32_t thread, uint32_t seen, uint64_t due_ns);
 
 /* Called before a message is sent to a rank for which wakeup_reaches is true: increments that rank's count of announced
  * messages, so that it polls until they have arrived. Wake it afterwards. */

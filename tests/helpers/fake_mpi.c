@@ -64,6 +64,7 @@ static uint32_t test_number;
 static sem_t may_start;
 static pthread_barrier_t initializing;
 static uint32_t next_rank;
+static atomic_bool are_threads_allowed;
 static _Thread_local uint32_t own_rank, own_test;
 
 /* ---- settings of a test ---- */
@@ -148,6 +149,22 @@ void fake_mpi_delay(uint32_t rank, uint64_t delay_ns)
     atomic_store(&boxes[rank].delay_ns, delay_ns);
 }
 
+void fake_mpi_set_threads(bool are_allowed)
+{
+    atomic_store(&are_threads_allowed, are_allowed);
+}
+
+struct fake_identity fake_mpi_identity(void)
+{
+    return (struct fake_identity){ own_rank, own_test };
+}
+
+void fake_mpi_adopt(struct fake_identity identity)
+{
+    own_rank = identity.rank;
+    own_test = identity.test;
+}
+
 struct fake_counts fake_mpi_counts(uint32_t rank)
 {
     pthread_mutex_lock(&boxes[rank].lock);
@@ -159,8 +176,9 @@ struct fake_counts fake_mpi_counts(uint32_t rank)
 /* ---- the module ---- */
 
 /* Returns when all ranks have called it, so that those that are open do not poll while others start. */
-static int fake_init(uint32_t *rank_out, uint32_t *size_out)
+static int fake_init(bool wants_threads, uint32_t *rank_out, uint32_t *size_out, bool *has_threads_out)
 {
+    *has_threads_out = wants_threads && atomic_load(&are_threads_allowed);
     own_rank = next_rank;
     own_test = test_number;
     *rank_out = own_rank;
@@ -454,11 +472,13 @@ static void open_rank(void *arg)
 void fake_ranks_try_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline_s, int codes_out[])
 {
     struct opening openings[FAKE_RANKS_MAX];
+    const bool is_one_host = !atomic_load(&are_threads_allowed);
     assert_int_equal(sem_init(&may_start, 0, 0), 0);
     assert_int_equal(pthread_barrier_init(&initializing, NULL, size), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
         openings[rank] = (struct opening){ .launcher = { .mpi = MPI_LIBRARY_OPENMPI, .rank = rank, .size = size,
-                                                         .local_rank = rank, .local_size = size },
+                                                         .local_rank = is_one_host ? rank : 0,
+                                                         .local_size = is_one_host ? size : 1 },
                                            .deadline_s = deadline_s };
         next_rank = rank;
         assert_int_equal(thread_start(&openings[rank].thread, "rank", open_rank, &openings[rank]), 0);

@@ -26,6 +26,14 @@ void fake_mpi_break(uint32_t rank);
 /* From now on messages that this rank sends arrive so much later. */
 void fake_mpi_delay(uint32_t rank, uint64_t delay_ns);
 
+/* Are several threads of a rank allowed to call the module, and does the launcher say that each rank is on a host of its
+ * own? Stays when fake_mpi_reset is called; at first false. */
+void fake_mpi_set_threads(bool are_allowed);
+/* The rank and the test of the calling thread, for another thread that is to belong to them. */
+struct fake_identity { uint32_t rank, test; };
+struct fake_identity fake_mpi_identity(void);
+void fake_mpi_adopt(struct fake_identity identity);
+
 /* Messages by what they are for. */
 enum fake_traffic {
     FAKE_HEARTBEATS,

@@ -83,6 +83,31 @@ int __wrap_munmap(void *address, size_t bytes)
     return __real_munmap(address, bytes);
 }
 
+/* Communication threads that a rank starts belong to it. */
+struct thread_of_rank { struct fake_identity identity; void (*loop)(void *arg); void *arg; };
+static atomic_int threads_of_ranks;
+
+static void run_thread_of_rank(void *arg)
+{
+    const struct thread_of_rank thread = *(struct thread_of_rank *)arg;
+    free(arg);
+    fake_mpi_adopt(thread.identity);
+    thread.loop(thread.arg);
+}
+
+int __wrap_thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg);
+int __real_thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg);
+int __wrap_thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg)
+{
+    if (strcmp(name, "rank sums") != 0)
+        return __real_thread_start(thread_out, name, loop, arg);
+    struct thread_of_rank *const thread = malloc(sizeof(*thread));
+    assert_non_null(thread);
+    *thread = (struct thread_of_rank){ fake_mpi_identity(), loop, arg };
+    atomic_fetch_add(&threads_of_ranks, 1);
+    return __real_thread_start(thread_out, name, run_thread_of_rank, thread);
+}
+
 /* A thread that abandons jobs says when it waits for the communication thread. */
 static _Thread_local bool is_abandoning;
 static sem_t abandoning, advancing;
@@ -182,7 +207,7 @@ TEST(memory_is_shared_where_the_kernel_adds_a_seal)
 }
 
 /* As the memory of a wakeup_flag with its token. */
-enum { FLAG_BYTES = 24, DESCRIPTORS = 64 };
+enum { FLAG_BYTES = 48, DESCRIPTORS = 64 };
 
 static int sealed_file(int seals)
 {
@@ -534,6 +559,18 @@ TEST(sums_of_many_messages_have_the_bits_of_one_process)
     factor = 1;
 }
 
+TEST(sums_by_several_threads_have_the_bits_of_one_process)
+{
+    fake_mpi_set_threads(true);
+    check_sums(2, 1, false, none);
+    check_sums(3, 2, true, (struct shares){ 2, 2 });
+    has_owners = true;
+    check_sums(3, 1, false, (struct shares){ FAKE_RANKS_MAX, FAKE_RANKS_MAX });
+    has_owners = false;
+    fake_mpi_set_threads(false);
+    assert_in_range(atomic_load(&threads_of_ranks), 2 + 3 + 3, 3 * (2 + 3 + 3));
+}
+
 /* Without being woken a rank would look for the others' sums after 20 ms. A busy machine may need some tries. */
 TEST(sums_wake_ranks_that_share_memory)
 {
@@ -601,6 +638,13 @@ static void check_cancels(void)
 TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
 {
     check_cancels();
+}
+
+TEST(a_cancel_ends_the_sums_of_several_threads_at_any_time)
+{
+    fake_mpi_set_threads(true);
+    check_cancels();
+    fake_mpi_set_threads(false);
 }
 
 TEST(a_cancel_ends_what_is_reduced_and_broadcast_at_any_time)

@@ -109,6 +109,7 @@ tools_tests = \
 	%D%/tools/ranks/test_checkpoint_transfer \
 	%D%/tools/ranks/test_many_ranks \
 	%D%/tools/ranks/test_rank_share \
+	%D%/tools/ranks/test_rank_waits \
 	%D%/tools/ranks/test_remote_towers \
 	%D%/tools/ranks/test_shutdown \
 	%D%/tools/ranks/test_startup_check \
@@ -217,7 +218,7 @@ script_programs += %D%/compute/onednn/few_graphs
 endif
 # Of several processes, which no other test may run beside: make check-cluster.
 cluster_tests = %D%/cluster/equal.sh %D%/cluster/async.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
-    %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh %D%/cluster/cost.sh \
+    %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh %D%/cluster/cost.sh %D%/cluster/slow_rank.sh \
     %D%/cluster/sim_equal.sh %D%/cluster/sim_async.sh %D%/cluster/sim_hosts.sh %D%/cluster/sim_ends.sh %D%/cluster/sim_nccl.sh \
     %D%/cluster/sim_killed.sh
 # Of the sources, whatever they are built into.

@@ -224,6 +224,25 @@ TEST(the_largest_loss_is_the_limit)
     expect(&trial, LIMIT_STATES, "checkpoint.every", 1 / 0.6 - 1);
 }
 
+TEST(a_rank_for_which_the_others_wait_is_named)
+{
+    struct trial trial = trial_of();
+    trial.facts.step_ms = 100;
+    trial.facts.last = (struct last_rank){ .steps = 1000, .ranks = 64, .rank = 37, .share = 0.81, .behind_ms = 14 };
+    assert_null(strstr(find(&trial).text, "was last"));         /* one process */
+    trial.facts.last_name = "rank 37 (node12)";
+    assert_non_null(strstr(find(&trial).text, "; rank 37 (node12) was last in 81 % of the sums, 14 ms behind the median "
+                           "of the others: look for other programs"));
+    trial.facts.last.input_ms = 8;
+    assert_non_null(strstr(find(&trial).text, "of the others: it waited for input"));
+    trial.facts.last.behind_ms = 4.9;
+    assert_null(strstr(find(&trial).text, "was last"));
+    trial.facts.last.behind_ms = 5.04;
+    assert_non_null(strstr(find(&trial).text, ", 5.0 ms behind"));
+    trial.facts.last.share = 0.5;
+    assert_null(strstr(find(&trial).text, "was last"));
+}
+
 TEST(relaxed_consistency_is_named_where_the_mode_can_have_it)
 {
     static const bool may[SYNC_MODE_COUNT] = { [SYNC_REPLICATED] = true, [SYNC_SERVER_DEVICE] = true,

@@ -10,15 +10,17 @@
 #include <unistd.h>
 
 #include "loader/index_share.h"
+#include "stage/clock.h"
 #include "sync/reduce.h"
 #include "tests/helpers/fake_mpi.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
+#include "tools/lib/run/ranks/rank_waits.h"
 #include "tools/lib/run/ranks/remote_towers.h"
 #include "tools/lib/run/ranks/shutdown.h"
 
 /* Every rank sums a part of PART numbers of each bucket, which is sent as one message. */
-enum { BUCKETS = 2, PART = 128, STACK_BYTES = 1 << 20, DEADLINE_S = 300 };
+enum { BUCKETS = 2, PART = 128, STACK_BYTES = 1 << 20, DEADLINE_S = 300, SLOW_US = 8000 };
 
 /* ---- what the ranks ask of the system ---- */
 
@@ -77,11 +79,14 @@ struct member {
     struct gate *gate;
     struct remote_towers *remote;
     float *gradients;
+    struct rank_waits *waits;           /* of rank 0 */
+    uint64_t waited_ns;                 /* for the sums of the latest step */
     uint32_t wrong;                     /* sums */
     int result;
 };
 
 static uint32_t size, steps;            /* size: R */
+static uint32_t slow_rank = UINT32_MAX; /* comes SLOW_US later to the sums of each step */
 static struct ranks *ranks[FAKE_RANKS_MAX];
 static struct member members[FAKE_RANKS_MAX];
 static struct buckets buckets;
@@ -113,22 +118,32 @@ static int sum_step(struct member *member, uint32_t step)
     int rc = 0;
     for (size_t i = 0; i < BUCKETS * floats_of_bucket(); i++)
         member->gradients[i] = gradient_at(member->rank, step, i);
+    if (member->rank == slow_rank)
+        usleep(SLOW_US);
+    const uint64_t begun_ns = clock_now_ns();
     for (uint32_t b = 0; b < BUCKETS && rc == 0; b++)
         rc = member->reduce->ops->start(member->reduce, member->rank, b, step);
     for (uint32_t b = 0; b < BUCKETS && rc == 0; b++)
         rc = member->reduce->ops->wait(member->reduce, member->rank, b);
     if (rc == 0)
         rc = stream_record(member->compute, member->end);
-    return rc != 0 ? rc : event_wait(member->end);
+    if (rc == 0)
+        rc = event_wait(member->end);
+    member->waited_ns = clock_now_ns() - begun_ns;
+    return rc;
 }
 
 /* Report the step to rank 0, which waits for the reports of all. */
 static int report_step(struct member *member, uint32_t step)
 {
-    struct step_report own = { .staleness = 0 }, *reports[FAKE_RANKS_MAX] = { &own };
+    struct step_report own = { .times.exposed_reduction = member->waited_ns }, *reports[FAKE_RANKS_MAX] = { &own };
     assert_int_equal(schedule_find(&member->schedule, step, member->rank, &own.local), 0);
-    return member->rank == 0 ? remote_towers_receive(member->remote, step, reports)
-                             : remote_towers_send(member->remote, reports);
+    if (member->rank > 0)
+        return remote_towers_send(member->remote, reports);
+    const int rc = remote_towers_receive(member->remote, step, reports);
+    if (rc == 0)
+        rank_waits_add(member->waits, reports);
+    return rc;
 }
 
 static int run_steps(struct member *member)
@@ -170,11 +185,14 @@ static void member_open(struct member *member, uint32_t rank)
                                                .gate = member->gate };
     assert_int_equal(remote_towers_open(&member->remote, &remote), 0);
     remote_towers_go(member->remote);
+    if (rank == 0)
+        assert_int_equal(rank_waits_open(&member->waits, &member->schedule), 0);
 }
 
 static void member_close(struct member *member)
 {
     const struct device_ops *const ops = &device_host_ops;
+    rank_waits_close(member->waits);
     remote_towers_close(member->remote);
     gate_close(member->gate);
     ops->stream_close(member->communication);
@@ -312,6 +330,27 @@ TEST(memory_of_a_rank_grows_little_with_the_number_of_ranks)
     }
     print_message("a rank allocates %zu bytes with %d ranks, %zu with %d\n", bytes[0], FEW, bytes[1], MANY);
     assert_in_range(bytes[1], bytes[0], bytes[0] + (MANY - FEW) * OF_ANOTHER);
+}
+
+/* ---- the rank for which the others wait ---- */
+
+/* A busy machine may need some tries. */
+TEST(a_rank_that_is_late_at_the_sums_is_found)
+{
+    enum { RANKS = 12, LATE = 7, TRIES = 5, STEP_MS = 10 };
+    bool is_found = false;
+    slow_rank = LATE;
+    for (int try = 0; try < TRIES && !is_found; try++) {
+        start(RANKS, LAST_STEPS);
+        run();
+        const struct last_rank last = rank_waits_find(members[0].waits);
+        assert_int_equal(last.steps, LAST_STEPS);
+        is_found = last.rank == LATE && last.behind_ms > SLOW_US / 2e3 && last.behind_ms < 4 * SLOW_US / 1e3 &&
+                   last_rank_is_slow(&last, STEP_MS);
+        end();
+    }
+    assert_true(is_found);
+    slow_rank = UINT32_MAX;
 }
 
 /* ---- files ---- */

@@ -39,9 +39,15 @@ void account_close(struct account *account)
 {
     if (account == NULL)
         return;
+    rank_waits_close(account->waits);
     free(account->durations_ms);
     free(account->classes);
     free(account);
+}
+
+int account_watch_ranks(struct account *account)
+{
+    return rank_waits_open(&account->waits, account->schedule);
 }
 
 void account_resume(struct account *account, const struct account_state *state)
@@ -172,6 +178,8 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_totals(&account->state.interval, totals);
     add_totals(&account->recent, totals);
     add_fills(account, reports, towers);
+    if (account->waits != NULL && account_is_warm(account))
+        rank_waits_add(account->waits, reports);
     add_duration(account, &reports[0]->local, totals);
 }
 
@@ -260,6 +268,12 @@ struct fractions totals_fractions(const struct step_totals *totals)
         .update = (double)t->update / all,
         .other = (double)t->other / all,
     };
+}
+
+double account_step_ms(const struct account *account)
+{
+    const struct step_totals *const warm = &account->warm;
+    return warm->steps > 0 ? (double)warm->wall_ns / 1e6 / (double)warm->steps : NAN;
 }
 
 struct fractions account_fractions(const struct account *account)

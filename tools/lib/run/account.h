@@ -10,6 +10,7 @@
 #include "stage/schedule.h"
 #include "sync/trainer.h"
 #include "tools/lib/results/class_measures.h"
+#include "tools/lib/run/ranks/rank_waits.h"
 #include "tools/lib/run/step_stats.h"
 
 /* Sums over the steps of a part of the run: samples and time. */
@@ -65,12 +66,16 @@ struct account {
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;     /* fp16: training steps that were skipped, in the tower that skipped the most */
     struct staleness staleness;
+    struct rank_waits *waits;   /* of training after warm-up; NULL: account_watch_ranks was not called */
 };
 
 /* Open the account of the run of `schedule` (lent), which begins with its first batch, of a network with `classes`
  * classes. 0 or -ENOMEM. */
 int account_open(struct account **account_out, const struct schedule *schedule, uint32_t classes);
 void account_close(struct account *account);
+/* Before the first batch, where all towers of a step wait for each other's sums: find out which rank is last. 0 or
+ * -ENOMEM. */
+int account_watch_ranks(struct account *account);
 /* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);
 /* Called when the first step begins. */
@@ -82,6 +87,8 @@ uint64_t account_order(const struct step_report *report);
 void account_interval_reset(struct account *account);
 void account_recent_reset(struct account *account);
 
+/* The mean time of a training step of this process after warm-up; NAN without one. */
+double account_step_ms(const struct account *account);
 struct fractions account_fractions(const struct account *account);
 struct fractions totals_fractions(const struct step_totals *totals);
 /* The sum of the towers' step times by their own clocks, as a share of the time since the first step by the host's

@@ -64,6 +64,14 @@ const struct metric metric_table[] = {
       .counts_again = true,
       .help = "Energy that was measured during the run." },
 
+    { NULL, FIELD(process.last_rank.number), .unit = UNIT_COUNT, .needs = NEEDS_RANKS, .prometheus = "rank_last",
+      .help = "The rank that the others waited for in most steps." },
+    { NULL, FIELD(process.last_rank.share), .unit = UNIT_SHARE, .needs = NEEDS_RANKS, .prometheus = "rank_last_share",
+      .help = "Share of the steps in which that rank was last at the sums." },
+    { NULL, FIELD(process.last_rank.behind_seconds), .unit = UNIT_SECONDS, .needs = NEEDS_RANKS,
+      .prometheus = "rank_last_behind_seconds",
+      .help = "How much later that rank was than the median of the others, mean over the steps." },
+
     /* ---- what was trained and learned ---- */
     { "steps", IN_SPEED, FIELD(run.steps), .unit = UNIT_COUNT, .label = "steps",
       .help = "Training steps done." },
@@ -280,6 +288,21 @@ const struct metric metric_table[] = {
     { "decoding_computed", IN_TIME, FIELD(run.decoding_computed), .unit = UNIT_SHARE, .needs = NEEDS_LOADER,
       .help = "CPU time of the decoders / their busy time; the rest they waited for cores." },
 
+    { "last_rank.rank", IN_TIME, FIELD(run.last_rank.rank), .unit = UNIT_COUNT, .needs = NEEDS_RANKS,
+      .label = "rank that others waited for most often",
+      .help = "The rank that was last at the sums of most steps." },
+    { "last_rank.share", IN_TIME, FIELD(run.last_rank.share), .unit = UNIT_SHARE, .needs = NEEDS_RANKS,
+      .label = "steps in which that rank was last",
+      .help = "Share of the steps in which that rank was last." },
+    { "last_rank.behind_ms", IN_TIME, FIELD(run.last_rank.behind_ms), .unit = UNIT_MS, .needs = NEEDS_RANKS,
+      .label = "how much later it was than the others",
+      .help = "How much later that rank was than the median of the others, mean over the steps." },
+    { "last_rank.input_ms", IN_TIME, FIELD(run.last_rank.input_ms), .unit = UNIT_MS, .needs = NEEDS_RANKS,
+      .help = "How much longer that rank waited for input than the median of the others, mean over the steps." },
+    { "last_rank.slow", IN_TIME, FIELD(run.last_rank.is_slow), .unit = UNIT_YES_NO, .needs = NEEDS_RANKS,
+      .label = "that rank slowed the run",
+      .help = "Whether that rank slowed the run by so much that the verdict names it." },
+
     /* ---- what it cost ---- */
     { "cost.seconds", IN_SPENT, FIELD(run.cost.seconds), .unit = UNIT_SECONDS, .compared = "cost_seconds",
       .label = "time from start to end",
@@ -364,6 +387,19 @@ const char *metric_unit_name(enum metric_unit unit)
 }
 
 _Static_assert(sizeof(metric_table) / sizeof(*metric_table) <= METRICS_MAX, "METRICS_MAX");
+
+void metrics_set_last_rank(struct metric_values *values, const struct account *account)
+{
+    const struct last_rank last = rank_waits_find(account->waits);
+    if (last.steps == 0)
+        return;
+    values->has |= NEEDS_RANKS;
+    values->run.last_rank = (struct last_rank_values){ last.rank, last.share, last.behind_ms, last.input_ms,
+                                                       last_rank_is_slow(&last, account_step_ms(account)) };
+    values->process.last_rank.number = last.rank;
+    values->process.last_rank.share = last.share;
+    values->process.last_rank.behind_seconds = last.behind_ms / 1e3;
+}
 
 unsigned metric_needs_met(const struct settings *settings)
 {

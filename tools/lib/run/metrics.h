@@ -23,7 +23,8 @@ enum metric_need {
     NEEDS_ROLLBACKS = 16,       /* train.on_nan = rollback */
     NEEDS_CHECKPOINT = 32,      /* this process has saved a checkpoint */
     NEEDS_PRICE = 64,           /* report.price */
-    NEEDS_ENERGY = 128          /* energy was measured */
+    NEEDS_ENERGY = 128,         /* energy was measured */
+    NEEDS_RANKS = 256           /* several ranks that wait for each other's sums, and have done so */
 };
 
 #define METRIC_UNKNOWN UINT64_MAX       /* a count that is null in JSON */
@@ -36,6 +37,7 @@ struct process_values {
     uint64_t planned_steps, step, epoch, images, records_skipped, checkpoint_failures;
     double checkpoint_seconds;
     double cost_seconds, cost_money, cost_joules;
+    struct { uint32_t number; double share, behind_seconds; } last_rank;        /* as struct last_rank_values */
     double read_seconds, decode_seconds, forward_seconds, backward_seconds, update_seconds, input_wait_seconds;
 };
 
@@ -45,6 +47,9 @@ struct cost_values {
     bool is_whole_energy;       /* no part of the energy is unknown */
     struct { double seconds, money, joules; } best;
 };
+
+/* The rank that was last most often (rank_waits.h). */
+struct last_rank_values { uint32_t rank; double share, behind_ms, input_ms; bool is_slow; };
 
 /* Values that exist only for a whole run. */
 struct run_values {
@@ -62,6 +67,7 @@ struct run_values {
     struct { double accuracy, value; uint64_t correct, step; } best;
     struct cores_use cores;
     struct { double seconds, hidden; } copy;
+    struct last_rank_values last_rank;
     struct cost_values cost;
     uint64_t rollbacks, decoder_warnings, corrupt_records, planned_bytes, peak_rss_bytes;
 };
@@ -158,6 +164,8 @@ static inline bool metric_is_given(const struct metric *metric, const struct met
 {
     return (metric->needs & ~values->has) == 0;
 }
+/* Set the values of the last rank in `process` and `run`, and NEEDS_RANKS, if anything is known of it. */
+void metrics_set_last_rank(struct metric_values *values, const struct account *account);
 /* The conditions (bits of enum metric_need) that are met according to the settings of the run. */
 unsigned metric_needs_met(const struct settings *settings);
 /* The value of a metric; NAN if it is unknown. */

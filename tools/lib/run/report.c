@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/program_folder.h"
 #include "stage/text/shell_word.h"
+#include "sync/ranks/ranks.h"
 #include "tools/lib/results/named_classes.h"
 #include "tools/lib/run/metrics.h"
 #include "tools/lib/run/summary.h"
@@ -686,6 +687,7 @@ static struct verdict_facts find_facts(const struct report *report, const struct
     const struct dataset *const dataset = report->datasets[PHASE_TRAIN];
     const double wall_ns = (double)end->loader_wall_ns;
     const struct feed_use feed = report_feed(report, end);
+    const struct last_rank last = rank_waits_find(report->account->waits);
     return (struct verdict_facts){
         .steps = report->account->process.steps,
         .share = account_fractions(report->account),
@@ -701,6 +703,9 @@ static struct verdict_facts find_facts(const struct report *report, const struct
         .stored_side =
             is_encoded(dataset) ? sides_shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
         .taken_side = is_encoded(dataset) ? find_taken_side(report, dataset) : 0,
+        .last = last,
+        .last_name = last.steps > 0 ? ranks_name(report->ranks, last.rank) : NULL,
+        .step_ms = account_step_ms(report->account),
     };
 }
 

@@ -23,6 +23,8 @@
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/run/run_progress.h"
 
+struct ranks;
+
 /* The reports of a run; pointers are borrowed. */
 struct report {
     const struct settings *settings;
@@ -31,6 +33,7 @@ struct report {
     const struct dataset *const *datasets;      /* of every phase; NULL for a phase without a data set */
     const struct run_progress *progress;
     const struct cost *cost;
+    const struct ranks *ranks;          /* NULL: there is no other process */
     const struct checkpoint_counts *saves;      /* used until report_release */
     const char *identity;               /* text by which a later run recognizes this one (run_state.h); NULL: none */
     struct account *account;            /* the progress display resets its recent totals */

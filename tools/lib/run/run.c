@@ -286,7 +286,7 @@ static int open_report(struct run *run)
                                   .datasets = datasets_of(run), .progress = &run->state.progress,
                                   .identity = run_state_identity(&run->state, run->settings, &run->plan),
                                   .account = run->account, .directory = run->results.directory,
-                                  .pipeline = run->pipeline, .cost = run->cost,
+                                  .pipeline = run->pipeline, .cost = run->cost, .ranks = run->ranks,
                                   .saves = &run->state.counts, .process_start_ns = run->process_start_ns };
     return report_init(&run->report);
 }
@@ -332,6 +332,8 @@ static int open_outputs(struct run *run)
     if (code != 0)
         return code;
     int rc = account_open(&run->account, &run->plan.schedule, run->net->classes);
+    if (rc == 0 && leads(run) && run->ranks != NULL && run->plan.devices.mode->serves != SERVES_EACH)
+        rc = account_watch_ranks(run->account);
     if (rc == 0 && leads(run))
         rc = open_reports(run);
     if (rc == 0)

@@ -96,6 +96,7 @@ static void measure_training(const struct report *report, const struct report_en
     run->explained = account_explained(account);
     run->reading_computed = loader_reading_computed(&end->counts.loader);
     run->decoding_computed = loader_decoding_computed(&end->counts.loader);
+    metrics_set_last_rank(values, account);
 }
 
 static void measure_evaluations(const struct report *report, struct metric_values *values)

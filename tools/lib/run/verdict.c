@@ -168,6 +168,20 @@ static void add_quota(struct verdict *verdict, const struct verdict_facts *facts
                  "%.0f %% of its periods: raise it (cpu.max, docker --cpus)", 100 * facts->cores.throttled);
 }
 
+/* Append the rank for which the others wait, if it slows the run. */
+static void add_slow_rank(struct verdict *verdict, const struct verdict_facts *facts)
+{
+    const size_t at = strlen(verdict->text);
+    const struct last_rank *const last = &facts->last;
+    if (facts->last_name == NULL || !last_rank_is_slow(last, facts->step_ms))
+        return;
+    const bool waits_for_input = last->input_ms > last->behind_ms / 2;
+    snprintf(verdict->text + at, sizeof(verdict->text) - at, "; %s was last in %.0f %% of the sums, %.*f ms behind the "
+             "median of the others: %s", facts->last_name, 100 * last->share, last->behind_ms < 10, last->behind_ms,
+             waits_for_input ? "it waited for input: compare how fast its host reads and decodes"
+                             : "look for other programs, heat and slower cores on its host (pipetrain --doctor there)");
+}
+
 /* The gain in speed if towers no longer lose this share of their time. */
 static double gain_without(double share)
 {
@@ -409,6 +423,7 @@ void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan
         verdict_out->limit = find_limit(facts, plan, settings, &verdict_out->share);
         advise(verdict_out, facts, plan, settings);
     }
+    add_slow_rank(verdict_out, facts);
     add_others(verdict_out, facts, plan);
     add_quota(verdict_out, facts);
 }

@@ -52,6 +52,9 @@ struct verdict_facts {
     bool is_encoded;            /* images are stored as JPEG or PNG */
     uint32_t stored_side, taken_side;   /* short side of the first such image, and of the network's
                                          * input, in training or in evaluation, where it is larger */
+    struct last_rank last;
+    const char *last_name;      /* of that rank: "rank 37 (node12)"; NULL: nothing is known of it */
+    double step_ms;             /* mean after warm-up */
 };
 
 struct verdict {
@@ -59,7 +62,7 @@ struct verdict {
     double share;               /* share of the towers' time that the limit costs */
     double gain;                /* largest gain in speed by the change: 0.5 = 50 % faster; NAN: unknown */
     const char *key;            /* the setting to change, NULL: none */
-    char text[512];             /* one line, without a line end */
+    char text[768];             /* one line, without a line end */
 };
 
 void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,

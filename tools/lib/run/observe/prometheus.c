@@ -209,6 +209,7 @@ static void measure_now(struct prometheus *prometheus)
     process->cost_seconds = prometheus->now.run.cost.seconds;
     process->cost_money = prometheus->now.run.cost.money;
     process->cost_joules = prometheus->now.run.cost.joules;
+    metrics_set_last_rank(&prometheus->now, prometheus->run->account);
     process->checkpoint_failures = saves->failures;
     process->checkpoint_seconds = (double)saves->latest_ns / 1e9;
     if (saves->saved > 0)

@@ -70,7 +70,8 @@ struct dataset {
     uint64_t contents;          /* xxh3 of the contents of the shards (shard_index.h) */
 };
 
-/* Open all shards and find the format of the samples. On failure problem_out has a line for every problem, the last one
+/* Open all shards and find the format of the samples. Uncompressed shards in a folder with a catalog (catalog.h), which
+ * is read with use_index_cache, are opened when they are first read. On failure problem_out has a line for every problem, the last one
  * without a newline. Problems are: a file that does not exist, a pattern without a match, an empty, truncated, damaged
  * or foreign shard, counts that differ from dataset.json, a shard that is listed there but missing, a missing key, an
  * image of another size, a label out of range. More classes in the description than in the options are an error; fewer

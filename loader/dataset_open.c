@@ -210,21 +210,116 @@ static void handle_absent(struct opening *opening, uint32_t shard, const struct 
     opening_report_path(opening, -ENOENT, dataset->paths[shard], text);
 }
 
+/* ---- shards that a catalog describes ---- */
+
+static bool uses_catalogs(const struct dataset *dataset)
+{
+    return dataset->options.use_index_cache && dataset->options.source_ops == NULL;
+}
+
+/* Report a catalog that cannot be used, once for its shards. */
+static void report_catalog(struct opening *opening, const struct shard_folder *folder)
+{
+    if (opening->bad_catalog == NULL || strcmp(opening->bad_catalog, folder->name) != 0)
+        opening_report_path(opening, folder->catalog_result, folder->catalog_path, folder->catalog_problem);
+    opening->bad_catalog = folder->name;
+}
+
+/* Find the shard in the catalog of its folder, NULL if there is no catalog. False after a report. */
+static bool find_described(struct opening *opening, const char *path, const struct catalog_shard **shard_out)
+{
+    const struct shard_folder *folder;
+    char text[OPENING_PROBLEM_BYTES];
+    *shard_out = NULL;
+    if (!uses_catalogs(opening->dataset))
+        return true;
+    const int rc = shard_counts_catalog(opening->counts, path, &folder);
+    if (rc < 0)
+        opening_report(opening, rc, "not enough memory for the catalog");
+    else if (folder->catalog_result < 0 && folder->catalog_result != -ENOENT)
+        report_catalog(opening, folder);
+    if (rc < 0 || folder->catalog_result < 0)
+        return rc == 0 && folder->catalog_result == -ENOENT;
+    *shard_out = catalog_find(&folder->catalog, shard_base_name(path));
+    if (*shard_out != NULL)
+        return true;
+    snprintf(text, sizeof(text), "is one of %" PRIu32 " shards of this set, but none of the %" PRIu32 " that %s lists: "
+             CATALOG_ADVICE, opening->dataset->shard_count, folder->catalog.shard_count, CATALOG_FILE);
+    opening_report_path(opening, -EBADMSG, path, text);
+    return false;
+}
+
+/* Does a compressed shard, which is opened at once, have the fingerprint of the catalog? 0, -EBADMSG, or another
+ * negative errno. */
+static int compare_fingerprint(const struct shard_index *index, struct shard_source *source)
+{
+    uint64_t fingerprint = 0;
+    const int rc = shard_fingerprint(index, source, &fingerprint);
+    return rc == 0 && fingerprint != index->fingerprint ? -EBADMSG : rc;
+}
+
+/* Compare a shard with the catalog, as far as is known without reading it, and get its index from there. False after a
+ * report. */
+static bool open_described(struct opening *opening, uint32_t shard, const struct catalog_shard *described)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct shard_index *const index = &dataset->indexes[shard];
+    struct shard_source *const source = dataset->sources[shard];
+    char text[OPENING_PROBLEM_BYTES];
+    if (source->stamp.bytes != described->stored_bytes) {
+        snprintf(text, sizeof(text), "is %" PRIu64 " bytes long, %s says %" PRIu64 ": restore it, or " CATALOG_ADVICE,
+                 source->stamp.bytes, CATALOG_FILE, described->stored_bytes);
+        opening_report_path(opening, -EBADMSG, dataset->paths[shard], text);
+        return false;
+    }
+    int rc = catalog_index(described, CATALOG_FILE, index);
+    index->stamp = source->stamp;
+    if (rc == 0 && described->is_packed == source->ops->is_plain)
+        rc = -EBADMSG;
+    if (rc == 0 && described->is_packed)
+        rc = compare_fingerprint(index, source);
+    if (rc == 0)
+        return true;
+    snprintf(text, sizeof(text), "cannot be read: %s", strerror(-rc));
+    if (rc == -EBADMSG)
+        shard_index_describe_stale(index, text, sizeof(text));
+    opening_report_path(opening, rc, dataset->paths[shard], text);
+    return false;
+}
+
+/* Open the source of a shard. An uncompressed one that a catalog describes is opened when it is first read. */
+static int open_source(struct dataset *dataset, uint32_t shard, const struct catalog_shard *described)
+{
+    struct shard_source **const source = &dataset->sources[shard];
+    const char *const path = dataset->paths[shard];
+    if (described != NULL && !described->is_packed)
+        return shard_file_defer(source, path, shard_index_recognise, &dataset->indexes[shard]);
+    return shard_source_open(source, dataset->options.source_ops, path);
+}
+
 static void open_shard(struct opening *opening, uint32_t shard)
 {
     struct dataset *const dataset = opening->dataset;
     const char *const path = dataset->paths[shard];
     const struct manifest_shard *listed;
+    const struct catalog_shard *described;
     char line[OPENING_PROBLEM_BYTES] = "";
+    if (!find_described(opening, path, &described))
+        return;
     int rc = shard_counts_find(opening->counts, path, &listed);
     if (rc == 0)
-        rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
+        rc = open_source(dataset, shard, described);
     if (rc == -ENOENT && listed != NULL) {
         handle_absent(opening, shard, listed);
         return;
     }
     if (rc < 0) {
         opening_report_path(opening, rc, path, open_problem(-rc));
+        return;
+    }
+    if (described != NULL) {
+        if (open_described(opening, shard, described))
+            check_counts(opening, shard, listed);
         return;
     }
     rc = open_index(dataset, shard, listed, opening->rebuilds_indexes, line, sizeof(line));

@@ -18,6 +18,7 @@ struct opening {
     uint32_t problem_count;
     int result;                 /* result of the first problem; -ESTALE: an index file was wrong */
     bool rebuilds_indexes;      /* do not read index files */
+    const char *bad_catalog;    /* the folder whose catalog was last reported as unusable, or NULL */
 };
 
 /* Record a failure without a message. */
@@ -27,8 +28,8 @@ void opening_report(struct opening *opening, int result, const char *line);
 void opening_report_path(struct opening *opening, int result, const char *path, const char *what);
 
 /* Find the format of the samples from the first record and, by looking at more records, how raw pixels are to be read.
- * Then decode the first record of every shard, so that a shard of another data set is found before training. Records
- * are numbered already. */
+ * Then decode the first record of every shard, so that a shard of another data set is found before training; but not of
+ * shards that a catalog describes, which stay unopened. Records are numbered already. */
 void dataset_probe(struct opening *opening);
 
 #endif

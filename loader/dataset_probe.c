@@ -193,21 +193,25 @@ static void try_record(struct opening *opening, struct decode_context *context, 
     if (rc == 0)
         return;
     const uint32_t shard = dataset_find(opening->dataset, id).shard;
-    if (problem.is_damage &&
-        shard_index_prove(&opening->dataset->indexes[shard], opening->dataset->sources[shard]) != 0) {
+    struct shard_index *const index = &opening->dataset->indexes[shard];
+    const bool is_stale = problem.is_damage && shard_index_prove(index, opening->dataset->sources[shard]) != 0;
+    if (is_stale && index->listed_in == NULL) {
         opening_fail(opening, -ESTALE);
         return;
     }
+    if (is_stale)
+        shard_index_describe_stale(index, problem.text, sizeof(problem.text));
     record_describe(opening->dataset, id, &problem, line, sizeof(line));
     opening_report(opening, rc == -ENOMEM ? -ENOMEM : -EBADMSG, line);
 }
 
+/* Shards that a catalog describes are not opened for this. */
 static void try_records(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
 {
     const struct dataset *const dataset = opening->dataset;
     try_record(opening, context, id, pixels);
     for (uint32_t i = 1; i < dataset->shard_count && opening->result == 0 && !dataset->options.skip_damage; i++)
-        if (dataset->indexes[i].record_count > 0)
+        if (dataset->indexes[i].record_count > 0 && dataset->indexes[i].listed_in == NULL)
             try_record(opening, context, dataset->first_ids[i], pixels);
 }
 

@@ -40,7 +40,8 @@ static int fail_memory(const struct loader *loader, enum phase phase, uint64_t i
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "%s", text);
 }
 
-/* Apparent damage may come from a wrong index file, and then no record is skipped. -ECANCELED if it does, else 0. */
+/* Apparent damage may come from a wrong index file or from a file that the catalog does not describe, and then no record
+ * is skipped. -ECANCELED if it does, else 0. */
 static int check_index_file(const struct loader *loader, enum phase phase, uint64_t id,
                             const struct record_problem *problem)
 {
@@ -48,7 +49,9 @@ static int check_index_file(const struct loader *loader, enum phase phase, uint6
     const uint32_t shard = dataset_find(dataset, id).shard;
     if (!problem->is_damage || shard_index_prove(&dataset->indexes[shard], dataset->sources[shard]) == 0)
         return 0;
-    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s: " SHARD_INDEX_STALE_TEXT, dataset->paths[shard]);
+    char text[DAMAGE_TEXT_BYTES];
+    shard_index_describe_stale(&dataset->indexes[shard], text, sizeof(text));
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s: %s", dataset->paths[shard], text);
 }
 
 static void pass_on(const struct loader *loader, const struct found_problem *found)

@@ -1,6 +1,6 @@
 # loader/: shard files -> full batches
 loader_libloader_a_SOURCES = \
-	%D%/shards/index_file.c %D%/shards/packed_shard.c %D%/shards/packed_stream.c %D%/shards/pattern.c \
+	%D%/shards/catalog.c %D%/shards/index_file.c %D%/shards/packed_shard.c %D%/shards/packed_stream.c %D%/shards/pattern.c \
 	%D%/shards/range_crc.c %D%/shards/read_batch.c %D%/shards/shard_file.c %D%/shards/shard_index.c \
 	%D%/shards/shard_kind.c %D%/shards/shard_list.c %D%/shards/shard_records.c %D%/shards/shard_source.c %D%/shards/text.c \
 	%D%/dataset.c %D%/dataset_open.c %D%/dataset_probe.c %D%/dataset_shards.c %D%/dataset_survey.c %D%/label_table.c \

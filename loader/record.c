@@ -144,6 +144,11 @@ static bool is_replaced(const struct dataset *dataset, const struct record_read 
 static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
                    struct record_problem *problem)
 {
+    const struct shard_index *const index = &dataset->indexes[first->place.shard];
+    if (atomic_load(&index->is_foreign)) {
+        shard_index_describe_stale(index, problem->text, sizeof(problem->text));
+        return -EBADMSG;
+    }
     if (is_replaced(dataset, first)) {
         problem_add(problem, CHANGED_TEXT);
         return -EBADMSG;

@@ -92,6 +92,26 @@ static int find_folder(struct shard_counts *counts, const char *path, size_t fol
     return add_folder(counts, path, folder_bytes);
 }
 
+int shard_counts_catalog(struct shard_counts *counts, const char *path, const struct shard_folder **folder_out)
+{
+    char where[PATH_MAX] = "", problem[PROBLEM_BYTES] = "";
+    const int rc = find_folder(counts, path, (size_t)(shard_base_name(path) - path));
+    if (rc < 0)
+        return rc;
+    struct shard_folder *const folder = &counts->folders[counts->last];
+    if (!folder->catalog_is_read) {
+        folder->catalog_result = catalog_read(&folder->catalog, folder->name, where, sizeof(where), problem,
+                                              sizeof(problem));
+        folder->catalog_path = strdup(where);
+        folder->catalog_problem = strdup(problem);
+        if (folder->catalog_path == NULL || folder->catalog_problem == NULL)
+            return -ENOMEM;
+        folder->catalog_is_read = true;
+    }
+    *folder_out = folder;
+    return folder->catalog_result == -ENOMEM ? -ENOMEM : 0;
+}
+
 int shard_counts_find(struct shard_counts *counts, const char *path, const struct manifest_shard **shard_out)
 {
     const char *const name = shard_base_name(path);
@@ -251,6 +271,30 @@ static int report_folder(const struct shard_folder *folder, char *const *paths, 
     return 0;
 }
 
+/* Is this shard of a catalog of the same split as one of the files, but does not exist? */
+static bool is_absent(const struct shard_folder *folder, const char *name, char *const *paths, uint32_t count)
+{
+    char path[PATH_MAX];
+    const int bytes = snprintf(path, sizeof(path), "%s%s", folder->name, name);
+    uint32_t i = 0;
+    while (i < count && split_of_name(shard_base_name(paths[i])) != split_of_name(name))
+        i++;
+    return i < count && bytes < (int)sizeof(path) && access(path, F_OK) != 0;
+}
+
+static void report_catalog(const struct shard_folder *folder, char *const *paths, uint32_t count, const char *what)
+{
+    const struct catalog *const catalog = &folder->catalog;
+    const char *first = NULL;
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < catalog->shard_count; i++)
+        if (is_absent(folder, catalog->shards[i].name, paths, count) && missing++ == 0)
+            first = catalog->shards[i].name;
+    if (missing > 0)
+        log_message(LOG_RUN, "%s: %s lists %" PRIu32 " shards, %" PRIu32 " of them %s missing, such as %s", what,
+                    folder->catalog_path, catalog->shard_count, missing, missing == 1 ? "is" : "are", first);
+}
+
 int shard_counts_report_others(struct shard_counts *counts, char *const *paths, uint32_t count, const char *what)
 {
     int rc = 0;
@@ -260,6 +304,8 @@ int shard_counts_report_others(struct shard_counts *counts, char *const *paths, 
         rc = shard_counts_of(counts, paths[i], &manifest);
         if (rc == 0 && manifest->count > 0)
             rc = report_folder(&counts->folders[counts->last], paths + i, length, what);
+        else if (rc == 0)
+            report_catalog(&counts->folders[counts->last], paths + i, length, what);
     }
     return rc;
 }
@@ -268,6 +314,9 @@ void shard_counts_release(struct shard_counts *counts)
 {
     for (size_t i = 0; i < counts->count; i++) {
         manifest_release(&counts->folders[i].manifest);
+        catalog_release(&counts->folders[i].catalog);
+        free(counts->folders[i].catalog_path);
+        free(counts->folders[i].catalog_problem);
         free(counts->folders[i].name);
     }
     free(counts->folders);

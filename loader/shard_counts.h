@@ -1,4 +1,4 @@
-/* The numbers of records that shards should have, from the manifests in their folders. Used while a data set is
+/* The numbers of records that shards should have, from the manifests in their folders, and the folders' catalogs. Used while a data set is
  * opened. */
 #ifndef PIPETRAIN_SHARD_COUNTS_H
 #define PIPETRAIN_SHARD_COUNTS_H
@@ -6,12 +6,17 @@
 #include <stdbool.h>
 
 #include "formats/manifest.h"
+#include "loader/shards/catalog.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/shard_list.h"
 
 struct shard_folder {
     char *name;                 /* ends with a slash; owned */
     struct manifest manifest;   /* empty if there is no usable manifest */
+    bool catalog_is_read;       /* the following are set */
+    int catalog_result;         /* of catalog_read */
+    struct catalog catalog;     /* empty unless catalog_result is 0 */
+    char *catalog_path, *catalog_problem;       /* owned */
 };
 
 /* The manifests of folders, each read and reported once, for any number of data sets. Starts as all zeros. */
@@ -29,11 +34,15 @@ int shard_counts_find(struct shard_counts *counts, const char *path, const struc
 int shard_counts_folder(struct shard_counts *counts, const char *folder, const struct manifest **manifest_out);
 /* As shard_counts_folder, for the folder of the shard at `path`. */
 int shard_counts_of(struct shard_counts *counts, const char *path, const struct manifest **manifest_out);
+/* Get the folder of the shard at `path` with its catalog, which is read when it is first asked for. Valid until the next
+ * call. 0 or -ENOMEM; whether there is a usable catalog is in catalog_result. */
+int shard_counts_catalog(struct shard_counts *counts, const char *path, const struct shard_folder **folder_out);
 /* Add the missing shards of a directory to the list of its shards: those that the manifest lists with at least one
  * record, in the same split as one of the shards, and whose names are of the same split. 0 or -ENOMEM. */
 int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list);
 /* Report on stderr, for the folders of these files: files that the manifest does not list; and listed files of the same
- * splits that are not among these files and do not exist. 0 or -ENOMEM. */
+ * splits that are not among these files and do not exist, where there is no manifest also those of a catalog that was
+ * read. 0 or -ENOMEM. */
 int shard_counts_report_others(struct shard_counts *counts, char *const *paths, uint32_t count, const char *what);
 void shard_counts_release(struct shard_counts *counts);
 

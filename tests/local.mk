@@ -24,11 +24,11 @@ stage_tests = %D%/stage/test_accents %D%/stage/test_address_space %D%/stage/test
 	%D%/stage/test_stop %D%/stage/test_thread %D%/stage/test_trace %D%/stage/test_utf8 %D%/stage/test_watchdog
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
-loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example \
+loader_fuzz = %D%/fuzz/fuzz_catalog %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example \
 	%D%/fuzz/fuzz_example_reference %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image \
 	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_json_label %D%/fuzz/fuzz_jsonl %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
 	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tfrecord
-loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_cursor %D%/loader/test_dataset \
+loader_tests = %D%/loader/test_augment %D%/loader/test_catalog %D%/loader/test_corruption %D%/loader/test_cursor %D%/loader/test_dataset \
 	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context %D%/loader/test_duplicates \
 	%D%/loader/test_encoded %D%/loader/test_integer_image %D%/loader/test_jpeg %D%/loader/test_numbers \
 	%D%/loader/test_pixel_survey \
@@ -177,6 +177,7 @@ $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
 %C%_fuzz_fuzz_webdataset_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
+%C%_loader_test_catalog_LDFLAGS = $(AM_LDFLAGS) $(wrap)open
 %C%_loader_test_kept_index_LDFLAGS = $(AM_LDFLAGS) $(wrap)ftruncate
 %C%_cuda_test_cudnn_conv_LDFLAGS = $(AM_LDFLAGS) $(wrap)nanosleep
 %C%_stage_test_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)close $(wrap)fsync
@@ -237,6 +238,7 @@ script_tests = \
 	%D%/e2e/e2e_augment.sh \
 	%D%/e2e/e2e_bad_input.sh \
 	%D%/e2e/e2e_batches.sh \
+	%D%/e2e/e2e_catalog.sh \
 	%D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_class_weights.sh \
 	%D%/e2e/e2e_doubts.sh \

@@ -179,7 +179,7 @@ tools_libtools_a_SOURCES = \
 	%D%/shards/command_check.c \
 	%D%/shards/command_extract.c \
 	%D%/shards/command_head.c \
-	%D%/shards/command_index.c \
+	%D%/shards/command_catalog.c %D%/shards/command_index.c \
 	%D%/shards/command_list.c \
 	%D%/shards/command_stats.c \
 	%D%/shards/dali_index.c \

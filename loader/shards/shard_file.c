@@ -256,7 +256,10 @@ static void pooled_file_release(struct pooled_file *file)
 struct shard_file {
     struct shard_source source; /* first, so that a pointer to the source is one to the file */
     struct pooled_file pooled;
-    bool is_known;              /* the source's stamp has been set by the first open */
+    bool is_known;              /* the source's stamp has been set: by the first open, or by the name */
+    int (*prove)(void *arg, int fd);    /* NULL, or what the first open has to pass (shard_file_defer) */
+    void *prove_arg;
+    atomic_bool is_proved;
 };
 
 static struct shard_stamp stamp_of(const struct stat *status)
@@ -276,6 +279,11 @@ static int open_to_read(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
+static int check_kind(const struct stat *status)
+{
+    return S_ISREG(status->st_mode) ? 0 : S_ISDIR(status->st_mode) ? -EISDIR : -ESPIPE;
+}
+
 /* Record the file's identity at the first open, and compare it at later ones: another file with the same name has other
  * records at the offsets in the index. */
 static int identify(int fd, struct shard_file *file)
@@ -283,8 +291,9 @@ static int identify(int fd, struct shard_file *file)
     struct stat status;
     if (fstat(fd, &status) < 0)
         return -errno;
-    if (!S_ISREG(status.st_mode))
-        return S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;
+    const int rc = check_kind(&status);
+    if (rc < 0)
+        return rc;
     const struct shard_stamp stamp = stamp_of(&status);
     if (file->is_known)
         return shard_stamp_equal(&stamp, &file->source.stamp) && status.st_dev == file->source.device ? 0 : -ESTALE;
@@ -293,11 +302,23 @@ static int identify(int fd, struct shard_file *file)
     return 0;
 }
 
+static int prove_first(int fd, struct shard_file *file)
+{
+    if (file->prove == NULL || atomic_load(&file->is_proved))
+        return 0;
+    const int rc = file->prove(file->prove_arg, fd);
+    if (rc == 0)
+        atomic_store(&file->is_proved, true);
+    return rc;
+}
+
 static int open_pooled(struct pooled_file *pooled)
 {
     struct shard_file *const file = (struct shard_file *)((char *)pooled - offsetof(struct shard_file, pooled));
     const int fd = open_to_read(file->source.path);
-    const int rc = fd < 0 ? fd : identify(fd, file);
+    int rc = fd < 0 ? fd : identify(fd, file);
+    if (rc == 0)
+        rc = prove_first(fd, file);
     if (rc < 0 && fd >= 0)
         close(fd);
     return rc < 0 ? rc : fd;
@@ -314,18 +335,55 @@ static int open_first(struct shard_file *file)
     return 0;
 }
 
-static int file_open(struct shard_source **source_out, const char *path)
+/* Find the identity of a file that is opened later. */
+static int find_by_name(struct shard_file *file)
+{
+    struct stat status;
+    if (stat(file->source.path, &status) < 0)
+        return -errno;
+    file->source.device = status.st_dev;
+    file->source.stamp = stamp_of(&status);
+    file->is_known = true;
+    return check_kind(&status);
+}
+
+static int make_file(struct shard_file **file_out, const char *path)
 {
     struct shard_file *const file = calloc(1, sizeof(*file));
     if (file == NULL)
         return -ENOMEM;
     file->source.ops = &shard_file_ops;
     file->source.path = path;
-    int rc = pooled_file_init(&file->pooled, open_pooled);
-    if (rc < 0) {
+    const int rc = pooled_file_init(&file->pooled, open_pooled);
+    if (rc < 0)
         free(file);
+    else
+        *file_out = file;
+    return rc;
+}
+
+int shard_file_defer(struct shard_source **source_out, const char *path, int (*prove)(void *arg, int fd), void *arg)
+{
+    struct shard_file *file;
+    int rc = make_file(&file, path);
+    if (rc < 0)
         return rc;
-    }
+    file->prove = prove;
+    file->prove_arg = arg;
+    rc = find_by_name(file);
+    if (rc < 0)
+        shard_source_close(&file->source);
+    else
+        *source_out = &file->source;
+    return rc;
+}
+
+static int file_open(struct shard_source **source_out, const char *path)
+{
+    struct shard_file *file;
+    int rc = make_file(&file, path);
+    if (rc < 0)
+        return rc;
     rc = open_first(file);
     if (rc < 0)
         shard_source_close(&file->source);

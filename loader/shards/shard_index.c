@@ -12,6 +12,7 @@
 #include "formats/tfrecord.h"
 #include "loader/shards/range_crc.h"
 #include "loader/shards/shard_kind.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 /* With the large window small records are read sequentially. With the small one, used after a long payload, little more
@@ -425,15 +426,80 @@ static bool is_unchanged(struct shard_index *index, struct shard_source *source)
     return true;
 }
 
+/* The number in the shard of the i-th record of a fingerprint of `count` records. */
+static uint64_t fingerprint_record(uint64_t all, uint64_t count, uint64_t i)
+{
+    return count < 2 ? 0 : (uint64_t)((__uint128_t)(all - 1) * i / (count - 1));
+}
+
+static uint64_t fingerprint_count(uint64_t all)
+{
+    return all < SHARD_FINGERPRINT_RECORDS ? all : SHARD_FINGERPRINT_RECORDS;
+}
+
+static uint64_t crc_offset(const struct shard_index *index, uint64_t number)
+{
+    const struct shard_record record = shard_index_at(index, number);
+    return record.offset + TFRECORD_HEADER_BYTES + record.payload_bytes;
+}
+
+int shard_fingerprint(const struct shard_index *index, struct shard_source *source, uint64_t *fingerprint_out)
+{
+    uint8_t footers[SHARD_FINGERPRINT_RECORDS][TFRECORD_FOOTER_BYTES];
+    const uint64_t all = index->record_count + index->left_out, count = fingerprint_count(all);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t number = source->ops->is_plain ? fingerprint_record(all, count, i) : i;
+        const ssize_t got = shard_source_read(source, footers[i], TFRECORD_FOOTER_BYTES, crc_offset(index, number));
+        if (got != (ssize_t)TFRECORD_FOOTER_BYTES)
+            return got < 0 ? (int)got : -ESTALE;
+    }
+    *fingerprint_out = XXH3_64bits(footers, count * TFRECORD_FOOTER_BYTES);
+    return 0;
+}
+
+int shard_index_recognise(void *index, int fd)
+{
+    struct shard_index *const listed = index;
+    uint8_t footers[SHARD_FINGERPRINT_RECORDS][TFRECORD_FOOTER_BYTES];
+    const uint64_t all = listed->record_count + listed->left_out, count = fingerprint_count(all);
+    bool is_shorter = false;
+    for (uint64_t i = 0; i < count; i++) {
+        const int rc = file_read_at(fd, crc_offset(listed, fingerprint_record(all, count, i)), footers[i],
+                                    TFRECORD_FOOTER_BYTES);
+        if (rc < 0 && rc != -EBADMSG)
+            return rc;
+        is_shorter = is_shorter || rc < 0;
+    }
+    if (!is_shorter && XXH3_64bits(footers, count * TFRECORD_FOOTER_BYTES) == listed->fingerprint)
+        return 0;
+    atomic_store(&listed->is_foreign, true);
+    return -EBADMSG;
+}
+
+void shard_index_describe_stale(const struct shard_index *index, char *text_out, size_t text_size)
+{
+    if (index->listed_in != NULL)
+        snprintf(text_out, text_size, "is another file than the one that %s describes: restore it, or "
+                 "make the catalog again (pipetrain-shards catalog --force)", index->listed_in);
+    else
+        snprintf(text_out, text_size, "its index file says another length of a record than the record does: it is "
+                 "removed, and the same command rebuilds it (data.index_cache = no uses none)");
+}
+
 int shard_index_prove(struct shard_index *index, struct shard_source *source)
 {
+    if (atomic_load(&index->is_foreign))
+        return -ESTALE;
     if (!atomic_exchange(&index->is_unproved, false))
         return 0;
     for (uint64_t i = 0; i < index->record_count; i++) {
         const struct shard_record record = shard_index_find(index, i);
         uint64_t length;
         if (read_length(source, &record, &length) && length != record.payload_bytes) {
-            index_file_remove(source->path);
+            if (index->listed_in != NULL)
+                atomic_store(&index->is_foreign, true);
+            else
+                index_file_remove(source->path);
             return -ESTALE;
         }
     }

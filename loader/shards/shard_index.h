@@ -57,8 +57,11 @@ struct shard_index {
     struct shard_damage *damages;
     uint64_t gap_count;         /* number of damages */
     uint64_t damage_count;      /* number of damages that are reported: all, or 0 if another index reports them */
+    uint64_t fingerprint;       /* shard_fingerprint; 0 if the index is not for a catalog or from one */
+    const char *listed_in;      /* what the index is from, for messages, if not from the shard or its index file */
     atomic_bool is_unproved;    /* the index is from a file, and its lengths have not been compared with the records
                                  * yet */
+    atomic_bool is_foreign;     /* with listed_in: the file is another one than the one described there */
 };
 
 struct shard_index_options {
@@ -76,11 +79,21 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
 /* To be called when a record at an offset of the index is wrong: if the index is from a file, compare its lengths,
  * once, with the headers of the shard. 0; or -ESTALE if they differ, so that records that are not damaged may be wrong
- * or missing; the index file is then removed if possible. Any thread, also while others read the index. */
-#define SHARD_INDEX_STALE_TEXT \
-    "its index file says another length of a record than the record does: it is removed, and the same command " \
-    "rebuilds it (data.index_cache = no uses none)"
+ * or missing; the index file is then removed if possible. Also -ESTALE if the index is of another file (is_foreign).
+ * Any thread, also while others read the index. */
 int shard_index_prove(struct shard_index *index, struct shard_source *source);
+/* Write why shard_index_prove has failed; follows "PATH: ". */
+void shard_index_describe_stale(const struct shard_index *index, char *text_out, size_t text_size);
+
+/* The fingerprint of a shard: xxh3 of the stored payload checksums of up to SHARD_FINGERPRINT_RECORDS records: evenly
+ * spaced ones, with the first and the last, of a plain shard; the first ones of a compressed shard, which can only be
+ * read from its beginning. So few are quickly read when a shard is first used; another file in which just these records
+ * are equal, and all lengths, is not detected. 0 or a negative errno of reading. */
+#define SHARD_FINGERPRINT_RECORDS 8u
+int shard_fingerprint(const struct shard_index *index, struct shard_source *source, uint64_t *fingerprint_out);
+/* Compare the fingerprint of a plain shard that has just been opened with that of its index, a struct shard_index. 0;
+ * -EBADMSG: it is another file, so is_foreign is set; or a negative errno of reading. Any thread. */
+int shard_index_recognise(void *index, int fd);
 /* Make the index of a shard that cannot be read at all: one damage of the shard's size. 0 or a negative errno. */
 int shard_index_lose(struct shard_index *index_out, struct shard_source *source);
 /* Is this damage counted? Of several with the same cause only the last one is. */
@@ -99,6 +112,8 @@ struct shard_record shard_index_find(const struct shard_index *index, uint64_t r
 void shard_index_advance(const struct shard_index *index, struct shard_record *record);
 /* Fetch what shard_index_find is going to read into the cache. */
 void shard_index_prefetch(const struct shard_index *index, uint64_t record);
+/* Find a record by its number in the shard, also if it is left out. */
+struct shard_record shard_index_at(const struct shard_index *index, uint64_t number);
 /* The number in its shard of record `record` < record_count. */
 uint64_t shard_index_number(const struct shard_index *index, uint64_t record);
 /* The payload bytes of the longest record of the index; 0 without records. */

@@ -169,7 +169,7 @@ static uint64_t gap_bytes(const struct shard_index *index, uint64_t first, uint6
 
 _Static_assert((uint64_t)(GROUP - 1) * TFRECORD_PAYLOAD_MAX <= UINT32_MAX, "a sum of lengths overflows");
 
-static struct shard_record locate(const struct shard_index *index, uint64_t number)
+struct shard_record shard_index_at(const struct shard_index *index, uint64_t number)
 {
     const uint64_t first = number - number % GROUP;
     const uint32_t *const lengths = index->lengths + first;
@@ -185,14 +185,14 @@ static struct shard_record locate(const struct shard_index *index, uint64_t numb
 
 struct shard_record shard_index_find(const struct shard_index *index, uint64_t record)
 {
-    return locate(index, shard_index_number(index, record));
+    return shard_index_at(index, shard_index_number(index, record));
 }
 
 void shard_index_advance(const struct shard_index *index, struct shard_record *record)
 {
     const uint64_t next = record->number + 1;
     if (index->gap_count > 0 || !is_kept(index, next)) {
-        *record = locate(index, index->kept == NULL ? next : find_kept(index, next, 0));
+        *record = shard_index_at(index, index->kept == NULL ? next : find_kept(index, next, 0));
         return;
     }
     record->offset += record->payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;

@@ -62,6 +62,10 @@ extern const struct shard_source_ops shard_file_ops, shard_packed_ops;
 
 /* Open a shard with `ops`; NULL: shard_packed_ops. */
 int shard_source_open(struct shard_source **source_out, const struct shard_source_ops *ops, const char *path);
+/* As shard_source_open for an uncompressed file that is not opened yet: its stamp is found by its name, and it is opened
+ * when it is first read. `prove` is then called with its descriptor, once unless it fails: its result, a negative errno,
+ * is that of reading. Any thread may call it, and several at once. */
+int shard_file_defer(struct shard_source **source_out, const char *path, int (*prove)(void *arg, int fd), void *arg);
 /* No other thread may be using the source. Accepts NULL. */
 void shard_source_close(struct shard_source *source);
 int shard_source_size(struct shard_source *source, uint64_t *bytes_out);

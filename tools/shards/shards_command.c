@@ -21,7 +21,7 @@
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct shards_command *const commands[] = { &command_list, &command_check, &command_head, &command_stats,
-                                                        &command_index, &command_extract };
+                                                        &command_index, &command_catalog, &command_extract };
 
 #define FIELD(name) .offset = offsetof(struct shards_request, name)
 
@@ -43,7 +43,7 @@ static const struct program_option options[] = {
     { .letter = 'o', .name = "output", .value = "FILE", .store = STORE_TEXT, FIELD(output),
       .help = "file to write, or to compare" },
     { .letter = 'c', .name = "check", .store = STORE_FLAG, FIELD(compares),
-      .help = "compare the index, write nothing" },
+      .help = "compare the index or catalog, write nothing" },
     { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(may_replace), .help = "replace an existing file" },
     { .letter = 'J', .name = "json", .store = STORE_FLAG, FIELD(is_json), .help = "print one JSON object" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },

@@ -43,7 +43,7 @@ struct shards_command {
 };
 
 extern const struct shards_command command_list, command_check, command_head, command_stats, command_index,
-    command_extract;
+    command_extract, command_catalog;
 
 /* 0, or -EINVAL after a message. */
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv);

@@ -218,7 +218,7 @@ const struct option_row option_table[] = {
       FIELD(data.max_corrupt), .help = "damaged records to accept; below 1: fraction of all records",
       .uses = { IF(SECTION_DATA, "on_corrupt", "skip") }, .used_by = USED_BY_EVALUATE },
     { SECTION_DATA, "index_cache", OPTION_YES_NO, EFFECT_NONE, .initial = "yes",
-      FIELD(data.index_cache), .help = "keep the index of each shard for the next run",
+      FIELD(data.index_cache), .help = "keep the index of each shard for the next run, and use a catalog of the set",
       .used_by = USED_ON_SHARDS },
 
     { SECTION_INPUT, "source", OPTION_CHOICE, EFFECT_RUN, .initial = "real", .choices = source_choices,

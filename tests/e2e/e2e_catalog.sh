@@ -1,0 +1,85 @@
+#!/bin/sh
+# A run by a catalog is the run without one, with plain and compressed shards, and ends where a shard is not the one that
+# the catalog describes; pipetrain-shards catalog replaces nothing unless it is told to.
+. "$(dirname "$0")/e2e.sh"
+shards=$build/pipetrain-shards
+[ -x "$shards" ] || { echo "not built: $shards"; exit 99; }
+make_tiny
+set=$work/set
+mkdir "$set"
+for i in 0 1 2 3; do
+    "$shard_maker" "$set/train-0000$i-of-00008" $((30 + i)) 28
+done
+run "$convert" tfrecord "$set/train-*" --compress=lz4 --shards=4 -o "$work/packed"
+expect_code 0 'compressed shards'
+for i in 0 1 2 3; do
+    cp "$work/packed/train-0000$i-of-00004" "$set/train-0000$((4 + i))-of-00008"
+done
+
+catalog() {
+    expect_end "$1" "$2" run "$shards" catalog "$3" "$set"
+}
+of_set="--set data.train=$set --set data.validation= --set data.label_offset=0 --set train.epochs=2"
+
+train without $of_set
+catalog 0 'a catalog' --force
+expect_out "^$set/catalog.pipetrain: 8 shards, 252 records, "
+train with $of_set
+expect_same_file "$work/runs/without/weights.safetensors" "$work/runs/with/weights.safetensors" 'weights with a catalog'
+catalog 0 'a catalog of the present set' --check
+
+# The folder cannot be written: the catalog is in the cache folder. (Root writes everywhere.)
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir "$work/fixed"
+    cp "$set"/train-* "$work/fixed"
+    chmod a-w "$work/fixed"
+    run "$shards" catalog "$work/fixed"
+    expect_code 0 'a catalog of a folder that cannot be written'
+    expect_out "^$work/cache/pipetrain/[0-9a-f]*.pipetrain-catalog: 8 shards"
+    train fixed $of_set --set "data.train=$work/fixed"
+    chmod u+w "$work/fixed"
+fi
+
+# Another shard of the same size: the CRCs of its records are others, their lengths are not.
+cp "$set/train-00002-of-00008" "$work/kept"
+"$shard_maker" "$work/other" 33 28
+bytes=$(($(wc -c <"$work/kept") / 32))
+tail -c "+$((bytes + 1))" "$work/other" >"$set/train-00002-of-00008"
+for how in on_corrupt=fail on_corrupt=skip shuffle=block; do
+    try other $of_set --set "data.$how"
+    expect_code 3 "another file of the same size, $how"
+    expect_err 'train-00002-of-00008.* is another file than the one that catalog.pipetrain describes'
+done
+catalog 3 'a catalog of another set' --check
+cp "$set/catalog.pipetrain" "$work/before"
+run "$shards" catalog "$set"
+expect_code 5 'a catalog that is not to be replaced'
+expect_same_file "$set/catalog.pipetrain" "$work/before" 'a catalog that is not replaced'
+
+# Another size is refused at the start, with both numbers; so is a shard that is not listed.
+cp "$work/other" "$set/train-00002-of-00008"
+try longer $of_set
+expect_code 3 'a shard of another size'
+expect_err "train-00002-of-00008: is $(wc -c <"$work/other") bytes long, catalog.pipetrain says $(wc -c <"$work/kept")"
+cp "$work/kept" "$set/train-00002-of-00008"
+cp "$work/kept" "$set/train-more.tfrecord"
+try more --set "data.train=$set/train-*" --set data.validation=
+expect_code 3 'a shard that is not listed'
+expect_err 'is one of 9 shards of this set, but none of the 8 that catalog.pipetrain lists'
+rm "$set/train-more.tfrecord"
+mv "$set/train-00007-of-00008" "$work"
+try missing $of_set
+expect_code 0 'a shard that is missing'
+expect_err 'catalog.pipetrain lists 8 shards, 1 of them is missing, such as train-00007-of-00008'
+mv "$work/train-00007-of-00008" "$set"
+
+# Without data.index_cache neither index files nor the catalog are read.
+truncate -s 100 "$set/catalog.pipetrain"
+try cut $of_set
+expect_code 3 'a catalog that is cut'
+expect_err 'catalog.pipetrain: is 100 bytes long, its counts say [0-9]+: make the catalog again'
+try uncached $of_set --set data.index_cache=no
+expect_code 0 'without stored indexes'
+catalog 0 'a catalog that is replaced' --force
+train again $of_set
+finish

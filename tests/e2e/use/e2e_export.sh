@@ -1,30 +1,15 @@
 #!/bin/sh
 # pipetrain export: which weights and which network it takes, what it refuses, and that an output is whole or not there. What
 # ONNX Runtime computes with the models is compared by make check-peers.
-. "$(dirname "$0")/../e2e.sh"
-cd "$work" || exit 99
-make_jpegs jpeg 10 8 0.25
-write_jpeg_conf tiny.conf jpeg 'steps = 3'
-expect_end 0 'the training' run "$pipetrain" -c tiny.conf
-weights=runs/tiny/weights.safetensors
-
-export_model() {
-    run "$pipetrain" export "$@"
-}
-
-# refuses CODE WHAT MESSAGE ARGUMENT...
-refuses() {
-    refused=$1 what=$2 said=$3
-    shift 3
-    expect_refused "$refused" "$what" "$said" export_model "$@"
-}
+export_as=
+. "$(dirname "$0")/export.sh"
 
 # A pair of the metadata, which are texts after their lengths.
 has_text() {
     LC_ALL=C grep -aqF -- "$2" "$1" || fail "$1 has no '$2'"
 }
 
-expect_end 0 'weights alone' export_model -w $weights -o a.onnx
+expect_end 0 'weights alone' export_run -w $weights -o a.onnx
 expect_out "^a\.onnx: mnist_cnn from $weights, [0-9.]+ [KM]iB, ONNX opset 13\$"
 expect_err_lines 0
 has_text a.onnx 'pipetrain.net'
@@ -35,11 +20,11 @@ has_text a.onnx 'pipetrain.images.validation'
 LC_ALL=C grep -aqF 'pipetrain.images.train' a.onnx && fail 'a.onnx has images of training'
 
 # The same bytes in any way.
-expect_end 0 'the weights of the run' export_model -c tiny.conf -o b.onnx
+expect_end 0 'the weights of the run' export_run -c tiny.conf -o b.onnx
 expect_same_file a.onnx b.onnx 'the weights of the run'
-expect_end 0 'both' export_model -c tiny.conf -w $weights -o c.onnx
+expect_end 0 'both' export_run -c tiny.conf -w $weights -o c.onnx
 expect_same_file a.onnx c.onnx 'both'
-expect_end 0 'a replaced file' export_model -w $weights -o c.onnx --force
+expect_end 0 'a replaced file' export_run -w $weights -o c.onnx --force
 expect_same_file a.onnx c.onnx 'a replaced file'
 "$pipetrain" export -w $weights -o - >d.onnx || fail 'standard output'
 expect_same_file a.onnx d.onnx 'standard output'
@@ -48,16 +33,16 @@ cat pipe >e.onnx &
 "$pipetrain" export -w $weights -o - >pipe || fail 'a pipe'
 wait
 expect_same_file a.onnx e.onnx 'a pipe'
-expect_end 0 'other input' export_model -w $weights -o f.onnx --layout nhwc --input=float
+expect_end 0 'other input' export_run -w $weights -o f.onnx --layout nhwc --input=float
 has_text f.onnx 'float [N, 28, 28, 1], grey, from 0 to 255'
-expect_end 0 'an option that the command does not use' export_model -w $weights -o f.onnx -f --set devices.kind=cpu
+expect_end 0 'an option that the command does not use' export_run -w $weights -o f.onnx -f --set devices.kind=cpu
 expect_err '^export does not use devices\.kind$'
 printf 'a\nb\nc\nd\ne\nf\ng\n"h"\ni\n\303\244\n' >names.txt
-expect_end 0 'other names' export_model -w $weights -o f.onnx -f --set data.class_names=names.txt --set model.weights_differ=yes
+expect_end 0 'other names' export_run -w $weights -o f.onnx -f --set data.class_names=names.txt --set model.weights_differ=yes
 has_text f.onnx '"g","\"h\"","i"'
 expect_err_lines 0
 sed 1d names.txt >nine.txt
-expect_end 0 'names of fewer classes' export_model -w $weights -o f.onnx -f --set data.class_names=nine.txt --set model.weights_differ=yes
+expect_end 0 'names of fewer classes' export_run -w $weights -o f.onnx -f --set data.class_names=nine.txt --set model.weights_differ=yes
 expect_err '^nine\.txt names 9 classes, the network has 10$'
 
 # The command line.
@@ -84,7 +69,7 @@ bytes=$(wc -c <header)
     cat header numbers
 } >plain.safetensors
 refuses 2 'weights without a network' 'does not contain its network: name it with --model=NAME' -w plain.safetensors -o x.onnx
-expect_end 0 'a network by name' export_model -w plain.safetensors -m mnist_cnn -o x.onnx
+expect_end 0 'a network by name' export_run -w plain.safetensors -m mnist_cnn -o x.onnx
 rm x.onnx
 head -c 100000 $weights >cut.safetensors
 refuses 3 'a cut file' 'cut\.safetensors: ' -w cut.safetensors -o x.onnx
@@ -122,9 +107,9 @@ done
 # Folding: 19 normalisations of resnet20_v1 into convolutions, and none of them.
 expect_end 0 'a residual network' run "$pipetrain" -c tiny.conf --set model.name=resnet20_v1 --set run.name=residual \
     --set train.steps=1 --set train.batch=2
-expect_end 0 'a residual network' export_model -w runs/residual/weights.safetensors -o r.onnx
+expect_end 0 'a residual network' export_run -w runs/residual/weights.safetensors -o r.onnx
 expect_out ', 19 of 19 batch normalisations folded$'
-expect_end 0 'without folding' export_model -w runs/residual/weights.safetensors -o s.onnx --no-fold
+expect_end 0 'without folding' export_run -w runs/residual/weights.safetensors -o s.onnx --no-fold
 expect_out ', 0 of 19 batch normalisations folded$'
 [ "$(wc -c <r.onnx)" -lt "$(wc -c <s.onnx)" ] || fail 'folding leaves no numbers out'
 finish

@@ -1,29 +1,14 @@
 #!/bin/sh
 # pipetrain export --torch: the module is valid Python, names its layers and classes, and is whole or not there. What PyTorch
 # computes with it is compared by make check-peers.
-. "$(dirname "$0")/../e2e.sh"
-cd "$work" || exit 99
-make_jpegs jpeg 10 8 0.25
-write_jpeg_conf tiny.conf jpeg 'steps = 3'
-expect_end 0 'the training' run "$pipetrain" -c tiny.conf
-weights=runs/tiny/weights.safetensors
-
-export_module() {
-    run "$pipetrain" export --torch "$@"
-}
-
-# refuses CODE WHAT MESSAGE ARGUMENT...
-refuses() {
-    refused=$1 what=$2 said=$3
-    shift 3
-    expect_refused "$refused" "$what" "$said" export_module "$@"
-}
+export_as=--torch
+. "$(dirname "$0")/export.sh"
 
 has_line() {
     grep -qxF -- "$2" "$1" || fail "$1 has no line '$2'"
 }
 
-expect_end 0 'weights alone' export_module -w $weights -o a.py
+expect_end 0 'weights alone' export_run -w $weights -o a.py
 expect_out "^a\.py: mnist_cnn from $weights, [0-9.]+ KiB, a module for PyTorch that loads the weights from that file\$"
 expect_err_lines 0
 has_line a.py 'MODEL = "mnist_cnn"'
@@ -36,16 +21,16 @@ has_line a.py '    image = image.convert("L")'
 grep -q RENAMED a.py && fail 'a.py renames tensors'
 
 # The same bytes in any way.
-expect_end 0 'the weights of the run' export_module -c tiny.conf -o b.py
+expect_end 0 'the weights of the run' export_run -c tiny.conf -o b.py
 expect_same_file a.py b.py 'the weights of the run'
 "$pipetrain" export --torch -w $weights -o - >c.py || fail 'standard output'
 expect_same_file a.py c.py 'standard output'
-expect_end 0 'a replaced file' export_module -w $weights -o c.py --force
+expect_end 0 'a replaced file' export_run -w $weights -o c.py --force
 expect_same_file a.py c.py 'a replaced file'
 
 # Names of others are literals. The file of names ends with one that would close its own.
 printf 'a"]\nb\\\nc\nd\ne\nf\ng\n""" + x\ni\n\303\244\n' >names.txt
-expect_end 0 'other names' export_module -w $weights -o d.py --set data.class_names=names.txt \
+expect_end 0 'other names' export_run -w $weights -o d.py --set data.class_names=names.txt \
     --set model.weights_differ=yes
 has_line d.py '    "a\"]",'
 has_line d.py '    "b\\",'
@@ -65,7 +50,7 @@ dense import units classes
 softmax_loss loss
 END
 expect_end 0 'names of Python' run "$pipetrain" -c tiny.conf --set model.name= --set model.file=names.net --set run.dir=runs/names
-expect_end 0 'the module with them' export_module -w runs/names/weights.safetensors -o e.py
+expect_end 0 'the module with them' export_run -w runs/names/weights.safetensors -o e.py
 has_line e.py '        self._modules["train"] = nn.BatchNorm2d(4)'
 has_line e.py '        self._parameters["forward"] = nn.Parameter(torch.ones(4, 1, 1))'
 

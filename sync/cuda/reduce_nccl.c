@@ -526,40 +526,33 @@ static int nccl_allreduce_supports(const struct reduce_towers *towers, struct un
     return check_counts(towers, false, reason);
 }
 
+/* What does not depend on who adds. */
+#define NCCL_OPS                             \
+    .device_bytes = nccl_device_bytes,       \
+    .prepare = nccl_prepare,                 \
+    .agree = nccl_agree,                     \
+    .libraries = nccl_libraries,             \
+    .close = nccl_close,                     \
+    .join = nccl_join,                       \
+    .start = nccl_start,                     \
+    .wait = nccl_wait,                       \
+    .poll = nccl_poll,                       \
+    .record = nccl_record,                   \
+    .leave = nccl_leave,                     \
+    .cancel = nccl_cancel
+
 const struct reduce_ops reduce_nccl_ops = {
     .name = "nccl",
     .knows_owners = true,
-    .device_bytes = nccl_device_bytes,
-    .prepare = nccl_prepare,
     .supports = nccl_supports,
-    .agree = nccl_agree,
-    .libraries = nccl_libraries,
     .open = nccl_open,
-    .close = nccl_close,
-    .join = nccl_join,
-    .start = nccl_start,
-    .wait = nccl_wait,
-    .poll = nccl_poll,
-    .record = nccl_record,
-    .leave = nccl_leave,
-    .cancel = nccl_cancel,
+    NCCL_OPS,
 };
 
 const struct reduce_ops reduce_nccl_allreduce_ops = {
     .name = "nccl_allreduce",
     .is_only_named = true,
-    .device_bytes = nccl_device_bytes,
-    .prepare = nccl_prepare,
     .supports = nccl_allreduce_supports,
-    .agree = nccl_agree,
-    .libraries = nccl_libraries,
     .open = nccl_allreduce_open,
-    .close = nccl_close,
-    .join = nccl_join,
-    .start = nccl_start,
-    .wait = nccl_wait,
-    .poll = nccl_poll,
-    .record = nccl_record,
-    .leave = nccl_leave,
-    .cancel = nccl_cancel,
+    NCCL_OPS,
 };

@@ -13,6 +13,7 @@
 #
 # PyTorch's interpreter comes from PEER_TORCH (default python3). bench/README.md says what the columns mean.
 # BENCH_DEVICE=cpu rehearses the table without a GPU: every side takes one or two steps of small batches.
+# BENCH_DEVICE=simulated: our side on simulated GPUs, with ResNet-20 in place of ResNet-50.
 set -eu
 
 bench=$(cd "$(dirname "$0")" && pwd)
@@ -24,9 +25,9 @@ results=$bench/RESULTS.md
 torch=${PEER_TORCH:-python3}
 device=${BENCH_DEVICE:-cuda}
 begun=$(date +%s)
-groups='mnist resnet50 plans graphs resnet20 precisions feed memory towers ranks slices'
+groups='mnist resnet50 plans graphs fused resnet20 precisions feed memory towers ranks slices'
 
-usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 while getopts b:d:n:s:o:l option; do
     case $option in
@@ -72,6 +73,18 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 2' HUP INT TERM
 table=$work/table
 
+# What trains, on which kind of device, and PyTorch's. The program of the simulation is beside the modules for ranks, too.
+program=$build/pipetrain kind=$device peer_device=$device
+case $device in
+    cpu | cuda) ;;
+    simulated)
+        program=$work/simulated/pipetrain kind=cuda peer_device=cpu
+        mkdir "$work/simulated"
+        cp "$build/tests/e2e/pipetrain_sim" "$program"
+        cp "$build"/pipetrain-*.so "$work/simulated" 2>/dev/null || : ;;
+    *) echo "$0: BENCH_DEVICE=$device: cuda, cpu and simulated are possible" >&2; exit 2 ;;
+esac
+
 # Data: MNIST where the build has it, else digits; JPEG images of 20 to 40 pixels.
 convert() { LD_LIBRARY_PATH=$libraries "$build/pipetrain-convert" "$@" --quiet >&2; }
 if [ -z "$shards" ]; then
@@ -93,13 +106,14 @@ need_jpeg() {
 launcher=
 # ours KEY=VALUE...: our side. A rehearsal leaves out what only a GPU has, and is short.
 ours() {
-    command="env 'LD_LIBRARY_PATH=$libraries' 'OURS_LAUNCHER=$launcher' python3 '$bench/ours.py' '$build/pipetrain'"
-    command="$command devices.kind=$device train.epochs=1000"
+    command="env 'LD_LIBRARY_PATH=$libraries' 'OURS_LAUNCHER=$launcher' python3 '$bench/ours.py' '$program'"
+    command="$command devices.kind=$kind train.epochs=1000"
     for setting; do
         case $device,$setting in
             cuda,*) ;;
-            *,devices.precision=* | *,devices.graph=* | *,devices.time_plans=* | *,devices.list=*) continue ;;
-            *,sync.reduce=*) continue ;;
+            cpu,devices.precision=* | cpu,devices.graph=* | cpu,devices.time_plans=* | cpu,devices.list=*) continue ;;
+            cpu,devices.fuse=* | cpu,devices.batch_statistics=* | cpu,sync.reduce=*) continue ;;
+            simulated,model.name=resnet50*) setting=model.name=resnet20_v1 ;;
             *,train.steps=*) setting=train.steps=2 ;;
             *,train.batch=256) setting=train.batch=2 ;;
             *,train.batch=*) setting=train.batch=8 ;;
@@ -116,7 +130,7 @@ peer() {
             no,*) echo 'none: there is no PyTorch'; return ;;
             *'--mode graph'* | *'--mode compile'*) echo 'none: that needs a GPU'; return ;;
         esac
-        peer_options="--device $device --batch 2 --steps 2 --warm 1 --trial 1"
+        peer_options="--device $peer_device --batch 2 --steps 2 --warm 1 --trial 1"
     fi
     echo "'$torch' '$bench/peer_torch_gpu.py' $* $peer_options"
 }
@@ -218,6 +232,18 @@ rows_graphs() {
         "$(resnet50 bf16 devices.time_plans=yes devices.graph=on)" "$(resnet50 bf16 devices.time_plans=yes devices.graph=off)"
 }
 
+rows_fused() {
+    row 'images/s, ResNet-50, bf16, batch 256: devices.fuse = yes / no' '' \
+        "$(resnet50 bf16 devices.time_plans=yes devices.fuse=yes)" "$(resnet50 bf16 devices.time_plans=yes devices.fuse=no)"
+    row 'images/s, ResNet-50, bf16, batch 256, devices.fuse = yes: ours / PyTorch compile' '>= 1' \
+        "$(resnet50 bf16 devices.time_plans=yes devices.fuse=yes)" "$(torch_resnet50 --precision bf16 --mode compile)"
+    for precision in bf16 fp16; do
+        row "images/s, ResNet-50, $precision, batch 256, devices.fuse = yes: batch_statistics = fused / exact" '' \
+            "$(resnet50 $precision devices.time_plans=yes devices.fuse=yes devices.batch_statistics=fused)" \
+            "$(resnet50 $precision devices.time_plans=yes devices.fuse=yes)"
+    done
+}
+
 rows_resnet20() {
     for mode in eager graph; do
         row "images/s, ResNet-20, bf16, batch 128: ours / PyTorch $mode" '' "$(resnet20 input.source=synthetic)" \
@@ -267,12 +293,14 @@ rows_towers() {
 }
 
 rows_ranks() {
+    for reduce in ipc host; do
+        row "images/s, ResNet-50, bf16, batch 256: 2 ranks on one GPU ($reduce) / 1 tower" '' \
+            "$(ranked resnet50 bf16 devices.time_plans=yes devices.list=0 sync.reduce=$reduce)" \
+            "$(resnet50 bf16 devices.time_plans=yes)"
+    done
     row 'images/s, mnist_cnn, fp32, batch 1024: 2 ranks on one GPU (host) / 2 towers of one process (host)' '' \
         "$(ranked mnist 1024 fp32 train.steps=400 devices.list=0 sync.reduce=host)" \
         "$(mnist 1024 fp32 train.steps=400 devices.towers=2 devices.list=0 sync.reduce=host)"
-    row 'images/s, ResNet-50, bf16, batch 256: 2 ranks on one GPU (host) / 1 tower' '' \
-        "$(ranked resnet50 bf16 devices.time_plans=yes devices.list=0 sync.reduce=host)" \
-        "$(resnet50 bf16 devices.time_plans=yes)"
 }
 
 rows_slices() {

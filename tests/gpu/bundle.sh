@@ -34,7 +34,7 @@ bundle=$work/pipetrain-gpu
 
 # What make check-gpu runs, and what its scripts and bench/gpu.sh call.
 programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/resume/tensors_near tests/e2e/run_at
-    tests/e2e/shard_maker tests/e2e/limits/pipetrain_slow tests/e2e/use/jpeg_maker'
+    tests/e2e/pipetrain_sim tests/e2e/shard_maker tests/e2e/limits/pipetrain_slow tests/e2e/use/jpeg_maker'
 for list in units memcheck racecheck; do
     for name in $(sh "$source_dir/tests/gpu/check_gpu.sh" -l $list); do
         programs="$programs tests/$name"
@@ -82,7 +82,7 @@ mkdir -p "$bundle/lib"
 
 mkdir -p "$bundle/tests/gpu" "$bundle/bench"
 cp "$source_dir"/tests/gpu/*.sh "$source_dir"/tests/gpu/*.py "$bundle/tests/gpu/"
-cp "$source_dir"/tests/e2e/e2e.sh "$bundle/tests/e2e/"
+cp "$source_dir"/tests/e2e/e2e.sh "$source_dir"/tests/e2e/sim.sh "$bundle/tests/e2e/"
 for name in $(sh "$source_dir/tests/gpu/check_gpu.sh" -l e2e); do
     cp "$source_dir/tests/e2e/e2e_$name.sh" "$bundle/tests/e2e/"
 done

@@ -13,7 +13,9 @@
 #   -r      in place of STAGEs: what failed, took too long or came too late in OUT so far, and what compares that
 #   -n      nothing runs longer than so many seconds after the start
 #
-# PIPETRAIN_DEVICE     cpu: a rehearsal without a GPU: small batches, fp32, unit tests on the CPU (default cuda)
+# PIPETRAIN_DEVICE     cpu: a rehearsal without a GPU: small batches, fp32, unit tests on the CPU (default cuda).
+#                      simulated: one on two simulated GPUs, with every key that a training has on a real one, but
+#                      smaller still, and ResNet-20 in place of ResNet-50
 # FIRST_LIGHT_STEPS    steps of every training and of the peers, instead of those below; nothing is evaluated then
 # FIRST_LIGHT_LIMITS   time limits of items: 'bf16=20 compute/test_layers=300'
 # FIRST_LIGHT_JOBS     tests side by side (default 6)
@@ -22,7 +24,7 @@ set -u
 LC_ALL=C
 export LC_ALL
 
-usage() { sed -n '2,23s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,25s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 budget= again=no
 while getopts n:r option; do
@@ -81,6 +83,10 @@ done
 [ -x "$folder/pipetrain" ] || { echo "$0: there is no program $folder/pipetrain" >&2; exit 2; }
 
 device=${PIPETRAIN_DEVICE:-cuda}
+case $device in
+    cpu | cuda | simulated) ;;
+    *) echo "$0: PIPETRAIN_DEVICE=$device: cuda, cpu and simulated are possible" >&2; exit 2 ;;
+esac
 jobs=${FIRST_LIGHT_JOBS:-6}
 python=${PEER_TORCH:-python3}
 FIRST_LIGHT_OUT=$out
@@ -99,6 +105,17 @@ export TMPDIR XDG_CACHE_HOME TORCHINDUCTOR_CACHE_DIR PATH PYTHONDONTWRITEBYTECOD
 : >"$out/table"
 
 say() { echo "$*" | tee -a "$out/log"; }
+
+# What trains, on which kind of device, and PyTorch's. The program of the simulation is beside the modules for ranks, too.
+program=$folder/pipetrain kind=$device peer_device=$device
+if [ "$device" = simulated ]; then
+    program=$out/tmp/simulated/pipetrain kind=cuda peer_device=cpu
+    mkdir -p "$out/tmp/simulated"
+    cp "$folder/tests/e2e/pipetrain_sim" "$program" || exit 2
+    cp "$folder"/pipetrain-*.so "$out/tmp/simulated" 2>/dev/null
+    PIPETRAIN_PROGRAM=$program
+    export PIPETRAIN_PROGRAM
+fi
 
 . "$source_dir/tests/gpu/library_path.sh"
 libraries=$(library_path "$folder" "$python" "$folder/pipetrain" "$folder/tests/cuda/test_timeline" \
@@ -133,7 +150,7 @@ peer() {
     name=$1 limit=$2
     shift 2
     [ $torch_seen = yes ] || { skip "$name" "$python cannot import PyTorch"; return; }
-    item "$name" "$limit" "$python" "$source_dir/bench/peer_torch_gpu.py" --device $device \
+    item "$name" "$limit" "$python" "$source_dir/bench/peer_torch_gpu.py" --device $peer_device \
         ${FIRST_LIGHT_STEPS:+--warm 1 --trial 1} "$@" ${FIRST_LIGHT_STEPS:+--steps "$FIRST_LIGHT_STEPS"}
 }
 
@@ -149,13 +166,15 @@ train() {
         shift
         case $device,$setting in
             cpu,devices.precision=* | cpu,devices.graph=* | cpu,devices.time_plans=* | cpu,devices.list=*) ;;
-            cpu,sync.reduce=* | cpu,devices.batch_statistics=*) ;;
+            cpu,sync.reduce=* | cpu,devices.batch_statistics=* | cpu,devices.fuse=*) ;;
+            simulated,model.name=resnet50*) set -- "$@" --set model.name=resnet20_v1 ;;
+            simulated,train.batch=*) set -- "$@" --set train.batch=$medium ;;
             *) set -- "$@" --set "$setting" ;;
         esac
     done
     FIRST_LIGHT_VALUES=$out/runs/$name/summary.json
-    ours "$name" "$limit" $launcher "$folder/pipetrain" -c /dev/null --set "run.dir=$out/runs/$name" \
-        --set report.progress=none --set devices.kind=$device "$@" $small
+    ours "$name" "$limit" $launcher "$program" -c /dev/null --set "run.dir=$out/runs/$name" \
+        --set report.progress=none --set devices.kind=$kind "$@" $small
     FIRST_LIGHT_VALUES=
 }
 
@@ -193,7 +212,7 @@ quotient() {
         printf "{\"ratio\": %.4f, \"of\": %s, \"by\": %s, \"wanted\": \"%s\"}\n", of / by, of, by, wanted }'
 }
 
-# A rehearsal on the CPU takes small batches.
+# A rehearsal takes small batches.
 large=256 medium=128 small=
 [ "$device" = cuda ] || { large=2 medium=8 small='--set devices.threads_per_tower=1'; }
 [ -z "${FIRST_LIGHT_STEPS-}" ] || small="$small --set train.steps=$FIRST_LIGHT_STEPS --set data.validation="
@@ -280,7 +299,7 @@ trains() {
         train bf16-graph-$graph 60 $one devices.precision=bf16 devices.time_plans=no devices.graph=$graph &
         pids="$pids $!"
     done
-    (device=cpu && train cpu 120 $one) &
+    (device=cpu kind=cpu && train cpu 120 $one) &
     wait $pids $!
     same_weights same-bits fp32-direct fp32-graph
     same_weights same-bits-bf16 bf16-graph-off bf16-graph-on
@@ -315,9 +334,15 @@ overlap() {
     ours timeline 60 $tested "$folder/tests/cuda/test_timeline"
 }
 
-# On a GPU no test may skip itself.
-tested="PIPETRAIN_TEST_DEVICE=$device PIPETRAIN_SANITIZER=no"
-[ "$device" != cuda ] || tested="$tested PIPETRAIN_TEST_REQUIRED=1"
+# On a GPU no test may skip itself. The simulated one is in the program that scripts call, not in test programs.
+case $device in
+    cuda) tested='PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIRED=1' scripted=$tested ;;
+    cpu) tested='PIPETRAIN_TEST_DEVICE=cpu' scripted=$tested ;;
+    simulated)
+        tested='PIPETRAIN_TEST_DEVICE=cpu'
+        scripted='PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_SIMULATED=yes' ;;
+esac
+tested="$tested PIPETRAIN_SANITIZER=no"
 strict() { [ "$device" != cuda ] || FIRST_LIGHT_STRICT=yes; }
 
 # side_by_side JOBS SECONDS COMMAND...: an item for each name on stdin, the command with {} for its name.
@@ -331,7 +356,7 @@ side_by_side() {
 list() { sh "$source_dir/tests/gpu/check_gpu.sh" -l "$1"; }
 
 units() { list units | side_by_side "$jobs" 150 "$folder/tests/{}"; }
-e2e() { list e2e | side_by_side "$jobs" 240 sh "$source_dir/tests/e2e/e2e_{}.sh"; }
+e2e() { list e2e | side_by_side "$jobs" 240 env $scripted sh "$source_dir/tests/e2e/e2e_{}.sh"; }
 # under TOOL: the tests under compute-sanitizer, which makes them many times slower.
 under() {
     if ! command -v compute-sanitizer >/dev/null 2>&1; then
@@ -349,6 +374,7 @@ rank_modes='host ipc relaxed averaging independent served'
 mode_keys() {
     case $1 in
         host | peer | ipc) echo sync.reduce=$1 ;;
+        nccl) echo sync.reduce=nccl devices.list= ;;
         relaxed) echo sync.consistency=relaxed ;;
         averaging) echo sync.mode=averaging sync.every=3 ;;
         independent) echo sync.mode=independent ;;
@@ -362,24 +388,34 @@ ranked() {
     [ -x "$launcher" ] || launcher=$(command -v mpiexec.hydra || echo mpiexec.hydra)
     launcher="$launcher -n 2"
 }
+# NCCL wants a GPU for each rank.
+has_two_gpus() {
+    case $device in
+        simulated) ;;
+        cuda) [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')" -ge 2 ] ;;
+        *) false ;;
+    esac
+}
 ranks() {
     need_digits
     pids=
+    modes=$rank_modes
+    ! has_two_gpus || modes="$modes nccl"
     keys="$two train.batch=$medium train.steps=40 data.train=$data/train-*"
     for mode in $tower_modes; do
         train towers-$mode 100 $keys $(mode_keys $mode) devices.towers=2 &
         pids="$pids $!"
     done
-    for mode in $rank_modes; do
+    for mode in $modes; do
         (ranked; train ranks-$mode 100 $keys $(mode_keys $mode)) &
         pids="$pids $!"
     done
     wait $pids
     same_weights same-bits-peer towers-host towers-peer
     same_weights same-bits-served towers-host towers-served
-    for mode in $rank_modes; do
+    for mode in $modes; do
         case $mode in
-            ipc) same_weights same-bits-ranks-$mode towers-host ranks-$mode ;;
+            ipc | nccl) same_weights same-bits-ranks-$mode towers-host ranks-$mode ;;
             *) same_weights same-bits-ranks-$mode towers-$mode ranks-$mode ;;
         esac
     done
@@ -399,9 +435,12 @@ graphs() {
     peer r50-torch-compile 150 --model resnet50 --batch $large --precision bf16 --mode compile --steps 40
     quotient r50-graph/queued '' r50-graph r50-queued images_per_second
     quotient r50-graph/torch-compile '>= 1' r50-graph r50-torch-compile images_per_second
-    train r50-statistics 120 $r50 devices.precision=bf16 devices.time_plans=yes devices.graph=on \
-        devices.batch_statistics=fused
-    quotient r50-statistics/graph '' r50-statistics r50-graph images_per_second
+    fused="$r50 devices.precision=bf16 devices.time_plans=yes devices.graph=on devices.fuse=yes"
+    train r50-fused 120 $fused
+    quotient r50-fused/graph '' r50-fused r50-graph images_per_second
+    quotient r50-fused/torch-compile '>= 1' r50-fused r50-torch-compile images_per_second
+    train r50-statistics 120 $fused devices.batch_statistics=fused
+    quotient r50-statistics/fused '' r50-statistics r50-fused images_per_second
 }
 
 # Two towers and two ranks on one GPU beside one tower: what the exchange costs, as nothing else can be gained.

@@ -117,6 +117,25 @@ towers towers-2-host/tower-1 passed
 END
 )" 'the results of stages side by side'
 expect_out '^towers +towers-2-host/tower-1 +passed +[0-9.]+ +[0-9.e+]+ / [0-9.e+]+ = [0-9.]+'
+
+# Ranks on simulated GPUs, each with its own.
+if [ $ranks = passed ] && [ -x "$build/tests/e2e/pipetrain_sim" ]; then
+    ln -s "$build/tests/e2e/pipetrain_sim" "$work/folder/tests/e2e/pipetrain_sim"
+    ln -s "$build"/pipetrain-*.so "$work/folder"
+    PIPETRAIN_DEVICE=simulated run sh "$tests/first_light.sh" "$work/folder" "$work/simulated" \
+        ranks:towers-host,ranks-nccl,same-bits-ranks-nccl
+    expect_code 0 'ranks on simulated GPUs'
+    expect_equal "$(lines "$work/simulated")" "$(sort <<'END'
+ranks digits passed
+ranks towers-host passed
+ranks ranks-nccl passed
+ranks same-bits-ranks-nccl passed
+END
+)" 'the results of ranks on simulated GPUs'
+    expect_equal "$("$json_value" "$work/simulated/runs/ranks-nccl/summary.json" device)" cuda 'the device of these ranks'
+fi
+PIPETRAIN_DEVICE=gpu run sh "$tests/first_light.sh" "$work/folder" "$work/none" trains
+expect_code 2 'a device that is not there'
 run sh "$tests/first_light.sh" "$work/folder" "$work/pair" jpeg:r20-jpeg/synthetic
 expect_out 'there is no images_per_second of r20-jpeg'
 run sh "$tests/first_light.sh" "$work/folder" "$work/short" trains:cpu+units:stage/test_device@1

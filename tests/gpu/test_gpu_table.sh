@@ -45,11 +45,20 @@ expect_equal "$(rows 'steps as graphs / queued \| [0-9]')" 2 'rows of graphs'
 expect_equal "$(rows '2 towers on one GPU .* \| [0-9]')" 2 'rows of towers'
 expect_equal "$(rows 'train.slices = 8 / without \| [0-9]')" 1 'rows of slices'
 if [ -e "$build/pipetrain-mpich.so" ] && command -v mpiexec.hydra >/dev/null; then
-    expect_equal "$(rows '2 ranks on one GPU .* \| [0-9]')" 2 'rows of ranks'
+    expect_equal "$(rows '2 ranks on one GPU .* \| [0-9]')" 3 'rows of ranks'
 else
-    expect_equal "$(rows '2 ranks on one GPU .*not measured: ')" 2 'rows of ranks'
+    expect_equal "$(rows '2 ranks on one GPU .*not measured: ')" 3 'rows of ranks'
 fi
 ! grep -q '| failed |' "$work/table.md" || { cat "$work/table.md" "$work/err"; fail 'a row failed'; }
+
+# On a simulated GPU the keys are kept.
+if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
+    sed "s|exec \"[^\"]*\"|exec \"$build/tests/e2e/pipetrain_sim\"|" "$work/folder/pipetrain" >"$work/folder/tests/e2e/pipetrain_sim"
+    chmod +x "$work/folder/tests/e2e/pipetrain_sim"
+    BENCH_DEVICE=simulated table fused
+    expect_code 0 'a rehearsal on a simulated GPU'
+    expect_equal "$(rows 'devices.fuse = yes.* \| [0-9]')" 3 'rows of fused convolutions'
+fi
 
 # A row that fails is one, and the others are measured.
 printf '#!/bin/sh\ncase "$*" in *train.slices=*) exit 3 ;; esac\nexec "%s" "$@"\n' "$pipetrain" >"$work/folder/pipetrain"

@@ -3,13 +3,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "compute/onednn/onednn_api.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_sanitizer.h"
 
 static atomic_bool is_begun, is_proved;
 
@@ -59,17 +58,11 @@ static void what_is_short_is_not_held(void **state)
     assert_int_equal(nn_jit_result(0), 0);
 }
 
-static bool has_sanitizer(void)
-{
-    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
-    return sanitizer != NULL && strcmp(sanitizer, "no") != 0;
-}
-
 /* Sanitizers map more than any limit. */
 int main(void)
 {
     const struct CMUnitTest waits[] = { cmocka_unit_test(a_proof_waits_until_nothing_is_being_made) };
     const struct CMUnitTest limits[] = { cmocka_unit_test(what_is_short_is_not_held) };
     const int failed = cmocka_run_group_tests(waits, NULL, NULL);
-    return has_sanitizer() || failed != 0 ? failed : cmocka_run_group_tests(limits, NULL, NULL);
+    return test_is_sanitized() || failed != 0 ? failed : cmocka_run_group_tests(limits, NULL, NULL);
 }

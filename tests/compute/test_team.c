@@ -1,13 +1,12 @@
 /* Tests of teams: what is split, and what happens where the system has no room for a team's threads. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "compute/team.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_sanitizer.h"
 
 enum { COUNT = 1000, GRAIN = 16 };
 
@@ -73,8 +72,7 @@ static int start_without_room(void)
 
 TEST(a_team_that_cannot_be_had_is_an_error_and_no_end)
 {
-    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
-    if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
+    if (test_is_sanitized())
         skip();                 /* which maps more than any limit */
     assert_int_equal(code_of(start_without_room), 42);
 }

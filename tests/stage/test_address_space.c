@@ -1,12 +1,11 @@
 /* Tests of the proof that there is room, against limits the kernel keeps. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "stage/address_space.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_sanitizer.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -34,8 +33,7 @@ TEST(proved_is_what_a_limit_leaves_and_nothing_is_kept)
 
 int main(void)
 {
-    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
-    if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
+    if (test_is_sanitized())
         return 77;              /* which maps more than any limit */
     return tests_run(NULL, NULL);
 }

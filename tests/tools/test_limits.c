@@ -1,13 +1,12 @@
 /* Tests of what limits of the process leave, against what the kernel then lets it map. */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "stage/address_space.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_sanitizer.h"
 #include "tools/lib/cpu_times.h"
 #include "tools/lib/limits.h"
 
@@ -94,8 +93,7 @@ TEST(a_limit_below_what_is_used_leaves_nothing)
 
 int main(void)
 {
-    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
-    if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
+    if (test_is_sanitized())
         return 77;              /* which maps more than any limit */
     return tests_run(NULL, NULL);
 }

@@ -83,8 +83,8 @@ struct reduce_ops {
     /* Can it sum over these towers? 0, or -EINVAL or -ENODEV with the reason in *reason. Main only. */
     int (*supports)(const struct reduce_towers *towers, struct unsupported_reason *reason);
     /* Called by main of all processes of the run, after `supports` was positive in all of them: try whether it works
-     * between them. The same result in all: 0, -ENODEV with the reason in *reason, or -ECANCELED when a process failed.
-     * NULL: it does. */
+     * between them. The same result in all: 0; -ENODEV, or -EINVAL if other settings would work, with the reason in
+     * *reason; or -ECANCELED when a process failed. NULL: it does. */
     int (*agree)(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason);
     /* Opens a reduction, before its buckets are known: the first tower that joins has them. */
     int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);

@@ -150,7 +150,7 @@ static int check_places(const struct gpu_place *places, const struct reduce_towe
     uint32_t before;
     for (uint32_t tower = 0; tower < towers->run; tower++)
         if (find_same(places, tower, &before))
-            return unsupported_reason_set(reason, -ENODEV, "reduce", "rank %u and rank %u both use the GPU %s of %s, and "
+            return unsupported_reason_set(reason, -EINVAL, "reduce", "rank %u and rank %u both use the GPU %s of %s, and "
                                           "NCCL takes one tower a GPU", before / each, tower / each, places[tower].bus,
                                           places[tower].host);
     return 0;

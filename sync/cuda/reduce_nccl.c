@@ -487,7 +487,7 @@ static int check_counts(const struct reduce_towers *towers, bool in_pairs, struc
 {
     struct term terms[BUCKET_OWNERS_MAX];
     if (towers->here.count > towers->device_count)
-        return unsupported_reason_set(reason, -ENODEV, "reduce",
+        return unsupported_reason_set(reason, -EINVAL, "reduce",
                                       "NCCL takes one tower a device, and there are more towers than "
                                       "devices: use auto, peer or host");
     if (in_pairs && (towers->here.count > SUM_TERMS_MAX || towers->run > BUCKET_OWNERS_MAX ||

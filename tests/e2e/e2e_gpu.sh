@@ -144,32 +144,35 @@ run timeout 120 "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/pipe
 expect_code 0 'a run whose kept plans are pipes'
 expect_same_file "$work/runs/kept/weights.safetensors" "$work/runs/pipes/weights.safetensors" 'weights after planning again'
 
+# refused CODE OPTION...
 refused() {
+    refused_code=$1
+    shift
     try refused $options "$@"
-    expect_code 71 "$*"
+    expect_code "$refused_code" "$*"
     expect_err_lines 1
     [ ! -e "$work/runs/refused/metrics.jsonl" ] || fail "a refused run left metrics: $*"
 }
 
-refused --set devices.towers=2 --set devices.list=0 --set sync.reduce=nccl
+refused 2 --set devices.towers=2 --set devices.list=0 --set sync.reduce=nccl
 expect_err 'one tower a device'
 try layout $options --set devices.layout=nchw
 expect_code 2 'a layout the device does not have'
-refused --set devices.list=99
+refused 71 --set devices.list=99
 expect_err 'there is no device 99'
 if [ "$simulated" = yes ]; then
     SIM_CAPABILITY=75
     export SIM_CAPABILITY
-    refused
+    refused 71
     expect_err 'compute capability 7\.5'
     unset SIM_CAPABILITY
 fi
-refused --set devices.precision=bf16 --set devices.kind=auto --set devices.backend=reference
+refused 71 --set devices.precision=bf16 --set devices.kind=auto --set devices.backend=reference
 expect_err 'fp32 only'
 CUDA_LAUNCH_BLOCKING=1
 export CUDA_LAUNCH_BLOCKING
 if [ "$simulated" = yes ]; then
-    refused --set devices.towers=2 --set devices.list=0,1
+    refused 71 --set devices.towers=2 --set devices.list=0,1
     expect_err 'CUDA_LAUNCH_BLOCKING: is set, and with 2 devices'
 fi
 unset CUDA_LAUNCH_BLOCKING

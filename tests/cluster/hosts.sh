@@ -19,13 +19,22 @@ for ranks in 2 3 4; do
     for mpi in $mpis; do
         name=$mpi-$ranks
         before=$(sent_by 1)
-        run $(hosts_command "$mpi" $ranks) "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name"
+        run $(hosts_command "$mpi" $ranks) "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
+            --set sync.reduce=host
         expect_code 0 "$ranks ranks of $mpi on two hosts"
         expect_same_file "$work/runs/one-$ranks/weights.safetensors" "$work/runs/$name/weights.safetensors" "$name"
         expect_equal "$(numbers_of "$name")" "$(numbers_of "one-$ranks")" "metrics of $name"
         sent=$(($(sent_by 1) - before))
         [ $sent -ge 46520 ] || fail "a host has sent only $sent bytes in 10 steps of $name"
     done
+done
+
+# Simulated GPUs choose NCCL, which is simulated in memory and sends nothing through the network.
+[ "$simulated" = no ] || for mpi in $mpis; do
+    SIM_DEVICES=2 run $(hosts_command "$mpi" 4) "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-auto"
+    expect_code 0 "GPUs on two hosts of $mpi"
+    expect_out 'summed by nccl'
+    expect_same_file "$work/runs/one-4/weights.safetensors" "$work/runs/$mpi-auto/weights.safetensors" "$mpi, NCCL"
 done
 
 # A refusal on one host is one on all.

@@ -212,6 +212,19 @@ expect_err 'has only the best weights of this run, which was killed before a che
 expect_same_file "$work/runs/killed/best.previous.safetensors" "$work/before" 'the best weights before'
 expect_weights killed 'killed before a checkpoint'
 
+# Failed before a first checkpoint: the directory has a summary, too. With other settings it is refused.
+failing="--set train.factors=1e6 --set train.weight_decay=1"
+kept failed $failing
+expect_code 73 'a loss that is not finite'
+expect_summary failed ended failed
+cp "$work/runs/failed/best.safetensors" "$work/before"
+kept failed $failing --set train.batch=32
+expect_code 2 'another run beside a failed one'
+kept failed $failing
+expect_code 73 'the same command after a failure'
+expect_err '/failed is of this run, which failed before a checkpoint: it starts anew, and its best weights become best.previous'
+expect_same_file "$work/runs/failed/best.previous.safetensors" "$work/before" 'the best weights of the run that failed'
+
 # What is kept may change: a file of the other kind stays until there is a better evaluation.
 kept change --set checkpoint.every=epoch --set train.epochs=2
 kept change --set checkpoint.every=epoch --set train.epochs=3 --set checkpoint.keep_best=yes

@@ -142,25 +142,42 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
 }
 
+/* Does this file of run.dir exist? */
+static bool has_file(const struct settings *settings, const char *name)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof(path), "%s/%s", settings->run.dir, name);
+    return access(path, F_OK) == 0;
+}
+
 /* Was this run killed in its directory before its first checkpoint, so that only its best weights are there? They get
  * another name then, and are not lost. */
 static bool was_killed(const struct run_state *state, const struct settings *settings)
 {
-    static const char *const of_ended[] = { "summary.json", WEIGHTS_FILE };
     char path[PATH_MAX + sizeof("/" CHECKPOINT_BEST_FILE)], problem[256];
     struct run_differences differences;
     struct tensor_file file;
-    for (size_t i = 0; i < sizeof(of_ended) / sizeof(*of_ended); i++) {
-        snprintf(path, sizeof(path), "%s/%s", settings->run.dir, of_ended[i]);
-        if (access(path, F_OK) == 0)
-            return false;
-    }
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, settings->run.dir);
-    if (tensor_file_open(&file, path, problem, sizeof(problem)) != 0)
+    if (has_file(settings, "summary.json") || has_file(settings, WEIGHTS_FILE) ||
+        tensor_file_open(&file, path, problem, sizeof(problem)) != 0)
         return false;
     const char *const theirs = safetensors_index_text(&file.index, CHECKPOINT_KEY_SETTINGS);
     const bool is_ours = theirs != NULL && !run_identity_differs(&state->identity, theirs, &differences);
     tensor_file_close(&file);
+    return is_ours;
+}
+
+/* Did this run fail in its directory before its first checkpoint? It left a summary, and perhaps its best weights, which
+ * get another name. */
+static bool did_fail(const struct run_state *state, const struct settings *settings)
+{
+    struct run_differences differences;
+    struct earlier_run run;
+    if (has_file(settings, WEIGHTS_FILE) || earlier_run_read(&run, settings->run.dir) != 0)
+        return false;
+    const bool is_ours = strcmp(run.ended, "failed") == 0 &&
+                         !run_identity_differs(&state->identity, run.identity, &differences);
+    earlier_run_release(&run);
     return is_ours;
 }
 
@@ -175,6 +192,12 @@ static int start_anew(const struct run_state *state, const struct settings *sett
     if (was_killed(state, settings)) {
         log_message(LOG_RUN, "%s has only the best weights of this run, which was killed before a checkpoint: it starts "
                     "anew, and they become best.previous.safetensors", settings->run.dir);
+        return 0;
+    }
+    if (did_fail(state, settings)) {
+        log_message(LOG_RUN, "%s is of this run, which failed before a checkpoint: it starts anew%s", settings->run.dir,
+                    has_file(settings, CHECKPOINT_BEST_FILE)
+                        ? ", and its best weights become best.previous.safetensors" : "");
         return 0;
     }
     log_message(LOG_ERROR, "%s", problem);

@@ -106,7 +106,7 @@ tools_tests = \
 	%D%/tools/observe/test_event_file \
 	%D%/tools/observe/test_histogram \
 	%D%/tools/observe/test_trace_file \
-	%D%/tools/ranks/test_checkpoint_transfer \
+	%D%/tools/ranks/test_checkpoint_transfer %D%/tools/ranks/test_rank_copy \
 	%D%/tools/ranks/test_many_ranks \
 	%D%/tools/ranks/test_rank_share \
 	%D%/tools/ranks/test_rank_waits \
@@ -194,6 +194,7 @@ ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_ranks_test_many_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)aligned_alloc $(wrap)calloc $(wrap)gethostname $(wrap)open
+%C%_tools_ranks_test_rank_copy_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_flush $(wrap)ranks_receive $(wrap)ranks_send_all
 %C%_tools_ranks_test_checkpoint_transfer_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
@@ -218,7 +219,7 @@ script_programs += %D%/compute/onednn/few_graphs
 %C%_compute_onednn_few_graphs_LDADD = $(HELPERS) $(COMPUTE)
 endif
 # Of several processes, which no other test may run beside: make check-cluster.
-cluster_tests = %D%/cluster/equal.sh %D%/cluster/async.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
+cluster_tests = %D%/cluster/equal.sh %D%/cluster/async.sh %D%/cluster/files.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
     %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh %D%/cluster/cost.sh %D%/cluster/slow_rank.sh \
     %D%/cluster/sim_equal.sh %D%/cluster/sim_async.sh %D%/cluster/sim_hosts.sh %D%/cluster/sim_ends.sh %D%/cluster/sim_nccl.sh \
     %D%/cluster/sim_killed.sh

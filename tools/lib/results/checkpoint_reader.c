@@ -82,15 +82,21 @@ static int read_metadata(struct checkpoint_reader *reader, struct checkpoint_pro
 
 /* ---- opening ---- */
 
-int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem)
+/* Open `path`, or if fd >= 0 take over that. */
+static int open_file(struct checkpoint_reader **reader_out, int fd, const char *path,
+                     struct checkpoint_problem *problem)
 {
     struct checkpoint_reader *const reader = calloc(1, sizeof(*reader));
-    if (reader == NULL)
+    if (reader == NULL) {
+        if (fd >= 0)
+            close(fd);
         return -ENOMEM;
+    }
     snprintf(reader->path, sizeof(reader->path), "%s", path);
     reader->file.fd = -1;
     problem->text[0] = '\0';
-    int rc = tensor_file_open(&reader->file, path, problem->text, sizeof(problem->text));
+    int rc = fd >= 0 ? tensor_file_take(&reader->file, fd, problem->text, sizeof(problem->text))
+                     : tensor_file_open(&reader->file, path, problem->text, sizeof(problem->text));
     if (rc == 0)
         rc = read_metadata(reader, problem);
     if (rc == 0)
@@ -104,6 +110,17 @@ int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *pa
     else
         checkpoint_reader_close(reader);
     return rc;
+}
+
+int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem)
+{
+    return open_file(reader_out, -1, path, problem);
+}
+
+int checkpoint_reader_take(struct checkpoint_reader **reader_out, int fd, const char *path,
+                           struct checkpoint_problem *problem)
+{
+    return open_file(reader_out, fd, path, problem);
 }
 
 void checkpoint_reader_close(struct checkpoint_reader *reader)

@@ -27,6 +27,10 @@ int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *fo
                            struct checkpoint_problem *problem);
 /* Open a file and read it completely. 0, or a negative errno with the problem in *problem. */
 int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem);
+/* The same for a copy that is already open; `path` names the file in messages. Takes over the descriptor, also after an
+ * error. */
+int checkpoint_reader_take(struct checkpoint_reader **reader_out, int fd, const char *path,
+                           struct checkpoint_problem *problem);
 /* Accepts NULL. */
 void checkpoint_reader_close(struct checkpoint_reader *reader);
 

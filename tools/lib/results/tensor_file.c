@@ -142,7 +142,13 @@ static int read_index(struct tensor_file *file, char *problem, size_t problem_si
 
 int tensor_file_open(struct tensor_file *file_out, const char *path, char *problem_out, size_t problem_size)
 {
-    struct tensor_file file = { .fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) };
+    return tensor_file_take(file_out, open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), problem_out,
+                            problem_size);
+}
+
+int tensor_file_take(struct tensor_file *file_out, int fd, char *problem_out, size_t problem_size)
+{
+    struct tensor_file file = { .fd = fd };
     *problem_out = '\0';
     const int rc = read_index(&file, problem_out, problem_size);
     if (rc == 0)

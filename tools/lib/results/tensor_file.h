@@ -29,6 +29,8 @@ struct tensor_file {
 /* Open a file and read its header. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not a safetensors file, or
  * damaged), with the problem in problem_out. After an error it is closed. */
 int tensor_file_open(struct tensor_file *file_out, const char *path, char *problem_out, size_t problem_size);
+/* The same for a file that is already open, whose descriptor it takes over. */
+int tensor_file_take(struct tensor_file *file_out, int fd, char *problem_out, size_t problem_size);
 /* Read the tensor->bytes bytes of a tensor of the index. 0 or a negative errno (-EBADMSG: the file has become
  * shorter). */
 int tensor_file_read(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *bytes_out);

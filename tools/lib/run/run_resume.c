@@ -17,6 +17,7 @@
 #include "tools/lib/results/weights_agree.h"
 #include "tools/lib/run/best_file.h"
 #include "tools/lib/run/environment.h"
+#include "tools/lib/run/ranks/rank_copy.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/run/run_state.h"
 #include "tools/lib/run/stop_rule.h"
@@ -596,19 +597,15 @@ struct run_start {
     uint64_t first;             /* the first batch */
     bool repeats_evaluation;    /* as in struct schedule */
     struct run_progress progress;
-    char path[PATH_MAX];        /* path of the checkpoint; "": the run is new */
-    char hash[TENSOR_HASH_DIGITS + 1];      /* hash of the checkpoint's header */
+    char path[PATH_MAX];        /* path of the checkpoint, of which a copy follows; "": the run is new */
 };
 
-/* Describe the checkpoint; by an absolute path if possible, because processes on other hosts may have another current
- * directory. */
-static void describe_checkpoint(const struct checkpoint_reader *reader, struct run_start *start)
+/* Send the checkpoint, so that the run directory need not be on a file system that all ranks see. */
+static int send_checkpoint(const struct run_state *state)
 {
-    const char *const path = reader->path;
-    if (realpath(path, start->path) == NULL)
-        snprintf(start->path, sizeof(start->path), "%s", path);
-    snprintf(start->hash, sizeof(start->hash), "%s",
-             safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_HEADER));
+    const int fd = state->reader->file.fd;
+    struct stat status;
+    return fstat(fd, &status) == 0 ? rank_copy_send_file(state->ranks, fd, (uint64_t)status.st_size) : -errno;
 }
 
 /* The exit code for an error in the communication of ranks. A rank that has failed has already reported the cause. */
@@ -633,9 +630,12 @@ static int send_start(const struct run_state *state, const struct run_plan *plan
     start.first = plan->schedule.first;
     start.repeats_evaluation = plan->schedule.repeats_evaluation;
     start.progress = state->progress;
-    if (code == 0 && state->reader != NULL)
-        describe_checkpoint(state->reader, &start);
-    const int rc = ranks_send_all(state->ranks, MESSAGE_COLLECTIVE, &start, sizeof(start));
+    const bool has_checkpoint = code == 0 && state->reader != NULL;
+    if (has_checkpoint)
+        snprintf(start.path, sizeof(start.path), "%s", state->reader->path);
+    int rc = ranks_send_all(state->ranks, MESSAGE_COLLECTIVE, &start, sizeof(start));
+    if (rc == 0 && has_checkpoint)
+        rc = send_checkpoint(state);
     return code != 0 || rc == 0 ? code : fail_without_ranks(rc);
 }
 
@@ -651,19 +651,20 @@ static int receive_start(const struct run_state *state, struct run_start *start_
     return start_out->code;
 }
 
-/* Open the checkpoint that rank 0 resumes from. */
-static int open_same(struct run_state *state, const struct run_start *start)
+/* Receive the checkpoint that rank 0 resumes from. All its hashes are compared again. */
+static int receive_checkpoint(struct run_state *state, const struct run_start *start)
 {
     struct checkpoint_problem problem = { "" };
-    const int rc = checkpoint_reader_open(&state->reader, start->path, &problem);
-    const bool is_same = rc == 0 && strcmp(safetensors_index_text(&state->reader->file.index, CHECKPOINT_KEY_HEADER),
-                                           start->hash) == 0;
-    if (is_same)
+    uint64_t bytes;
+    int fd, rc = rank_copy_receive(state->ranks, &fd, &bytes);
+    if (rc == -ECANCELED)
+        return EXIT_CODE_RANK;
+    if (rc == 0)
+        rc = checkpoint_reader_take(&state->reader, fd, start->path, &problem);
+    if (rc == 0)
         return 0;
-    const char *const cause = rc == 0 ? "is another file here"
-                              : problem.text[0] != '\0' ? problem.text : exit_cause(rc);
-    log_message(LOG_ERROR, "%s, the checkpoint that the run is resumed from: %s: the run directory has to be on a file "
-                "system that all ranks see", start->path, cause);
+    log_message(LOG_ERROR, "%s, the checkpoint that the run is resumed from: its copy from rank 0: %s", start->path,
+                problem.text[0] != '\0' ? problem.text : exit_cause(rc));
     return exit_code_of(rc, EXIT_CODE_DATA);
 }
 
@@ -681,7 +682,7 @@ static int follow_start(struct run_state *state, struct run_plan *plan)
     state->progress = start.progress;
     plan->schedule.first = start.first;
     plan->schedule.repeats_evaluation = start.repeats_evaluation;
-    return start.path[0] != '\0' ? open_same(state, &start) : 0;
+    return start.path[0] != '\0' ? receive_checkpoint(state, &start) : 0;
 }
 
 const char *run_state_identity(const struct run_state *state, const struct settings *settings,

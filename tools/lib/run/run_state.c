@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compute/snapshot.h"
@@ -183,6 +184,15 @@ const struct run_past *run_state_past(const struct run_state *state)
     return state->reader != NULL && state->folder[0] != '\0' ? &state->past : NULL;
 }
 
+/* The checkpoint of other ranks than 0 is a copy in memory, which is not needed any more. */
+static void drop_copy(struct run_state *state)
+{
+    if (ranks_rank(state->ranks) == 0)
+        return;
+    checkpoint_reader_close(state->reader);
+    state->reader = NULL;
+}
+
 int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
                       struct account *account)
 {
@@ -200,8 +210,10 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
     for (uint32_t d = 0; d < here.count && rc == 0; d++)
         rc = checkpoint_reader_write(state->reader, pipeline_tower(pipeline, d), here.first + d, plan->schedule.towers,
                                      &problem);
-    if (rc == 0)
+    if (rc == 0) {
+        drop_copy(state);
         return 0;
+    }
     log_message(LOG_ERROR, "%s: %s", state->reader->path,
                 problem.text[0] != '\0' ? problem.text : exit_cause(rc));
     return exit_code_of(rc, EXIT_CODE_DATA);
@@ -294,10 +306,19 @@ static bool is_shared(const struct run_state *state, const struct checkpoint_sha
     return ranks_size(state->ranks) > 1 && checkpoint_has_others(shape);
 }
 
+/* The size of the checkpoint that this rank holds in memory at its start. */
+static size_t copy_bytes(const struct run_state *state)
+{
+    struct stat status;
+    const bool is_copy = state->reader != NULL && ranks_rank(state->ranks) > 0;
+    return is_copy && fstat(state->reader->file.fd, &status) == 0 ? (size_t)status.st_size : 0;
+}
+
 void run_state_add_memory(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
                           const struct net *net)
 {
     plan->memory.aside += has_thread(state, settings) ? limits_thread_bytes() : 0;
+    memory_share_add(&plan->memory.host, MEMORY_RESULTS, copy_bytes(state));
     if (!state->saves)
         return;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);

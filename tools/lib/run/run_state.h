@@ -2,7 +2,7 @@
  * new run. Used by main only.
  *
  * In a run of several processes rank 0 finds the checkpoint and writes all files. It sends the other ranks the position
- * at which the run starts, and they send it snapshots of their towers (checkpoint_transfer.h). All ranks call the same
+ * at which the run starts and the checkpoint, and they send it snapshots of their towers (checkpoint_transfer.h). All ranks call the same
  * functions in the same order, except for functions of rank 0 only. */
 #ifndef PIPETRAIN_RUN_STATE_H
 #define PIPETRAIN_RUN_STATE_H
@@ -80,7 +80,7 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
 /* Find the checkpoint to resume from, according to run.resume, and set plan->schedule.first. 0, or an exit code after
  * messages: the requested checkpoint does not fit, or none is intact. If state->is_over, the run is already complete.
  * Called by all ranks: ranks other than 0 wait for the result of rank 0, return its exit code without a message, and
- * open the same checkpoint; EXIT_CODE_DATA after a message if they cannot. */
+ * receive a copy of the checkpoint in memory; an exit code after a message if they cannot. */
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                    const struct dataset *const *datasets);
 /* The text by which a later run recognizes this one if it has no checkpoint. NULL if the same command is to train

@@ -141,8 +141,8 @@ static int refuse_groups(const struct layer *layer, struct unsupported_reason *r
     while (fitting * channels % 8 != 0 || fitting * filters % 8 != 0)
         fitting++;
     return unsupported_reason_set(reason, -EINVAL, "groups",
-                                  "layer '%.47s': CUDA devices pad channels and filters to multiples of 8, which does not "
-                                  "fit %u groups of %u channels and %u filters each (%u groups would fit, or use "
+                                  "layer '%.47s': CUDA devices pad channels and filters to multiples of 8, which does "
+                                  "not fit %u groups of %u channels and %u filters each (%u groups would fit, or use "
                                   "devices.kind = cpu)", layer->name, layer->groups, channels, filters, fitting);
 }
 

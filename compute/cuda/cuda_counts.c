@@ -316,7 +316,8 @@ static void count_dropout(const struct counter *counter, uint32_t head)
     const struct plan_base *const base = &counter->plan->base;
     if (value_buffer(counter, plan_input(base, head, 0)) != value_buffer(counter, plan_output(base, head)))
         count_copy(counter, STEP_OTHERS, in_read(counter, head, 0) + out_written(counter, head));
-    count_kernel(counter, STEP_OTHERS, out_read(counter, head) + out_written(counter, head) + sizeof(struct step_values));
+    count_kernel(counter, STEP_OTHERS,
+                 out_read(counter, head) + out_written(counter, head) + sizeof(struct step_values));
 }
 
 /* The columns whose statistics an earlier normalisation has computed (known_of in cuda_norm.c). */

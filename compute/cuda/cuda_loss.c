@@ -36,7 +36,8 @@ static int loss_forward(struct plan *plan, uint32_t head)
         .adds = state->adds,
         .smoothing = plan->base.training ? backend->spec.label_smoothing : 0.0f,
         .class_weights = plan->base.training ? backend->class_weights : NULL,
-        .weight_sum = plan->base.training && is_last && backend->class_weights != NULL ? backend->memory.gradients : NULL,
+        .weight_sum = plan->base.training && is_last && backend->class_weights != NULL ? backend->memory.gradients
+                                                                                       : NULL,
         .answers = layer->kind == LAYER_SOFTMAX_LOSS ? plan_data(plan, plan->base.answers) : NULL,
     };
     return LAYER_KERNEL(plan, kernel_softmax_loss, &shape, in_value(plan, head, 0), plan_data(plan, plan->labels),

@@ -239,8 +239,8 @@ extern const struct layer_ops cuda_weighted_ops;
 /* The buffer of the sums that the convolution computes for the batch normalisation after it (cuda_norm_source), as
  * kernel_norm_from_sums reads them, once it is planned; BUFFER_NONE: it computes none. */
 uint32_t cuda_conv_sums(const struct plan *plan, uint32_t conv);
-/* The buffer of the sums that its data gradient computes for the batch normalisation inside of it (cuda_norm_inside), as
- * kernel_norm_means reads them, once it is planned; BUFFER_NONE: it computes none, or its plan failed to run. */
+/* The buffer of the sums that its data gradient computes for the batch normalisation inside of it (cuda_norm_inside),
+ * as kernel_norm_means reads them, once it is planned; BUFFER_NONE: it computes none, or its plan failed to run. */
 uint32_t cuda_conv_norm_sums(const struct plan *plan, uint32_t conv);
 void cuda_weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 size_t cuda_weighted_scratch(const struct plan *plan);
@@ -264,7 +264,8 @@ uint32_t cuda_norm_inside(const struct plan *plan, uint32_t conv);
 /* The batch normalisation whose result this one computes, and adds to its own, because it is not stored; NET_INPUT:
  * none. When the memory of values is planned. */
 uint32_t cuda_norm_added(const struct plan *plan, uint32_t norm);
-/* The values, statistics and parameters of a normalisation inside of a convolution, for the data gradient of the convolution, once memory is placed. */
+/* The values, statistics and parameters of a normalisation inside of a convolution, for the data gradient of the
+ * convolution, once memory is placed. */
 void cuda_norm_operands(const struct plan *plan, uint32_t norm, struct conv_operands *operands);
 /* The buffer of its scale and, after it, its shift (kernel_norm_line), once it is planned; BUFFER_NONE: no convolution
  * computes its result. */

@@ -705,8 +705,8 @@ void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_si
                               : leaves_norm(engine)             ? ", norm sums apart"
                                                                 : "";
     snprintf(text, text_size, "%sengine %" PRId64 "%s, %.1f MiB workspace%s%s%s", before_names[engine->fused.before],
-             engine->chosen.engine, after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20), apart,
-             engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
+             engine->chosen.engine, after_names[engine->fused.after], (double)conv_plan_workspace(plan) / (1 << 20),
+             apart, engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
 }
 
 /* Makes a new pack when a pointer changed; in a run the pointers are the same in every step. */

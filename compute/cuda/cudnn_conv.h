@@ -13,15 +13,15 @@
 #include "compute/cuda/kernels.h"
 
 /* Computed on the input before the product: nothing; max(in * scale + shift, 0) with a scale and a shift per channel of
- * the input (forward and weight gradient), both of the value type, in which cuDNN also rounds the product and the sum.
- * */
+ * the input (forward and weight gradient), both of the value type, in which cuDNN also rounds the product and the
+ * sum. */
 enum conv_before { CONV_BEFORE_NOTHING, CONV_BEFORE_SCALE_RELU };
 
 /* Computed on the result of a data gradient before it is rounded and written, in this order: the addend is added; the
  * gradient of a ReLU is computed, which is 0 where the ReLU's output is not above 0. Or (NORM) the gradient of the ReLU
- * after a batch normalisation, whose result is recomputed in fp32, and then the gradients of gamma and beta. Or computed
- * from the result of a forward pass without bias and ReLU, which is written as well: the sum of each channel and that of
- * its squares. */
+ * after a batch normalisation, whose result is recomputed in fp32, and then the gradients of gamma and beta. Or
+ * computed from the result of a forward pass without bias and ReLU, which is written as well: the sum of each channel
+ * and that of its squares. */
 enum conv_after {
     CONV_AFTER_NOTHING, CONV_AFTER_ADD, CONV_AFTER_DRELU, CONV_AFTER_ADD_DRELU, CONV_AFTER_NORM, CONV_AFTER_STATISTICS
 };

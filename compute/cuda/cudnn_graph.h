@@ -82,8 +82,8 @@ cudnnBackendDescriptor_t graph_add_statistics(struct cudnn_graph *graph, cudnnBa
                                               cudnnBackendDescriptor_t sum, cudnnBackendDescriptor_t squares);
 /* Of a batch normalisation: its input; mean, 1 / deviation and gamma, in fp32: tensors of 1,C,1,1. */
 struct norm_tensors { cudnnBackendDescriptor_t values, mean, inverse, gamma; };
-/* sums: fp32 tensors of 1,C,1,1: the gradients of gamma and beta from the gradient of the result; and the factors of the
- * gradient and of the values and the term from which cuDNN computes the gradient of the input. */
+/* sums: fp32 tensors of 1,C,1,1: the gradients of gamma and beta from the gradient of the result; and the factors of
+ * the gradient and of the values and the term from which cuDNN computes the gradient of the input. */
 cudnnBackendDescriptor_t graph_add_norm_sums(struct cudnn_graph *graph, const struct norm_tensors *norm,
                                              cudnnBackendDescriptor_t gradient, const cudnnBackendDescriptor_t sums[5]);
 /* Makes the last part: the graph of the operations. handle NULL: no device. */

@@ -235,7 +235,8 @@ struct branch {
     size_t rows;
     uint32_t pixels, columns;
     const float *gamma;         /* a factor per channel; NULL: 1 */
-    bool drops;                 /* stochastic depth by `rule`: samples have the factor of dropout_sample_factor, else 1 */
+    bool drops;                 /* stochastic depth by `rule`: samples have the factor of dropout_sample_factor, else
+                                 * 1 */
     struct dropout rule;
     const struct step_values *values;
 };

@@ -59,8 +59,8 @@ static __device__ inline float target_distance(const loss_shape &shape, const T 
     float target = own, sum = 0;
     if (label.share < 1) {
         const bool holds = label.other >= 0 && lane == (uint32_t)label.other % WARP;
-        const float other = holds ? class_weight(shape, (uint32_t)label.other) * (largest - widened(logits[label.other]))
-                                  : 0.0f;
+        const float other =
+            holds ? class_weight(shape, (uint32_t)label.other) * (largest - widened(logits[label.other])) : 0.0f;
         target = label.share * own + (1.0f - label.share) * warp_sum(other);
     }
     if (shape.smoothing == 0)
@@ -133,8 +133,9 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     const float factor = !is_counted ? 0.0f : shape.weight * (scale != NULL ? scale->factor : 1.0f);
     for (uint32_t c = lane; c < shape.stored; c += WARP) {
         const bool is_used = is_counted && c < classes;
-        const float slope = c == label && !isfinite(loss)
-                                ? loss : total * (expf(widened(row[c]) - best.value) / sum) - target_of(shape, target, c);
+        const float slope =
+            c == label && !isfinite(loss)
+                ? loss : total * (expf(widened(row[c]) - best.value) / sum) - target_of(shape, target, c);
         narrowed(is_used ? slope * factor : 0.0f, (T *)gradient + sample * shape.stored + c);
     }
 }

@@ -63,7 +63,8 @@ static __global__ void normalise_pixels(layer_normalisation norm, uint32_t width
     }
     const float scale = 1.0f / sqrtf(pixel_sum(squares, width) * share + norm.epsilon);
     for (uint32_t group = mine.first; group < mine.groups; group += width) {
-        const floats<GROUP> gamma = read<GROUP>(norm.gamma + group * GROUP), beta = read<GROUP>(norm.beta + group * GROUP);
+        const floats<GROUP> gamma = read<GROUP>(norm.gamma + group * GROUP);
+        const floats<GROUP> beta = read<GROUP>(norm.beta + group * GROUP);
         floats<GROUP> values = read<GROUP>(from + group * GROUP);
         for (uint32_t k = 0; k < GROUP; k++)
             values.value[k] = is_channel(norm, group, k)
@@ -127,7 +128,8 @@ cudaError_t kernel_layer_norm(cudaStream_t stream, enum value_type type, const s
     static decltype(&normalise_pixels<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(normalise_pixels);
     const cudaError_t status = check_layer_norm(norm, { in, out });
     const uint32_t width = threads_of_pixel(norm->columns);
-    return status != cudaSuccess ? status : launch_threads(stream, norm->rows * width, kernels[type], *norm, width, in, out);
+    return status != cudaSuccess ? status
+                                 : launch_threads(stream, norm->rows * width, kernels[type], *norm, width, in, out);
 }
 
 cudaError_t kernel_layer_norm_gradient(cudaStream_t stream, enum value_type type,
@@ -187,7 +189,8 @@ cudaError_t kernel_branch(cudaStream_t stream, enum value_type type, const struc
     static decltype(&pass_branch<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(pass_branch);
     const cudaError_t status = check_branch(of, { in, addend, out });
     const size_t threads = of->rows * (of->columns / GROUP);
-    return status != cudaSuccess ? status : launch_threads(stream, threads, kernels[type], threads, *of, in, addend, out);
+    return status != cudaSuccess ? status
+                                 : launch_threads(stream, threads, kernels[type], threads, *of, in, addend, out);
 }
 
 /* ---- the gradients of gamma and beta: sums of chunks of rows, then the sums of all chunks ---- */

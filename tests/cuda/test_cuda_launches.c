@@ -312,7 +312,8 @@ static struct net *branches_net(void)
     const uint32_t start = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), true);
     const uint32_t norm = (uint32_t)net_layer_norm(net, "norm", start, 1e-6f);
     const uint32_t scale = (uint32_t)net_scale(net, "scale1", norm);
-    const uint32_t sum = (uint32_t)net_add(net, "sum1", (uint32_t)net_stochastic_depth(net, "drop1", scale, 0.1f), start);
+    const uint32_t sum = (uint32_t)net_add(net, "sum1", (uint32_t)net_stochastic_depth(net, "drop1", scale, 0.1f),
+                                           start);
     const uint32_t next = (uint32_t)net_layer_norm(net, "norm2", sum, 1e-6f);
     const uint32_t drop = (uint32_t)net_stochastic_depth(net, "drop2", next, 0.2f);
     const uint32_t both = (uint32_t)net_add(net, "sum2", sum, drop);

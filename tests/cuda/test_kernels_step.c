@@ -683,8 +683,10 @@ TEST(misaligned_memory_is_refused)
     MISALIGNED(kernel_axpby(stream, 8, 1, 0, NULL, (float *)(void *)memory, values));
     MISALIGNED(kernel_find_nonfinite(stream, 8, values, NULL));
     MISALIGNED(kernel_sum_towers(stream, VALUE_FP32, &arenas, 0, 4, 0, 1));
-    MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { values } }, 4, VALUE_FP32, memory));
-    MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { memory } }, 4, VALUE_FP32, values));
+    MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { values } }, 4, VALUE_FP32,
+                                memory));
+    MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { memory } }, 4, VALUE_FP32,
+                                values));
     areas_close();
 }
 

@@ -96,8 +96,8 @@ static bool is_compiled_fusion(const struct sim_operations *graph)
                                                               CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
 }
 
-/* Has any engine the graph? Sums for a normalisation are of HALF, compiled fusions of 16-bit types, and those of a weight
- * gradient of HALF only. */
+/* Has any engine the graph? Sums for a normalisation are of HALF, compiled fusions of 16-bit types, and those of a
+ * weight gradient of HALF only. */
 static bool has_engines(const struct sim_operations *graph)
 {
     const struct sim_operation *const convolution = convolution_of(graph);

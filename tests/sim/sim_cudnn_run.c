@@ -355,8 +355,8 @@ static void mask_by_norm(const struct job *job, struct values *gradient)
     free(line.at);
 }
 
-/* The gradients of scale and bias. The factors, from which the real library computes the gradient of the values, are NaN,
- * because nothing reads them. */
+/* The gradients of scale and bias. The factors, from which the real library computes the gradient of the values, are
+ * NaN, because nothing reads them. */
 static void write_norm_sums(const struct job *job, const struct values *gradient)
 {
     const struct values values = read_values(&job->graph.line[0].x, job->values, channels_last, false);

@@ -372,6 +372,8 @@ static struct engine_rules rules_of(const struct conv_engine *engine, const stru
         .properties = planner->properties,
         .exact = engine->shape.precision == PRECISION_FP32,
         .workspace_max = planner->workspace_max,
+        /* It would store the gradient in its workspace before it masks and sums it, as our own kernels do. */
+        .no_generic = engine->fused.after == CONV_AFTER_NORM,
         .copy_bytes = tensor_bytes(&engine->fused, TENSOR_IN) + tensor_bytes(&engine->fused, TENSOR_OUT),
     };
 }

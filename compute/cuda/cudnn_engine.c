@@ -127,6 +127,8 @@ static int rate_engine(struct search *search, cudnnBackendDescriptor_t config, e
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
     if (search->rules->failed != NULL && *search->rules->failed == index)
         return 0;
+    if (search->rules->no_generic && *rank_out == RANK_SLOW)
+        return 0;
     return is_admissible(search, notes) && !has_plans_of(search, index) && !is_worthless(search, *rank_out) ? 1 : 0;
 }
 

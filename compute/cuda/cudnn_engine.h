@@ -19,6 +19,7 @@ struct engine_rules {
     bool exact;                 /* inputs must not be rounded: no tensor cores for fp32 */
     size_t workspace_max;
     const int64_t *failed;      /* an engine that failed to run and is excluded; NULL: none */
+    bool no_generic;            /* cuDNN's generic engine, which is slow, is excluded */
     size_t copy_bytes;          /* a workspace this large can hold all values of a step in another layout */
 };
 

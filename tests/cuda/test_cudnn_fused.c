@@ -3,6 +3,7 @@
  * fails, so the plans cannot run. A run plans three shapes for sm_90; with the argument `all` every shape of a table in
  * both 16-bit types for all devices, in minutes. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,64 @@ TEST(data_gradients_with_sums_and_masks_are_compiled)
     for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]) && plans_all; d++)
         for (size_t i = 0; i < 2 * ROWS; i++)
             assert_fuses(devices[d], i % 2 != 0 ? PRECISION_FP16 : PRECISION_BF16, i / 2);
+}
+
+/* What devices.batch_statistics = fused asks for; `shapes`: for how many of the shapes below there is a plan. */
+static const struct {
+    const char *name;
+    enum product_pass pass;
+    enum precision precision;
+    enum conv_before before;
+    enum conv_after after;
+    uint32_t shapes[DEVICE_COUNT];
+} uses[] = {
+    { "bf16, forward, sums", FPROP, PRECISION_BF16, CONV_BEFORE_NOTHING, CONV_AFTER_STATISTICS,
+      { [SM_80] = 3, [SM_90] = 3, [SM_100] = 3, [SM_120] = 3 } },
+    { "fp16, forward, sums", FPROP, PRECISION_FP16, CONV_BEFORE_NOTHING, CONV_AFTER_STATISTICS,
+      { [SM_80] = 3, [SM_90] = 3, [SM_100] = 3, [SM_120] = 3 } },
+    { "fp16, forward, normalised input, sums", FPROP, PRECISION_FP16, CONV_BEFORE_SCALE_RELU, CONV_AFTER_STATISTICS,
+      { [SM_80] = 3, [SM_90] = 3, [SM_100] = 3, [SM_120] = 3 } },
+    { "fp16, weight gradient, normalised input", WGRAD, PRECISION_FP16, CONV_BEFORE_SCALE_RELU, CONV_AFTER_NOTHING,
+      { [SM_80] = 3, [SM_90] = 3, [SM_100] = 3, [SM_120] = 3 } },
+    { "fp16, data gradient, sums for a normalisation", DGRAD, PRECISION_FP16, CONV_BEFORE_NOTHING, CONV_AFTER_NORM,
+      { [SM_80] = 0, [SM_90] = 3, [SM_100] = 0, [SM_120] = 0 } },
+};
+
+/* Is there a plan for the whole shape? */
+static bool is_planned(const struct conv_planner *planner, const struct conv_shape *shape, const char *name)
+{
+    struct conv_plan *plan = NULL;
+    char text[128] = "no plan";
+    const int rc = conv_plan_open(&plan, planner, shape, false);
+    assert_true(rc == 0 || rc == -ENOTSUP);
+    if (rc == 0)
+        conv_plan_describe(plan, text, sizeof(text));
+    conv_plan_close(plan);
+    print_message("%s, %s, %u at %ux%u, window %u: %s\n", planner->name, name, shape->in_channels, shape->in_h,
+                  shape->in_w, shape->kernel_h, text);
+    return rc == 0 && strstr(text, "apart") == NULL;
+}
+
+TEST(convolutions_for_statistics_are_planned_where_cudnn_has_them)
+{
+    static const struct { uint32_t in, size, out, kernel, stride; } shapes[] = {
+        { 64, 56, 256, 1, 1 }, { 64, 56, 64, 3, 1 }, { 128, 56, 128, 3, 2 },
+    };
+    for (int device = SM_80; device < DEVICE_COUNT && plans_all; device++)
+        for (size_t u = 0; u < sizeof(uses) / sizeof(uses[0]); u++) {
+            const struct conv_planner planner = planner_for(device);
+            uint32_t count = 0;
+            for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+                const uint32_t side = shapes[i].kernel / 2;
+                struct conv_shape shape = square(uses[u].pass, uses[u].precision, shapes[i].in, shapes[i].size,
+                                                 shapes[i].out, shapes[i].kernel, shapes[i].stride, side, side);
+                shape.bias = shape.relu = false;
+                shape.before = uses[u].before;
+                shape.after = uses[u].after;
+                count += is_planned(&planner, &shape, uses[u].name);
+            }
+            assert_int_equal(count, uses[u].shapes[device]);
+        }
 }
 
 /* A library with the name of the driver's that is loaded already is the one that cuDNN finds. */

@@ -119,6 +119,20 @@ TEST(forward_passes_with_statistics_are_planned_in_fp16)
         }
 }
 
+/* There cuDNN has only its generic engine for them, which is not used. */
+TEST(sums_for_a_normalisation_are_left_to_our_kernels_but_on_sm_90)
+{
+    static const int others[] = { SM_80, SM_100, SM_120 };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const struct conv_planner planner = planner_for(others[i]);
+        struct conv_shape shape = square(DGRAD, PRECISION_FP16, 64, 56, 256, 1, 1, 0, 0);
+        shape.after = CONV_AFTER_NORM;
+        const char *const text = planned(&planner, &shape);
+        assert_null(strstr(text, "engine 0"));
+        assert_non_null(strstr(text, ", norm sums apart"));
+    }
+}
+
 TEST(a_workspace_limit_of_0_gives_a_plan_without_workspace_or_none)
 {
     struct conv_planner planner = planner_for(SM_90);

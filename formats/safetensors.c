@@ -11,6 +11,7 @@
 
 #define METADATA "__metadata__"
 #define COUNT_END (INT64_C(1) << 48)
+#define PAIRS_MAX 1024u         /* names that are compared in pairs */
 
 /* Bits per number; 0 if the format has no such type. */
 static uint32_t bits_of(const char *dtype)
@@ -53,17 +54,39 @@ static bool entry_is_sound(const struct safetensors_entry *entry)
     return bytes == entry->bytes;
 }
 
-static bool entries_are_sound(const struct safetensors_entry *entries, size_t count)
+static int compare_names(const void *left, const void *right)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (!entry_is_sound(&entries[i]))
-            return false;
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(entries[i].name, entries[j].name) == 0)
-                return false;
-        }
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* Are all names different? Compared in pairs if they are few, else sorted. 0, -EINVAL or -ENOMEM. */
+static int check_names(const struct safetensors_entry *entries, size_t count)
+{
+    int rc = 0;
+    if (count <= PAIRS_MAX) {
+        for (size_t i = 0; i < count && rc == 0; i++)
+            for (size_t j = 0; j < i && rc == 0; j++)
+                rc = strcmp(entries[i].name, entries[j].name) == 0 ? -EINVAL : 0;
+        return rc;
     }
-    return true;
+    const char **const names = malloc(count * sizeof(*names));
+    if (names == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        names[i] = entries[i].name;
+    qsort(names, count, sizeof(*names), compare_names);
+    for (size_t i = 1; i < count && rc == 0; i++)
+        rc = strcmp(names[i - 1], names[i]) == 0 ? -EINVAL : 0;
+    free(names);
+    return rc;
+}
+
+static int check_entries(const struct safetensors_entry *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!entry_is_sound(&entries[i]))
+            return -EINVAL;
+    return check_names(entries, count);
 }
 
 static void put_metadata(struct json *json, const struct safetensors_text *metadata, size_t count)
@@ -94,8 +117,9 @@ static void put_entry(struct json *json, const struct safetensors_entry *entry, 
 int safetensors_header(struct json *json, const struct safetensors_entry *entries, size_t entry_count,
                        const struct safetensors_text *metadata, size_t metadata_count, size_t alignment)
 {
-    if (!entries_are_sound(entries, entry_count))
-        return -EINVAL;
+    const int rc = check_entries(entries, entry_count);
+    if (rc != 0)
+        return rc;
 
     uint64_t begin = 0;
     json_reset(json);

@@ -29,8 +29,8 @@ struct safetensors_text { const char *key, *value; };   /* an entry of __metadat
 
 /* Write the header into `json` (initialised without indent; its content is replaced), padded so that the data begins at
  * a multiple of `alignment`, at least SAFETENSORS_ALIGNMENT, in the file. Entries are in the order of the data. Writing
- * the same entries again allocates nothing unless a text is longer than before. 0, -ENOMEM, or -EINVAL (a name is not
- * plain ASCII or is a duplicate, or type, shape and size do not agree). */
+ * the same up to 1024 entries again allocates nothing unless a text is longer than before. 0, -ENOMEM, or -EINVAL (a
+ * name is not plain ASCII or is a duplicate, or type, shape and size do not agree). */
 int safetensors_header(struct json *json, const struct safetensors_entry *entries, size_t entry_count,
                        const struct safetensors_text *metadata, size_t metadata_count, size_t alignment);
 

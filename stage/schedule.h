@@ -14,6 +14,9 @@
 
 enum phase { PHASE_TRAIN, PHASE_EVALUATE, PHASE_COUNT };
 
+/* The most towers of a run, in all its processes. */
+#define RUN_TOWERS_MAX 65536u
+
 /* A range of the run's towers. */
 struct tower_range { uint32_t first, count; };
 

@@ -85,8 +85,8 @@ void buckets_add_whole(struct buckets *buckets, enum region region, size_t count
 
 void buckets_share_out(struct buckets *buckets, uint32_t towers)
 {
-    size_t loads[BUCKET_OWNERS_MAX] = { 0 };
-    assert(towers <= BUCKET_OWNERS_MAX);
+    size_t loads[REGION_BUCKETS_MAX] = { 0 };   /* a bucket goes to a later tower only if all before own some */
+    towers = towers < REGION_BUCKETS_MAX ? towers : REGION_BUCKETS_MAX;
     for (uint32_t b = 0; b < buckets->of[REGION_GRADIENTS].count; b++) {
         struct bucket *const bucket = &buckets->bucket[b];
         bucket->use = BUCKET_REDUCE;

@@ -20,7 +20,6 @@ enum region {
 };
 
 #define REGION_BUCKETS_MAX 256u
-#define BUCKET_OWNERS_MAX 256u  /* the most towers that may own buckets */
 #define BUCKETS_MAX (REGION_COUNT * REGION_BUCKETS_MAX)
 
 /* The operation that is executed on a bucket when all towers have started it. */
@@ -60,7 +59,7 @@ void buckets_add(struct buckets *buckets, enum region region, const struct arena
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);
 /* Assign owners to the buckets of gradients, for BUCKET_REDUCE: each bucket in turn to the tower that owns the least so
- * far, the first one of equals. The result is the same in every tower. */
+ * far, the first one of equals, so at most REGION_BUCKETS_MAX towers own any. The result is the same in every tower. */
 void buckets_share_out(struct buckets *buckets, uint32_t towers);
 /* Append buckets of `region` with the ranges and owners of the buckets of gradients, for BUCKET_BROADCAST. */
 void buckets_add_broadcast(struct buckets *buckets, enum region region);

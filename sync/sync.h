@@ -29,6 +29,7 @@ enum serves {
     SERVES_EACH                 /* one update for each tower's gradients, as they arrive */
 };
 
+#define SERVED_TOWERS_MAX 256u  /* the most towers with SERVES_EACH */
 #define STALENESS_MAX 100u      /* the largest sync_spec.max_staleness */
 
 struct sync_spec {                              /* pointers are lent until sync_leave */

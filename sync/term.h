@@ -10,7 +10,7 @@
 struct term { uint32_t first, count, rank; };
 
 /* Find the terms of `run` towers, of which each rank has `per_rank`, in the order of additions. The terms of a rank are
- * consecutive. terms_out has space for `run` terms. Returns their number. */
+ * consecutive. terms_out has space for `run` terms; NULL: only their number is wanted. Returns their number. */
 uint32_t terms_find(uint32_t run, uint32_t per_rank, struct term *terms_out);
 
 #endif

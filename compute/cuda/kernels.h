@@ -414,7 +414,7 @@ cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const s
                               size_t begin, size_t end, uint32_t into, uint32_t into_count);
 
 #define SUM_TERMS_MAX 64u
-#define TERM_TOWERS_MAX 256u
+#define TERM_TOWERS_MAX 4096u
 
 /* The terms of a sum over towers 0, 1, ..., of at most TERM_TOWERS_MAX, in the order of the towers: each is a tower, or
  * the sum over a subtree of the order of additions (stage/pairwise.h). */

@@ -609,7 +609,7 @@ cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const s
 
 /* ---- sums over terms, for the reductions between processes ---- */
 
-#define TERM_LEVELS 9u          /* levels of a sum over TERM_TOWERS_MAX = 256 = 2^8 towers */
+#define TERM_LEVELS 13u         /* levels of a sum over TERM_TOWERS_MAX = 4096 = 2^12 towers */
 
 static __device__ floats<QUAD> read_term(const sum_terms &terms, uint32_t term, size_t i, size_t rest)
 {

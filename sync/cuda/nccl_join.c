@@ -118,50 +118,50 @@ static int check_towers(const struct nccl_group *group)
 }
 
 /* The GPU of a tower. */
-struct gpu_place { char host[64], bus[sizeof(((struct device_description *)0)->bus)]; };
+struct gpu_place { char host[64], bus[sizeof(((struct device_description *)0)->bus)]; uint32_t tower; };
 
 static void find_places(const struct reduce_towers *towers, struct gpu_place *places)
 {
     for (uint32_t d = 0; d < towers->here.count; d++) {
         struct device_description description;
-        places[d] = (struct gpu_place){ .host = "" };
+        places[d] = (struct gpu_place){ .tower = towers->here.first + d };
         (void)gethostname(places[d].host, sizeof(places[d].host) - 1);
         if (towers->devices->describe(towers->index[d % towers->device_count], &description) == 0)
             memcpy(places[d].bus, description.bus, sizeof(description.bus));
     }
 }
 
-/* Is there a tower before this one on the same GPU? If so, *before_out is its number. */
-static bool find_same(const struct gpu_place *places, uint32_t tower, uint32_t *before_out)
+static int compare_places(const void *left, const void *right)
 {
-    for (uint32_t before = 0; before < tower; before++) {
-        *before_out = before;
-        if (*places[tower].bus != '\0' && strcmp(places[before].bus, places[tower].bus) == 0 &&
-            strcmp(places[before].host, places[tower].host) == 0)
-            return true;
-    }
-    return false;
+    const struct gpu_place *const a = left, *const b = right;
+    const int hosts = strcmp(a->host, b->host), buses = hosts != 0 ? hosts : strcmp(a->bus, b->bus);
+    return buses != 0 ? buses : (a->tower > b->tower) - (a->tower < b->tower);
 }
 
-static int check_places(const struct gpu_place *places, const struct reduce_towers *towers,
+/* Sorts the places; of the towers that share a GPU it names the lowest and the one before it. */
+static int check_places(struct gpu_place *places, const struct reduce_towers *towers,
                         struct unsupported_reason *reason)
 {
     const uint32_t each = towers->here.count;
-    uint32_t before;
-    for (uint32_t tower = 0; tower < towers->run; tower++)
-        if (find_same(places, tower, &before))
-            return unsupported_reason_set(reason, -EINVAL, "reduce", "rank %u and rank %u both use the GPU %s of %s, and "
-                                          "NCCL takes one tower a GPU", before / each, tower / each, places[tower].bus,
-                                          places[tower].host);
-    return 0;
+    const struct gpu_place *same = NULL;
+    qsort(places, towers->run, sizeof(*places), compare_places);
+    for (uint32_t i = 1; i < towers->run; i++)
+        if (*places[i].bus != '\0' && strcmp(places[i - 1].bus, places[i].bus) == 0 &&
+            strcmp(places[i - 1].host, places[i].host) == 0 && (same == NULL || places[i].tower < same->tower))
+            same = &places[i];
+    return same == NULL ? 0 : unsupported_reason_set(reason, -EINVAL, "reduce", "rank %u and rank %u both use the GPU %s "
+                                                     "of %s, and NCCL takes one tower a GPU", same[-1].tower / each,
+                                                     same->tower / each, same->bus, same->host);
 }
 
 int nccl_agree(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason)
 {
-    struct gpu_place own[BUCKET_OWNERS_MAX];
-    struct gpu_place *const all = calloc(towers->run, sizeof(*all));
+    struct gpu_place *const all = calloc(towers->run + towers->here.count, sizeof(*all));
+    if (all == NULL)
+        return -ENOMEM;
+    struct gpu_place *const own = all + towers->run;
     find_places(towers, own);
-    int rc = all == NULL ? -ENOMEM : rank_gather(ranks, own, towers->here.count * sizeof(*own), all);
+    int rc = rank_gather(ranks, own, towers->here.count * sizeof(*own), all);
     if (rc == 0)
         rc = check_places(all, towers, reason);
     free(all);

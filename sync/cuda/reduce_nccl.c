@@ -485,15 +485,15 @@ static void nccl_prepare(uint32_t towers)
 /* Has each tower a device, and can a kernel add the terms that a tower has? */
 static int check_counts(const struct reduce_towers *towers, bool in_pairs, struct unsupported_reason *reason)
 {
-    struct term terms[BUCKET_OWNERS_MAX];
     if (towers->here.count > towers->device_count)
         return unsupported_reason_set(reason, -EINVAL, "reduce",
                                       "NCCL takes one tower a device, and there are more towers than "
                                       "devices: use auto, peer or host");
-    if (in_pairs && (towers->here.count > SUM_TERMS_MAX || towers->run > BUCKET_OWNERS_MAX ||
-                     terms_find(towers->run, towers->here.count, terms) > SUM_TERMS_MAX))
+    if (in_pairs && (towers->here.count > SUM_TERMS_MAX || towers->run > TERM_TOWERS_MAX ||
+                     terms_find(towers->run, towers->here.count, NULL) > SUM_TERMS_MAX))
         return unsupported_reason_set(reason, -EINVAL, "reduce", "nccl adds at most %u towers of a process, and %u "
-                                      "sums of processes, in pairs: use auto or host", SUM_TERMS_MAX, SUM_TERMS_MAX);
+                                      "sums of processes, of %u towers, in pairs: use auto or host", SUM_TERMS_MAX,
+                                      SUM_TERMS_MAX, TERM_TOWERS_MAX);
     return 0;
 }
 

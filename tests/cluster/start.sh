@@ -100,8 +100,8 @@ for mpi in $mpis; do
     refused 2 "there is no option '--chekc'"
     started --set sync.mode=async --set train.ema=0.9
     refused 2 '^--set sync\.mode: train\.ema needs the same weights on all towers'
-    started --set devices.towers=100
-    refused 2 '^--set devices\.towers: 3 ranks with 100 towers each are 300, and a run has at most 256: use at most 85'
+    started --set devices.towers=257
+    refused 2 '^--set devices\.towers: '
     started --set data.train="$work/nowhere"
     refused 3 "train: $work/nowhere: No such file"
     started --set run.dir="$work/file/run"

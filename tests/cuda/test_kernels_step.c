@@ -645,6 +645,25 @@ TEST(sums_of_terms_have_the_bits_of_sums_of_towers)
                     check_terms(run, group, types[type], types[into], run % 2 ? TERMS_VALUES : TERMS_VALUES - 2);
 }
 
+/* 64 terms of 64 towers: the most that a kernel adds. Each is given as their sum. */
+TEST(sums_of_terms_are_those_of_4096_towers)
+{
+    struct sum_terms terms = { .count = SUM_TERMS_MAX };
+    float *values[SUM_TERMS_MAX], *const sum = floats_new(TERMS_VALUES);
+    for (uint32_t t = 0; t < SUM_TERMS_MAX; t++) {
+        values[t] = draw(VALUE_FP32, 500 + t, TERMS_VALUES);
+        terms.first[t] = (uint16_t)(t * (TERM_TOWERS_MAX / SUM_TERMS_MAX));
+        terms.towers[t] = TERM_TOWERS_MAX / SUM_TERMS_MAX;
+        terms.values[t] = values_new(VALUE_FP32, values[t], TERMS_VALUES);
+    }
+    void *const memory = values_new(VALUE_FP32, sum, TERMS_VALUES);
+    for (size_t i = 0; i < TERMS_VALUES; i++)
+        sum[i] = sum_of(values, SUM_TERMS_MAX, i);
+    CUDA_OK(kernel_sum_terms(stream, &terms, TERMS_VALUES, VALUE_FP32, memory));
+    assert_values(VALUE_FP32, memory, sum, TERMS_VALUES);
+    areas_close();
+}
+
 TEST(sums_of_no_or_too_many_terms_or_into_fp16_are_refused)
 {
     static const struct sum_terms none = { .count = 0 }, many = { .count = SUM_TERMS_MAX + 1 }, one = { .count = 1 };

@@ -146,6 +146,27 @@ TEST(refuses_entries_that_no_reader_would_take)
     json_release(&json);
 }
 
+/* As in a checkpoint of many towers. */
+TEST(refuses_a_name_that_is_twice_among_many)
+{
+    enum { MANY = 50000 };
+    struct safetensors_entry *const entries = calloc(MANY, sizeof(*entries));
+    char(*const names)[24] = calloc(MANY, sizeof(*names));
+    struct json json;
+    json_init(&json, false);
+    assert_true(entries != NULL && names != NULL);
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), "tower.%zu.mean", i * 7919 % MANY);
+        entries[i] = (struct safetensors_entry){ names[i], "F32", 1, { 1 }, 4 };
+    }
+    assert_int_equal(safetensors_header(&json, entries, MANY, NULL, 0, SAFETENSORS_ALIGNMENT), 0);
+    strcpy(names[MANY - 1], names[17]);
+    assert_int_equal(safetensors_header(&json, entries, MANY, NULL, 0, SAFETENSORS_ALIGNMENT), -EINVAL);
+    json_release(&json);
+    free(entries);
+    free(names);
+}
+
 TEST(what_is_written_is_read)
 {
     const struct safetensors_entry entries[] = {

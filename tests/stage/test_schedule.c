@@ -350,6 +350,29 @@ TEST(slices_do_not_depend_on_the_towers)
             }
 }
 
+TEST(a_batch_is_divided_among_65536_towers)
+{
+    static const uint32_t batches[] = { 65536, 65537, 100000, 1u << 20, 40000 };
+    for (size_t i = 0; i < sizeof(batches) / sizeof(*batches); i++)
+        for (int pairs = 0; pairs < 2; pairs++) {
+            const struct schedule schedule = { .records = { batches[i] }, .batch = batches[i], .epochs = 1,
+                                               .towers = RUN_TOWERS_MAX, .pairs = pairs };
+            uint64_t next = 0;
+            for (uint32_t tower = 0; tower < RUN_TOWERS_MAX; tower++) {
+                struct local_batch local;
+                const struct batch_part part = batch_part_find(batches[i], pairs, RUN_TOWERS_MAX, tower);
+                assert_int_equal(schedule_find(&schedule, 0, tower, &local), 0);
+                assert_int_equal(local.first_position, next);
+                assert_true(local.count <= schedule_local_max(&schedule));
+                assert_true((uint64_t)part.first + part.count <= batches[i]);
+                next += local.count;
+            }
+            assert_int_equal(next, batches[i]);
+        }
+    assert_true(schedule_slices_fit(1u << 20, RUN_TOWERS_MAX));
+    assert_false(schedule_slices_fit(RUN_TOWERS_MAX - 1, RUN_TOWERS_MAX));
+}
+
 /* A tree by its definition: neighbours are added in pairs until one is left. */
 TEST(sums_in_pairs_are_those_of_a_tree)
 {

@@ -223,6 +223,19 @@ TEST(buckets_are_owned_by_those_that_have_least)
     }
 }
 
+/* With more towers than buckets the first ones own a bucket each. */
+TEST(owners_are_found_among_65536_towers)
+{
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    arena_draw(&sample, PARAMETERS_MAX, 500, 11);
+    buckets_make(&buckets, &sample.arena, 1);
+    assert_in_range(buckets.count, 64, REGION_BUCKETS_MAX);
+    buckets_share_out(&buckets, 65536);
+    for (uint32_t b = 0; b < buckets.count; b++)
+        assert_int_equal(buckets.bucket[b].owner, b);
+}
+
 TEST(broadcasts_go_the_same_ranges_from_the_same_owners)
 {
     static struct sample_arena sample;

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "stage/schedule.h"
+#include "sync/term.h"
 #include "tests/helpers/reduce_bench.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
@@ -236,6 +238,29 @@ static void reductions_are_found_by_name(void **state)
     assert_null(reduce_find(""));
 }
 
+/* The terms cover the towers in order, each in one rank, and are subtrees of the tree of all; where ranks have a power of
+ * two of them, each rank is one term. */
+static void terms_of_65536_towers(void **state)
+{
+    static const uint32_t per_rank[] = { 1, 2, 8, 64, 256, 3, 100 };
+    static struct term terms[RUN_TOWERS_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof(per_rank) / sizeof(*per_rank); i++) {
+        const uint32_t each = per_rank[i], run = RUN_TOWERS_MAX / each * each;
+        const uint32_t count = terms_find(run, each, terms);
+        uint32_t next = 0;
+        assert_int_equal(terms_find(run, each, NULL), count);
+        for (uint32_t t = 0; t < count; t++) {
+            assert_int_equal(terms[t].first, next);
+            assert_int_equal(terms[t].rank, terms[t].first / each);
+            assert_int_equal((terms[t].first + terms[t].count - 1) / each, terms[t].rank);
+            next += terms[t].count;
+        }
+        assert_int_equal(next, run);
+        assert_true((each & (each - 1)) != 0 || count == run / each);
+    }
+}
+
 int main(void)
 {
     static const char *const names[] = { "host", "peer", "nccl" };
@@ -252,6 +277,7 @@ int main(void)
         cmocka_unit_test(the_absent_reduction_never_waits),
         cmocka_unit_test(sums_between_processes_have_their_own_reduction),
         cmocka_unit_test(reductions_are_found_by_name),
+        cmocka_unit_test(terms_of_65536_towers),
     };
     alarm(300);
     const bool is_host = test_device_ops()->host_memory;

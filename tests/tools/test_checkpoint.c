@@ -789,6 +789,20 @@ TEST_WITH(towers_of_others_need_room, fixture_folder_make, fixture_folder_remove
     fixture_close(&fixture);
 }
 
+/* A reader would refuse the file, whose header lists the statistics of all towers. */
+TEST_WITH(more_tensors_than_a_file_can_list_are_refused, fixture_folder_make, fixture_folder_remove)
+{
+    struct fixture fixture;
+    fixture_open_towers(&fixture, TOWERS_MAX, &(struct kind){ .weights_differ = false });
+    struct checkpoint_shape shape = fixture.shape;
+    shape.here = (struct tower_range){ 0, TOWERS_MAX };
+    shape.towers = CHECKPOINT_TOWERS_MAX;
+    assert_int_equal(checkpoint_writer_open(&fixture.writer, &shape, NULL, "", fixture.about), -EFBIG);
+    shape.is_same = true;
+    assert_int_equal(checkpoint_writer_open(&fixture.writer, &shape, NULL, "", fixture.about), 0);
+    fixture_close(&fixture);
+}
+
 /* An error of another process arrives with its tensors, all of which are taken: the next checkpoint is whole. */
 TEST_WITH(an_error_of_another_process_is_the_writers, fixture_folder_make, fixture_folder_remove)
 {

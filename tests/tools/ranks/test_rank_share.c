@@ -49,14 +49,27 @@ TEST(a_batch_per_tower_is_for_the_towers_of_all_ranks)
     assert_int_equal(settings_batch(&settings), 128);
 }
 
-TEST(a_run_has_at_most_256_towers)
+TEST(a_run_has_at_most_65536_towers)
 {
-    SETTINGS(128, "devices.towers=2");
+    SETTINGS(8192, "devices.towers=8", "train.batch=65536");
     assert_string_equal(problem, "");
-    SETTINGS(128, "devices.towers=3");
-    assert_problem("towers: 128 ranks with 3 towers each are 384, and a run has at most 256: use at most 2 with so many");
-    SETTINGS(300, "devices.towers=1");
-    assert_problem("start at most 256 ranks");
+    SETTINGS(8192, "devices.towers=9", "train.batch=65536");
+    assert_problem("towers: 8192 ranks with 9 towers each are 73728, and a run has at most 65536: use at most 8 with so "
+                   "many");
+    SETTINGS(65536, "devices.towers=1", "train.batch=65536");
+    assert_string_equal(problem, "");
+    SETTINGS(65537, "devices.towers=1", "train.batch=65536");
+    assert_problem("start at most 65536 ranks");
+    SETTINGS(1u << 24, "devices.towers=256", "train.batch=65536");      /* 2^32 towers, 0 in 32 bits */
+    assert_problem("16777216 ranks have a tower each, and a run has at most 65536");
+}
+
+TEST(a_server_in_one_process_has_at_most_256_towers)
+{
+    SETTINGS(128, "devices.towers=2", "sync.mode=async");
+    assert_string_equal(problem, "");
+    SETTINGS(257, "sync.mode=async", "train.batch=512");
+    assert_problem("mode: with async one process serves all towers, at most 256, and there are 257: use replicated");
 }
 
 TEST(slices_are_shared_by_the_towers_of_all_ranks)

@@ -520,7 +520,7 @@ const struct option_row option_table[] = {
     { SECTION_DEVICES, "list", OPTION_STRING, EFFECT_REPORTED, .initial = "", .initial_note = "all",
       FIELD(devices.list), .help = "CUDA devices to use, e.g. 0,1; the towers of all ranks of a host take turns",
       KINDS("auto cuda"), .used_by = USED_WHERE_COMPUTED },
-    { SECTION_DEVICES, "towers", OPTION_INTEGER, EFFECT_REPORTED, .initial = "1", RANGE(1, 256),
+    { SECTION_DEVICES, "towers", OPTION_INTEGER, EFFECT_REPORTED, .initial = "1", RANGE(1, DEVICES_TOWERS_MAX),
       FIELD(devices.towers), .help = "replicas of the network (data parallel); each computes a share of every batch",
       .other_names = "gpus num_gpus", .is_hyperparameter = true, .used_by = USED_WITH_EVALUATE },
     { SECTION_DEVICES, "threads_per_tower", OPTION_INTEGER, EFFECT_REPORTED, .initial = "0",

@@ -166,6 +166,8 @@ struct checkpoint_settings {
     bool on_stop;               /* save a checkpoint after the last step of a run that is stopped */
 };
 
+#define DEVICES_TOWERS_MAX 256u /* the most towers of a process */
+
 struct device_settings {
     enum device_choice kind;
     int64_t towers;
@@ -263,7 +265,7 @@ int settings_usual(struct settings *usual, const struct settings *settings);
  * train.accumulate times as many. After settings_finish. */
 int64_t settings_batch(const struct settings *settings);
 int64_t settings_global_batch(const struct settings *settings);
-/* Towers of the run: devices.towers in each process. After settings_finish at most BUCKET_OWNERS_MAX. */
+/* Towers of the run: devices.towers in each process. After settings_finish at most RUN_TOWERS_MAX. */
 uint32_t settings_towers(const struct settings *settings);
 
 /* Write a complete configuration file that gives the same settings. 0 or a negative errno. */

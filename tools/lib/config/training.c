@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "stage/schedule.h"
 #include "stage/text/decimal.h"
-#include "sync/bucket.h"
 #include "tools/lib/config/option_needs.h"
 #include "tools/lib/config/settings_model.h"
 
@@ -305,18 +305,30 @@ bool settings_use_bf16_grads(const struct settings *settings)
 
 static void check_tower_count(struct settings *settings, struct problems *problems)
 {
-    const uint32_t ranks = settings->ranks, towers = settings_towers(settings);
+    const uint32_t ranks = settings->ranks;
+    const uint64_t towers = (uint64_t)ranks * (uint64_t)settings->devices.towers;
     char message[160];
-    if (towers <= BUCKET_OWNERS_MAX)
+    if (towers <= RUN_TOWERS_MAX)
         return;
-    if (ranks <= BUCKET_OWNERS_MAX)
-        snprintf(message, sizeof(message), "%u ranks with %lld towers each are %u, and a run has at most %u: use at "
-                 "most %u with so many ranks", ranks, (long long)settings->devices.towers, towers, BUCKET_OWNERS_MAX,
-                 BUCKET_OWNERS_MAX / ranks);
+    if (ranks <= RUN_TOWERS_MAX)
+        snprintf(message, sizeof(message), "%u ranks with %lld towers each are %llu, and a run has at most %u: use at "
+                 "most %u with so many ranks", ranks, (long long)settings->devices.towers, (unsigned long long)towers,
+                 RUN_TOWERS_MAX, RUN_TOWERS_MAX / ranks);
     else
         snprintf(message, sizeof(message), "%u ranks have a tower each, and a run has at most %u towers: start at most "
-                 "%u ranks", ranks, BUCKET_OWNERS_MAX, BUCKET_OWNERS_MAX);
+                 "%u ranks", ranks, RUN_TOWERS_MAX, RUN_TOWERS_MAX);
     settings_report(settings, problems, SECTION_DEVICES, "towers", message);
+}
+
+/* The server of async has memory for every tower of the run in one process, and a thread for every other rank. */
+static void check_served_towers(struct settings *settings, struct problems *problems)
+{
+    char message[160];
+    if (settings_towers(settings) <= SERVED_TOWERS_MAX)
+        return;
+    snprintf(message, sizeof(message), "with async one process serves all towers, at most %u, and there are %u: use "
+             "replicated, or averaging", SERVED_TOWERS_MAX, settings_towers(settings));
+    settings_report(settings, problems, SECTION_SYNC, "mode", message);
 }
 
 /* Refuse settings that work only between the towers of one process. */
@@ -341,6 +353,8 @@ void settings_check_sync(struct settings *settings, struct problems *problems)
     check_consistency(settings, problems);
     check_wire(settings, problems);
     check_slices(settings, problems);
+    if (mode->serves == SERVES_EACH)
+        check_served_towers(settings, problems);
     const bool is_served = mode->has_owners || mode->serves != SERVES_NOBODY;
     if (is_served && settings->devices.precision == PRECISION_FP16)
         settings_report(settings, problems, SECTION_SYNC, "mode",

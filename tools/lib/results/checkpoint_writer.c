@@ -149,6 +149,12 @@ int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct c
         name_tensors(writer);
         rc = make_longest_header(writer);
     }
+    if (rc == 0 && writer->file.header.bytes > SAFETENSORS_HEADER_MAX) {
+        log_message(LOG_ERROR, "checkpoints: the state of %u towers has %u tensors, and a file cannot list so many: use "
+                    "fewer towers, train.slices, with which all have one state, or a model without batch statistics",
+                    shape->towers, writer->layout.count);
+        rc = -EFBIG;
+    }
     if (rc != 0) {
         checkpoint_writer_close(writer);
         return rc;

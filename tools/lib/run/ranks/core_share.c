@@ -55,7 +55,7 @@ static void share_of(const void *users, uint32_t count, uint32_t index, void *sh
 int core_share_agree(struct ranks *ranks, struct settings *settings)
 {
     static const struct rank_share_rule rule = { "the cores of all ranks", sizeof(struct core_user),
-                                                 sizeof(struct core_share), bound, share_of };
+                                                 sizeof(struct core_share), bound, NULL, share_of };
     struct core_share share = { .ranks = 1, .quota_ranks = 1 };
     if (ranks == NULL)
         return 0;

@@ -8,8 +8,7 @@
 
 #include "sync/ranks/ranks.h"
 #include "tools/lib/config/settings.h"
-
-#define HOST_NAME_BYTES 72u
+#include "tools/lib/run/ranks/rank_share.h"
 
 /* The cores that a rank may run on. */
 struct core_user {

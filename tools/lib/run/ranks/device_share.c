@@ -61,7 +61,7 @@ static void share_of(const void *users, uint32_t count, uint32_t index, void *sh
 int device_share_agree(struct ranks *ranks, struct run_devices *plan)
 {
     static const struct rank_share_rule rule = { "the GPUs of all ranks", sizeof(struct device_user), sizeof(uint32_t),
-                                                 bound, share_of };
+                                                 bound, NULL, share_of };
     struct device_user user;
     uint32_t share = 1;
     if (ranks == NULL)

@@ -31,8 +31,10 @@ struct energy_share {
     struct energy_sources all;
 };
 
-/* The share of user `index` of `count`. */
-void energy_share_of(const struct energy_user *users, uint32_t count, uint32_t index, struct energy_share *share_out);
+/* Add what is read of a host, whose users are given, to that of all machines. `ranks`: of the run. */
+void energy_share_add(const struct energy_user *users, uint32_t count, uint32_t ranks, struct energy_sources *all);
+/* Set the share of user `index` of the `count` users of a host, without `all`. */
+void energy_share_of(const struct energy_user *users, uint32_t count, uint32_t index, struct energy_share *share);
 /* Determine the share of this rank, whose GPUs were added to `energy`, and keep only that. Called by all ranks; waits
  * for them. 0, or an exit code after a message or when a rank has failed. `ranks` NULL: this process reads all. */
 int energy_share_agree(struct ranks *ranks, struct energy *energy, const struct run_devices *devices,

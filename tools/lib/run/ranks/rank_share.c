@@ -26,32 +26,121 @@ static int receive(struct ranks *ranks, uint32_t from, void *to, size_t bytes)
     return 0;
 }
 
-static int send_share(struct ranks *ranks, const struct rank_share_rule *rule, const void *users, uint32_t rank,
-                      void *share)
+/* ---- rank 0 ---- */
+
+/* The users of a host, in the order of their ranks. */
+struct host { const struct place *places; uint32_t count; };
+/* A rank and its host, whose name begins its user. */
+struct place { const char *host; uint32_t rank; };
+
+struct gathering {
+    const struct rank_share_rule *rule;
+    uint32_t count;                     /* of ranks */
+    char *users, *of_host;              /* [rank]; of one host, [its ranks] */
+    char *share, *common;               /* one share each; common: what all shares have in common */
+    struct place *places;               /* [count], sorted by host */
+    struct host *hosts;                 /* [host_count], in the order of their lowest ranks */
+    uint32_t host_count;
+};
+
+static int compare_places(const void *left, const void *right)
 {
-    rule->share_of(users, ranks_size(ranks), rank, share);
-    return ranks_send(ranks, rank, MESSAGE_COLLECTIVE, share, rule->share_bytes);
+    const struct place *const a = left, *const b = right;
+    const int hosts = strcmp(a->host, b->host);
+    return hosts != 0 ? hosts : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int compare_hosts(const void *left, const void *right)
+{
+    const uint32_t a = ((const struct host *)left)->places->rank, b = ((const struct host *)right)->places->rank;
+    return (a > b) - (a < b);
+}
+
+static void find_hosts(struct gathering *all)
+{
+    for (uint32_t rank = 0; rank < all->count; rank++)
+        all->places[rank] = (struct place){ user_at(all->rule, all->users, rank), rank };
+    qsort(all->places, all->count, sizeof(*all->places), compare_places);
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (i == 0 || strcmp(all->places[i - 1].host, all->places[i].host) != 0)
+            all->hosts[all->host_count++] = (struct host){ .places = &all->places[i] };
+        all->hosts[all->host_count - 1].count++;
+    }
+    qsort(all->hosts, all->host_count, sizeof(*all->hosts), compare_hosts);
+}
+
+static void take_users(struct gathering *all, const struct host *host)
+{
+    for (uint32_t i = 0; i < host->count; i++)
+        memcpy(user_at(all->rule, all->of_host, i), host->places[i].host, all->rule->user_bytes);
+}
+
+static void find_common(struct gathering *all)
+{
+    for (uint32_t h = 0; h < all->host_count && all->rule->add_host != NULL; h++) {
+        take_users(all, &all->hosts[h]);
+        all->rule->add_host(all->of_host, all->hosts[h].count, all->count, all->common);
+    }
+}
+
+/* Send the shares of a host's ranks. That of rank 0, which is the first of its host, goes to share_out. */
+static int send_shares(struct ranks *ranks, struct gathering *all, const struct host *host, void *share_out)
+{
+    const struct rank_share_rule *const rule = all->rule;
+    int rc = 0;
+    take_users(all, host);
+    for (uint32_t i = 0; i < host->count && rc == 0; i++) {
+        memcpy(all->share, all->common, rule->share_bytes);
+        rule->share_of(all->of_host, host->count, i, all->share);
+        if (host->places[i].rank == 0)
+            memcpy(share_out, all->share, rule->share_bytes);
+        else
+            rc = ranks_send(ranks, host->places[i].rank, MESSAGE_COLLECTIVE, all->share, rule->share_bytes);
+    }
+    return rc;
+}
+
+static int open_gathering(struct gathering *all, const struct rank_share_rule *rule, uint32_t count)
+{
+    *all = (struct gathering){ .rule = rule, .count = count, .users = calloc(count, rule->user_bytes),
+                               .of_host = calloc(count, rule->user_bytes), .share = calloc(1, rule->share_bytes),
+                               .common = calloc(1, rule->share_bytes), .places = calloc(count, sizeof(*all->places)),
+                               .hosts = calloc(count, sizeof(*all->hosts)) };
+    return all->users != NULL && all->of_host != NULL && all->share != NULL && all->common != NULL &&
+           all->places != NULL && all->hosts != NULL ? 0 : -ENOMEM;
+}
+
+static void close_gathering(struct gathering *all)
+{
+    free(all->users);
+    free(all->of_host);
+    free(all->share);
+    free(all->common);
+    free(all->places);
+    free(all->hosts);
 }
 
 static int lead(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out)
 {
-    const uint32_t count = ranks_size(ranks);
-    void *const users = calloc(count, rule->user_bytes);
-    int rc = users == NULL ? -ENOMEM : 0;
-    for (uint32_t rank = 1; rank < count && rc == 0; rank++) {
-        rc = receive(ranks, rank, user_at(rule, users, rank), rule->user_bytes);
+    struct gathering all;
+    int rc = open_gathering(&all, rule, ranks_size(ranks));
+    for (uint32_t rank = 1; rank < all.count && rc == 0; rank++) {
+        rc = receive(ranks, rank, user_at(rule, all.users, rank), rule->user_bytes);
         if (rc == 0)
-            rule->bound(user_at(rule, users, rank));
+            rule->bound(user_at(rule, all.users, rank));
     }
-    if (rc == 0)
-        memcpy(users, user, rule->user_bytes);
-    for (uint32_t rank = 1; rank < count && rc == 0; rank++)
-        rc = send_share(ranks, rule, users, rank, share_out);
-    if (rc == 0)
-        rule->share_of(users, count, 0, share_out);
-    free(users);
+    if (rc == 0) {
+        memcpy(all.users, user, rule->user_bytes);
+        find_hosts(&all);
+        find_common(&all);
+    }
+    for (uint32_t h = 0; h < all.host_count && rc == 0; h++)
+        rc = send_shares(ranks, &all, &all.hosts[h], share_out);
+    close_gathering(&all);
     return rc;
 }
+
+/* ---- all ---- */
 
 static int follow(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out)
 {

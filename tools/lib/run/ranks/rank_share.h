@@ -1,5 +1,5 @@
 /* Ranks of a host that use the same cores or GPUs share them: every rank sends a description of the cores or GPUs that
- * it uses to rank 0, and receives its share. Used by main only. */
+ * it uses to rank 0, and receives its share, which rank 0 finds host by host. Used by main only. */
 #ifndef PIPETRAIN_RANK_SHARE_H
 #define PIPETRAIN_RANK_SHARE_H
 
@@ -8,11 +8,17 @@
 
 #include "sync/ranks/ranks.h"
 
+/* A user begins with the name of its host, char[HOST_NAME_BYTES]. */
+#define HOST_NAME_BYTES 72u
 struct rank_share_rule {
     const char *what;                   /* for error messages, such as "the cores of all ranks" */
     size_t user_bytes, share_bytes;
     void (*bound)(void *user);          /* make data from another version of the program safe to read */
-    void (*share_of)(const void *users, uint32_t count, uint32_t index, void *share_out);
+    /* Add what is common to the shares of all ranks of the run, of the users of one host, to a share; called for each
+     * host. NULL: there is nothing. */
+    void (*add_host)(const void *users, uint32_t count, uint32_t ranks, void *share);
+    /* Set the rest of the share of user `index` of the `count` users of its host, in the order of their ranks. */
+    void (*share_of)(const void *users, uint32_t count, uint32_t index, void *share);
 };
 
 /* Determine the share of this rank, which uses `user`. Called by all ranks; waits for them. 0, or an exit code after a

@@ -10,6 +10,7 @@
 
 #include "stage/device.h"
 #include "stage/schedule.h"
+#include "stage/trace/trace.h"
 #include "sync/bucket.h"
 
 struct reduce;
@@ -60,7 +61,11 @@ struct reduce_spec {
     struct tower_range here;    /* the towers of this process, which join */
     bool in_pairs;              /* as in struct reduce_towers */
     struct ranks *ranks;        /* lent; NULL: all towers are in this process */
+    /* Exchanges of the host with other processes are recorded in up to REDUCE_TRACKS_MAX tracks, which are added when
+     * the reduction is opened. NULL: they are not. */
+    struct trace *trace;
 };
+#define REDUCE_TRACKS_MAX 16u   /* one for each of the first buckets */
 
 struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ipc"; two rows are "host" */

@@ -132,6 +132,7 @@ const char *trace_kind_words(enum trace_kind kind)
         [TRACE_COPIES] = "copies",
         [TRACE_TOWER] = "tower",
         [TRACE_REDUCTION] = "reduction",
+        [TRACE_EXCHANGE] = "exchange",
     };
     return words[kind];
 }
@@ -158,6 +159,8 @@ const char *trace_name_words(enum trace_name name)
         [TRACE_UPDATE] = "update",
         [TRACE_OTHER] = "other",
         [TRACE_REDUCE] = "reduce",
+        [TRACE_REDUCE_SCATTER] = "reduce-scatter",
+        [TRACE_ALL_GATHER] = "all-gather",
         [TRACE_WAIT_TOWERS] = "wait for towers",
         [TRACE_FOLLOW] = "follow",
         [TRACE_FULL_BATCHES] = "full batches",

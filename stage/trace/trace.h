@@ -19,6 +19,7 @@ enum trace_kind {
     TRACE_COPIES,               /* a tower's copy stream */
     TRACE_TOWER,                /* a tower's compute stream */
     TRACE_REDUCTION,            /* a tower's communication stream */
+    TRACE_EXCHANGE,             /* the exchanges of a bucket with other processes, in a communication thread */
     TRACE_KIND_COUNT
 };
 
@@ -43,7 +44,9 @@ enum trace_name {
     TRACE_EXPOSED_REDUCTION,
     TRACE_UPDATE,
     TRACE_OTHER,
-    TRACE_REDUCE,               /* argument: the bucket's number */
+    TRACE_REDUCE,               /* argument: the bucket's number, also of the next two */
+    TRACE_REDUCE_SCATTER,       /* the rounds of an exchange; they include waiting for the other processes */
+    TRACE_ALL_GATHER,
     TRACE_WAIT_TOWERS,          /* main waits for the towers */
     TRACE_FOLLOW,               /* main adds up and reports the results of a batch */
     TRACE_FULL_BATCHES,         /* counter: full batches in the ring when the feeder requested one */

@@ -144,6 +144,7 @@ static bool is_receiver(const struct exchange *exchange)
 static int begin_round(struct exchange *exchange)
 {
     exchange->is_begun = true;
+    exchange->begun_ns = trace_now(exchange->track);
     ranks_set_bucket(exchange->reduce->ranks, exchange->bucket);
     if (!is_receiver(exchange))
         announce_round(exchange, exchange->number);
@@ -160,6 +161,13 @@ enum exchange_round exchange_first_round(const struct exchange *exchange)
 static enum exchange_round last_round(const struct exchange *exchange)
 {
     return exchange_bucket(exchange)->use == BUCKET_REDUCE ? REDUCE_SCATTER : ALL_GATHER;
+}
+
+static void record_round(const struct exchange *exchange)
+{
+    const struct trace_batch batch = { .number = exchange->batches[exchange->number % 2] };
+    trace_span(exchange->track, exchange->round == REDUCE_SCATTER ? TRACE_REDUCE_SCATTER : TRACE_ALL_GATHER, batch,
+               exchange->begun_ns, exchange->bucket);
 }
 
 /* Returns true if the towers have already staged the next exchange of the bucket. */
@@ -204,6 +212,7 @@ int exchange_advance(struct ranks_job *job)
         exchange->is_begun = false;
         if (exchange->round == REDUCE_SCATTER)
             sum_part(exchange);
+        record_round(exchange);
         if (exchange->round++ == last_round(exchange) && !finish(exchange))
             return 1;
     }

@@ -49,6 +49,9 @@ struct exchange {
     atomic_uint staged_count;           /* towers of this process whose share is staged */
     atomic_uint submitted_count;        /* exchanges that are staged and not finished */
     uint64_t number;                    /* number of the current or next exchange of the bucket, from 1 */
+    uint64_t batches[2];                /* of exchange n: batches[n % 2]; set when its shares are staged */
+    struct trace_track *track;          /* NULL: not recorded */
+    uint64_t begun_ns;                  /* of the round, if there is a track */
     /* This rank's part of the terms of ranks that do not share their memory; with BUCKET_BROADCAST the owner's values.
      * */
     char *received;
@@ -80,6 +83,7 @@ struct ranks_reduce {
     bool *is_pinned, is_received_pinned;        /* [rank]: the memory of this rank; guarded by `pinning` */
     pthread_mutex_t pinning;
     struct exchange *exchanges;         /* [bucket] */
+    struct trace_track *tracks[REDUCE_TRACKS_MAX];      /* of the first exchanges; NULL: not recorded */
     char *received;                     /* the memory for `received` of all exchanges, whole pages */
     size_t received_bytes;
 };

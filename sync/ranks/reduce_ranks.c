@@ -97,6 +97,7 @@ static void stage_share(void *arg)
     stage(reduce, share, number);
     if (atomic_fetch_add(&exchange->staged_count, 1) + 1 == reduce->here.count) {
         atomic_store(&exchange->staged_count, 0);
+        exchange->batches[number % 2] = batch;
         submit(exchange);
     }
     range_end();
@@ -212,6 +213,7 @@ static void place_exchanges(struct ranks_reduce *reduce)
         struct exchange *const exchange = &reduce->exchanges[b];
         exchange->job.advance = exchange_advance;
         exchange->job.lane = b;
+        exchange->track = b < REDUCE_TRACKS_MAX ? reduce->tracks[b] : NULL;
         exchange->reduce = reduce;
         exchange->bucket = b;
         exchange->round = exchange_first_round(exchange);
@@ -301,6 +303,8 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
         return rc;
     }
     layout_find_terms(reduce);
+    for (uint32_t b = 0; b < REDUCE_TRACKS_MAX; b++)
+        reduce->tracks[b] = trace_track_add(spec->trace, TRACE_EXCHANGE, b);
     *reduce_out = &reduce->rendezvous.base;
     return 0;
 }

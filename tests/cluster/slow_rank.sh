@@ -1,5 +1,5 @@
 #!/bin/sh
-# A rank for which the others wait is named, with what makes it slow.
+# A rank for which the others wait is named, with what makes it slow; the trace has the exchanges.
 . "${0%/*}/cluster.sh"
 find_mpis
 make_tiny
@@ -21,12 +21,16 @@ check() {
     PIPETRAIN_SLOW=$3
     export PIPETRAIN_SLOW
     run mpi_run "$1" 2 "$work/slow" "$2" "$work/bin/pipetrain" -c "$work/tiny.conf" --set train.epochs=8 \
-        --set "run.dir=$work/runs/$name" --set "report.prometheus=$work/$name.prom"
+        --set "run.dir=$work/runs/$name" --set "report.prometheus=$work/$name.prom" --set "report.trace=$work/$name.json"
     unset PIPETRAIN_SLOW
     expect_code 0 "two ranks of $1, of which rank $2 is slow"
     expect_out_joined "verdict .*; rank $2 \(.*\) was last in [0-9]+ % of the sums, [0-9.]+ ms behind the median of the others: $4"
     expect_summary "$name" last_rank.rank "$2"
     expect_summary "$name" last_rank.slow true
+    "$build/tests/e2e/trace/trace_check" "$work/$name.json" >"$work/seen" 2>&1 || fail "$name: the trace: $(cat "$work/seen")"
+    for span in reduce-scatter all-gather; do
+        grep -q "\"ph\":\"X\".*\"name\":\"$span\".*\"bucket\":0" "$work/$name.json" || fail "$name: a span '$span' is expected"
+    done
     grep -q "^pipetrain_rank_last{.*} $2\$" "$work/$name.prom" || fail "$name: the file for Prometheus has another rank"
 }
 

@@ -474,6 +474,9 @@ static bool has_owners;
 /* Buckets have so many times as many numbers; then there are few steps. */
 static uint32_t factor = 1;
 
+/* Records the sums of rank 0. */
+static struct trace *trace;
+
 static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, struct shares shares)
 {
     wakeup = shares.wakeup;
@@ -483,7 +486,8 @@ static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, st
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
                                          .has_bf16_grads = has_bf16_grads, .has_owners = has_owners,
-                                         .ranks = ranks[rank], .factor = factor };
+                                         .ranks = ranks[rank], .factor = factor,
+                                         .trace = rank == 0 ? trace : NULL };
         bench_open(&benches[rank], &spec);
         for (uint32_t d = 0; d < towers && factor > 1; d++)
             benches[rank].tower[d].steps = 2;
@@ -569,6 +573,40 @@ TEST(sums_by_several_threads_have_the_bits_of_one_process)
     has_owners = false;
     fake_mpi_set_threads(false);
     assert_in_range(atomic_load(&threads_of_ranks), 2 + 3 + 3, 3 * (2 + 3 + 3));
+}
+
+/* Every exchange has two rounds, one after the other; those of a bucket are on one track. */
+static void check_exchanges(const struct trace_look *look, uint32_t track)
+{
+    uint64_t ended_ns = trace_origin_ns(trace);
+    assert_int_equal(look->count, 2 * BENCH_STEPS);
+    for (uint64_t n = 0; n < look->count; n++) {
+        const struct trace_entry *const entry = trace_entry_at(trace, track, look, n);
+        assert_int_equal(entry->name, n % 2 == 0 ? TRACE_REDUCE_SCATTER : TRACE_ALL_GATHER);
+        assert_int_equal(entry->batch, n / 2);
+        assert_int_equal(entry->argument, look->index);
+        assert_true(entry->begin_ns >= ended_ns && entry->end_ns >= entry->begin_ns);
+        ended_ns = entry->end_ns;
+    }
+}
+
+TEST(exchanges_of_a_rank_are_recorded)
+{
+    const struct trace_spec spec = { .tracks = 1 + REDUCE_TRACKS_MAX, .entries = 8 * BENCH_STEPS, .end = UINT64_MAX };
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        uint32_t exchanges = 0;
+        struct trace_look look;
+        assert_int_equal(trace_open(&trace, &spec), 0);
+        check_sums(3, 1, false, is_shared ? all : none);
+        for (uint32_t i = 0; trace_look(trace, i, &look); i++)
+            if (look.kind == TRACE_EXCHANGE && look.count > 0) {
+                check_exchanges(&look, i);
+                exchanges++;
+            }
+        assert_int_equal(exchanges, benches[0].buckets.count);
+        trace_close(trace);
+        trace = NULL;
+    }
 }
 
 /* Without being woken a rank would look for the others' sums after 20 ms. A busy machine may need some tries. */

@@ -58,7 +58,8 @@ static struct trace_spec spec_of(const struct settings *settings, const struct r
     const bool has_loader = settings->input.source != INPUT_SYNTHETIC;
     struct trace_spec spec = {
         .tracks = 1 + TRACKS_PER_TOWER * plan->devices.towers.count +
-                  (has_loader ? plan->read_threads + plan->decode_threads : 0),
+                  (has_loader ? plan->read_threads + plan->decode_threads : 0) +
+                  (settings->ranks > 1 ? REDUCE_TRACKS_MAX : 0),
         .end = UINT64_MAX,
     };
     struct trace_steps steps;

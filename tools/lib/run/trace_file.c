@@ -106,17 +106,23 @@ static uint32_t thread_of(const struct trace_look *look)
     return (uint32_t)look->kind * 1000 + look->index + 1;
 }
 
+static void put_name(struct trace_file *file, const struct trace_look *look)
+{
+    const uint32_t thread = thread_of(look);
+    put_line(file, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}},\n",
+             PROCESS, thread, trace_kind_words(look->kind), look->index);
+    put_line(file, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
+             "\"args\":{\"sort_index\":%u}},\n", PROCESS, thread, thread);
+}
+
+/* Not of the tracks of exchanges, which are named when the file is written: there may be fewer buckets than tracks. */
 static void put_names(struct trace_file *file)
 {
     put_line(file, "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"pipetrain\"}},\n", PROCESS);
     struct trace_look look;
-    for (uint32_t i = 0; trace_look(file->trace, i, &look); i++) {
-        const uint32_t thread = thread_of(&look);
-        put_line(file, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}},\n",
-                 PROCESS, thread, trace_kind_words(look.kind), look.index);
-        put_line(file, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
-                 "\"args\":{\"sort_index\":%u}},\n", PROCESS, thread, thread);
-    }
+    for (uint32_t i = 0; trace_look(file->trace, i, &look); i++)
+        if (look.kind != TRACE_EXCHANGE)
+            put_name(file, &look);
 }
 
 /* Check how the file begins. 0 for a trace, -EEXIST for another file, or a negative errno of reading it. */
@@ -250,7 +256,8 @@ static int compare_entries(const void *a, const void *b)
 
 static const char *argument_words(enum trace_name name)
 {
-    return name == TRACE_REDUCE ? "bucket" : "samples";
+    const bool is_of_bucket = name == TRACE_REDUCE || name == TRACE_REDUCE_SCATTER || name == TRACE_ALL_GATHER;
+    return is_of_bucket ? "bucket" : "samples";
 }
 
 static void put_counter(struct trace_file *file, const struct trace_entry *entry, uint64_t at_ns)
@@ -325,6 +332,8 @@ int trace_file_write(struct trace_file *file, uint64_t *lost_out)
     struct trace_look look;
     file->first = first_whole_batch(file->trace);
     for (uint32_t i = 0; trace_look(file->trace, i, &look); i++) {
+        if (look.kind == TRACE_EXCHANGE && look.count > 0)
+            put_name(file, &look);
         put_track(file, i, &look);
         *lost_out += look.lost;
     }

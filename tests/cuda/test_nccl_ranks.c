@@ -128,6 +128,8 @@ TEST(one_sum_of_all_towers_of_a_rank_is_sent_to_another)
 
 /* ---- memory ---- */
 
+enum { MEMORY_STEPS = 3 };
+
 static size_t free_bytes(struct device *device)
 {
     size_t free_bytes, total_bytes;
@@ -135,7 +137,7 @@ static size_t free_bytes(struct device *device)
     return free_bytes;
 }
 
-/* Joining takes as much memory of each device as is planned; nothing if NCCL itself adds. */
+/* Joining takes as much memory of each device as is planned, and the steps after it none; nothing if NCCL itself adds. */
 static void check_memory(struct sizes sizes, const struct bench_spec *wishes, bool exchanges)
 {
     size_t before[BENCH_TOWERS_MAX];
@@ -144,6 +146,7 @@ static void check_memory(struct sizes sizes, const struct bench_spec *wishes, bo
         for (uint32_t d = 0; d < sizes.towers; d++) {
             before[rank * sizes.towers + d] = free_bytes(benches[rank].tower[d].device);
             benches[rank].tower[d].lingers = true;
+            benches[rank].tower[d].steps = MEMORY_STEPS;
         }
     start_benches(sizes);
     for (uint32_t rank = 0; rank < sizes.ranks; rank++) {
@@ -152,8 +155,9 @@ static void check_memory(struct sizes sizes, const struct bench_spec *wishes, bo
             bench->reduce->ops->device_bytes(bench->reduce, &bench->buckets, wishes->has_bf16_grads);
         assert_true((planned > 0) == exchanges);
         for (uint32_t d = 0; d < sizes.towers; d++) {
-            for (uint32_t i = 0; i < WAITS_MAX && atomic_load(&bench->tower[d].done) < BENCH_STEPS; i++)
+            for (uint32_t i = 0; i < WAITS_MAX && atomic_load(&bench->tower[d].done) < MEMORY_STEPS; i++)
                 usleep(100);
+            assert_int_equal(atomic_load(&bench->tower[d].done), MEMORY_STEPS);
             assert_int_equal(before[rank * sizes.towers + d] - free_bytes(bench->tower[d].device), planned);
         }
     }

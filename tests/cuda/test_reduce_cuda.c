@@ -376,12 +376,17 @@ static bool has_error(void)
     return is_found;
 }
 
+/* Enough for call 60 of every function that is called in each step. */
+enum { FAILING_STEPS = 10 };
+
 /* Calls 1, 2, 3, 5, 8, ... of the function fail, one per run. */
 static void fail_calls(const struct reduce_ops *reduction, const char *function, int status, bool ends_the_run)
 {
     const uint32_t towers = reduction == &reduce_nccl_ops ? DEVICES : DEVICES + 1;
     for (uint32_t number = 1, step = 1; number < 60; number += step, step = (step * 3 + 1) / 2) {
         open_towers(reduction, towers, DEVICES);
+        for (uint32_t d = 0; d < towers; d++)
+            bench.tower[d].steps = FAILING_STEPS;
         sim_calls_clear();
         sim_fail(function, number, status);
         run_towers();

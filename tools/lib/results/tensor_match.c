@@ -105,11 +105,17 @@ static void add_model(const struct model *model, const struct model_options *opt
                                     : " with model.auxiliary = yes");
 }
 
-/* Add the model if it fits; with its auxiliary head only if it does not fit without. */
+/* Add the model if it fits; with its auxiliary head only if it does not fit without. Most models already differ in
+ * their bodies, which are the same with any classes and head. */
 static void try_model(const struct safetensors_index *index, size_t count, const struct model *model,
                       char text[TENSOR_MATCH_SIZE])
 {
-    struct model_options options = { .classes = tensor_match_classes(index, model), .dropout = true };
+    struct model_options options = { .dropout = true };
+    struct net *net;
+    if (model_open(&net, model->name, &options) != 0)
+        return;
+    options.classes = has_body(index, net) ? find_classes(index, net) : 0;
+    net_close(net);
     if (options.classes == 0)
         return;
     bool fits = is_model(index, count, model, &options);

@@ -11,6 +11,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_sanitizer.h"
 #include "tests/sim/sim_cudnn.h"
 
 /* With steps queued in one way. */
@@ -154,6 +155,12 @@ static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes
     return numbers;
 }
 
+/* Under a sanitizer, of two ways to run the same steps one does, the other in the next precision. */
+static bool is_left_out(uint32_t number)
+{
+    return test_is_sanitized() && !test_is_long() && number % 2 == 0;
+}
+
 static void check_same_bits(const struct net *net, enum precision precision)
 {
     struct backend_spec spec = cuda_fixture_spec(net, precision);
@@ -161,6 +168,8 @@ static void check_same_bits(const struct net *net, enum precision precision)
     float *const queued = numbers_after_steps(&spec, &bytes);
     for (uint32_t poison = 0; poison < 2; poison++)
         for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
+            if (is_left_out(use + poison + (uint32_t)precision))
+                continue;
             spec.poison = poison != 0;
             spec.graph = (enum graph_use)use;
             float *const other = numbers_after_steps(&spec, &other_bytes);
@@ -212,6 +221,8 @@ TEST(fused_statistics_train_like_exact_ones)
             const double roundoff = precision == PRECISION_BF16 ? 0x1p-9 : 0x1p-12;
             spec.poison = true;
             for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
+                if (is_left_out(use + (uint32_t)precision))
+                    continue;
                 spec.graph = (enum graph_use)use;
                 const double distance = distance_by_statistics(&spec);
                 assert_true(distance > 0 && distance < 4 * roundoff);

@@ -1,71 +1,125 @@
 /* Divides a run into chunks. Called by readers, once per chunk. */
 #include "loader/cursor.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
-void cursor_init(struct cursor *cursor, const struct schedule *schedule, const struct order_shape *shape,
-                 uint64_t seed, uint32_t chunk_records)
+int cursor_init(struct cursor *cursor, const struct schedule *schedule, const struct order_shape *shape,
+                struct lane_range lanes, uint64_t seed, uint32_t chunk_records)
 {
-    *cursor = (struct cursor){ .schedule = schedule, .shape = *shape, .seed = seed,
-                               .chunk_records = chunk_records, .number = schedule->first };
+    assert(order_lanes(shape) == (schedule->lanes > 1 ? schedule->lanes : 1));
+    struct cursor_lane *const in_lanes = calloc(lanes.count, sizeof(*in_lanes));
+    if (in_lanes == NULL)
+        return -ENOMEM;
+    *cursor = (struct cursor){ .schedule = schedule, .shape = *shape, .lanes = lanes, .seed = seed,
+                               .chunk_records = chunk_records, .number = schedule->first, .in_lanes = in_lanes };
     pthread_mutex_init(&cursor->lock, NULL);
+    return 0;
 }
 
 void cursor_release(struct cursor *cursor)
 {
+    if (cursor->in_lanes == NULL)
+        return;
     pthread_mutex_destroy(&cursor->lock);
+    free(cursor->in_lanes);
+    cursor->in_lanes = NULL;
 }
 
 static void order_begin(struct cursor *cursor, const struct local_batch *local)
 {
     const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = cursor->schedule->records[local->phase] };
-    order_init(&cursor->order, local->phase == PHASE_TRAIN ? &cursor->shape : &stored, cursor->seed, local->epoch);
+    if (local->phase != PHASE_TRAIN)
+        order_init(&cursor->stored, &stored, 0, cursor->seed, local->epoch);
+    for (uint32_t i = 0; local->phase == PHASE_TRAIN && i < cursor->lanes.count; i++)
+        order_init(&cursor->in_lanes[i].order, &cursor->shape, cursor->lanes.first + i, cursor->seed, local->epoch);
 }
 
-/* Enter the window that contains `position`. */
-static void order_follow(struct cursor *cursor, enum phase phase, uint64_t position)
+static uint32_t clamp(uint32_t value, uint32_t least, uint32_t most)
 {
-    if (order_holds(&cursor->order, position))
+    return value < least ? least : value > most ? most : value;
+}
+
+/* The positions of the local batch that have records of the cursor's lanes. */
+static struct batch_part find_part(const struct cursor *cursor, const struct local_batch *local)
+{
+    const uint32_t parts = order_lanes(&cursor->shape), end_lane = cursor->lanes.first + cursor->lanes.count;
+    if (local->phase != PHASE_TRAIN || parts == 1)
+        return (struct batch_part){ 0, local->count };
+    const uint32_t before = (uint32_t)(local->first_position % cursor->schedule->batch), samples = local->global_count;
+    const bool pairs = cursor->schedule->pairs;
+    const uint32_t first = batch_part_find(samples, pairs, parts, cursor->lanes.first).first;
+    const uint32_t end = batch_part_find(samples, pairs, parts, end_lane).first;
+    const uint32_t from = clamp(first, before, before + local->count);
+    return (struct batch_part){ from - before, clamp(end, from, before + local->count) - from };
+}
+
+/* Enter the window of the lane that contains the chunk's place. */
+static void enter_window(struct cursor_lane *lane, uint64_t place)
+{
+    if (order_holds(&lane->order, place))
         return;
-    order_enter(&cursor->order, position);
-    cursor->windows += phase == PHASE_TRAIN;
+    order_enter(&lane->order, place);
+    lane->windows++;
 }
 
-/* The size of the next chunk, limited by the rest of the local batch and of the window. */
-static uint32_t count_places(const struct cursor *cursor, const struct local_batch *local)
+/* Set the order and the place of a chunk in training. Returns the number of positions that follow in the lane. */
+static uint64_t find_in_lane(struct cursor *cursor, struct chunk *chunk, uint64_t position)
 {
-    const uint32_t left = local->count - cursor->first;
-    const uint64_t position = local->first_position + cursor->first;
-    const uint64_t in_window = cursor->order.window.first + cursor->order.window.count - position;
-    const uint32_t wanted = left < cursor->chunk_records ? left : cursor->chunk_records;
-    return wanted < in_window ? wanted : (uint32_t)in_window;
+    const struct order_place found = order_place_find(&cursor->shape, position);
+    struct cursor_lane *const lane = &cursor->in_lanes[found.lane - cursor->lanes.first];
+    enter_window(lane, found.place);
+    chunk->lane = found.lane - cursor->lanes.first;
+    chunk->order = lane->order;
+    chunk->place = found.place;
+    chunk->window = lane->windows - 1;
+    return found.left;
 }
 
-/* Advance past `chunk`: in the local batch, then to the next tower, then to the next batch. */
-static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
+static uint64_t find_stored(struct cursor *cursor, struct chunk *chunk, uint64_t position)
 {
-    cursor->first += chunk->count;
-    if (cursor->first < chunk->local.count)
+    if (!order_holds(&cursor->stored, position))
+        order_enter(&cursor->stored, position);
+    chunk->order = cursor->stored;
+    chunk->place = position;
+    return cursor->stored.count - position;
+}
+
+static uint64_t smallest(uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
+}
+
+/* Set the other fields of a chunk whose local batch is set; it ends with the lane's part of the batch, the window, or
+ * `end` of the local batch. */
+static void fill_chunk(struct cursor *cursor, struct chunk *chunk, uint32_t end)
+{
+    chunk->tower = cursor->tower;
+    chunk->count = 0;
+    chunk->lane = 0;
+    if (chunk->first == end)
+        return;
+    const uint64_t position = chunk->local.first_position + chunk->first;
+    const uint64_t left = chunk->local.phase == PHASE_TRAIN ? find_in_lane(cursor, chunk, position)
+                                                            : find_stored(cursor, chunk, position);
+    const uint64_t in_window = chunk->order.window.first + chunk->order.window.count - chunk->place;
+    const uint32_t wanted = clamp(cursor->chunk_records, 0, end - chunk->first);
+    chunk->count = (uint32_t)smallest(wanted, left, in_window);
+}
+
+/* Advance past the chunk: in the local batch, then to the next tower, then to the next batch. */
+static void cursor_advance(struct cursor *cursor, const struct chunk *chunk, uint32_t end)
+{
+    cursor->first = chunk->first + chunk->count;
+    if (cursor->first < end)
         return;
     cursor->first = 0;
     if (++cursor->tower < schedule_here(cursor->schedule).count)
         return;
     cursor->tower = 0;
     cursor->number++;
-}
-
-/* Set the other fields of a chunk whose local batch is set. */
-static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
-{
-    chunk->tower = cursor->tower;
-    chunk->first = cursor->first;
-    chunk->count = 0;
-    if (chunk->local.count > 0) {
-        order_follow(cursor, chunk->local.phase, chunk->local.first_position + cursor->first);
-        chunk->count = count_places(cursor, &chunk->local);
-    }
-    chunk->order = cursor->order;
-    chunk->window = cursor->windows - 1;
 }
 
 static int next_locked(struct cursor *cursor, struct chunk *chunk)
@@ -77,8 +131,11 @@ static int next_locked(struct cursor *cursor, struct chunk *chunk)
     const bool begins_batch = cursor->tower == 0 && cursor->first == 0;
     if (begins_batch && (chunk->local.first_of_phase || cursor->number == cursor->schedule->first))
         order_begin(cursor, &chunk->local);
-    fill_chunk(cursor, chunk);
-    cursor_advance(cursor, chunk);
+    const struct batch_part part = find_part(cursor, &chunk->local);
+    const uint32_t end = part.first + part.count;
+    chunk->first = clamp(cursor->first, part.first, end);
+    fill_chunk(cursor, chunk, end);
+    cursor_advance(cursor, chunk, end);
     chunk->last_of_phase = chunk->local.last_of_phase && cursor->tower == 0 && cursor->first == 0;
     return 0;
 }

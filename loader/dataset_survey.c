@@ -326,7 +326,8 @@ int class_census_names(struct class_names *names_out, const struct class_census 
 /* ---- order of labels ---- */
 
 struct label_pairs {
-    struct order order;
+    const struct order_shape *shape;
+    uint64_t seed;
     struct decode_context *context;
     int64_t labels[2 * PAIRS];
     uint32_t count;             /* number of labels, two for each pair */
@@ -337,9 +338,7 @@ static bool read_label(struct label_pairs *pairs, uint64_t position, int64_t *la
     struct record_problem problem;
     struct sample_label label;
     uint64_t bytes;
-    if (!order_holds(&pairs->order, position))
-        order_enter(&pairs->order, position);
-    const uint64_t id = order_record(&pairs->order, position);
+    const uint64_t id = order_find(pairs->shape, pairs->seed, 0, position);
     const uint8_t *const payload = record_payload(pairs->context, id, &bytes, &problem);
     if (payload == NULL || sample_read_label(&pairs->context->dataset->format, payload, bytes, &label, problem.text,
                                              sizeof(problem.text)) < 0)
@@ -348,17 +347,19 @@ static bool read_label(struct label_pairs *pairs, uint64_t position, int64_t *la
     return true;
 }
 
-/* Read the labels of disjoint pairs, evenly spaced over the data set. */
+/* Read the labels of pairs that are trained on together, evenly spaced over the data set; without lanes no two of them
+ * have a record in common. */
 static int read_pairs(struct label_pairs *pairs)
 {
-    const uint64_t places = pairs->order.shape.count / 2, count = places < PAIRS ? places : PAIRS;
+    const uint64_t places = pairs->shape->count / 2, count = places < PAIRS ? places : PAIRS;
     uint32_t unreadable = 0;
     for (uint64_t i = 0; i < count && unreadable < UNREADABLE_PAIRS_MAX; i++) {
         const uint64_t position = 2 * (uint64_t)((__uint128_t)places * i / count);
         int64_t *const labels = pairs->labels + pairs->count;
         if (dataset_is_unwanted(pairs->context->dataset))
             return -ECANCELED;
-        if (read_label(pairs, position, &labels[0]) && read_label(pairs, position + 1, &labels[1]))
+        if (read_label(pairs, position, &labels[0]) &&
+            read_label(pairs, order_neighbour(pairs->shape, pairs->seed, position), &labels[1]))
             pairs->count += 2;
         else
             unreadable++;
@@ -379,11 +380,10 @@ static double equal_share(const struct label_pairs *pairs)
 int label_order_look(struct label_order *look_out, const struct dataset *dataset, const struct order_shape *shape,
                      uint64_t seed)
 {
-    struct label_pairs pairs = { .labels = { 0 } };
+    struct label_pairs pairs = { .shape = shape, .seed = seed };
     int rc = shape->count > 1 ? decode_context_open(&pairs.context, dataset) : 0;
     if (rc < 0)
         return rc;
-    order_init(&pairs.order, shape, seed, 0);
     if (pairs.context != NULL)
         rc = read_pairs(&pairs);
     decode_context_close(pairs.context);

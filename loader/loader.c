@@ -107,7 +107,7 @@ static struct order_shape choose_order(const struct loader_spec *spec)
     const uint64_t records = spec->schedule->records[PHASE_TRAIN];
     if (spec->shuffle != SHUFFLE_BLOCK)
         return (struct order_shape){ .shuffle = spec->shuffle, .count = records, .classes = spec->classes };
-    return window_shape(spec->datasets[PHASE_TRAIN], records, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
+    return window_shape(spec->datasets[PHASE_TRAIN], spec->schedule, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
                         spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
 }
 
@@ -152,7 +152,8 @@ static void loader_sizes_init(struct loader_sizes *sizes, const struct loader_sp
     sizes->chunk_records = choose_chunk_records(spec, frame_bytes, sizes->is_stored[PHASE_TRAIN]);
     sizes->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !sizes->is_stored[PHASE_TRAIN];
     if (sizes->is_windowed)
-        sizes->window_bytes = window_store_bytes(spec->datasets[PHASE_TRAIN], &sizes->order);
+        sizes->window_bytes = window_store_bytes(spec->datasets[PHASE_TRAIN], &sizes->order,
+                                                 schedule_lanes(spec->schedule).count);
     sizes->buffer_bytes = multiply(sizes->chunk_records, frame_bytes);
     sizes->total_bytes = total_bytes(sizes, spec);
 }
@@ -183,6 +184,20 @@ struct order_shape loader_order(const struct loader_spec *spec)
     struct loader_sizes sizes;
     loader_sizes_init(&sizes, spec);
     return sizes.order;
+}
+
+uint64_t loader_epoch_bytes(const struct loader_spec *spec)
+{
+    const struct dataset *const dataset = spec->datasets[PHASE_TRAIN];
+    const struct schedule *const schedule = spec->schedule;
+    uint64_t bytes = 0, records = 0;
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        bytes += dataset->indexes[i].bytes;
+        records += dataset->indexes[i].record_count;
+    }
+    const bool is_shared = spec->shuffle != SHUFFLE_BLOCK || schedule->lanes > 1;
+    const double share = is_shared ? (double)schedule_here(schedule).count / schedule->towers : 1;
+    return records == 0 ? 0 : (uint64_t)((double)bytes * (double)schedule->records[PHASE_TRAIN] / (double)records * share);
 }
 
 /* ---- start ---- */
@@ -365,8 +380,10 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
         return -ENOMEM;
     loader->spec = *spec;
     loader_sizes_init(&loader->sizes, spec);
-    cursor_init(&loader->cursor, spec->schedule, &loader->sizes.order, spec->seed, loader->sizes.chunk_records);
-    int rc = open_parts(loader);
+    int rc = cursor_init(&loader->cursor, spec->schedule, &loader->sizes.order, schedule_lanes(spec->schedule),
+                         spec->seed, loader->sizes.chunk_records);
+    if (rc == 0)
+        rc = open_parts(loader);
     if (rc == 0)
         rc = start_loader(loader);
     if (rc < 0) {

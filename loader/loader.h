@@ -73,6 +73,8 @@ struct loader_memory {
 struct loader_memory loader_memory(const struct loader_spec *spec);
 /* The order of training. */
 struct order_shape loader_order(const struct loader_spec *spec);
+/* About how many bytes of shards this process reads for an epoch of training. */
+uint64_t loader_epoch_bytes(const struct loader_spec *spec);
 /* Check, as loader_start does, that at most corrupt_max records were lost while the shards were indexed. 0, -ENOMEM, or
  * -ECANCELED after a report to the stop. */
 int loader_check(const struct loader_spec *spec);

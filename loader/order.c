@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "stage/schedule.h"
+
 #define RECORDS_MAX (UINT64_C(1) << 62)
-/* The number of the permutation of blocks; windows have their own numbers. */
+/* The number of the permutation of the first lane's blocks; windows have their own numbers. */
 #define BLOCKS_NUMBER (UINT64_C(1) << 59)
 /* The number of the permutation of the first class's records. */
 #define CLASSES_NUMBER (UINT64_C(1) << 58)
@@ -161,36 +163,22 @@ static uint64_t balanced_record(const struct order *order, uint64_t offset)
     return classes->records[first + permutation_value(&permutation, (offset - class_start(&order->shape, k)) % records)];
 }
 
-/* ---- blocks and windows ---- */
+/* ---- lanes ---- */
 
-uint64_t order_shape_blocks(const struct order_shape *shape)
+/* The number of records before those of lane `lane` <= lanes.count when the lanes are put one after another. */
+static uint64_t lane_start(const struct order_shape *shape, uint32_t lane)
 {
-    return shape->count / shape->block_records + (shape->count % shape->block_records != 0);
+    const uint32_t batch = shape->lanes.batch, parts = order_lanes(shape);
+    if (lane == 0 || lane == parts)
+        return lane == 0 ? 0 : shape->count;
+    const uint64_t rest = shape->count % batch;
+    return shape->count / batch * batch_part_find(batch, shape->lanes.pairs, parts, lane).first
+        + batch_part_find((uint32_t)rest, shape->lanes.pairs, parts, lane).first;
 }
 
-/* The size of the data set's last block. */
-static uint64_t short_records(const struct order_shape *shape)
+uint64_t order_lane_records(const struct order_shape *shape, uint32_t lane)
 {
-    const uint64_t rest = shape->count % shape->block_records;
-    return rest > 0 ? rest : shape->block_records;
-}
-
-/* The number of records before block number `place` in the permuted order of blocks. */
-static uint64_t place_start(const struct order *order, uint64_t place)
-{
-    const struct order_shape *const shape = &order->shape;
-    const uint64_t before = place * shape->block_records;
-    return place > order->short_place ? before - (shape->block_records - short_records(shape)) : before;
-}
-
-/* The place, in the permuted order of blocks, of the block that contains `position`. */
-static uint64_t place_find(const struct order *order, uint64_t position)
-{
-    const struct order_shape *const shape = &order->shape;
-    const uint64_t shorter = short_records(shape);
-    if (position < order->short_place * shape->block_records + shorter)
-        return position / shape->block_records;
-    return (position + (shape->block_records - shorter)) / shape->block_records;
+    return lane_start(shape, lane + 1) - lane_start(shape, lane);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -198,44 +186,173 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void order_init(struct order *order, const struct order_shape *shape, uint64_t seed, uint32_t epoch)
+struct order_place order_place_find(const struct order_shape *shape, uint64_t position)
 {
-    assert(shape->count < RECORDS_MAX && (shape->classes == NULL || shape->shuffle == SHUFFLE_FULL));
-    *order = (struct order){ .shape = *shape, .key = random_key(seed, RANDOM_ORDER, epoch) };
-    if (shape->shuffle != SHUFFLE_BLOCK || shape->count == 0)
-        return;
-    assert(shape->block_records - 1 < RECORDS_MAX && shape->window_blocks - 1 < RECORDS_MAX);
-    const uint64_t blocks = order_shape_blocks(shape);
-    permutation_init(&order->blocks, blocks, order->key, BLOCKS_NUMBER);
-    order->short_place = permutation_position(&order->blocks, blocks - 1);
+    assert(position < shape->count);
+    const uint32_t parts = order_lanes(shape), batch = shape->lanes.batch;
+    const bool pairs = shape->lanes.pairs;
+    if (parts == 1)
+        return (struct order_place){ 0, position, shape->count - position };
+    const uint64_t number = position / batch;
+    const uint32_t sample = (uint32_t)(position % batch);
+    const uint32_t samples = (uint32_t)least(batch, shape->count - number * batch);
+    const uint32_t lane = batch_part_with(samples, pairs, parts, sample);
+    const struct batch_part part = batch_part_find(samples, pairs, parts, lane);
+    const uint32_t in_part = sample - part.first;
+    return (struct order_place){ lane, number * batch_part_find(batch, pairs, parts, lane).count + in_part,
+                                 part.count - in_part };
 }
 
-static void find_window(struct order *order, uint64_t position)
+/* ---- rows of blocks ---- */
+
+/* `missing` records of the block at `place` are not in the row. */
+static void row_shorten(struct order_row *row, uint64_t place, uint64_t missing)
+{
+    uint32_t i = row->short_count;
+    while (i > 0 && row->shorts[i - 1].place > place)
+        i--;
+    if (missing == 0)
+        return;
+    if (i > 0 && row->shorts[i - 1].place == place) {
+        row->shorts[i - 1].missing += missing;
+        return;
+    }
+    assert(row->short_count < ORDER_SHORT_MAX);
+    for (uint32_t j = row->short_count++; j > i; j--)
+        row->shorts[j] = row->shorts[j - 1];
+    row->shorts[i].place = place;
+    row->shorts[i].missing = missing;
+}
+
+/* The number of records before block number `place` of the row. */
+static uint64_t row_start(const struct order_row *row, uint64_t place)
+{
+    uint64_t start = place * row->block_records;
+    for (uint32_t i = 0; i < row->short_count && row->shorts[i].place < place; i++)
+        start -= row->shorts[i].missing;
+    return start;
+}
+
+/* The place of the block with record number `position` of the row. */
+static uint64_t row_find(const struct order_row *row, uint64_t position)
+{
+    uint64_t full = position;   /* the record's number if no block before it were shorter */
+    for (uint32_t i = 0; i < row->short_count; i++) {
+        const uint64_t end = (row->shorts[i].place + 1) * row->block_records - row->shorts[i].missing;
+        if (full < end)
+            break;
+        full += row->shorts[i].missing;
+    }
+    return full / row->block_records;
+}
+
+/* ---- blocks and windows ---- */
+
+uint64_t order_shape_blocks(const struct order_shape *shape)
+{
+    return shape->count / shape->block_records + (shape->count % shape->block_records != 0);
+}
+
+/* The number of records that the data set's last block has less than others. */
+static uint64_t missing_records(const struct order_shape *shape)
+{
+    const uint64_t rest = shape->count % shape->block_records;
+    return rest > 0 ? shape->block_records - rest : 0;
+}
+
+/* The number, in the data set, of block `place` in the sequence that lanes are parts of. */
+static uint64_t laid_block(const struct order *order, uint64_t place)
+{
+    return order_lanes(&order->shape) > 1 ? permutation_value(&order->laid, place) : place;
+}
+
+/* Find the lane's blocks, and make the row of them by place in this epoch. */
+static void find_blocks(struct order *order, uint64_t seed)
 {
     const struct order_shape *const shape = &order->shape;
-    const uint64_t blocks = order_shape_blocks(shape);
-    const uint64_t number = place_find(order, position) / shape->window_blocks;
-    const uint64_t place = number * shape->window_blocks;
+    const uint64_t blocks = order_shape_blocks(shape), start = lane_start(shape, order->lane);
+    const bool has_lanes = order_lanes(shape) > 1;
+    if (has_lanes)
+        permutation_init(&order->laid, blocks, random_key(seed, RANDOM_LANES, 0), 0);
+    const uint64_t shorter = has_lanes ? permutation_position(&order->laid, blocks - 1) : blocks - 1;
+    struct order_row laid = { .block_records = shape->block_records };
+    row_shorten(&laid, shorter, missing_records(shape));
+    order->first_block = row_find(&laid, start);
+    order->block_count = row_find(&laid, start + order->count - 1) + 1 - order->first_block;
+    order->skipped = start - row_start(&laid, order->first_block);
+    const uint64_t end = row_start(&laid, order->first_block + order->block_count);
+
+    permutation_init(&order->blocks, order->block_count, order->key, BLOCKS_NUMBER + order->lane);
+    order->row = (struct order_row){ .block_records = shape->block_records };
+    row_shorten(&order->row, permutation_position(&order->blocks, 0), order->skipped);
+    row_shorten(&order->row, permutation_position(&order->blocks, order->block_count - 1),
+                end - (start + order->count));
+    if (shorter - order->first_block < order->block_count)
+        row_shorten(&order->row, permutation_position(&order->blocks, shorter - order->first_block),
+                    missing_records(shape));
+}
+
+void order_init(struct order *order, const struct order_shape *shape, uint32_t lane, uint64_t seed, uint32_t epoch)
+{
+    assert(shape->count < RECORDS_MAX && (shape->classes == NULL || shape->shuffle == SHUFFLE_FULL));
+    assert(lane < order_lanes(shape) && (shape->lanes.count <= 1 || shape->shuffle == SHUFFLE_BLOCK));
+    *order = (struct order){ .shape = *shape, .key = random_key(seed, RANDOM_ORDER, epoch), .lane = lane,
+                             .count = order_lane_records(shape, lane) };
+    if (shape->shuffle != SHUFFLE_BLOCK || order->count == 0)
+        return;
+    assert(shape->block_records - 1 < RECORDS_MAX && shape->window_blocks - 1 < RECORDS_MAX);
+    find_blocks(order, seed);
+}
+
+static void find_window(struct order *order, uint64_t place)
+{
+    const uint64_t blocks = order->shape.window_blocks;
+    const uint64_t number = row_find(&order->row, place) / blocks, first = number * blocks;
     order->window.number = number;
-    order->window.first = place_start(order, place);
-    order->window.count = place_start(order, place + least(shape->window_blocks, blocks - place)) - order->window.first;
+    order->window.first = row_start(&order->row, first);
+    order->window.count = row_start(&order->row, first + least(blocks, order->block_count - first))
+        - order->window.first;
 }
 
-void order_enter(struct order *order, uint64_t position)
+/* The number of the permutation of the window's records. A lane has at most as many windows as blocks, and shares at
+ * most one block with the next lane, so all windows of an epoch have different numbers. */
+static uint64_t window_key_number(const struct order *order)
 {
-    assert(position < order->shape.count);
-    order->window.count = order->shape.count;
+    return order->first_block + order->lane + order->window.number;
+}
+
+void order_enter(struct order *order, uint64_t place)
+{
+    assert(place < order->count);
+    order->window.count = order->count;
     if (order->shape.shuffle == SHUFFLE_BLOCK)
-        find_window(order, position);
+        find_window(order, place);
     if (order->shape.shuffle != SHUFFLE_NONE)
-        permutation_init(&order->window.records, order->window.count, order->key, order->window.number);
+        permutation_init(&order->window.records, order->window.count, order->key, window_key_number(order));
 }
 
-uint64_t order_offset(const struct order *order, uint64_t position)
+uint64_t order_offset(const struct order *order, uint64_t place)
 {
-    assert(order_holds(order, position));
-    const uint64_t offset = position - order->window.first;
+    assert(order_holds(order, place));
+    const uint64_t offset = place - order->window.first;
     return order->shape.shuffle == SHUFFLE_NONE ? offset : permutation_value(&order->window.records, offset);
+}
+
+/* The first record of block `i` of the lane that is in the lane. */
+static uint64_t first_record(const struct order *order, uint64_t i)
+{
+    const uint64_t first = laid_block(order, order->first_block + i) * order->shape.block_records;
+    return i == 0 ? first + order->skipped : first;
+}
+
+/* The block at `place` of the epoch. */
+static struct order_block block_at(const struct order *order, uint64_t place, uint64_t offset)
+{
+    return (struct order_block){
+        .first_record = first_record(order, permutation_value(&order->blocks, place)),
+        .count = row_start(&order->row, place + 1) - row_start(&order->row, place),
+        .offset = offset,
+    };
 }
 
 uint64_t order_record_at(const struct order *order, uint64_t offset)
@@ -245,38 +362,54 @@ uint64_t order_record_at(const struct order *order, uint64_t offset)
     if (order->shape.shuffle != SHUFFLE_BLOCK)
         return offset;
     const uint64_t position = order->window.first + offset;
-    const uint64_t place = place_find(order, position);
-    return permutation_value(&order->blocks, place) * order->shape.block_records + position - place_start(order, place);
+    const uint64_t place = row_find(&order->row, position);
+    return first_record(order, permutation_value(&order->blocks, place)) + position - row_start(&order->row, place);
 }
 
 uint64_t order_window_blocks(const struct order *order)
 {
     const uint64_t first = order->window.number * order->shape.window_blocks;
-    return least(order->shape.window_blocks, order_shape_blocks(&order->shape) - first);
+    return least(order->shape.window_blocks, order->block_count - first);
 }
 
 struct order_block order_block(const struct order *order, uint64_t i)
 {
     const uint64_t place = order->window.number * order->shape.window_blocks + i;
-    return (struct order_block){
-        .first_record = permutation_value(&order->blocks, place) * order->shape.block_records,
-        .count = place_start(order, place + 1) - place_start(order, place),
-        .offset = place_start(order, place) - order->window.first,
-    };
+    return block_at(order, place, row_start(&order->row, place) - order->window.first);
+}
+
+struct order_block order_lane_block(const struct order *order, uint64_t i)
+{
+    return block_at(order, permutation_position(&order->blocks, i), 0);
 }
 
 /* ---- a measure of mixing ---- */
 
-static uint64_t record_at(struct order *order, uint64_t position)
+uint64_t order_find(const struct order_shape *shape, uint64_t seed, uint32_t epoch, uint64_t position)
 {
-    if (!order_holds(order, position))
-        order_enter(order, position);
-    return order_record(order, position);
+    const struct order_place found = order_place_find(shape, position);
+    struct order order;
+    order_init(&order, shape, found.lane, seed, epoch);
+    order_enter(&order, found.place);
+    return order_record(&order, found.place);
 }
 
-static double distance_at(struct order *order, uint64_t position)
+uint64_t order_neighbour(const struct order_shape *shape, uint64_t seed, uint64_t position)
 {
-    const uint64_t a = record_at(order, position), b = record_at(order, position + 1);
+    if (order_lanes(shape) == 1)
+        return position + 1;
+    const uint64_t first = position / shape->lanes.batch * shape->lanes.batch;
+    const uint64_t samples = least(shape->lanes.batch, shape->count - first);
+    if (samples == 1)
+        return position + 1;
+    const uint64_t further = 1 + random_u64(random_key(seed, RANDOM_LANES, 1), position) % (samples - 1);
+    return first + (position - first + further) % samples;
+}
+
+static double distance_at(const struct order_shape *shape, uint64_t seed, uint64_t position)
+{
+    const uint64_t a = order_find(shape, seed, 0, position);
+    const uint64_t b = order_find(shape, seed, 0, order_neighbour(shape, seed, position));
     return a > b ? (double)(a - b) : (double)(b - a);
 }
 
@@ -284,11 +417,9 @@ double order_mixing(const struct order_shape *shape, uint64_t seed)
 {
     if (shape->count < 2)
         return 1;
-    struct order order;
-    order_init(&order, shape, seed, 0);
     const uint64_t pairs = shape->count - 1, samples = pairs < MIXING_SAMPLES ? pairs : MIXING_SAMPLES;
     double sum = 0;
     for (uint64_t i = 0; i < samples; i++)
-        sum += distance_at(&order, (uint64_t)((double)i * ((double)pairs / (double)samples)));
+        sum += distance_at(shape, seed, (uint64_t)((double)i * ((double)pairs / (double)samples)));
     return sum / (double)samples / (((double)shape->count + 1) / 3);
 }

@@ -9,6 +9,14 @@
  *
  * full and none are one window as large as the data set.
  *
+ * A block order may consist of G lanes, for runs of several processes that shall read each record only once between
+ * them. Every batch is divided into G parts (batch_part_find), and part g has records of lane g only, in every epoch. The
+ * blocks in the order of one more permutation, which depends on the seed but not on the epoch, are laid end to end: a
+ * sequence of all records. With T complete batches of B records an epoch, c_g the size of part g of such a batch, and
+ * l_g of the last, incomplete one, lane g is the next T * c_g + l_g records of that sequence. Its blocks, of which the
+ * first and the last one may have only some of their records in the lane, are permuted and divided into windows as
+ * above, and sample i of part g of batch t is place t * c_g + i of this order.
+ *
  * A balanced order is a full one in which offsets are shared out to the K classes that have records: class k has
  * those from ceil(k * count / K) to ceil((k + 1) * count / K). The j-th offset of a class is record j mod n of a
  * keyed permutation, of this epoch, of its n records. So every class occurs count / K times, rounded down or up; how
@@ -59,55 +67,99 @@ struct order_shape {
     uint64_t count;             /* number of records, < 2^62 */
     uint64_t block_records, window_blocks;      /* each in [1, 2^62); only used with SHUFFLE_BLOCK */
     const struct order_classes *classes;        /* SHUFFLE_FULL: the order is balanced; lent; NULL: it is not */
+    struct {
+        uint32_t count;         /* SHUFFLE_BLOCK: number of lanes, at most `count`; 0 or 1: the whole set is one */
+        uint32_t batch;         /* with several lanes: records of a complete batch, >= 1 */
+        bool pairs;             /* with several lanes: batches are divided in pairs (batch_part_find) */
+    } lanes;
 };
 
-/* An order may be copied. */
+/* The number of lanes, at least 1, and of records in lane `lane`. */
+static inline uint32_t order_lanes(const struct order_shape *shape)
+{
+    return shape->lanes.count > 1 ? shape->lanes.count : 1;
+}
+uint64_t order_lane_records(const struct order_shape *shape, uint32_t lane);
+
+/* Where a position of an epoch is in a lane. */
+struct order_place {
+    uint32_t lane;
+    uint64_t place;             /* < order_lane_records; the position itself if there is one lane */
+    uint64_t left;              /* number of positions from this one on that are at successive places of the lane */
+};
+/* The place of `position` < shape->count. O(1). */
+struct order_place order_place_find(const struct order_shape *shape, uint64_t position);
+
+/* A row of blocks of block_records records each, a few of which are shorter. */
+#define ORDER_SHORT_MAX 3u      /* the first and the last block of a lane, and the last of the data set */
+struct order_row {
+    uint64_t block_records;
+    struct { uint64_t place, missing; } shorts[ORDER_SHORT_MAX];        /* ascending places; 0 < missing <
+                                                                         * block_records */
+    uint32_t short_count;
+};
+
+/* The order of a lane in an epoch. An order may be copied. */
 struct order {
     struct order_shape shape;
     struct random_key key;
-    struct permutation blocks;  /* SHUFFLE_BLOCK: the permutation from place to block */
-    uint64_t short_place;       /* SHUFFLE_BLOCK: place of the data set's last block, which may be shorter */
+    uint32_t lane;
+    uint64_t count;             /* number of places: the lane's records */
+    struct permutation laid;    /* several lanes: the permutation of all blocks that lanes are parts of */
+    uint64_t first_block, block_count;  /* SHUFFLE_BLOCK: the lane's blocks, in the order of `laid` */
+    uint64_t skipped;           /* SHUFFLE_BLOCK: number of records at the start of its first block that are not in the
+                                 * lane */
+    struct permutation blocks;  /* SHUFFLE_BLOCK: the permutation from place to block of the lane */
+    struct order_row row;       /* SHUFFLE_BLOCK: the lane's blocks by place */
     struct {
         uint64_t number;        /* number of the window in the epoch */
-        uint64_t first, count;  /* range of positions; count is 0 until order_enter */
+        uint64_t first, count;  /* range of places; count is 0 until order_enter */
         struct permutation records;
     } window;
 };
 
-/* A block of a window. `offset` is the number of records before it when the window's blocks are put one after
- * another. */
+/* A block of a window, or the part of it that is in the lane. `offset` is the number of records before it when the
+ * window's blocks are put one after another. */
 struct order_block { uint64_t first_record, count, offset; };
 
-/* Initialise the order of `epoch`. No window is entered yet. */
-void order_init(struct order *order, const struct order_shape *shape, uint64_t seed, uint32_t epoch);
-/* Enter the window that contains `position` < count. */
-void order_enter(struct order *order, uint64_t position);
-/* Is `position` in the window? */
-static inline bool order_holds(const struct order *order, uint64_t position)
+/* Initialise the order of a lane < order_lanes in `epoch`. No window is entered yet. */
+void order_init(struct order *order, const struct order_shape *shape, uint32_t lane, uint64_t seed, uint32_t epoch);
+/* Enter the window that contains `place` < order->count. */
+void order_enter(struct order *order, uint64_t place);
+/* Is `place` in the window? */
+static inline bool order_holds(const struct order *order, uint64_t place)
 {
-    return position - order->window.first < order->window.count;
+    return place - order->window.first < order->window.count;
 }
 
-/* The offset of the record at `position` of the window, when the window's blocks are put one after another: a bijection
- * to [0, window.count). */
-uint64_t order_offset(const struct order *order, uint64_t position);
+/* The offset of the record at `place` of the window, when the window's blocks are put one after another: a bijection to
+ * [0, window.count). */
+uint64_t order_offset(const struct order *order, uint64_t place);
 /* The record at this offset. */
 uint64_t order_record_at(const struct order *order, uint64_t offset);
-/* The record at `position` of the window. A bijection over the windows of an epoch, unless the order is balanced. */
-static inline uint64_t order_record(const struct order *order, uint64_t position)
+/* The record at `place` of the window. A bijection over the windows of an epoch, unless the order is balanced. */
+static inline uint64_t order_record(const struct order *order, uint64_t place)
 {
-    return order_record_at(order, order_offset(order, position));
+    return order_record_at(order, order_offset(order, place));
 }
 
 /* SHUFFLE_BLOCK: the number of blocks in the set and in the window, and block `i` of the window. */
 uint64_t order_shape_blocks(const struct order_shape *shape);
 uint64_t order_window_blocks(const struct order *order);
 struct order_block order_block(const struct order *order, uint64_t i);
+/* SHUFFLE_BLOCK: block `i` < order->block_count of the lane, in an order that does not depend on the epoch. */
+struct order_block order_lane_block(const struct order *order, uint64_t i);
 
-/* How well the first epoch's order with this seed is shuffled: the mean distance, in stored records, between successive
- * records of the order, divided by its value for a random order, (count + 1) / 3. About 1 for SHUFFLE_FULL, 1 - 1 / W
- * for windows of W blocks of many, near 0 for the stored order. Estimated from a sample, to within some hundredths; 1
- * for a single record. */
+/* The record at `position` < shape->count of an epoch. It finds the lane and its window again for every call. */
+uint64_t order_find(const struct order_shape *shape, uint64_t seed, uint32_t epoch, uint64_t position);
+
+/* A position whose record is trained on together with that at `position` < shape->count - 1: the next one; with several
+ * lanes another one of the same batch, drawn at random, as neighbours in a batch are from one lane. */
+uint64_t order_neighbour(const struct order_shape *shape, uint64_t seed, uint64_t position);
+/* How well the first epoch's order with this seed is shuffled: the mean distance, in stored records, between the record
+ * at a position and that at its order_neighbour, divided by its value for a random order, (count + 1) / 3. About 1 for
+ * SHUFFLE_FULL, 1 - 1 / W for windows of W blocks of many, near 0 for the stored order. Estimated from a sample, to
+ * within some hundredths; 1 for a single record. */
 double order_mixing(const struct order_shape *shape, uint64_t seed);
 
 #endif

@@ -189,8 +189,8 @@ static int take_window(struct loader_thread *reader, struct chunk_buffer *buffer
     return rc;
 }
 
-/* Read the next window ahead; the trace entry is for `batch`, which other threads may already own. */
-static void read_ahead(struct loader_thread *reader, struct trace_batch batch)
+/* Read the lane's next window ahead; the trace entry is for `batch`, which other threads may already own. */
+static void read_ahead(struct loader_thread *reader, uint32_t lane, struct trace_batch batch)
 {
     struct loader *const loader = reader->loader;
     if (!loader->sizes.is_windowed)
@@ -198,7 +198,7 @@ static void read_ahead(struct loader_thread *reader, struct trace_batch batch)
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };
     range_begin(TRACE_READ_AHEAD, batch.number);
-    window_store_read_ahead(&loader->windows, &cost);
+    window_store_read_ahead(&loader->windows, lane, &cost);
     range_end();
     count_windows(reader, begun_ns, &cost);
     trace_span(reader->track, TRACE_READ_AHEAD, batch, begun_ns, 0);
@@ -227,8 +227,9 @@ static int read_chunk(struct loader_thread *reader, struct chunk_buffer *buffer,
     trace_span(reader->track, TRACE_READ, batch, begun_ns, buffer->chunk.count);
     if (buffer->chunk.count == 0)
         return 0;
+    const uint32_t lane = buffer->chunk.lane;
     rc = queue_put(reader->loader->full, buffer);
-    read_ahead(reader, batch);
+    read_ahead(reader, lane, batch);
     return rc < 0 ? rc : 1;
 }
 

@@ -46,14 +46,16 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-struct order_shape window_shape(const struct dataset *dataset, uint64_t records, size_t block_bytes,
+struct order_shape window_shape(const struct dataset *dataset, const struct schedule *schedule, size_t block_bytes,
                                 size_t window_bytes)
 {
+    const uint64_t records = schedule->records[PHASE_TRAIN];
     const uint64_t mean = larger(largest_block(dataset, UINT64_MAX) / larger(dataset->record_count, 1), 1);
-    struct order_shape shape = { .shuffle = SHUFFLE_BLOCK, .count = records };
+    struct order_shape shape = { .shuffle = SHUFFLE_BLOCK, .count = records,
+                                 .lanes = { schedule->lanes, schedule->batch, schedule->pairs } };
     shape.block_records = clamp(block_bytes / mean, 1, larger(records, 1));
     const uint64_t largest = larger(largest_block(dataset, shape.block_records), 1);
-    shape.window_blocks = clamp(window_bytes / largest, 1, larger(order_shape_blocks(&shape), 1));
+    shape.window_blocks = clamp(window_bytes / order_lanes(&shape) / largest, 1, larger(order_shape_blocks(&shape), 1));
     return shape;
 }
 
@@ -73,12 +75,14 @@ static size_t window_frames(const struct order_shape *shape)
     return is_more || records > shape->count ? shape->count : records;
 }
 
-size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape)
+size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape, uint32_t lanes)
 {
     size_t bytes, frames;
+    const size_t own = sizeof(struct window_lane) + sizeof(struct cursor_lane);
     const bool is_counted = !__builtin_mul_overflow(window_frames(shape), sizeof(uint8_t *), &frames)
         && !__builtin_add_overflow(window_room(dataset, shape), frames, &bytes)
-        && !__builtin_mul_overflow(bytes, WINDOW_SLOTS, &bytes);
+        && !__builtin_mul_overflow(bytes, WINDOW_SLOTS, &bytes) && !__builtin_add_overflow(bytes, own, &bytes)
+        && !__builtin_mul_overflow(bytes, lanes, &bytes);
     return is_counted ? bytes : SIZE_MAX;
 }
 
@@ -89,68 +93,81 @@ static int window_init(struct window *window, size_t room, size_t frames)
     return window->bytes != NULL && window->frames != NULL ? 0 : -ENOMEM;
 }
 
-/* Advance to the next training chunk that is not empty. */
-static void scout_advance(struct window_store *store)
+/* Advance to the lane's next training chunk that is not empty. */
+static void scout_advance(struct window_lane *lane)
 {
     int rc;
     do
-        rc = cursor_next(&store->scout, &store->next);
-    while (rc == 0 && (store->next.local.phase != PHASE_TRAIN || store->next.count == 0));
+        rc = cursor_next(&lane->scout, &lane->next);
+    while (rc == 0 && (lane->next.local.phase != PHASE_TRAIN || lane->next.count == 0));
     if (rc < 0)
-        store->next.count = 0;
+        lane->next.count = 0;
 }
 
 int window_store_init(struct window_store *store, const struct dataset *dataset, const struct schedule *schedule,
                       const struct order_shape *shape, uint64_t seed)
 {
-    *store = (struct window_store){ .dataset = dataset, .has_lock = true };
+    const struct lane_range lanes = schedule_lanes(schedule);
+    *store = (struct window_store){ .dataset = dataset, .has_lock = true, .lane_count = lanes.count };
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->changed, NULL);
-    cursor_init(&store->scout, schedule, shape, seed, UINT32_MAX);
-    int rc = 0;
-    for (uint32_t i = 0; i < WINDOW_SLOTS && rc == 0; i++)
-        rc = window_init(&store->slots[i], window_room(dataset, shape), window_frames(shape));
+    store->lanes = calloc(lanes.count, sizeof(*store->lanes));
+    const size_t room = window_room(dataset, shape), frames = window_frames(shape);
+    int rc = store->lanes != NULL ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < lanes.count && rc == 0; i++) {
+        struct window_lane *const lane = &store->lanes[i];
+        rc = cursor_init(&lane->scout, schedule, shape, (struct lane_range){ lanes.first + i, 1 }, seed, UINT32_MAX);
+        for (uint32_t j = 0; j < WINDOW_SLOTS && rc == 0; j++)
+            rc = window_init(&lane->slots[j], room, frames);
+        if (rc == 0)
+            scout_advance(lane);
+    }
     if (rc < 0)
         window_store_release(store);
-    else
-        scout_advance(store);
     return rc;
+}
+
+static void lane_release(struct window_lane *lane)
+{
+    for (uint32_t i = 0; i < WINDOW_SLOTS; i++) {
+        free(lane->slots[i].bytes);
+        free(lane->slots[i].frames);
+    }
+    cursor_release(&lane->scout);
 }
 
 void window_store_release(struct window_store *store)
 {
     if (!store->has_lock)
         return;
-    for (uint32_t i = 0; i < WINDOW_SLOTS; i++) {
-        free(store->slots[i].bytes);
-        free(store->slots[i].frames);
-    }
-    cursor_release(&store->scout);
+    for (uint32_t i = 0; store->lanes != NULL && i < store->lane_count; i++)
+        lane_release(&store->lanes[i]);
+    free(store->lanes);
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->lock);
     *store = (struct window_store){ 0 };
 }
 
-static struct window *slot_of(struct window_store *store, uint64_t number)
+static struct window *slot_of(struct window_lane *lane, uint64_t number)
 {
-    return &store->slots[number % WINDOW_SLOTS];
+    return &lane->slots[number % WINDOW_SLOTS];
 }
 
-/* Open the next window if its slot is free. */
-static bool open_next_locked(struct window_store *store)
+/* Open the lane's next window if its slot is free. */
+static bool open_next_locked(struct window_lane *lane)
 {
-    struct window *const window = slot_of(store, store->opened);
-    if (store->next.count == 0 || window->left > 0)
+    struct window *const window = slot_of(lane, lane->opened);
+    if (lane->next.count == 0 || window->left > 0)
         return false;
-    const uint64_t number = store->next.window;
-    window->order = store->next.order;
+    const uint64_t number = lane->next.window;
+    window->order = lane->next.order;
     window->block_count = order_window_blocks(&window->order);
     window->begun = window->held = window->records = window->taken = 0;
     atomic_store_explicit(&window->used, 0, memory_order_relaxed);
-    for (; store->next.count > 0 && store->next.window == number; scout_advance(store))
-        window->records += store->next.count;
+    for (; lane->next.count > 0 && lane->next.window == number; scout_advance(lane))
+        window->records += lane->next.count;
     window->left = window->records;
-    store->opened++;
+    lane->opened++;
     return true;
 }
 
@@ -215,23 +232,25 @@ static void wait_locked(struct window_store *store, struct window_cost *cost)
     cost->waited_ns += clock_now_ns() - begun_ns;
 }
 
-/* Do one step towards having window `number` in memory. */
-static void approach_locked(struct window_store *store, uint64_t number, struct window_cost *cost)
+/* Do one step towards having window `number` of the lane in memory. */
+static void approach_locked(struct window_store *store, struct window_lane *lane, uint64_t number,
+                            struct window_cost *cost)
 {
-    struct window *const window = slot_of(store, number);
-    if (store->opened > number && window->begun < window->block_count)
+    struct window *const window = slot_of(lane, number);
+    if (lane->opened > number && window->begun < window->block_count)
         read_block_locked(store, window, cost);
-    else if (store->opened > number || !open_next_locked(store))
+    else if (lane->opened > number || !open_next_locked(lane))
         wait_locked(store, cost);
 }
 
 int window_store_take(struct window_store *store, const struct chunk *chunk, const struct window **window_out,
                       struct window_cost *cost)
 {
-    struct window *const window = slot_of(store, chunk->window);
+    struct window_lane *const lane = &store->lanes[chunk->lane];
+    struct window *const window = slot_of(lane, chunk->window);
     pthread_mutex_lock(&store->lock);
-    while (!store->is_cancelled && (store->opened <= chunk->window || window->held < window->block_count))
-        approach_locked(store, chunk->window, cost);
+    while (!store->is_cancelled && (lane->opened <= chunk->window || window->held < window->block_count))
+        approach_locked(store, lane, chunk->window, cost);
     const int rc = store->is_cancelled ? -ECANCELED : 0;
     window->taken += chunk->count;
     pthread_mutex_unlock(&store->lock);
@@ -241,7 +260,7 @@ int window_store_take(struct window_store *store, const struct chunk *chunk, con
 
 void window_store_give_back(struct window_store *store, const struct chunk *chunk)
 {
-    struct window *const window = slot_of(store, chunk->window);
+    struct window *const window = slot_of(&store->lanes[chunk->lane], chunk->window);
     pthread_mutex_lock(&store->lock);
     window->left -= chunk->count;
     if (window->left == 0)
@@ -250,20 +269,21 @@ void window_store_give_back(struct window_store *store, const struct chunk *chun
 }
 
 /* Is the part of window `number` that was read smaller than the part of the previous window that was taken? */
-static bool is_behind(struct window_store *store, uint64_t number)
+static bool is_behind(struct window_lane *lane, uint64_t number)
 {
-    const struct window *const window = slot_of(store, number), *const before = slot_of(store, number - 1);
+    const struct window *const window = slot_of(lane, number), *const before = slot_of(lane, number - 1);
     return window->begun < window->block_count
         && (double)window->begun * (double)before->records < (double)before->taken * (double)window->block_count;
 }
 
-void window_store_read_ahead(struct window_store *store, struct window_cost *cost)
+void window_store_read_ahead(struct window_store *store, uint32_t lane, struct window_cost *cost)
 {
+    struct window_lane *const windows = &store->lanes[lane];
     pthread_mutex_lock(&store->lock);
-    if (store->opened > 0 && slot_of(store, store->opened - 1)->taken > 0)
-        (void)open_next_locked(store);
-    while (!store->is_cancelled && store->opened > 1 && is_behind(store, store->opened - 1))
-        read_block_locked(store, slot_of(store, store->opened - 1), cost);
+    if (windows->opened > 0 && slot_of(windows, windows->opened - 1)->taken > 0)
+        (void)open_next_locked(windows);
+    while (!store->is_cancelled && windows->opened > 1 && is_behind(windows, windows->opened - 1))
+        read_block_locked(store, slot_of(windows, windows->opened - 1), cost);
     pthread_mutex_unlock(&store->lock);
 }
 

@@ -1,5 +1,5 @@
-/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: the current one, and the next one, which is read at the same
- * time. Readers read each block once per epoch, with one read for each shard that it extends over. Records are verified
+/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: of each lane of this process the current one, and the next
+ * one, which is read at the same time. Readers read each block once per epoch, with one read for each shard that it extends over. Records are verified
  * and parsed when they are used, as if they were read from the file. */
 #ifndef PIPETRAIN_WINDOW_STORE_H
 #define PIPETRAIN_WINDOW_STORE_H
@@ -27,17 +27,23 @@ struct window {
     const uint8_t **frames;             /* frames by order_offset; NULL for a record that could not be read */
 };
 
-/* The lock protects all fields except the data set. Window n is in slots[n % WINDOW_SLOTS]. */
+/* The windows of a lane. Window n is in slots[n % WINDOW_SLOTS]. */
+struct window_lane {
+    uint64_t opened;            /* number of windows begun so far */
+    struct cursor scout;        /* a cursor in this lane, ahead of the readers' cursor */
+    struct chunk next;          /* the first chunk of the next window; count 0: there is none */
+    struct window slots[WINDOW_SLOTS];
+};
+
+/* The lock protects all fields except the data set and the number of lanes. */
 struct window_store {
     const struct dataset *dataset;
     pthread_mutex_t lock;
     pthread_cond_t changed;     /* signalled when a window was read completely, and when all its records were given
                                  * back */
     bool has_lock, is_cancelled;
-    uint64_t opened;            /* number of windows begun so far */
-    struct cursor scout;        /* a cursor ahead of the readers' cursor */
-    struct chunk next;          /* the first chunk of the next window; count 0: there is none */
-    struct window slots[WINDOW_SLOTS];
+    uint32_t lane_count;
+    struct window_lane *lanes;  /* in the order of schedule_lanes */
 };
 
 /* The cost of taking records from windows. */
@@ -46,12 +52,12 @@ struct window_cost {
     uint64_t waited_ns;
 };
 
-/* Choose the shape of windows for the first `records` records of a data set: blocks of about block_bytes, and as many
- * blocks per window as fit into window_bytes, but at least one. */
-struct order_shape window_shape(const struct dataset *dataset, uint64_t records, size_t block_bytes,
+/* Choose the shape of windows for the training records of a schedule, the first ones of the data set: blocks of about
+ * block_bytes, and as many blocks in the windows of all lanes as fit into window_bytes, but at least one in each. */
+struct order_shape window_shape(const struct dataset *dataset, const struct schedule *schedule, size_t block_bytes,
                                 size_t window_bytes);
-/* The memory of a store; SIZE_MAX if it overflows. */
-size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape);
+/* The memory of a store for `lanes` lanes; SIZE_MAX if it overflows. */
+size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape, uint32_t lanes);
 /* Initialise a store for the chunks of a cursor with this schedule, shape and seed. 0 or a negative errno. */
 int window_store_init(struct window_store *store, const struct dataset *dataset, const struct schedule *schedule,
                       const struct order_shape *shape, uint64_t seed);
@@ -64,9 +70,9 @@ int window_store_take(struct window_store *store, const struct chunk *chunk, con
                       struct window_cost *cost);
 /* The records of a chunk are no longer used. Never waits. */
 void window_store_give_back(struct window_store *store, const struct chunk *chunk);
-/* If there is a free slot, read the next window until the part read equals the part taken of the current one. Adds to
- * *cost. */
-void window_store_read_ahead(struct window_store *store, struct window_cost *cost);
+/* If the lane (chunk.lane) has a free slot, read its next window until the part read equals the part taken of the current
+ * one. Adds to *cost. */
+void window_store_read_ahead(struct window_store *store, uint32_t lane, struct window_cost *cost);
 /* End all waits now. */
 void window_store_cancel(struct window_store *store);
 

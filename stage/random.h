@@ -14,7 +14,8 @@ enum random_use {
     RANDOM_DRAW,        /* generated data sets */
     RANDOM_SHUFFLE,     /* record order in converted shards */
     RANDOM_AUGMENT,     /* augmentation of training images; index = epoch */
-    RANDOM_HOLD_OUT     /* validation samples in converted shards */
+    RANDOM_HOLD_OUT,    /* validation samples in converted shards */
+    RANDOM_LANES        /* which blocks are in which lane of the sample order */
 };
 
 struct random_key { uint32_t word[2]; };

@@ -30,6 +30,24 @@ struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, 
     return (struct batch_part){ (uint32_t)first, (uint32_t)(end - first) };
 }
 
+uint32_t batch_part_with(uint32_t samples, bool pairs, uint32_t parts, uint32_t sample)
+{
+    assert(sample < samples);
+    const uint64_t unit = pairs ? 2 : 1, units = divide_up(samples, unit);
+    return (uint32_t)(sample / unit * parts / units);
+}
+
+struct lane_range schedule_lanes(const struct schedule *schedule)
+{
+    const struct tower_range here = schedule_here(schedule);
+    const uint64_t lanes = schedule->lanes;
+    if (lanes <= 1)
+        return (struct lane_range){ 0, 1 };
+    assert(here.first * lanes % schedule->towers == 0 && here.count * lanes % schedule->towers == 0);
+    return (struct lane_range){ (uint32_t)(here.first * lanes / schedule->towers),
+                                (uint32_t)(here.count * lanes / schedule->towers) };
+}
+
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule)
 {
     const uint64_t records = schedule->records[PHASE_TRAIN];
@@ -58,11 +76,12 @@ uint64_t schedule_batch_count(const struct schedule *schedule)
     return steps + epochs * schedule_batches_per_evaluation(schedule);
 }
 
-/* Without slices the first towers have the larger shares. */
+/* With slices and with lanes, towers have equally long ranges of these. Otherwise the first towers have the larger
+ * shares. */
 static struct batch_part tower_part(const struct schedule *schedule, uint32_t samples, uint32_t tower)
 {
     const uint32_t towers = schedule->towers;
-    if (schedule->slices > 0)
+    if (schedule->slices > 0 || schedule->lanes > 1)
         return batch_part_find(samples, schedule->pairs, towers, tower);
     const uint64_t unit = schedule->pairs ? 2 : 1, units = divide_up(samples, unit);
     const uint64_t base = units / towers, larger = units % towers;

@@ -33,10 +33,15 @@ struct schedule {
                                      * after the last (incomplete) epoch still runs. */
     bool drop_last;                 /* training: skip the last batch of an epoch if it is incomplete */
     bool pairs;                 /* samples 2k and 2k + 1 of a batch are in one local batch (struct mix) */
+    uint32_t lanes;             /* parts of every training batch with an order of their own (loader/order.h), each read
+                                 * by one process: a multiple of the number of processes; 0 or 1: one order for all */
     uint64_t first;                 /* this process's first batch, from schedule_seek; 0: the run's first */
     bool repeats_evaluation;        /* `first` is the first batch of an evaluation that an earlier process began: towers
                                      * have the means over towers that an evaluation begins with */
 };
+
+/* A range of a run's lanes. */
+struct lane_range { uint32_t first, count; };
 
 /* A position between two batches of a run, as stored in a checkpoint: `step` steps are complete, and the next batch
  * belongs to epoch `epoch`. After the last step of an epoch the epoch's evaluation follows, of which `evaluated`
@@ -61,6 +66,9 @@ static inline struct tower_range schedule_here(const struct schedule *schedule)
     const struct tower_range all = { .first = 0, .count = schedule->towers };
     return schedule->here.count > 0 ? schedule->here : all;
 }
+
+/* The lanes whose samples the towers of this process have; { 0, 1 } for a run without lanes. */
+struct lane_range schedule_lanes(const struct schedule *schedule);
 
 /* Find the local batch of the run's tower `tower` in global batch `number`, which may be before `first`. 0, or -ENODATA
  * after the end of the run. O(1). */
@@ -91,10 +99,18 @@ uint32_t schedule_local_max(const struct schedule *schedule);
 /* Can this number of towers share the slices? It has to be 1 or slices / 2^k. */
 bool schedule_slices_fit(uint32_t slices, uint32_t towers);
 
+/* Can this number of processes share the lanes? */
+static inline bool schedule_lanes_fit(uint32_t lanes, uint32_t processes)
+{
+    return lanes <= 1 || lanes % processes == 0;
+}
+
 /* Samples of a batch: index of the first one, and their number. */
 struct batch_part { uint32_t first, count; };
 /* Part `part` of `parts` parts of a batch of `samples`. Part sizes differ by at most one sample, or one pair, and so do
  * the total sizes of equally long ranges of parts. Parts may be empty; no part is larger than the first. */
 struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, uint32_t part);
+/* The number of the part that has sample `sample` < samples. */
+uint32_t batch_part_with(uint32_t samples, bool pairs, uint32_t parts, uint32_t sample);
 
 #endif

@@ -68,7 +68,7 @@ static uint64_t wanted_record(const struct harness *harness, uint64_t number, ui
     struct order order;
     const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = harness->schedule.records[local.phase] };
     const struct order_shape shape = local.phase == PHASE_TRAIN ? loader_order(&harness->spec) : stored;
-    order_init(&order, &shape, harness->spec.seed, local.epoch);
+    order_init(&order, &shape, 0, harness->spec.seed, local.epoch);
     order_enter(&order, local.first_position + i);
     return order_record(&order, local.first_position + i);
 }

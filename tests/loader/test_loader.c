@@ -418,7 +418,7 @@ TEST(the_plan_knows_the_memory_before_the_start)
     harness.schedule.records[PHASE_TRAIN] = TRAIN_RECORDS;
     shuffle_blocks(&harness, 600, 2000);
     const struct order_shape shape = loader_order(&harness.spec);
-    assert_int_equal(loader_memory(&harness.spec).bytes - plain.bytes, window_store_bytes(train, &shape));
+    assert_int_equal(loader_memory(&harness.spec).bytes - plain.bytes, window_store_bytes(train, &shape, 1));
     assert_true(shape.window_blocks > 1 && loader_memory(&harness.spec).window_spare_bytes > 0);
 }
 

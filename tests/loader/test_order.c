@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "loader/order.h"
+#include "stage/schedule.h"
 #include "tests/helpers/test.h"
 
 static struct order_shape full(uint64_t count)
@@ -21,7 +22,7 @@ static struct order_shape blocks(uint64_t count, uint64_t block_records, uint64_
 static struct order order_of(struct order_shape shape, uint64_t seed, uint32_t epoch)
 {
     struct order order;
-    order_init(&order, &shape, seed, epoch);
+    order_init(&order, &shape, 0, seed, epoch);
     order_enter(&order, 0);
     return order;
 }
@@ -156,6 +157,14 @@ TEST(the_full_order_is_the_one_it_always_was)
         assert_int_equal(order_record(&order, i), expected[i]);
 }
 
+TEST(the_block_order_is_the_one_it_always_was)
+{
+    static const uint64_t expected[] = { 46223, 26862, 46741, 47200, 55512, 49159, 41109 };
+    struct order order = order_of(blocks(60000, 100, 7), 1, 2);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+        assert_int_equal(record_at(&order, 9001 * i), expected[i]);
+}
+
 TEST(every_record_occurs_once_for_any_blocks)
 {
     static const uint64_t sizes[] = { 1, 2, 3, 7, 50, 1000 };
@@ -217,6 +226,154 @@ TEST(blocks_move_from_epoch_to_epoch)
     assert_in_range(same, 1, 60);
 }
 
+/* ---- lanes ---- */
+
+static struct order_shape laned(uint64_t count, uint64_t block_records, uint64_t window_blocks, uint32_t lanes,
+                                uint32_t batch)
+{
+    struct order_shape shape = blocks(count, block_records, window_blocks);
+    shape.lanes.count = lanes;
+    shape.lanes.batch = batch;
+    return shape;
+}
+
+/* Write the lane of each record to owners: every record occurs once, in the part of a batch that its lane has. */
+static void find_owners(const struct order_shape *shape, uint32_t epoch, uint8_t *owners)
+{
+    const uint32_t batch = shape->lanes.batch, lanes = order_lanes(shape);
+    memset(owners, UINT8_MAX, shape->count);
+    for (uint64_t position = 0; position < shape->count; position++) {
+        const uint64_t first = position / batch * batch;
+        const uint32_t samples = (uint32_t)(shape->count - first < batch ? shape->count - first : batch);
+        const struct order_place found = order_place_find(shape, position);
+        const struct batch_part part = batch_part_find(samples, shape->lanes.pairs, lanes, found.lane);
+        assert_true(position - first - part.first < part.count);
+        assert_int_equal(found.left, first + part.first + part.count - position);
+        assert_true(found.place < order_lane_records(shape, found.lane));
+        const uint64_t record = order_find(shape, 3, epoch, position);
+        assert_true(record < shape->count);
+        assert_int_equal(owners[record], UINT8_MAX);
+        owners[record] = (uint8_t)found.lane;
+    }
+}
+
+static void assert_lanes(const struct order_shape *shape)
+{
+    uint8_t *const owners = malloc(2 * shape->count);
+    assert_non_null(owners);
+    find_owners(shape, 0, owners);
+    for (uint32_t epoch = 1; epoch < 4; epoch++) {
+        find_owners(shape, epoch, owners + shape->count);
+        assert_memory_equal(owners, owners + shape->count, shape->count);
+    }
+    uint64_t sum = 0;
+    for (uint32_t lane = 0; lane < order_lanes(shape); lane++)
+        sum += order_lane_records(shape, lane);
+    assert_int_equal(sum, shape->count);
+    free(owners);
+}
+
+TEST(every_record_occurs_once_an_epoch_and_stays_in_its_lane)
+{
+    static const uint64_t counts[] = { 12, 13, 29, 60, 97, 256 };
+    static const uint32_t lanes[] = { 2, 3, 4, 5, 7, 8, 12 }, batches[] = { 1, 5, 8, 12, 16, 31, 300 };
+    for (size_t i = 0; i < 6 * 7 * 7 * 4; i++) {
+        struct order_shape shape = laned(counts[i % 6], 1 + i / 294 * 3, 1 + i % 3, lanes[i / 6 % 7],
+                                         batches[i / 42 % 7]);
+        assert_lanes(&shape);
+        shape.lanes.pairs = true;
+        assert_lanes(&shape);
+    }
+    const struct order_shape larger = laned(20011, 37, 4, 8, 96);
+    assert_lanes(&larger);
+}
+
+/* Lane `lane` by its blocks: those of the windows of an epoch are those of the lane in any epoch, without the records
+ * that another lane has of the first and the last one. */
+static uint64_t read_lane(const struct order_shape *shape, uint32_t lane, uint32_t epoch, uint8_t *seen)
+{
+    struct order order;
+    uint64_t read = 0, offset = 0;
+    order_init(&order, shape, lane, 3, epoch);
+    for (uint64_t first = 0; first < order.count; first += order.window.count) {
+        order_enter(&order, first);
+        assert_int_equal(order.window.first, first);
+        offset = 0;
+        for (uint64_t i = 0; i < order_window_blocks(&order); i++) {
+            const struct order_block block = order_block(&order, i);
+            assert_int_equal(block.offset, offset);
+            for (uint64_t j = 0; j < block.count; j++) {
+                assert_int_equal(order_record_at(&order, offset + j), block.first_record + j);
+                seen[block.first_record + j]++;
+            }
+            offset += block.count;
+            read += block.count;
+        }
+        assert_int_equal(offset, order.window.count);
+    }
+    return read;
+}
+
+TEST(the_windows_of_all_lanes_read_each_record_once)
+{
+    for (uint32_t lanes = 2; lanes <= 8; lanes++)
+        for (uint64_t block_records = 1; block_records < 70; block_records += 4) {
+            const struct order_shape shape = laned(1003, block_records, 2, lanes, 24);
+            uint8_t seen[1003] = { 0 };
+            for (uint32_t epoch = 0; epoch < 3; epoch++)
+                for (uint32_t lane = 0; lane < lanes; lane++)
+                    assert_int_equal(read_lane(&shape, lane, epoch, seen), order_lane_records(&shape, lane));
+            for (uint64_t i = 0; i < shape.count; i++)
+                assert_int_equal(seen[i], 3);
+        }
+}
+
+TEST(the_blocks_of_a_lane_do_not_depend_on_the_epoch)
+{
+    const struct order_shape shape = laned(1003, 10, 3, 4, 24);
+    for (uint32_t lane = 0; lane < 4; lane++) {
+        struct order first, later;
+        uint64_t records = 0;
+        order_init(&first, &shape, lane, 3, 0);
+        order_init(&later, &shape, lane, 3, 7);
+        assert_int_equal(first.block_count, later.block_count);
+        for (uint64_t i = 0; i < first.block_count; i++) {
+            const struct order_block block = order_lane_block(&first, i), again = order_lane_block(&later, i);
+            assert_int_equal(block.first_record, again.first_record);
+            assert_int_equal(block.count, again.count);
+            records += block.count;
+        }
+        assert_int_equal(records, first.count);
+    }
+}
+
+/* ImageNet's records in 64 lanes of blocks of 36. */
+TEST(lanes_of_a_large_set_are_of_equal_size)
+{
+    const struct order_shape shape = laned(1281167, 36, 8, 64, 256);
+    uint64_t blocks = 0;
+    for (uint32_t lane = 0; lane < 64; lane++) {
+        struct order order;
+        order_init(&order, &shape, lane, 1, 0);
+        assert_in_range(order.count, 20016, 20020);
+        blocks += order.block_count;
+    }
+    assert_in_range(blocks, order_shape_blocks(&shape), order_shape_blocks(&shape) + 63);
+}
+
+TEST(lanes_differ_between_seeds_and_epochs)
+{
+    const struct order_shape shape = laned(6000, 10, 4, 4, 32);
+    uint32_t same_epoch = 0, same_seed = 0;
+    for (uint64_t position = 0; position < shape.count; position++) {
+        const uint64_t record = order_find(&shape, 1, 0, position);
+        same_epoch += record == order_find(&shape, 1, 1, position);
+        same_seed += record == order_find(&shape, 2, 0, position);
+    }
+    assert_true(same_epoch < 20);       /* a record is one of 1,500 */
+    assert_true(same_seed < 12);
+}
+
 static void assert_about(double value, double expected, double tolerance)
 {
     if (value < expected - tolerance || value > expected + tolerance)
@@ -232,6 +389,9 @@ TEST(mixing_is_measured)
         const struct order_shape shape = blocks(1000000, 100, window);
         assert_about(order_mixing(&shape, 5), 1 - 1 / (double)window, 0.05);
     }
+    /* A batch of 64 samples of 8 lanes has 8 of each, from windows of one block. */
+    const struct order_shape lanes = laned(1000000, 100, 1, 8, 64);
+    assert_about(order_mixing(&lanes, 5), 1 - 7 / 63., 0.05);
     const struct order_shape one = full(1), two = full(2);
     assert_about(order_mixing(&one, 1), 1, 0);
     assert_about(order_mixing(&two, 1), 1, 0);

@@ -69,6 +69,7 @@ enum command_use {
 };
 
 #define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */
+#define LANES_MAX 65536         /* data.lanes */
 #define OPTION_NAME_MAX 64      /* bytes */
 #define OPTION_STRING_MAX 32000 /* bytes; a quoted one fits into a line of a configuration file */
 

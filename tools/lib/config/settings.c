@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/schedule.h"
 #include "stage/text/decimal.h"
 #include "tools/lib/config/intervals.h"
 #include "tools/lib/config/options.h"
@@ -357,6 +358,25 @@ static void check_data(struct settings *settings, struct problems *problems)
                         "validation is set as well: set only one of them");
 }
 
+/* Lanes are parts of an order of blocks, and each is read by one rank. */
+static void check_lanes(struct settings *settings, struct problems *problems)
+{
+    const uint32_t lanes = (uint32_t)settings->data.lanes, ranks = settings->ranks;
+    char message[192];
+    if (lanes <= 1)
+        return;
+    snprintf(message, sizeof(message), "%u lanes cannot be shared equally by %u ranks: set it to %u, or to another "
+             "multiple of the number of ranks", lanes, ranks, (lanes + ranks - 1) / ranks * ranks);
+    if (settings->data.balance)
+        settings_report(settings, problems, SECTION_DATA, "lanes",
+                        "a balanced order chooses single records and has no lanes: set only one of lanes and balance");
+    else if (settings->data.shuffle != SHUFFLE_BLOCK)
+        settings_report(settings, problems, SECTION_DATA, "lanes",
+                        "lanes are parts of an order of blocks: set data.shuffle = block");
+    else if (!schedule_lanes_fit(lanes, ranks))
+        settings_report(settings, problems, SECTION_DATA, "lanes", message);
+}
+
 /* The problem of report.prometheus, or NULL. node_exporter reads only files with the suffix .prom. */
 static const char *prometheus_problem(const char *path)
 {
@@ -408,6 +428,8 @@ int settings_finish(struct settings *settings, struct problems *problems)
         return rc;
     }
     check_data(settings, problems);
+    if (!settings->only_classifies)
+        check_lanes(settings, problems);
     read_checkpoint_rule(settings, problems);
     check_observers(settings, problems);
     if (settings_find_model(settings, problems) == -ENOMEM)

@@ -73,6 +73,7 @@ struct data_settings {
     enum image_range_choice image_range;
     enum shuffle shuffle;
     bool balance;               /* training records are sampled so that all classes occur equally often */
+    int64_t lanes;              /* shuffle = block: parts of a batch with an order of their own; 1 = one order for all */
     int64_t shuffle_window;     /* bytes shuffled at a time with shuffle = block, 0 = chosen */
     enum last_batch last_batch;
     enum on_corrupt on_corrupt;

@@ -22,6 +22,7 @@
 #define LIBRARIES_MAX 16u
 #define HOSTS_NAMED 6u
 #define HOSTS_BYTES 512u
+#define READING_BYTES 192u
 #define VERSION_BYTES 32u
 
 struct libraries {
@@ -230,26 +231,40 @@ static void name_hosts(const struct ranks *ranks, char *text, size_t text_size)
     }
 }
 
-static const char *reading_words(const struct run_plan *plan, const struct settings *settings)
+/* Write which part of the training set a rank reads: "each reads all records, 1.2 GiB an epoch (...)". */
+static void describe_reading(const struct run_plan *plan, const struct settings *settings,
+                             const struct dataset *const datasets[PHASE_COUNT], char *text, size_t text_size)
 {
-    if (settings->input.source == INPUT_SYNTHETIC)
-        return "";
+    *text = '\0';
+    if (settings->input.source == INPUT_SYNTHETIC || datasets[PHASE_TRAIN] == NULL)
+        return;
+    const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
+    const struct number epoch = number_bytes(loader_epoch_bytes(&spec));
+    const char *const bytes = epoch.text;
+    const bool has_lanes = plan->schedule.lanes > 1;
     if (plan->memory.kept_bytes > 0)
-        return "; each reads all shards once and keeps them in memory";
-    if (settings->data.shuffle == SHUFFLE_BLOCK)
-        return "; each reads all records (data.shuffle = block mixes them in memory)";
-    return "; each reads the records of its own towers";
+        snprintf(text, text_size, "; each reads %s once%s%s and keeps them in memory",
+                 has_lanes ? "the records of its own lanes" : "all shards", has_lanes ? ", " : "",
+                 has_lanes ? bytes : "");
+    else if (settings->data.shuffle == SHUFFLE_BLOCK && !has_lanes)
+        snprintf(text, text_size, "; each reads all records, %s an epoch (data.shuffle = block mixes them in memory; "
+                 "data.lanes = %u divides them)", bytes, settings->ranks);
+    else
+        snprintf(text, text_size, "; each reads the records of its own %s, %s an epoch", has_lanes ? "lanes" : "towers",
+                 bytes);
 }
 
-void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings, FILE *out)
+void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings,
+                 const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
-    char hosts[HOSTS_BYTES];
+    char hosts[HOSTS_BYTES], reading[READING_BYTES];
     if (ranks == NULL)
         return;
     const uint32_t host_count = about_host_count(ranks);
     name_hosts(ranks, hosts, sizeof(hosts));
+    describe_reading(plan, settings, datasets, reading, sizeof(reading));
     wrapped_print(out, "ranks     %u on %u host%s (%s), %s%s", ranks_size(ranks), host_count,
-                  host_count == 1 ? "" : "s", hosts, ranks_library(ranks), reading_words(plan, settings));
+                  host_count == 1 ? "" : "s", hosts, ranks_library(ranks), reading);
 }
 
 static void write_devices(const struct run_devices *plan, struct json *json)

@@ -20,9 +20,10 @@ void about_settings(const struct settings *settings, FILE *out);
 void about_print(const struct run_devices *plan, bool reads, FILE *out);
 /* The number of hosts on which ranks are; 1 without a launcher. Rank 0 only. */
 uint32_t about_host_count(const struct ranks *ranks);
-/* The line "ranks": their number on each host, the MPI library, and the input that each rank reads. Prints nothing if
- * `ranks` is NULL. Rank 0 only. */
-void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings, FILE *out);
+/* The line "ranks": their number on each host, the MPI library, and the input that each rank reads of the training
+ * set. Prints nothing if `ranks` is NULL. Rank 0 only. */
+void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings,
+                 const struct dataset *const datasets[PHASE_COUNT], FILE *out);
 /* Write "devices": [{"name", "memory_bytes"}] and "libraries": {NAME: VERSION}. */
 void about_write(const struct run_devices *plan, bool reads, struct json *json);
 

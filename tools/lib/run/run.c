@@ -257,7 +257,7 @@ static void print_start(const struct run *run, FILE *out)
            directory != NULL ? run_directory_path(directory) : "");
     about_settings(run->settings, out);
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, out);
-    about_ranks(run->ranks, &run->plan, run->settings, out);
+    about_ranks(run->ranks, &run->plan, run->settings, datasets_of(run), out);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), out);
     cost_print_plan(run->cost, out);
     if (run->initial_weights != NULL)

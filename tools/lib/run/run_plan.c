@@ -72,6 +72,12 @@ bool run_plan_loads(const struct run_plan *plan, const struct settings *settings
     return settings->input.source != INPUT_SYNTHETIC && !plan->is_fed;
 }
 
+/* Are records trained on in an order that may have lanes? */
+static bool has_lanes(const struct run_plan *plan, const struct settings *settings)
+{
+    return plan->only_evaluated == 0 && settings->data.shuffle == SHUFFLE_BLOCK && run_plan_loads(plan, settings);
+}
+
 static uint64_t train_records(const struct dataset *const datasets[PHASE_COUNT])
 {
     return datasets[PHASE_TRAIN] != NULL ? datasets[PHASE_TRAIN]->record_count : SYNTHETIC_RECORDS;
@@ -101,6 +107,7 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->steps = (uint64_t)settings->train.steps;
     schedule->drop_last = settings->data.last_batch == LAST_BATCH_DROP;
     schedule->pairs = is_mixed(plan, settings);
+    schedule->lanes = has_lanes(plan, settings) ? (uint32_t)settings->data.lanes : 0;
     schedule->slices = plan->only_evaluated > 0 ? 0 : (uint32_t)settings->train.slices;
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         schedule->records[phase] = datasets[phase] != NULL ? datasets[phase]->record_count : 0;
@@ -197,6 +204,9 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
                      "a batch of %u is larger than the training set of %llu records, which last_batch = drop drops: "
                      "use a smaller batch or last_batch = keep",
                      schedule->batch, (unsigned long long)schedule->records[PHASE_TRAIN]);
+    else if (schedule->lanes > 1 && schedule->records[PHASE_TRAIN] < schedule->lanes)
+        problems_add(problems, "[data] lanes", "%u lanes are more than the %llu records of the training set: use at "
+                     "most that", schedule->lanes, (unsigned long long)schedule->records[PHASE_TRAIN]);
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
@@ -363,6 +373,16 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
     };
 }
 
+static void print_blocks(const struct order_shape *shape, uint64_t seed, FILE *out)
+{
+    char lanes[64] = "";
+    if (order_lanes(shape) > 1)
+        snprintf(lanes, sizeof(lanes), " in %s lanes", number_grouped(order_lanes(shape)).text);
+    wrapped_print(out, "order     %s blocks of %s records%s, windows of %s; mixing %.2f (full shuffle: 1)",
+                  number_grouped(order_shape_blocks(shape)).text, number_grouped(shape->block_records).text, lanes,
+                  number_grouped(shape->window_blocks).text, order_mixing(shape, seed));
+}
+
 /* Print how well a block shuffle mixes, and check the labels of the order. For a full shuffle labels are checked only
  * if random access is fast, so not in compressed shards. */
 static void print_order(const struct run_plan *plan, const struct settings *settings,
@@ -378,9 +398,7 @@ static void print_order(const struct run_plan *plan, const struct settings *sett
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct order_shape shape = loader_order(&spec);
     if (shape.shuffle == SHUFFLE_BLOCK)
-        wrapped_print(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (full shuffle: 1)",
-                      number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
-                      number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
+        print_blocks(&shape, spec.seed, out);
     run_data_warn(datasets[PHASE_TRAIN], &shape, spec.seed);
 }
 

@@ -100,9 +100,9 @@ uint32_t schedule_local_max(const struct schedule *schedule);
 bool schedule_slices_fit(uint32_t slices, uint32_t towers);
 
 /* Can this number of processes share the lanes? */
-static inline bool schedule_lanes_fit(uint32_t lanes, uint32_t processes)
+static inline bool schedule_lanes_fit(uint32_t lane_count, uint32_t processes)
 {
-    return lanes <= 1 || lanes % processes == 0;
+    return lane_count <= 1 || lane_count % processes == 0;
 }
 
 /* Samples of a batch: index of the first one, and their number. */

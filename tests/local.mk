@@ -32,7 +32,7 @@ loader_tests = %D%/loader/test_augment %D%/loader/test_catalog %D%/loader/test_c
 	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context %D%/loader/test_duplicates \
 	%D%/loader/test_encoded %D%/loader/test_integer_image %D%/loader/test_jpeg %D%/loader/test_numbers \
 	%D%/loader/test_pixel_survey \
-	%D%/loader/test_class_text %D%/loader/test_kept_index %D%/loader/test_label \
+	%D%/loader/test_class_text %D%/loader/test_kept_index %D%/loader/test_label %D%/loader/test_lanes \
 	%D%/loader/test_layouts \
 	%D%/loader/test_loader %D%/loader/test_mixing %D%/loader/test_operations %D%/loader/test_order %D%/loader/test_orientation %D%/loader/test_packed %D%/loader/test_pattern \
 	%D%/loader/test_png %D%/loader/test_raw %D%/loader/test_read_batch %D%/loader/test_resize %D%/loader/test_sample \
@@ -260,6 +260,7 @@ script_tests = \
 	%D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/e2e_signals.sh \
 	%D%/e2e/sync/e2e_sync.sh \
+	%D%/e2e/e2e_lanes.sh \
 	%D%/e2e/e2e_slices.sh \
 	%D%/e2e/e2e_threads.sh \
 	%D%/e2e/e2e_towers.sh \

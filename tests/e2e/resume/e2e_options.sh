@@ -108,6 +108,8 @@ data.class_names    | names.txt                 | bits
 train.class_weights | auto                      | refused
 data.image_range    | 0..255                    | inert
 data.shuffle        | none                      | refused
+data.lanes          | 4                         | refused   | $block
+data.lanes          | 4                         | refused   | $block data.lanes=2 input.keep_shards=0
 data.shuffle_window | 16KiB                     | refused   | $block
 data.balance        | yes                       | refused
 data.last_batch     | drop                      | refused   | train.batch=18

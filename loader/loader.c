@@ -89,19 +89,6 @@ static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t fram
     return (uint32_t)least(records, schedule_local_max(spec->schedule));
 }
 
-static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PHASE_COUNT])
-{
-    const size_t keep_bytes = spec->keep_bytes ? spec->keep_bytes : KEEP_BYTES;
-    size_t bytes = 0;
-    for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        const struct dataset *dataset = spec->datasets[phase];
-        is_stored[phase] = dataset != NULL && shard_store_bytes(dataset) <= keep_bytes;
-        if (is_stored[phase])
-            bytes = add(bytes, shard_store_bytes(dataset));
-    }
-    return bytes;
-}
-
 static struct order_shape choose_order(const struct loader_spec *spec)
 {
     const uint64_t records = spec->schedule->records[PHASE_TRAIN];
@@ -109,6 +96,30 @@ static struct order_shape choose_order(const struct loader_spec *spec)
         return (struct order_shape){ .shuffle = spec->shuffle, .count = records, .classes = spec->classes };
     return window_shape(spec->datasets[PHASE_TRAIN], spec->schedule, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
                         spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
+}
+
+/* With lanes only their training records are kept. Returns `need`, or NULL: all records are. */
+static const struct shard_store_need *find_need(struct shard_store_need *need, const struct loader_spec *spec,
+                                                const struct order_shape *shape, enum phase phase)
+{
+    *need = (struct shard_store_need){ shape, schedule_lanes(spec->schedule), spec->seed };
+    return phase == PHASE_TRAIN && order_lanes(shape) > 1 ? need : NULL;
+}
+
+static size_t choose_stores(const struct loader_spec *spec, const struct order_shape *shape, bool is_stored[PHASE_COUNT])
+{
+    const size_t keep_bytes = spec->keep_bytes ? spec->keep_bytes : KEEP_BYTES;
+    size_t total = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        struct shard_store_need need;
+        const struct dataset *const dataset = spec->datasets[phase];
+        const size_t bytes = dataset == NULL ? 0
+                             : shard_store_bytes(dataset, find_need(&need, spec, shape, (enum phase)phase));
+        is_stored[phase] = dataset != NULL && bytes <= keep_bytes;
+        if (is_stored[phase])
+            total = add(total, bytes);
+    }
+    return total;
 }
 
 /* Memory of open shards, and of the streams that read compressed ones. */
@@ -148,7 +159,7 @@ static void loader_sizes_init(struct loader_sizes *sizes, const struct loader_sp
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
         .warnings_bytes = record_marks_bytes(spec->datasets),
     };
-    sizes->store_bytes = choose_stores(spec, sizes->is_stored);
+    sizes->store_bytes = choose_stores(spec, &sizes->order, sizes->is_stored);
     sizes->chunk_records = choose_chunk_records(spec, frame_bytes, sizes->is_stored[PHASE_TRAIN]);
     sizes->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !sizes->is_stored[PHASE_TRAIN];
     if (sizes->is_windowed)
@@ -256,8 +267,10 @@ static int open_stores(struct loader *loader)
 {
     int rc = 0;
     for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
+        struct shard_store_need need;
         if (loader->sizes.is_stored[phase])
-            rc = shard_store_init(&loader->stores[phase], loader->spec.datasets[phase]);
+            rc = shard_store_init(&loader->stores[phase], loader->spec.datasets[phase],
+                                  find_need(&need, &loader->spec, &loader->sizes.order, (enum phase)phase));
     }
     if (rc == 0 && loader->sizes.is_windowed)
         rc = window_store_init(&loader->windows, loader->spec.datasets[PHASE_TRAIN], loader->spec.schedule,

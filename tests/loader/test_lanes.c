@@ -184,6 +184,35 @@ TEST(ranks_read_the_set_once_between_them_and_a_rank_the_same_records_in_every_e
     assert_true(load_large(1, 4) > 2 * once);   /* without lanes every rank reads almost all */
 }
 
+/* Of a set that is kept in memory, a rank keeps and reads the parts with its records. */
+TEST(a_rank_keeps_only_the_parts_of_shards_with_records_of_its_lanes)
+{
+    struct dataset *const set = make_set("kept", 3, 40000);
+    struct harness reference = make_harness(set, 512, 4, 1, 1, 0);
+    uint64_t bytes = 0;
+    reference.spec.block_bytes = 1 << 20;
+    reference.spec.keep_bytes = LOADER_KEEP_ALL;
+    harness_run(&reference);
+    harness_assert_complete(&reference);
+    assert_int_equal(reference.counts.bytes, set_bytes(set));
+    const size_t all = loader_memory(&reference.spec).kept_bytes;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct harness harness = make_harness(set, 512, 4, 4, 1, rank);
+        harness.spec.block_bytes = 1 << 20;
+        harness.spec.keep_bytes = LOADER_KEEP_ALL;
+        harness_run(&harness);
+        assert_string_equal(harness.message, "");
+        assert_true(compare(&harness, &reference) > 0);
+        bytes += harness.counts.bytes;
+        assert_true(harness.counts.bytes < set_bytes(set) * 2 / 3);
+        assert_true(loader_memory(&harness.spec).kept_bytes < all);
+        harness_release(&harness);
+    }
+    assert_in_range(bytes, set_bytes(set), 2 * set_bytes(set));        /* in pieces of 256 KiB of blocks of 1 MiB */
+    harness_release(&reference);
+    dataset_close(set);
+}
+
 /* The memory of windows is divided by the ranks, too, and the windows do not depend on them. */
 TEST(windows_depend_on_the_lanes_and_their_memory_on_the_ranks)
 {

@@ -410,11 +410,11 @@ TEST(the_plan_knows_the_memory_before_the_start)
     assert_in_range(plain.bytes, 1000, 1 << 20);
     assert_int_equal(plain.kept_bytes, 0);
     assert_int_equal(kept.bytes - plain.bytes, kept.kept_bytes);
-    assert_int_equal(kept.kept_bytes, shard_store_bytes(train) + shard_store_bytes(evaluation));
-    harness.spec.keep_bytes = shard_store_bytes(train);
+    assert_int_equal(kept.kept_bytes, shard_store_bytes(train, NULL) + shard_store_bytes(evaluation, NULL));
+    harness.spec.keep_bytes = shard_store_bytes(train, NULL);
     assert_int_equal(loader_memory(&harness.spec).kept_bytes, kept.kept_bytes);
     harness.spec.keep_bytes--;      /* of each data set by itself */
-    assert_int_equal(loader_memory(&harness.spec).kept_bytes, shard_store_bytes(evaluation));
+    assert_int_equal(loader_memory(&harness.spec).kept_bytes, shard_store_bytes(evaluation, NULL));
     harness.schedule.records[PHASE_TRAIN] = TRAIN_RECORDS;
     shuffle_blocks(&harness, 600, 2000);
     const struct order_shape shape = loader_order(&harness.spec);

@@ -270,11 +270,16 @@ same_as_one() {
     done
 }
 
+lanes='--set data.shuffle=block --set input.read_block=8KiB --set input.keep_shards=0 --set data.lanes'
 ends_as_one() {
     launcher=$1
     same_as_one 'train.stop_at' 0 --set train.epochs=30 --set train.stop_at=0.5 --set train.optimizer=adam --set train.learning_rate=0.01
     same_as_one 'train.patience' 0 --set train.epochs=100 --set train.patience=1 --set checkpoint.keep_best=yes
     same_as_one overfit 74 --overfit=20 --set train.epochs=1
+    same_as_one data.lanes 0 $lanes=6 --set train.epochs=30 --set train.stop_at=0.5 --set train.optimizer=adam --set train.learning_rate=0.01
+    with_codes "$launcher" $lanes=4
+    expect_equal "$(cat "$ENDS_FILES"/code.* | tr '\n' ' ')" '2 2 2 ' "codes: 4 lanes of 3 ranks with $launcher"
+    expect_err_once 'data.lanes: 4 lanes cannot be shared equally by 3 ranks: set it to 6,'
     same_as_one --check 0 --check
     same_as_one --dry-run 0 --dry-run
     with_codes "$launcher" --set train.epochs=100000 --set 'train.max_time=1 second'

@@ -112,6 +112,11 @@ same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set 
 same relaxed '2x2 3x1' --set sync.consistency=relaxed --set train.optimizer=momentum
 same independent '2x1 2x2 3x1 4x2' --set sync.mode=independent --set train.ema=0.9
 
+# Each rank reads the records of its own lanes, from the files or from its part of them in memory.
+lanes='--set data.shuffle=block --set input.read_block=8KiB --set data.shuffle_window=96KiB --set data.lanes'
+same lanes "$every_size" $lanes=12 --set input.keep_shards=0 --set train.optimizer=momentum
+same kept-lanes '2x1 4x1' $lanes=4 --set train.optimizer=momentum --set augment.mixup=0.2
+
 # Each of several buckets has an owner; with a norm of all gradients the first tower owns all of them.
 served='--set sync.mode=parameter_server --set sync.bucket=1KiB'
 same served '2x1 2x2 3x2' $served --set train.optimizer=adam --set train.ema=0.9
@@ -144,6 +149,7 @@ same_slices() {
 
 same_slices slices 8 '1x2 2x1 2x2 4x1 4x2' --set train.optimizer=momentum --set train.clip_norm=1
 same_slices served-slices 8 '2x2 4x1' $served --set train.optimizer=momentum
+same_slices lane-slices 8 '2x1 2x2 4x1' $lanes=8 --set input.keep_shards=0 --set train.optimizer=momentum
 same_slices twelve 12 '3x1 3x2' --set train.optimizer=adam --set train.ema=0.9
 
 # resumed RUN MPI RANKS TOWERS OPTION...: the run goes on from its checkpoint of step 14 with these ranks.
@@ -157,6 +163,20 @@ resumed() {
     ranked resumed "$mpi" "$ranks" "$towers" "$@"
     expect_out 'resume    at step 14 of 20'
 }
+
+# With lanes the number of ranks changes from 4 to 2 to 1.
+changing="$lanes=8 --set train.slices=8 --set input.keep_shards=0 --set train.optimizer=momentum"
+for mpi in $mpis; do
+    ranked "changing-$mpi" "$mpi" 4 1 $changing --set train.steps=9
+    expect_out_joined 'each reads the records of its own lanes, [0-9.]+ KiB an epoch'
+    ranked "changing-$mpi" "$mpi" 2 1 $changing --set train.steps=15
+    expect_out 'resume    at step 9 of 15'
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/changing-$mpi" $common $changing
+    expect_code 0 'a run of 4 and 2 ranks that one process ends'
+    expect_out 'resume    at step 15 of 20'
+    expect_same_file "$work/runs/lane-slices/weights.safetensors" "$work/runs/changing-$mpi/weights.safetensors" \
+        'ranks that change'
+done
 
 # A run that was made longer begins after an evaluation on which rank 0 had decided.
 patient='--set train.patience=9 --set train.optimizer=momentum'

@@ -37,6 +37,16 @@ done
     expect_same_file "$work/runs/one-4/weights.safetensors" "$work/runs/$mpi-auto/weights.safetensors" "$mpi, NCCL"
 done
 
+# With lanes each host reads its part of the set.
+lanes='--set data.shuffle=block --set input.read_block=8KiB --set input.keep_shards=0 --set data.lanes=4'
+train one-lanes --set devices.towers=2 $lanes
+for mpi in $mpis; do
+    run $(hosts_command "$mpi" 2) "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-lanes" $lanes
+    expect_code 0 "lanes on two hosts with $mpi"
+    expect_out_joined 'each reads the records of its own lanes, [0-9.]+ KiB an epoch'
+    expect_same_file "$work/runs/one-lanes/weights.safetensors" "$work/runs/$mpi-lanes/weights.safetensors" "$mpi-lanes"
+done
+
 # A refusal on one host is one on all.
 for mpi in $mpis; do
     run $(hosts_command "$mpi" 2) sh -c 'exec "$1" -c "$2" --set run.dir=$3 --set "run.seed=$(hostname | tr -d h)"' sh \

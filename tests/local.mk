@@ -189,8 +189,9 @@ wrap = -Wl,--wrap=
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
 %C%_sync_ranks_test_server_link_LDFLAGS = $(AM_LDFLAGS) $(wrap)server_fetch $(wrap)server_link_fetch $(wrap)server_link_push \
 	$(wrap)server_push
-ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create $(wrap)munmap $(wrap)pthread_cond_wait
-%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(ranks_wraps) $(wrap)thread_start
+ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create $(wrap)munmap $(wrap)pthread_cond_wait \
+	$(wrap)thread_start
+%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(ranks_wraps)
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_ranks_test_many_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)aligned_alloc $(wrap)calloc $(wrap)gethostname $(wrap)open

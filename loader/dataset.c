@@ -33,6 +33,7 @@ void dataset_close(struct dataset *dataset)
     free(dataset->class_names_path);
     free(dataset->classes_said_in);
     class_names_release(&dataset->class_names);
+    start_records_release(&dataset->start);
     free(dataset);
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "formats/class_names.h"
+#include "loader/dataset_start.h"
 #include "loader/sample.h"
 #include "loader/shards/shard_index.h"
 
@@ -41,6 +42,9 @@ struct dataset_options {
     bool use_index_cache;
     const atomic_bool *is_unwanted;     /* NULL, or set by another thread to cancel opening and surveys */
     struct shard_counts *counts;        /* shared with other data sets while they are opened; NULL: not shared */
+    bool keeps_start;           /* keep the records that are read while opening, for dataset_start_pack */
+    const struct dataset_start *given;  /* NULL, or what another process has found in this data set; used while it is
+                                         * opened */
     const struct shard_source_ops *source_ops;  /* how shards are read; NULL: from files, compressed or not */
 };
 
@@ -66,12 +70,13 @@ struct dataset {
     char *classes_said_in;      /* path of the file with that number; NULL: none */
     struct sample_format format;
     size_t sample_bytes;        /* size of a sample of options.shape */
+    struct start_records start; /* with options.keeps_start: the records that were read while opening */
     uint64_t fingerprint;       /* xxh3 of names, sizes and record counts */
     uint64_t contents;          /* xxh3 of the contents of the shards (shard_index.h) */
 };
 
 /* Open all shards and find the format of the samples. Uncompressed shards in a folder with a catalog (catalog.h), which
- * is read with use_index_cache, are opened when they are first read. On failure problem_out has a line for every problem, the last one
+ * is read with use_index_cache, are opened when they are first read; so are those that another process has described (options.given). On failure problem_out has a line for every problem, the last one
  * without a newline. Problems are: a file that does not exist, a pattern without a match, an empty, truncated, damaged
  * or foreign shard, counts that differ from dataset.json, a shard that is listed there but missing, a missing key, an
  * image of another size, a label out of range. More classes in the description than in the options are an error; fewer

@@ -225,12 +225,31 @@ static void report_catalog(struct opening *opening, const struct shard_folder *f
     opening->bad_catalog = folder->name;
 }
 
-/* Find the shard in the catalog of its folder, NULL if there is no catalog. False after a report. */
-static bool find_described(struct opening *opening, const char *path, const struct catalog_shard **shard_out)
+/* Find what another process has found in the shard. False after a report. */
+static bool find_given(struct opening *opening, uint32_t shard, const struct catalog_shard **shard_out)
 {
+    const struct dataset *const dataset = opening->dataset;
+    const struct dataset_start *const given = dataset->options.given;
+    const char *const path = dataset->paths[shard];
+    char text[OPENING_PROBLEM_BYTES];
+    *shard_out = dataset_start_find(given, shard, shard_base_name(path));
+    if (*shard_out != NULL)
+        return true;
+    snprintf(text, sizeof(text), "is shard %" PRIu32 " here, and one of another name in rank 0: all hosts need the same "
+             "shards", shard);
+    opening_report_path(opening, -EBADMSG, path, text);
+    return false;
+}
+
+/* Find the shard in the catalog of its folder, NULL if there is no catalog. False after a report. */
+static bool find_described(struct opening *opening, uint32_t shard, const struct catalog_shard **shard_out)
+{
+    const char *const path = opening->dataset->paths[shard];
     const struct shard_folder *folder;
     char text[OPENING_PROBLEM_BYTES];
     *shard_out = NULL;
+    if (opening->dataset->options.given != NULL)
+        return find_given(opening, shard, shard_out);
     if (!uses_catalogs(opening->dataset))
         return true;
     const int rc = shard_counts_catalog(opening->counts, path, &folder);
@@ -266,13 +285,15 @@ static bool open_described(struct opening *opening, uint32_t shard, const struct
     struct shard_index *const index = &dataset->indexes[shard];
     struct shard_source *const source = dataset->sources[shard];
     char text[OPENING_PROBLEM_BYTES];
+    const char *const listed_in = dataset->options.given != NULL ? SHARD_LISTED_BY_RANK : CATALOG_FILE;
     if (source->stamp.bytes != described->stored_bytes) {
-        snprintf(text, sizeof(text), "is %" PRIu64 " bytes long, %s says %" PRIu64 ": restore it, or " CATALOG_ADVICE,
-                 source->stamp.bytes, CATALOG_FILE, described->stored_bytes);
+        snprintf(text, sizeof(text), "is %" PRIu64 " bytes long, %s says %" PRIu64 ": restore it, or %s",
+                 source->stamp.bytes, listed_in, described->stored_bytes,
+                 dataset->options.given != NULL ? "copy it from the host of rank 0" : CATALOG_ADVICE);
         opening_report_path(opening, -EBADMSG, dataset->paths[shard], text);
         return false;
     }
-    int rc = catalog_index(described, CATALOG_FILE, index);
+    int rc = catalog_index(described, listed_in, index);
     index->stamp = source->stamp;
     if (rc == 0 && described->is_packed == source->ops->is_plain)
         rc = -EBADMSG;
@@ -304,7 +325,7 @@ static void open_shard(struct opening *opening, uint32_t shard)
     const struct manifest_shard *listed;
     const struct catalog_shard *described;
     char line[OPENING_PROBLEM_BYTES] = "";
-    if (!find_described(opening, path, &described))
+    if (!find_described(opening, shard, &described))
         return;
     int rc = shard_counts_find(opening->counts, path, &listed);
     if (rc == 0)
@@ -638,10 +659,24 @@ static void report_no_records(struct opening *opening)
     opening_report_more(opening);
 }
 
+/* Compare the number of shards with that of the process that has described them. */
+static void check_given(struct opening *opening)
+{
+    const struct dataset *const dataset = opening->dataset;
+    char text[OPENING_PROBLEM_BYTES];
+    if (dataset->options.given == NULL || dataset->options.given->catalog.shard_count == dataset->shard_count)
+        return;
+    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0: all hosts need the same shards",
+             dataset->shard_count, dataset->options.given->catalog.shard_count);
+    opening_report_path(opening, -EBADMSG, dataset->options.pattern, text);
+}
+
 static void open_set(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
-    open_shards(opening);
+    check_given(opening);
+    if (opening->result == 0)
+        open_shards(opening);
     if (opening->result == 0 && dataset_is_unwanted(dataset))
         opening->result = -ECANCELED;
     if (opening->result == 0)

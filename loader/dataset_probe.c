@@ -215,20 +215,30 @@ static void try_records(struct opening *opening, struct decode_context *context,
             try_record(opening, context, dataset->first_ids[i], pixels);
 }
 
+/* Open a context that need not read the records that are given. */
+static int open_context(const struct dataset *dataset, struct decode_context **context_out)
+{
+    const int rc = decode_context_open(context_out, dataset);
+    if (rc == 0 && dataset->options.given != NULL)
+        (*context_out)->given = &dataset->options.given->records;
+    return rc;
+}
+
 /* The codec of a context is that of the format, so the context that finds the format is not used for decoding. */
 static int probe(struct opening *opening, uint8_t *pixels)
 {
     struct decode_context *context;
-    int rc = decode_context_open(&context, opening->dataset);
+    int rc = open_context(opening->dataset, &context);
     if (rc < 0)
         return rc;
+    context->kept = opening->dataset->options.keeps_start ? &opening->dataset->start : NULL;
     const uint64_t id = find_format(opening, context);
     const bool is_found = id != UINT64_MAX && find_label(opening, context, id) == 0 &&
                           (opening->dataset->format.image != NULL || settle_pixels(opening, context, id) == 0);
     decode_context_close(context);
     if (!is_found)
         return 0;
-    rc = decode_context_open(&context, opening->dataset);
+    rc = open_context(opening->dataset, &context);
     if (rc < 0)
         return rc;
     try_records(opening, context, id, pixels);

@@ -12,8 +12,8 @@ struct index_share {
     const atomic_bool *is_unwanted;
 };
 
-/* Build the indexes of this process's shards of a data set (dataset_shards_find) that have no index file yet, and write
- * the files. Other processes then find them beside the shards or, on the same host, in the cache directory, and build
+/* Build the indexes of this process's shards of a data set (dataset_shards_find) that have neither an index file nor a
+ * catalog yet, and write the files. Other processes then find them beside the shards or, on the same host, in the cache directory, and build
  * the indexes that they do not find. `what`: "train" or "validation". Reports no problems: dataset_open does. */
 void index_share_build(const char *patterns, const char *what, const struct index_share *share);
 

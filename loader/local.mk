@@ -3,7 +3,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/catalog.c %D%/shards/index_file.c %D%/shards/packed_shard.c %D%/shards/packed_stream.c %D%/shards/pattern.c \
 	%D%/shards/range_crc.c %D%/shards/read_batch.c %D%/shards/shard_file.c %D%/shards/shard_index.c \
 	%D%/shards/shard_kind.c %D%/shards/shard_list.c %D%/shards/shard_records.c %D%/shards/shard_source.c %D%/shards/text.c \
-	%D%/dataset.c %D%/dataset_open.c %D%/dataset_probe.c %D%/dataset_shards.c %D%/dataset_survey.c %D%/label_table.c \
+	%D%/dataset.c %D%/dataset_open.c %D%/dataset_probe.c %D%/dataset_shards.c %D%/dataset_start.c %D%/dataset_survey.c %D%/label_table.c \
 	%D%/class_census.c %D%/class_text.c %D%/duplicates.c %D%/index_share.c %D%/set_names.c %D%/shard_counts.c %D%/shard_store.c %D%/window_store.c \
 	%D%/augment/apply.c %D%/augment/augment.c %D%/augment/colour.c %D%/augment/mixing.c \
 	%D%/augment/operations.c %D%/augment/policy.c \

@@ -206,7 +206,15 @@ static struct record_read read_record(struct decode_context *context, uint64_t i
 {
     struct record_read read = { .place = dataset_find(context->dataset, id), .frame = context->frame };
     struct shard_source *const source = context->dataset->sources[read.place.shard];
+    const struct start_record *const known = context->given != NULL ? start_records_find(context->given, id) : NULL;
+    if (known != NULL && known->bytes == frame_bytes(&read)) {
+        memcpy(context->frame, known->frame, known->bytes);
+        read.got = (ssize_t)known->bytes;
+        return read;
+    }
     read.got = shard_source_read(source, context->frame, frame_bytes(&read), read.place.offset);
+    if (context->kept != NULL && read.got == (ssize_t)frame_bytes(&read))
+        (void)start_records_add(context->kept, id, context->frame, frame_bytes(&read));
     return read;
 }
 

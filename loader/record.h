@@ -18,6 +18,8 @@ struct decode_context {
     uint8_t *frame, *spare;     /* each has room for the longest frame of the data set */
     void *codec;                /* codec of dataset->format.image */
     struct scratch room;        /* for augment_apply */
+    const struct start_records *given;  /* NULL, or records that need not be read; set by dataset_probe.c */
+    struct start_records *kept; /* NULL, or where records that are read are kept; set by dataset_probe.c */
 };
 
 /* The host memory of a context. */

@@ -123,7 +123,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/ranks/core_share.c \
 	%D%/lib/run/ranks/device_share.c \
 	%D%/lib/run/ranks/energy_share.c \
-	%D%/lib/run/ranks/rank_copy.c %D%/lib/run/ranks/rank_share.c \
+	%D%/lib/run/ranks/data_share.c %D%/lib/run/ranks/rank_copy.c %D%/lib/run/ranks/rank_share.c \
 	%D%/lib/run/ranks/rank_waits.c \
 	%D%/lib/run/ranks/remote_towers.c \
 	%D%/lib/run/ranks/shutdown.c \

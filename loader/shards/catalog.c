@@ -256,10 +256,16 @@ int catalog_index(const struct catalog_shard *shard, const char *listed_in, stru
 
 /* ---- writing ---- */
 
+/* The records of a shard, also those that are left out of its index. */
+static uint64_t records_of(const struct catalog_entry *entry)
+{
+    return entry->index->record_count + entry->index->left_out;
+}
+
 static uint8_t *put_entry(uint8_t *at, const struct catalog_entry *entry)
 {
     const struct shard_index *const index = entry->index;
-    const uint64_t numbers[] = { index->stamp.bytes, index->bytes, index->record_count, index->contents,
+    const uint64_t numbers[] = { index->stamp.bytes, index->bytes, records_of(entry), index->contents,
                                  index->fingerprint };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         at = put_u64(at, numbers[i]);
@@ -279,7 +285,7 @@ static void pack(const struct catalog_entry *entries, const struct catalog_heade
     for (uint32_t i = 0; i < header->shard_count; i++)
         at = put_entry(at, &entries[i]);
     for (uint32_t i = 0; i < header->shard_count; i++)
-        for (uint64_t j = 0; j < entries[i].index->record_count; j++)
+        for (uint64_t j = 0; j < records_of(&entries[i]); j++)
             at = put_u32(at, entries[i].index->lengths[j]);
     for (uint32_t i = 0; i < header->shard_count; i++)
         at = (uint8_t *)stpcpy((char *)at, entries[i].name) + 1;
@@ -291,7 +297,7 @@ int catalog_pack(const struct catalog_entry *entries, uint32_t count, uint8_t **
     struct catalog_header header = { .version = CATALOG_VERSION, .shard_count = count };
     uint64_t bytes;
     for (uint32_t i = 0; i < count; i++) {
-        header.record_count += entries[i].index->record_count;
+        header.record_count += records_of(&entries[i]);
         header.names_bytes += strlen(entries[i].name) + 1;
     }
     if (!find_size(&header, &bytes) || bytes > SIZE_MAX)

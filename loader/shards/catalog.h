@@ -52,7 +52,8 @@ const struct catalog_shard *catalog_find(const struct catalog *catalog, const ch
 bool catalog_path_beside(const char *folder, char *path_out, size_t path_size);
 bool catalog_path_in_cache(const char *folder, char *path_out, size_t path_size);
 
-/* Make the image of a catalog of shards ordered by name, each with its complete index. 0 and an image that the caller
+/* Make the image of a catalog of shards ordered by name, each without damage. Records that are left out of an index are
+ * part of it. 0 and an image that the caller
  * frees; -ENOMEM; or -EOVERFLOW. */
 struct catalog_entry {
     const char *name;

@@ -65,7 +65,7 @@ static uint64_t image_checksum(const struct image *image)
 
 /* ---- paths ---- */
 
-static bool path_beside(const char *path, char *out, size_t out_size)
+bool index_file_beside(const char *path, char *out, size_t out_size)
 {
     const char *slash = strrchr(path, '/');
     const int folder_bytes = slash != NULL ? (int)(slash + 1 - path) : 0;
@@ -74,7 +74,7 @@ static bool path_beside(const char *path, char *out, size_t out_size)
     return wanted > 0 && (size_t)wanted < out_size;
 }
 
-static bool path_in_cache(const char *path, char *out, size_t out_size)
+bool index_file_in_cache(const char *path, char *out, size_t out_size)
 {
     char folder[PATH_MAX], absolute[PATH_MAX];
     if (!cache_folder_find(folder, sizeof(folder)) || realpath(path, absolute) == NULL)
@@ -215,9 +215,9 @@ int index_file_read(struct shard_index *index, const struct shard_source *shard)
     char file[PATH_MAX];
     struct shard_index other = *index;
     int rc = -ENOENT;
-    if (path_beside(shard->path, file, sizeof(file)))
+    if (index_file_beside(shard->path, file, sizeof(file)))
         rc = index_load(index, file, shard);
-    if ((rc == 0 && has_time_of(index, shard)) || !path_in_cache(shard->path, file, sizeof(file)) ||
+    if ((rc == 0 && has_time_of(index, shard)) || !index_file_in_cache(shard->path, file, sizeof(file)) ||
         index_load(&other, file, shard) < 0)
         return rc;
     if (rc == 0 && !has_time_of(&other, shard)) {
@@ -316,7 +316,7 @@ static int image_store(const struct image *image, const char *file)
 static bool store_beside(const struct image *image, const char *path)
 {
     char file[PATH_MAX];
-    const int rc = path_beside(path, file, sizeof(file)) ? image_store(image, file) : -ENAMETOOLONG;
+    const int rc = index_file_beside(path, file, sizeof(file)) ? image_store(image, file) : -ENAMETOOLONG;
     return rc == 0 || rc == -EWOULDBLOCK;
 }
 
@@ -324,7 +324,7 @@ static void store_in_cache(const struct image *image, const char *path)
 {
     char file[PATH_MAX];
     cache_folder_make();
-    if (path_in_cache(path, file, sizeof(file)))
+    if (index_file_in_cache(path, file, sizeof(file)))
         (void)image_store(image, file);
 }
 
@@ -339,9 +339,9 @@ void index_file_write(const struct shard_index *index, const char *path)
 void index_file_remove(const char *path)
 {
     char file[PATH_MAX];
-    if (path_beside(path, file, sizeof(file)))
+    if (index_file_beside(path, file, sizeof(file)))
         (void)unlink(file);
-    if (path_in_cache(path, file, sizeof(file)))
+    if (index_file_in_cache(path, file, sizeof(file)))
         (void)unlink(file);
 }
 

@@ -478,7 +478,10 @@ int shard_index_recognise(void *index, int fd)
 
 void shard_index_describe_stale(const struct shard_index *index, char *text_out, size_t text_size)
 {
-    if (index->listed_in != NULL)
+    if (index->listed_in != NULL && strcmp(index->listed_in, SHARD_LISTED_BY_RANK) == 0)
+        snprintf(text_out, text_size, "is another file than the one that " SHARD_LISTED_BY_RANK " describes: all hosts "
+                 "need the same shards");
+    else if (index->listed_in != NULL)
         snprintf(text_out, text_size, "is another file than the one that %s describes: restore it, or "
                  "make the catalog again (pipetrain-shards catalog --force)", index->listed_in);
     else

@@ -82,6 +82,8 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
  * or missing; the index file is then removed if possible. Also -ESTALE if the index is of another file (is_foreign).
  * Any thread, also while others read the index. */
 int shard_index_prove(struct shard_index *index, struct shard_source *source);
+/* listed_in for an index that rank 0 has sent. */
+#define SHARD_LISTED_BY_RANK "rank 0"
 /* Write why shard_index_prove has failed; follows "PATH: ". */
 void shard_index_describe_stale(const struct shard_index *index, char *text_out, size_t text_size);
 
@@ -149,6 +151,9 @@ int index_file_read(struct shard_index *index, const struct shard_source *shard)
 void index_file_write(const struct shard_index *index, const char *path);
 /* Remove the index files of a shard in both places, if possible. */
 void index_file_remove(const char *path);
+/* Write the path of a shard's index file in either place. False if it is too long, or there is no cache directory. */
+bool index_file_beside(const char *path, char *out, size_t out_size);
+bool index_file_in_cache(const char *path, char *out, size_t out_size);
 /* Is this the name of an index file, finished or temporary? */
 bool index_file_is_name(const char *name);
 

@@ -237,6 +237,147 @@ TEST_WITH(another_first_file_is_refused, make_set, fixture_folder_remove)
                            "is another file than the one that catalog.pipetrain describes");
 }
 
+/* ---- what one process has found, for others ---- */
+
+static uint8_t *pack_start(const struct dataset_options *of, size_t *bytes_out)
+{
+    struct dataset_options options = *of;
+    uint8_t *image;
+    options.keeps_start = true;
+    struct dataset *const dataset = fixture_open(&options);
+    assert_int_equal(dataset_start_pack(dataset, &image, bytes_out), 0);
+    dataset_close(dataset);
+    return image;
+}
+
+static struct dataset_start make_start(const struct dataset_options *options)
+{
+    struct dataset_start start;
+    size_t bytes;
+    uint8_t *const image = pack_start(options, &bytes);
+    assert_int_equal(dataset_start_parse(&start, image, bytes), 0);
+    free(image);
+    return start;
+}
+
+static void assert_same_set(const struct dataset *a, const struct dataset *b)
+{
+    assert_int_equal(a->record_count, b->record_count);
+    assert_int_equal(a->contents, b->contents);
+    assert_int_equal(a->fingerprint, b->fingerprint);
+    for (uint64_t id = 0; id < a->record_count; id++) {
+        uint8_t pixels[2][FIXTURE_SAMPLE_BYTES];
+        int32_t labels[2];
+        fixture_load(a, id, pixels[0], &labels[0]);
+        fixture_load(b, id, pixels[1], &labels[1]);
+        assert_memory_equal(pixels[0], pixels[1], sizeof(pixels[0]));
+        assert_int_equal(labels[0], labels[1]);
+    }
+}
+
+/* With and without a catalog, whole and in parts: the other process opens no shard until it reads it. */
+TEST_WITH(another_process_opens_no_shard_before_it_reads_it, make_set, fixture_folder_remove)
+{
+    static const enum dataset_part parts[] = { DATASET_ALL, DATASET_REST, DATASET_HELD_OUT };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        for (int has_catalog = 0; has_catalog < 2; has_catalog++) {
+            struct dataset_options options = fixture_options(folder);
+            options.use_index_cache = has_catalog;
+            options.part = parts[i];
+            options.held_out = 0.2;
+            struct dataset *const whole = fixture_open(&options);
+            struct dataset_start start = make_start(&options);
+            options.given = &start;
+            shard_opens = 0;
+            struct dataset *const given = fixture_open(&options);
+            assert_int_equal(shard_opens, 0);
+            dataset_start_release(&start);
+            assert_same_set(whole, given);
+            assert_in_range(shard_opens, 1, 2 * SHARDS);        /* the other one may open them now, too */
+            dataset_close(whole);
+            dataset_close(given);
+        }
+}
+
+TEST_WITH(other_shards_than_those_of_rank_0_are_refused_with_both_numbers, make_set, fixture_folder_remove)
+{
+    struct dataset_options options = fixture_options(folder);
+    char path[512], name[512], expected[128];
+    size_t bytes;
+    struct dataset_start start = make_start(&options);
+    options.given = &start;
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "train-00042-of-00100"));
+    free(fixture_read(path, &bytes));
+    assert_int_equal(truncate(path, (off_t)bytes - 1), 0);
+    snprintf(expected, sizeof(expected), "is %zu bytes long, rank 0 says %zu", bytes - 1, bytes);
+    fixture_assert_refused(&options, "train-00042-of-00100", expected);
+    snprintf(name, sizeof(name), "%s", fixture_path(folder, "train-00101-of-00100"));
+    assert_int_equal(rename(path, name), 0);
+    fixture_assert_refused(&options, "train-00043-of-00100", "is shard 42 here, and one of another name in rank 0");
+    assert_int_equal(unlink(name), 0);
+    fixture_assert_refused(&options, "has 99 shards here, and 100 in rank 0", "all hosts need the same shards");
+    dataset_start_release(&start);
+}
+
+TEST_WITH(another_file_than_that_of_rank_0_ends_the_run_when_it_is_read, make_set, fixture_folder_remove)
+{
+    struct dataset_options options = fixture_options(folder);
+    struct dataset_start start = make_start(&options);
+    options.given = &start;
+    replace_shard("train-00099-of-00100");
+    struct dataset *const dataset = fixture_open(&options);
+    struct harness harness = {
+        .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_NONE, .read_threads = 1, .decode_threads = 1 },
+        .schedule = { .batch = 8, .towers = 1, .epochs = 1 },
+        .depth = 2,
+    };
+    harness_run(&harness);
+    assert_int_equal(harness.code, EXIT_CODE_DATA);
+    assert_non_null(strstr(harness.message, "train-00099-of-00100"));
+    assert_non_null(strstr(harness.message, "is another file than the one that rank 0 describes"));
+    harness_release(&harness);
+    dataset_close(dataset);
+    dataset_start_release(&start);
+}
+
+/* A cut between two records leaves out those after it, which the other process then reads for itself. */
+TEST_WITH(an_image_that_is_cut_is_refused_or_has_fewer_records, make_set, fixture_folder_remove)
+{
+    const struct dataset_options options = fixture_options(folder);
+    struct dataset_start start;
+    uint64_t catalog_bytes;
+    size_t bytes, accepted = 0;
+    uint8_t *const image = pack_start(&options, &bytes);
+    memcpy(&catalog_bytes, image, sizeof(catalog_bytes));
+    for (size_t cut = 0; cut < bytes; cut += cut < catalog_bytes - 8 ? 7 : 1) {
+        uint8_t *const copy = malloc(cut + 1);
+        memcpy(copy, image, cut);
+        const int rc = dataset_start_parse(&start, copy, cut);
+        free(copy);
+        assert_true(rc == -EBADMSG || (rc == 0 && cut >= sizeof(catalog_bytes) + catalog_bytes));
+        accepted += rc == 0;
+        if (rc == 0)
+            dataset_start_release(&start);
+    }
+    assert_int_equal(accepted, 64);         /* without the records, and after each but the last */
+    free(image);
+}
+
+TEST_WITH(a_set_with_damage_is_opened_by_each_process, make_set, fixture_folder_remove)
+{
+    struct dataset_options options = fixture_options(folder);
+    char path[512];
+    size_t bytes;
+    uint8_t *image;
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "train-00042-of-00100"));
+    free(fixture_read(path, &bytes));
+    assert_int_equal(truncate(path, (off_t)bytes - 1), 0);
+    options.skip_damage = options.keeps_start = true;
+    struct dataset *const dataset = fixture_open(&options);
+    assert_int_equal(dataset_start_pack(dataset, &image, &bytes), -ENOTSUP);
+    dataset_close(dataset);
+}
+
 /* ---- images ---- */
 
 static int parse(const uint8_t *image, size_t bytes, char *problem, size_t problem_size)

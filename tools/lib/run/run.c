@@ -26,6 +26,7 @@
 #include "tools/lib/run/cost.h"
 #include "tools/lib/run/pipeline.h"
 #include "tools/lib/run/plan_doubts.h"
+#include "tools/lib/run/ranks/data_share.h"
 #include "tools/lib/run/ranks/device_share.h"
 #include "tools/lib/run/ranks/shutdown.h"
 #include "tools/lib/run/ranks/startup_check.h"
@@ -163,7 +164,7 @@ static int check_facts(const struct run *run, int code)
     return startup_check_facts(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
 }
 
-/* Each rank indexes a share of the shards; wait until all index files are written. */
+/* Each rank indexes a share of the shards; wait until all index files are written, which rank 0 then reads. */
 static int share_indexing(const struct run *run, int code)
 {
     if (run->ranks != NULL && code == 0 && run->settings->input.source != INPUT_SYNTHETIC)
@@ -193,6 +194,28 @@ static int open_nets(struct run *run)
     return rc == 0 ? 0 : out_of_memory("the model");
 }
 
+static int open_here(struct run *run, const struct dataset_start *const given[PHASE_COUNT], struct problems *problems)
+{
+    const int rc = run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK, given, problems);
+    return rc == 0 ? 0 : problems_end(problems, exit_code_of(rc, EXIT_CODE_DATA));
+}
+
+/* Open the data sets; the other ranks by what rank 0 has found in them. */
+static int open_data(struct run *run, struct problems *problems)
+{
+    static const struct dataset_start *const nothing[PHASE_COUNT];
+    struct data_share share;
+    if (leads(run)) {
+        const int code = open_here(run, nothing, problems);
+        return run->ranks == NULL ? code : data_share_send(run->ranks, run->datasets, code);
+    }
+    int code = data_share_receive(run->ranks, &share);
+    if (code == 0)
+        code = open_here(run, share.given, problems);
+    data_share_release(&share);
+    return code;
+}
+
 /* From the settings make the nets, the data sets, the devices and the plan of this process. */
 static int prepare_here(struct run *run)
 {
@@ -202,10 +225,8 @@ static int prepare_here(struct run *run)
     int code = open_nets(run);
     enter(run, RUN_PHASE_INDEXING);
     code = share_indexing(run, code);
-    const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
-                                                 &problems);
-    if (rc != 0)
-        code = problems_end(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+    if (code == 0)
+        code = open_data(run, &problems);
     if (code == 0 && run->datasets[PHASE_TRAIN] != NULL)
         overfit_fit(run->settings, run->datasets[PHASE_TRAIN]->record_count);
     if (code == 0)

@@ -541,17 +541,19 @@ int run_data_open_validation(struct dataset **dataset_out, const struct settings
 }
 
 int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *settings, const struct net *net,
-                  bool is_check, struct problems *problems)
+                  bool is_check, const struct dataset_start *const given[PHASE_COUNT], struct problems *problems)
 {
     const struct data_settings *const data = &settings->data;
-    const bool is_shared = data->validation_split > 0;
-    bool are_told = is_check || data->allow_overlap || settings->rank > 0;
+    const bool is_shared = data->validation_split > 0, leads = settings->rank == 0;
+    bool are_told = is_check || data->allow_overlap || !leads;
     struct shard_counts counts = { 0 };
     int rc = 0;
     for (int phase = 0; phase < PHASE_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); phase++) {
         struct dataset_options options = options_of_pass(settings, net, phase);
         options.counts = &counts;
         options.is_any_label_taken = is_check;
+        options.keeps_start = leads && settings->ranks > 1;
+        options.given = given[phase];
         rc = open_set(&datasets[phase], &options, problems);
     }
     shard_counts_release(&counts);
@@ -564,9 +566,9 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
         check_classes(datasets, problems);
     if (problems->count == 0)
         check_formats(datasets, problems);
-    if (problems->count == 0)
+    if (problems->count == 0 && leads)
         rc = check_texts(datasets, is_shared, problems);
-    if (problems->count == 0 && is_shared && rc == 0)
+    if (problems->count == 0 && is_shared && rc == 0 && leads)
         rc = warn_of_untrained(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], problems);
     if (problems->count == 0 && !are_told && rc == 0)
         rc = warn_of_copies(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], problems);

@@ -20,13 +20,14 @@
 int run_data_finish_settings(struct settings *settings, struct problems *problems);
 /* The number of classes according to the data set's description, plus data.label_offset; 0: unknown. */
 uint64_t run_data_classes(const struct settings *settings);
-/* With several ranks: index this rank's share of the shards, so that all ranks find index files (index_share.h). */
+/* With several ranks: index this rank's share of the shards, so that rank 0 finds index files (index_share.h). */
 void run_data_share_indexing(const struct settings *settings);
 /* Open the sets that the settings name, for samples of the net's input size; a set that is not named stays NULL.
- * is_check: accept labels out of range, because run_data_check reports them. 0, or -EINVAL or -ENOMEM with the
+ * is_check: accept labels out of range, because run_data_check reports them. `given`: what rank 0 has found in
+ * each set, or NULL: this rank opens it for itself. Only rank 0 reads texts and labels to compare them. 0, or -EINVAL or -ENOMEM with the
  * problems; the caller closes the sets that are open. */
 int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *settings, const struct net *net,
-                  bool is_check, struct problems *problems);
+                  bool is_check, const struct dataset_start *const given[PHASE_COUNT], struct problems *problems);
 /* Open only the validation set, for a network with trained weights, which fix its classes. Labels out of range are no
  * problem if any label is accepted. */
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,

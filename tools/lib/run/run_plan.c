@@ -399,7 +399,8 @@ static void print_order(const struct run_plan *plan, const struct settings *sett
     const struct order_shape shape = loader_order(&spec);
     if (shape.shuffle == SHUFFLE_BLOCK)
         print_blocks(&shape, spec.seed, out);
-    run_data_warn(datasets[PHASE_TRAIN], &shape, spec.seed);
+    if (settings->rank == 0)
+        run_data_warn(datasets[PHASE_TRAIN], &shape, spec.seed);
 }
 
 struct backend_text run_plan_backend(const struct run_plan *plan)

@@ -220,8 +220,10 @@ static bool uses_catalogs(const struct dataset *dataset)
 /* Report a catalog that cannot be used, once for its shards. */
 static void report_catalog(struct opening *opening, const struct shard_folder *folder)
 {
+    const int rc = folder->catalog_result;
+    const char *const problem = rc == -EMFILE || rc == -ENFILE ? open_problem(-rc) : folder->catalog_problem;
     if (opening->bad_catalog == NULL || strcmp(opening->bad_catalog, folder->name) != 0)
-        opening_report_path(opening, folder->catalog_result, folder->catalog_path, folder->catalog_problem);
+        opening_report_path(opening, rc, folder->catalog_path, problem);
     opening->bad_catalog = folder->name;
 }
 

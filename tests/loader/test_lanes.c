@@ -184,13 +184,15 @@ TEST(ranks_read_the_set_once_between_them_and_a_rank_the_same_records_in_every_e
     assert_true(load_large(1, 4) > 2 * once);   /* without lanes every rank reads almost all */
 }
 
-/* Of a set that is kept in memory, a rank keeps and reads the parts with its records. */
+/* Of a set that is kept in memory, a rank keeps and reads the parts with its records. One reader: of two, one reads a record
+ * by itself while the other reads the piece that contains it. */
 TEST(a_rank_keeps_only_the_parts_of_shards_with_records_of_its_lanes)
 {
     struct dataset *const set = make_set("kept", 3, 40000);
     struct harness reference = make_harness(set, 512, 4, 1, 1, 0);
     uint64_t bytes = 0;
     reference.spec.block_bytes = 1 << 20;
+    reference.spec.read_threads = 1;
     reference.spec.keep_bytes = LOADER_KEEP_ALL;
     harness_run(&reference);
     harness_assert_complete(&reference);
@@ -199,6 +201,7 @@ TEST(a_rank_keeps_only_the_parts_of_shards_with_records_of_its_lanes)
     for (uint32_t rank = 0; rank < 4; rank++) {
         struct harness harness = make_harness(set, 512, 4, 4, 1, rank);
         harness.spec.block_bytes = 1 << 20;
+        harness.spec.read_threads = 1;
         harness.spec.keep_bytes = LOADER_KEEP_ALL;
         harness_run(&harness);
         assert_string_equal(harness.message, "");

@@ -15,6 +15,7 @@
 #include "sync/reduce.h"
 #include "tests/helpers/fake_mpi.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_sanitizer.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/lib/run/ranks/rank_waits.h"
 #include "tools/lib/run/ranks/remote_towers.h"
@@ -53,6 +54,13 @@ int __wrap_gethostname(char *name, size_t bytes)
 {
     const uint32_t call = atomic_fetch_add(&hosts, 1);
     snprintf(name, bytes, call % 2 == 0 ? "node%u" : "node%u-", call / 2);
+    return 0;
+}
+
+/* Notices are of processes that ended before MPI was initialized: here is only one process, and it has not. */
+int __wrap_abort_notice_receive(void);
+int __wrap_abort_notice_receive(void)
+{
     return 0;
 }
 
@@ -312,7 +320,7 @@ TEST(messages_bytes_and_requests_of_a_rank_are_as_computed)
 {
     check_run(2, 3);
     check_run(5, 3);
-    check_run(64, 2);
+    check_run(test_is_sanitized() ? 16 : 64, 2);
     if (test_is_long())
         check_run(FAKE_RANKS_MAX, 1);
 }

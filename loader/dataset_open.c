@@ -661,15 +661,28 @@ static void report_no_records(struct opening *opening)
     opening_report_more(opening);
 }
 
+/* The name of the first shard of rank 0 that is not at its place here. */
+static const char *first_other(const struct dataset *dataset)
+{
+    const struct catalog *const catalog = &dataset->options.given->catalog;
+    uint32_t i = 0;
+    while (i < dataset->shard_count && i + 1 < catalog->shard_count &&
+           dataset_start_find(dataset->options.given, i, shard_base_name(dataset->paths[i])) != NULL)
+        i++;
+    return dataset_start_name(dataset->options.given, i);
+}
+
 /* Compare the number of shards with that of the process that has described them. */
 static void check_given(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
+    const struct dataset_start *const given = dataset->options.given;
     char text[OPENING_PROBLEM_BYTES];
-    if (dataset->options.given == NULL || dataset->options.given->catalog.shard_count == dataset->shard_count)
+    if (given == NULL || given->catalog.shard_count == dataset->shard_count)
         return;
-    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0: all hosts need the same shards",
-             dataset->shard_count, dataset->options.given->catalog.shard_count);
+    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0, whose first that is not here is "
+             "%.256s: all hosts need the same shards", dataset->shard_count, given->catalog.shard_count,
+             first_other(dataset));
     opening_report_path(opening, -EBADMSG, dataset->options.pattern, text);
 }
 

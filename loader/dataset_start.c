@@ -66,6 +66,12 @@ const struct catalog_shard *dataset_start_find(const struct dataset_start *start
     return found;
 }
 
+const char *dataset_start_name(const struct dataset_start *start, uint32_t shard)
+{
+    const char *const key = start->catalog.shards[shard].name, *const dash = strchr(key, '-');
+    return dash != NULL ? dash + 1 : key;
+}
+
 /* ---- packing ---- */
 
 static bool is_whole(const struct dataset *dataset)

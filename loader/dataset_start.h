@@ -46,5 +46,7 @@ int dataset_start_parse(struct dataset_start *start_out, const uint8_t *image, s
 void dataset_start_release(struct dataset_start *start);
 /* The shard with this number in the data set, whose file has this name; NULL: there it has another name. */
 const struct catalog_shard *dataset_start_find(const struct dataset_start *start, uint32_t shard, const char *name);
+/* The name of a shard's file, by its number < catalog.shard_count. */
+const char *dataset_start_name(const struct dataset_start *start, uint32_t shard);
 
 #endif

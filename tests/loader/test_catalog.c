@@ -315,7 +315,8 @@ TEST_WITH(other_shards_than_those_of_rank_0_are_refused_with_both_numbers, make_
     assert_int_equal(rename(path, name), 0);
     fixture_assert_refused(&options, "train-00043-of-00100", "is shard 42 here, and one of another name in rank 0");
     assert_int_equal(unlink(name), 0);
-    fixture_assert_refused(&options, "has 99 shards here, and 100 in rank 0", "all hosts need the same shards");
+    fixture_assert_refused(&options, "has 99 shards here, and 100 in rank 0",
+                           "whose first that is not here is train-00042-of-00100: all hosts need the same shards");
     dataset_start_release(&start);
 }
 

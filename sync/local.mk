@@ -13,6 +13,7 @@ sync_libsync_a_SOURCES = \
 	%D%/ranks/rank_gather.c \
 	%D%/ranks/rank_heartbeat.c \
 	%D%/ranks/rank_memory.c \
+	%D%/ranks/rank_tree.c \
 	%D%/ranks/ranks.c \
 	%D%/ranks/reduce_ranks.c \
 	%D%/ranks/server_link.c \

@@ -1,5 +1,5 @@
-/* The heartbeat thread checks four times a second that its peers (for rank 0 all other ranks, for others rank 0) and
- * the communication threads of this rank are alive. It counts these polls instead of reading a clock, so that after a
+/* The heartbeat thread checks four times a second that its neighbours (for rank 0 all other ranks, for others rank 0; with
+ * many ranks the parent and the children in the tree) and the communication threads of this rank are alive. It counts these polls instead of reading a clock, so that after a
  * process was suspended it does not report the other ranks as silent. */
 #include <errno.h>
 #include <stdarg.h>
@@ -29,20 +29,43 @@ void ranks_set_sums(struct ranks *ranks, uint64_t count)
     atomic_store(&ranks->sums, count);
 }
 
-uint64_t ranks_sums(struct ranks *ranks)
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_parent(const struct ranks *ranks, uint32_t neighbour)
+{
+    return ranks->launcher.rank != 0 && neighbour == ranks->neighbours[0];
+}
+
+/* The least number of this rank and those below it. */
+static uint64_t sums_below(struct ranks *ranks)
 {
     uint64_t least = atomic_load(&ranks->sums);
     pthread_mutex_lock(&ranks->lock);
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        least = ranks->peers[rank].heartbeat.sums < least ? ranks->peers[rank].heartbeat.sums : least;
+    for (uint32_t i = 0; i < neighbour_count(ranks); i++)
+        if (!is_parent(ranks, ranks->neighbours[i]))
+            least = lesser(least, ranks->peers[ranks->neighbours[i]].heartbeat.sums);
     pthread_mutex_unlock(&ranks->lock);
     return least;
 }
 
-static struct rank_heartbeat own_heartbeat(struct ranks *ranks)
+uint64_t ranks_sums(struct ranks *ranks)
+{
+    if (ranks->launcher.rank == 0)
+        return sums_below(ranks);
+    pthread_mutex_lock(&ranks->lock);
+    const uint64_t all = neighbour_count(ranks) > 0 ? ranks->peers[ranks->neighbours[0]].heartbeat.sums : 0;
+    pthread_mutex_unlock(&ranks->lock);
+    return lesser(all, atomic_load(&ranks->sums));
+}
+
+/* The heartbeat to a neighbour. */
+static struct rank_heartbeat own_heartbeat(struct ranks *ranks, uint32_t to)
 {
     struct rank_heartbeat heartbeat = { .step = atomic_load(&ranks->step), .bucket = atomic_load(&ranks->bucket) };
-    heartbeat.sums = ranks->launcher.rank == 0 ? ranks_sums(ranks) : atomic_load(&ranks->sums);
+    heartbeat.sums = is_parent(ranks, to) ? sums_below(ranks) : ranks_sums(ranks);
     snprintf(heartbeat.phase, sizeof(heartbeat.phase), "%s", atomic_load(&ranks->phase));
     memcpy(heartbeat.host, ranks->host, sizeof(heartbeat.host));
     return heartbeat;
@@ -50,7 +73,7 @@ static struct rank_heartbeat own_heartbeat(struct ranks *ranks)
 
 void rank_heartbeat_send(struct ranks *ranks, uint32_t to)
 {
-    const struct rank_heartbeat heartbeat = own_heartbeat(ranks);
+    const struct rank_heartbeat heartbeat = own_heartbeat(ranks, to);
     pthread_mutex_lock(&ranks->lock);
     const bool is_queued = ranks->peers[to].has_heartbeat_queued;
     ranks->peers[to].has_heartbeat_queued = true;
@@ -87,6 +110,14 @@ static int code_for_others(const struct ranks *ranks, int code)
     return code == EXIT_CODE_STALL || ranks->launcher.mpi == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
 }
 
+/* Nobody waits any more for messages of a rank that another has found silent. Lock held. */
+static void note_silence(struct ranks *ranks, const struct failure *failure)
+{
+    if (failure->silent < ranks->launcher.size && failure->silent != ranks->launcher.rank)
+        ranks->peers[failure->silent].is_silent = true;
+    pthread_cond_broadcast(&ranks->changed);
+}
+
 /* Record a failure. True if it is the first one, which determines the exit code: the caller then has to call
  * broadcast_failure. */
 static bool note_failure(struct ranks *ranks, const struct failure *failure)
@@ -96,6 +127,7 @@ static bool note_failure(struct ranks *ranks, const struct failure *failure)
     if (is_first) {
         ranks->failure = *failure;
         ranks->has_failed = ranks->is_failing = true;
+        messages_queue_collected(ranks);
         pthread_cond_broadcast(&ranks->changed);
     }
     pthread_mutex_unlock(&ranks->lock);
@@ -110,9 +142,9 @@ static void broadcast_failure(struct ranks *ranks, const struct failure *failure
     sent.code = code_for_others(ranks, failure->code);
     if (ranks->stop != NULL)
         stop_fail_silently(ranks->stop, (enum exit_code)failure->code, failure->text);
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        if (rank != except)
-            (void)ranks_send(ranks, rank, MESSAGE_FAILURE, &sent, sizeof(sent));
+    for (uint32_t i = 0; i < neighbour_count(ranks); i++)
+        if (ranks->neighbours[i] != except)
+            (void)ranks_send(ranks, ranks->neighbours[i], MESSAGE_FAILURE, &sent, sizeof(sent));
     pthread_mutex_lock(&ranks->lock);
     ranks->is_failing = false;
     pthread_cond_broadcast(&ranks->changed);
@@ -122,7 +154,10 @@ static void broadcast_failure(struct ranks *ranks, const struct failure *failure
 void ranks_receive_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
 {
     struct failure sent = *failure;
-    if (ranks->launcher.rank == 0) {
+    pthread_mutex_lock(&ranks->lock);
+    note_silence(ranks, failure);
+    pthread_mutex_unlock(&ranks->lock);
+    if (from == failure->origin && from != 0) {         /* its neighbour knows its name */
         const int length = snprintf(sent.text, sizeof(sent.text), "%s: ", ranks_name(ranks, from));
         snprintf(sent.text + length, sizeof(sent.text) - (size_t)length, "%s", failure->text);
     }
@@ -130,22 +165,38 @@ void ranks_receive_failure(struct ranks *ranks, uint32_t from, const struct fail
         broadcast_failure(ranks, &sent, from);
 }
 
-void ranks_fail(struct ranks *ranks, int code, const char *format, ...)
+/* Fail the run because of an error of this process, or of the rank `silent`. */
+static void fail(struct ranks *ranks, int code, uint32_t silent, const char *format, va_list arguments)
 {
-    struct failure failure = { .code = code };
-    va_list arguments;
-    va_start(arguments, format);
+    struct failure failure = { .code = code, .origin = ranks->launcher.rank, .silent = silent };
     vsnprintf(failure.text, sizeof(failure.text), format, arguments);
-    va_end(arguments);
     if (!note_failure(ranks, &failure))
         return;
     log_message(LOG_ERROR, "%s", failure.text);
     broadcast_failure(ranks, &failure, ranks->launcher.rank);
 }
 
+void ranks_fail(struct ranks *ranks, int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(ranks, code, RANK_NOBODY, format, arguments);
+    va_end(arguments);
+}
+
+static void fail_for_silence(struct ranks *ranks, uint32_t silent, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void fail_for_silence(struct ranks *ranks, uint32_t silent, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(ranks, EXIT_CODE_STALL, silent, format, arguments);
+    va_end(arguments);
+}
+
 void ranks_announce_failure(struct ranks *ranks)
 {
-    struct failure failure = { .code = stop_code(ranks->stop) };
+    struct failure failure = { .code = stop_code(ranks->stop), .origin = ranks->launcher.rank, .silent = RANK_NOBODY };
     snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
     if (note_failure(ranks, &failure))
         broadcast_failure(ranks, &failure, ranks->launcher.rank);
@@ -238,7 +289,7 @@ static void note_standstill(struct ranks *ranks)
 static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
     char place[160], here[160];
-    const struct rank_heartbeat own = own_heartbeat(ranks);
+    const struct rank_heartbeat own = own_heartbeat(ranks, rank);
     pthread_mutex_lock(&ranks->lock);
     const struct rank_heartbeat last = ranks->peers[rank].heartbeat;
     const bool is_known = ranks->peers[rank].is_known;
@@ -247,11 +298,11 @@ static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     describe_activity(&own, here, sizeof(here));
     describe_activity(&last, place, sizeof(place));
     if (!is_known)
-        ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): did it start?",
-                        ranks->peers[rank].name, polls_in_seconds(deadline));
+        fail_for_silence(ranks, rank, "nothing received from %s for %.0f s (sync.deadline): did it start?",
+                         ranks->peers[rank].name, polls_in_seconds(deadline));
     else
-        ranks_fail(ranks, EXIT_CODE_STALL, "%s has been silent for %.0f s (sync.deadline); last heartbeat: %s (here: "
-                   "%s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
+        fail_for_silence(ranks, rank, "%s has been silent for %.0f s (sync.deadline); last heartbeat: %s (here: %s)",
+                         ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
 }
 
 /* Called at every poll. The failure is recorded before the peer is marked as silent, so that a thread whose wait for a
@@ -384,10 +435,10 @@ void rank_heartbeat_loop(void *arg)
     for (uint32_t poll = 0; sleep_until_poll(ranks); poll++) {
         check_abort_notices(ranks);
         const uint32_t still = check_communication(ranks, standstills, deadline);
-        for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
-            rank_heartbeat_send(ranks, rank);
-        for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-            check_peer(ranks, rank, deadline);
+        for (uint32_t i = 0; i < neighbour_count(ranks) && poll % period == 0; i++)
+            rank_heartbeat_send(ranks, ranks->neighbours[i]);
+        for (uint32_t i = 0; i < neighbour_count(ranks); i++)
+            check_peer(ranks, ranks->neighbours[i], deadline);
         check_connections(ranks, &unconnected, deadline);
         exit_if_stalled(ranks, still >= deadline);
     }

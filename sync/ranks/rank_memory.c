@@ -23,6 +23,7 @@ struct offer {
     uint64_t bytes, token;              /* bytes: the size with the token */
     uint64_t place;                     /* a hash of the host, its boot and the PID namespace; 0: unknown */
     int32_t process, descriptor;
+    char host[RANK_MEMORY_HOST_BYTES];  /* the name of its host */
 };
 
 enum round { OFFERS, ANSWERS, CONNECTED };
@@ -104,6 +105,7 @@ int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_
     }
     memory->own = (struct offer){ .bytes = room, .token = clock_now_ns() ^ (uint64_t)getpid() << 40,
                                   .place = find_place(), .process = getpid(), .descriptor = memory->descriptor };
+    snprintf(memory->own.host, sizeof(memory->own.host), "%s", ranks_host(ranks, ranks_rank(ranks)));
     *token_of(memory->memory, room) = memory->own.token;
     *memory_out = memory;
     return 0;
@@ -128,6 +130,11 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
     if (is_rank(memory, rank))
         return memory->memory;
     return memory->round == CONNECTED ? memory->neighbours[rank].memory : NULL;
+}
+
+const char *rank_memory_host(const struct rank_memory *memory, uint32_t rank)
+{
+    return is_rank(memory, rank) ? memory->own.host : memory->neighbours[rank].offer.host;
 }
 
 size_t rank_memory_bytes(const struct rank_memory *memory, uint32_t rank)
@@ -238,6 +245,7 @@ static void end_round(struct rank_memory *memory)
         if (is_rank(memory, rank))
             continue;
         if (memory->round == OFFERS) {
+            other->offer.host[sizeof(other->offer.host) - 1] = '\0';
             other->memory = memory->descriptor >= 0 ? map_offer(memory, &other->offer) : NULL;
             other->could_map = other->memory != NULL;
         } else if (other->memory != NULL && other->could_other_map == 0) {

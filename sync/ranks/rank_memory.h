@@ -25,6 +25,9 @@ int rank_memory_connect(struct rank_memory *memory, int tag, struct rank_wait *w
 /* Returns the memory of this rank or another one. NULL before rank_memory_connect has returned 1, and where one of the
  * two ranks could not map the memory of the other. */
 void *rank_memory_of(const struct rank_memory *memory, uint32_t rank);
+/* The name of the host of this rank or another one, when rank_memory_connect has returned 1. */
+#define RANK_MEMORY_HOST_BYTES 64u
+const char *rank_memory_host(const struct rank_memory *memory, uint32_t rank);
 /* The size of the memory of this rank or another one; of another rank's, if rank_memory_of returns it. */
 size_t rank_memory_bytes(const struct rank_memory *memory, uint32_t rank);
 

@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "sync/ranks/abort_notice.h"
+#include "sync/ranks/rank_tree.h"
 #include "sync/ranks/ranks_private.h"
 
 #define NAP_LEAST_NS 80000u
@@ -69,12 +70,17 @@ const struct mpi_module *ranks_module(const struct ranks *ranks)
     return ranks->module;
 }
 
+static void send_heartbeats(struct ranks *ranks)
+{
+    for (uint32_t i = 0; i < neighbour_count(ranks); i++)
+        rank_heartbeat_send(ranks, ranks->neighbours[i]);
+}
+
 void ranks_set_phase(struct ranks *ranks, const char *phase)
 {
     if (ranks == NULL || atomic_exchange(&ranks->phase, phase) == phase)
         return;
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        rank_heartbeat_send(ranks, rank);
+    send_heartbeats(ranks);
 }
 
 void ranks_set_step(struct ranks *ranks, uint64_t step)
@@ -322,13 +328,89 @@ static void nap(struct ranks *ranks, const struct communication *work, uint32_t 
     wakeup_sleep(ranks->wakeup, 0, woken, now + length);
 }
 
+/* ---- neighbours ---- */
+
+/* With few ranks all are neighbours of rank 0, from the start. */
+static bool are_few(const struct ranks *ranks)
+{
+    return ranks->launcher.size <= RANK_TREE_CHILDREN + 1;
+}
+
+static void set_few_neighbours(struct ranks *ranks)
+{
+    const uint32_t others = ranks->launcher.size - 1;
+    for (uint32_t i = 0; i < others && ranks->launcher.rank == 0; i++)
+        ranks->neighbours[i] = 1 + i;
+    atomic_store(&ranks->neighbour_count, ranks->launcher.rank == 0 ? others : 1);
+}
+
+/* The ranks have told each other the names of their hosts: find the tree. 0 or -ENOMEM. */
+static int find_parents(struct ranks *ranks)
+{
+    const uint32_t size = ranks->launcher.size;
+    const char **const hosts = calloc(size, sizeof(*hosts));
+    uint32_t *const parents = calloc(size, sizeof(*parents));
+    for (uint32_t rank = 0; rank < size && hosts != NULL; rank++)
+        hosts[rank] = wakeup_host(ranks->wakeup, rank);
+    const int rc = hosts != NULL && parents != NULL ? rank_tree_find(hosts, size, parents) : -ENOMEM;
+    free(hosts);
+    if (rc == 0)
+        ranks->parents = parents;
+    else
+        free(parents);
+    return rc;
+}
+
+static void know_names(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    for (uint32_t rank = 0; rank < ranks->launcher.size; rank++) {
+        struct peer *const peer = &ranks->peers[rank];
+        snprintf(peer->host, sizeof(peer->host), "%s", wakeup_host(ranks->wakeup, rank));
+        snprintf(peer->name, sizeof(peer->name), "rank %u (%s)", rank, peer->host);
+        peer->is_known = true;
+    }
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+/* 0 or -ENOMEM. */
+static int set_neighbours(struct ranks *ranks)
+{
+    const uint32_t own = ranks->launcher.rank;
+    const int rc = find_parents(ranks);
+    if (rc != 0)
+        return rc;
+    uint32_t count = 0;
+    if (own > 0)
+        ranks->neighbours[count++] = ranks->parents[own];
+    for (uint32_t rank = 1; rank < ranks->launcher.size; rank++)
+        if (ranks->parents[rank] == own)
+            ranks->neighbours[count++] = rank;
+    know_names(ranks);
+    atomic_store(&ranks->neighbour_count, count);
+    return own > 0 && count > 1 ? messages_collect(ranks) : 0;
+}
+
+/* Many ranks have connected: exchange messages with the neighbours. 0 or an error of the MPI library. */
+static int join_tree(struct ranks *ranks, uint32_t *peer_out)
+{
+    if (set_neighbours(ranks) != 0) {
+        ranks_fail(ranks, EXIT_CODE_MEMORY, "the tree of all ranks: %s", strerror(ENOMEM));
+        return 0;
+    }
+    const int rc = messages_begin(ranks, peer_out);
+    send_heartbeats(ranks);
+    return rc;
+}
+
 /* Called repeatedly until all ranks know which ranks can wake each other. 0 or an error of the MPI library. */
-static int connect_wakeup(struct ranks *ranks)
+static int connect_wakeup(struct ranks *ranks, uint32_t *peer_out)
 {
     struct rank_wait wait = { .rank = ranks->launcher.rank };
-    const int rc = wakeup_connect(ranks->wakeup, WAKEUP_TAG, &wait);
-    if (rc < 0)
-        return -rc;
+    int rc = wakeup_connect(ranks->wakeup, WAKEUP_TAG, &wait);
+    const int joined = rc == 1 && !are_few(ranks) ? join_tree(ranks, peer_out) : 0;
+    if (rc < 0 || joined != 0)
+        return rc < 0 ? -rc : joined;
     atomic_store(&ranks->unconnected, wait.rank);
     atomic_store(&ranks->lacks_answer, wait.for_answer);
     pthread_mutex_lock(&ranks->lock);
@@ -358,7 +440,7 @@ static void communicate_until_closed(struct ranks *ranks)
         bool has_moved = false;
         if (rc == 0 && !ranks->are_connected) {
             peer = UINT32_MAX;
-            rc = connect_wakeup(ranks);
+            rc = connect_wakeup(ranks, &peer);
         }
         if (rc == 0)
             rc = messages_advance(ranks, &work.in_flight, &has_moved, &peer);
@@ -415,8 +497,7 @@ static void communication_loop(void *arg)
     set_open(ranks, code);
     if (code != 0)
         return;
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        rank_heartbeat_send(ranks, rank);
+    send_heartbeats(ranks);
     communicate_until_closed(ranks);
     if (ranks_failed(ranks))
         return;
@@ -452,8 +533,12 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     pthread_cond_init(&ranks->changed, NULL);
     clock_init_condition(&ranks->heartbeat_changed);
     ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
-    if (ranks->peers == NULL)
+    ranks->neighbours = calloc(launcher->size, sizeof(*ranks->neighbours));
+    if (ranks->peers == NULL || ranks->neighbours == NULL)
         return -ENOMEM;
+    atomic_init(&ranks->neighbour_count, 0);
+    if (are_few(ranks))
+        set_few_neighbours(ranks);
     for (uint32_t rank = 0; rank < launcher->size; rank++) {
         struct peer *const peer = &ranks->peers[rank];
         peer->end = &peer->first;
@@ -467,8 +552,8 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
 static bool are_all_connected(const struct ranks *ranks)
 {
     bool are_all = ranks->is_open && ranks->are_connected;
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
-        are_all = are_all && ranks->peers[rank].is_known;
+    for (uint32_t i = 0; i < neighbour_count(ranks); i++)
+        are_all = are_all && ranks->peers[ranks->neighbours[i]].is_known;
     return are_all;
 }
 
@@ -523,6 +608,12 @@ static void release(struct ranks *ranks)
         free(out);
     }
     wakeup_close(ranks->wakeup);
+    for (uint32_t i = 0; i < COLLECTED_KINDS; i++) {
+        free(ranks->collections[i].data);
+        free(ranks->collections[i].counts);
+    }
+    free(ranks->parents);
+    free(ranks->neighbours);
     free(ranks->peers);
     pthread_cond_destroy(&ranks->heartbeat_changed);
     pthread_cond_destroy(&ranks->changed);

@@ -10,6 +10,13 @@
  * least once a second every rank sends a heartbeat to rank 0, and rank 0 to every rank: it says what its sender is
  * doing. If none arrives from a rank for longer than the deadline, the run ends with EXIT_CODE_STALL.
  *
+ * With more than 17 ranks all this goes by a tree (rank_tree.h) that they find when they have connected: rank 0 and the
+ * lowest ranks of other hosts, and below each the ranks of its host. Heartbeats and failures go from neighbour to
+ * neighbour, so that the rank that finds another one silent may be its parent or a child. Other messages are passed on;
+ * MESSAGE_COLLECTIVE, MESSAGE_REPORT and MESSAGE_COUNTS, which all ranks send equally often, wait on their way to rank 0
+ * for those of the other ranks below the same parent, and go on as one message. Rank 0 so handles as many messages as
+ * it has children, and has a receive posted for each of these only.
+ *
  * Messages of any size go between rank 0 and another rank only. Those of one kind from one rank arrive in the order
  * in which they were sent. Gradients go directly between all ranks: their sums are jobs of the communication thread
  * (ranks_job). */
@@ -68,8 +75,8 @@ uint32_t ranks_rank(const struct ranks *ranks);
 uint32_t ranks_size(const struct ranks *ranks);
 /* The number of ranks on this host. */
 uint32_t ranks_local_size(const struct ranks *ranks);
-/* "rank 2 (node7)"; valid until ranks_close. Ranks other than 0 know only their own host and that of rank 0, and call
- * the others "rank 2". */
+/* "rank 2 (node7)"; valid until ranks_close. With few ranks those other than 0 know only their own host and that of rank
+ * 0, and call the others "rank 2". */
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
 /* The name of the rank's host; "" if this rank does not know it. */
 const char *ranks_host(const struct ranks *ranks, uint32_t rank);
@@ -139,7 +146,8 @@ void ranks_set_bucket(struct ranks *ranks, uint64_t bucket);
 
 /* Set the number of reductions that all towers of this process have started, which heartbeats report. */
 void ranks_set_sums(struct ranks *ranks, uint64_t count);
-/* The number of reductions that all towers of all ranks are known to have started. It is a second or two late. */
+/* The number of reductions that all towers of all ranks are known to have started. It is a second or two late for each level of
+ * the tree. */
 uint64_t ranks_sums(struct ranks *ranks);
 /* The number of this call, from 1: all ranks open reductions with messages of their own in the same order, so those
  * with one number belong together. 0 without ranks. Main only. */

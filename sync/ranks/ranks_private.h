@@ -16,10 +16,17 @@
 /* The data of MESSAGE_HEARTBEAT. */
 struct rank_heartbeat {
     uint64_t step, bucket;              /* RANKS_NONE: no step or bucket */
-    uint64_t sums;                      /* to rank 0: ranks_set_sums of the sender; from rank 0: ranks_sums */
+    /* To the parent: the least of ranks_set_sums of the sender and the ranks below it; from the parent: ranks_sums. */
+    uint64_t sums;
     char phase[RANK_PHASE_BYTES], host[RANK_HOST_BYTES];
 };
-struct failure { int32_t code; char text[RANK_TEXT_BYTES]; };
+struct failure {
+    int32_t code;
+    uint32_t origin;                    /* the rank that has failed, or has found that another is silent */
+    uint32_t silent;                    /* a rank that is silent; RANK_NOBODY: the cause is another */
+    char text[RANK_TEXT_BYTES];
+};
+#define RANK_NOBODY UINT32_MAX
 
 /* Tags of MPI messages; those from RANKS_TAG_FREE on are for jobs. */
 enum { ENVELOPE_TAG = 1, PAYLOAD_TAG = 2, WAKEUP_TAG = 3 };     /* rank_memory_connect also uses WAKEUP_TAG + 1 */
@@ -28,15 +35,32 @@ enum { ENVELOPE_TAG = 1, PAYLOAD_TAG = 2, WAKEUP_TAG = 3 };     /* rank_memory_c
 
 /* The first part of a message, sent with ENVELOPE_TAG. Data that does not fit follows with PAYLOAD_TAG. */
 struct envelope {
-    uint64_t bytes;
-    uint32_t kind, is_announced;        /* is_announced: wakeup_announce has counted the message */
+    uint32_t bytes;                     /* at most MPI_MODULE_MESSAGE_MAX */
+    /* With a tree: the rank that sends it to rank 0, or to which rank 0 sends it, RANK_ALL: all; else 0. Not for
+     * MESSAGE_HEARTBEAT and MESSAGE_FAILURE, which go from neighbour to neighbour. */
+    uint32_t other;
+    uint16_t kind;                      /* enum message_kind */
+    uint16_t is_bundle;                 /* it consists of messages of this kind from several ranks to rank 0 */
+    uint32_t is_announced;              /* wakeup_announce has counted the message */
     unsigned char data[EAGER_BYTES];
 };
+#define RANK_ALL UINT32_MAX
+
+/* Messages to rank 0 that a rank collects of the ranks below it and of itself, to send them to its parent as one. Of the
+ * kinds that are collected every rank sends equally many. The messages wait for those of the others with the same
+ * number; not after a failure, and not if they are many bytes. Used with the lock of the ranks. */
+struct collection {
+    unsigned char *data;                /* a struct bundle_head, and the messages, each behind a struct bundled */
+    size_t used, room;
+    uint32_t *counts;                   /* [neighbour]: messages that came from below it; neighbour 0, the parent: own */
+    uint32_t sent;                      /* as many messages of each rank were sent to the parent */
+};
+enum { COLLECTED_KINDS = 3 };           /* MESSAGE_COLLECTIVE, MESSAGE_REPORT, MESSAGE_COUNTS */
 
 /* A message that is queued or in flight. */
 struct outgoing {
     struct outgoing *next;
-    uint32_t to;
+    uint32_t to;                        /* the rank that it is sent to next: a neighbour */
     struct mpi_request requests[2];     /* of the envelope and of the payload */
     bool has_passed[2];
     struct envelope envelope;
@@ -76,7 +100,14 @@ struct ranks {
     struct launcher launcher;
     const struct mpi_module *module;
     char library[MPI_MODULE_TEXT_BYTES];
-    struct peer *peers;                 /* [rank]; rank 0 uses all but its own; other ranks use only peers[0] */
+    struct peer *peers;                 /* [rank]; rank 0 uses all but its own, others only the neighbours */
+    /* The ranks with which this one exchanges messages: other ranks' first one is the parent, the others are children.
+     * With few ranks all others are children of rank 0. With many they are set when the ranks have connected, and then
+     * constant: an acquired count that is not 0 makes them visible. */
+    uint32_t *neighbours;
+    atomic_uint neighbour_count;
+    uint32_t *parents;                  /* [rank]; NULL: of all it is rank 0 */
+    struct collection collections[COLLECTED_KINDS];     /* guarded by the lock */
     struct wakeup *wakeup;
     /* Announced messages that were received; used by the communication thread only. */
     uint32_t announced_received;
@@ -121,25 +152,27 @@ struct ranks {
     uint32_t failed_polls;              /* polls since the failure in which this process could not end by itself */
 };
 
-/* The ranks with which this process exchanges messages: [first, end). */
-static inline uint32_t peers_first(const struct ranks *ranks)
+static inline uint32_t neighbour_count(const struct ranks *ranks)
 {
-    return ranks->launcher.rank == 0 ? 1 : 0;
-}
-static inline uint32_t peers_end(const struct ranks *ranks)
-{
-    return ranks->launcher.rank == 0 ? ranks->launcher.size : 1;
+    return atomic_load(&((struct ranks *)ranks)->neighbour_count);
 }
 
 /* ---- messages.c; called by the communication thread ---- */
 
-/* Post the first receive for every peer. 0, or an error of the MPI library with the peer's rank in *peer_out. */
+/* Post the first receive for every neighbour. 0, or an error of the MPI library with the peer's rank in *peer_out. */
 int messages_begin(struct ranks *ranks, uint32_t *peer_out);
 /* Send the queued messages, and handle those that were received or sent; *moved_out becomes true if there were any.
  * Errors as for messages_begin. `in_flight`: the messages that are being sent. */
 int messages_advance(struct ranks *ranks, struct outgoing **in_flight, bool *moved_out, uint32_t *peer_out);
-/* Cancel the receives from all peers. */
+/* Cancel the receives from all neighbours. */
 void messages_end(struct ranks *ranks);
+/* Called when the neighbours are set, if this rank has some below it and is not rank 0: collect messages of the ranks
+ * below. 0 or -ENOMEM. */
+int messages_collect(struct ranks *ranks);
+/* Queue what was collected, because a rank has failed. Lock held. */
+void messages_queue_collected(struct ranks *ranks);
+/* Can a message between that rank and rank 0 not arrive, because a rank on its way is silent? Lock held. */
+bool messages_are_cut(const struct ranks *ranks, uint32_t rank);
 
 /* ---- rank_heartbeat.c; called without the lock ---- */
 

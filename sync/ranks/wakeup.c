@@ -72,6 +72,11 @@ int wakeup_connect(struct wakeup *wakeup, int tag, struct rank_wait *wait_out)
     return rank_memory_connect(wakeup->memory, tag, wait_out);
 }
 
+const char *wakeup_host(const struct wakeup *wakeup, uint32_t rank)
+{
+    return rank_memory_host(wakeup->memory, rank);
+}
+
 bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank)
 {
     return flags_of(wakeup, rank) != NULL;

@@ -17,6 +17,8 @@ void wakeup_close(struct wakeup *wakeup);
 /* Connect with the other ranks; the same interface as rank_memory_connect. In the communication thread. */
 int wakeup_connect(struct wakeup *wakeup, int tag, struct rank_wait *wait_out);
 
+/* The name of that rank's host, when the ranks are connected. */
+const char *wakeup_host(const struct wakeup *wakeup, uint32_t rank);
 /* Can this rank wake `rank`? Always true for itself; for another rank once both are connected, and then in both
  * directions. */
 bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank);

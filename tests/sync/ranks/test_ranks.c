@@ -14,6 +14,7 @@
 
 #include "stage/clock.h"
 #include "sync/ranks/rank_memory.h"
+#include "sync/ranks/rank_tree.h"
 #include "sync/ranks/ranks.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/fake_mpi.h"
@@ -461,6 +462,118 @@ TEST(a_handler_gets_messages_at_once_and_none_after_it_was_removed)
     fake_ranks_close(ranks, SIZE);
 }
 
+/* ---- the tree of many ranks ---- */
+
+/* Names of hosts "h0", "h1", ... of ranks, by a rule. */
+static const char **hosts_of(uint32_t count, uint32_t each, bool is_cyclic)
+{
+    const char **const names = calloc(count, sizeof(*names));
+    char(*const texts)[12] = calloc(count, sizeof(*texts));
+    const uint32_t hosts_all = (count + each - 1) / each;
+    assert_true(names != NULL && texts != NULL);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        snprintf(texts[rank], sizeof(texts[rank]), "h%u", is_cyclic ? rank % hosts_all : rank / each);
+        names[rank] = texts[rank];
+    }
+    return names;
+}
+
+/* Every rank has few children, few steps lead to rank 0, and only the lowest rank of a host has a parent elsewhere. */
+static void check_tree(uint32_t count, uint32_t each, bool is_cyclic, uint32_t depth_most)
+{
+    const char **const names = hosts_of(count, each, is_cyclic);
+    uint32_t *const parents = calloc(count, sizeof(*parents)), *const children = calloc(count, sizeof(*children));
+    uint32_t leaving = 0;
+    assert_int_equal(rank_tree_find(names, count, parents), 0);
+    assert_int_equal(parents[0], 0);
+    for (uint32_t rank = 1; rank < count; rank++) {
+        uint32_t depth = 0, last = rank;
+        leaving += strcmp(names[rank], names[parents[rank]]) != 0;
+        children[parents[rank]]++;
+        for (uint32_t at = rank; at != 0; at = parents[at], depth++)
+            last = at;
+        assert_in_range(depth, 1, depth_most);
+        assert_int_equal(rank_tree_child(parents, 0, rank), last);
+        assert_int_equal(rank_tree_child(parents, rank, 0), UINT32_MAX);
+    }
+    assert_int_equal(leaving, (count + each - 1) / each - 1);
+    for (uint32_t rank = 0; rank < count; rank++)
+        assert_true(children[rank] <= 2 * RANK_TREE_CHILDREN);
+    free((void *)(uintptr_t)names[0]);
+    free(names);
+    free(parents);
+    free(children);
+}
+
+TEST(the_tree_has_few_children_and_few_levels)
+{
+    check_tree(18, 1, false, 2);
+    check_tree(64, 8, false, 2);
+    check_tree(64, 8, true, 2);
+    check_tree(512, 8, false, 3);
+    check_tree(512, 512, false, 3);
+    check_tree(1000, 7, true, 3);
+    check_tree(65536, 1, false, 4);
+    check_tree(65536, 8, false, 5);
+}
+
+enum { MANY = 40, DEEP = 35, DEEPS_PARENT = 2 };
+
+static void exchange_by_tree(void)
+{
+    open_ranks(MANY, 3, 60);
+    for (size_t i = 0; i < MESSAGE_SIZES; i++)
+        for (uint32_t rank = 1; rank < MANY; rank++) {
+            send_numbered(ranks[rank], 0, i % 2 ? MESSAGE_REPORT : MESSAGE_DAMAGE, i + rank, message_sizes[i] + rank);
+            send_numbered(ranks[0], rank, MESSAGE_CHECKPOINT, i + rank, message_sizes[i] + rank);
+        }
+    send_numbered(ranks[MANY - 1], 0, MESSAGE_COLLECTIVE, 1, 5);        /* it waits for those of the others */
+    for (uint32_t rank = 1; rank < MANY; rank++)
+        for (size_t i = 0; i < MESSAGE_SIZES; i++) {
+            receive_numbered(ranks[0], rank, i % 2 ? MESSAGE_REPORT : MESSAGE_DAMAGE, i + rank, message_sizes[i] + rank);
+            receive_numbered(ranks[rank], 0, MESSAGE_CHECKPOINT, i + rank, message_sizes[i] + rank);
+        }
+    assert_null(ranks_try_receive(ranks[0], MANY - 1, MESSAGE_COLLECTIVE));
+    for (uint32_t rank = 1; rank < MANY - 1; rank++)
+        send_numbered(ranks[rank], 0, MESSAGE_COLLECTIVE, 1, 5);
+    for (uint32_t rank = 1; rank < MANY; rank++)
+        receive_numbered(ranks[0], rank, MESSAGE_COLLECTIVE, 1, 5);
+    for (size_t i = 0; i < MESSAGE_SIZES; i++) {
+        const size_t bytes = message_sizes[i];
+        unsigned char *const data = malloc(bytes + 1);
+        for (size_t at = 0; at < bytes; at++)
+            data[at] = byte_of(i, at);
+        assert_int_equal(ranks_send_all(ranks[0], MESSAGE_DECISION, data, bytes), 0);
+        free(data);
+    }
+    for (uint32_t rank = 1; rank < MANY; rank++)
+        for (size_t i = 0; i < MESSAGE_SIZES; i++)
+            receive_numbered(ranks[rank], 0, MESSAGE_DECISION, i, message_sizes[i]);
+    fake_ranks_close(ranks, MANY);
+}
+
+TEST(messages_of_many_ranks_arrive_by_the_tree)
+{
+    exchange_by_tree();
+    atomic_store(&are_apart, true);
+    exchange_by_tree();
+    atomic_store(&are_apart, false);
+}
+
+/* The number of sums that all have started comes to all, by the way of the heartbeats. */
+TEST(the_sums_of_many_ranks_are_known_to_all)
+{
+    open_ranks(MANY, 1, 60);
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        ranks_set_sums(ranks[rank], rank == DEEP ? 7 : 100 + rank);
+    for (uint32_t rank = 0; rank < MANY; rank++) {
+        for (int waits = 0; waits < WAITS_MAX && ranks_sums(ranks[rank]) != 7; waits++)
+            usleep(100);
+        assert_int_equal(ranks_sums(ranks[rank]), 7);
+    }
+    fake_ranks_close(ranks, MANY);
+}
+
 /* ---- sums ---- */
 
 static struct bench benches[FAKE_RANKS_MAX];
@@ -724,6 +837,75 @@ static void fall_silent(void)
     _exit(0);
 }
 
+static void set_many_stops(void)
+{
+    for (uint32_t rank = 0; rank < MANY; rank++) {
+        assert_int_equal(stop_open(&stops[rank]), 0);
+        assert_int_equal(ranks_set_stop(ranks[rank], stops[rank]), 0);
+    }
+}
+
+static void open_many(uint32_t deadline_s)
+{
+    open_ranks(MANY, 1, deadline_s);
+    set_many_stops();
+    capture_begin(&capture);
+}
+
+/* Its parent finds that it is silent, and tells all. */
+static void fall_silent_in_the_tree(void)
+{
+    struct message *message;
+    open_many(3);
+    send_numbered(ranks[DEEP - 1], 0, MESSAGE_COLLECTIVE, 1, 5);
+    fake_mpi_cut(DEEP);
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        await_failure(rank);
+    capture_end(&capture, captured, sizeof(captured));
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        assert_int_equal(stop_code(stops[rank]), EXIT_CODE_STALL);
+    assert_non_null(strstr(stop_message(stops[0]), "rank 2 ("));
+    assert_non_null(strstr(stop_message(stops[0]), "): rank 35 ("));
+    assert_non_null(strstr(stop_message(stops[0]), "has been silent for 3 s"));
+    assert_non_null(strstr(stop_message(stops[20]), "rank 35 ("));
+    assert_int_equal(ranks_receive(ranks[0], DEEP, MESSAGE_COLLECTIVE, &message), -ECANCELED);
+    receive_numbered(ranks[0], DEEP - 1, MESSAGE_COLLECTIVE, 1, 5);     /* does not wait for the others any more */
+    _exit(0);
+}
+
+/* Those below it hear of nobody any more, and say so; rank 0 does not wait for them. */
+static void silence_a_parent(void)
+{
+    struct message *message;
+    open_many(3);
+    fake_mpi_cut(DEEPS_PARENT);
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        await_failure(rank);
+    capture_end(&capture, captured, sizeof(captured));
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        assert_int_equal(stop_code(stops[rank]), EXIT_CODE_STALL);
+    assert_non_null(strstr(stop_message(stops[0]), "rank 2 ("));
+    assert_non_null(strstr(stop_message(stops[0]), "has been silent for 3 s"));
+    assert_non_null(strstr(stop_message(stops[DEEP]), "rank 2 ("));
+    assert_int_equal(ranks_receive(ranks[0], DEEP, MESSAGE_COLLECTIVE, &message), -ECANCELED);
+    _exit(0);
+}
+
+static void fail_in_the_tree(void)
+{
+    open_many(60);
+    stop_fail(stops[DEEP], EXIT_CODE_DATA, "bad record");
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        await_failure(rank);
+    capture_end(&capture, captured, sizeof(captured));
+    for (uint32_t rank = 0; rank < MANY; rank++)
+        assert_int_equal(stop_code(stops[rank]), rank == DEEP ? EXIT_CODE_DATA : EXIT_CODE_RANK);
+    assert_non_null(strstr(stop_message(stops[0]), "rank 35 ("));
+    assert_non_null(strstr(stop_message(stops[0]), "): bad record"));
+    assert_non_null(strstr(stop_message(stops[20]), "): bad record"));
+    _exit(0);
+}
+
 static void start_in_vain(void)
 {
     int codes[SIZE];
@@ -857,6 +1039,13 @@ static void check_in_child(void (*check)(void), int code)
 TEST(a_silent_rank_ends_the_run_within_the_deadline_and_is_named)
 {
     check_in_child(fall_silent, 0);
+}
+
+TEST(a_rank_that_falls_silent_or_fails_in_the_tree_is_named)
+{
+    check_in_child(fall_silent_in_the_tree, 0);
+    check_in_child(silence_a_parent, 0);
+    check_in_child(fail_in_the_tree, 0);
 }
 
 TEST(ranks_that_do_not_hear_of_each_other_do_not_start)

@@ -91,7 +91,8 @@ struct bundled { uint32_t from, bytes; };
 #define BUNDLE_ALIGN 8u
 #define COLLECTED_BYTES ((size_t)16 << 20)      /* more do not wait for those of other ranks */
 
-static const enum message_kind collected_kinds[COLLECTED_KINDS] = { MESSAGE_COLLECTIVE, MESSAGE_REPORT, MESSAGE_COUNTS };
+static const enum message_kind collected_kinds[COLLECTED_KINDS] = { MESSAGE_COLLECTIVE, MESSAGE_REPORT,
+                                                                    MESSAGE_COUNTS };
 
 /* The collection of a kind; NULL: it is not collected in this rank. */
 static struct collection *collection_of(struct ranks *ranks, enum message_kind kind)
@@ -127,7 +128,8 @@ static uint32_t least_count(const struct ranks *ranks, const struct collection *
 }
 
 /* Send what was collected, if as much has come from each rank, or all the same. 0, -ECANCELED or -ENOMEM. Lock held. */
-static int queue_collection(struct ranks *ranks, struct collection *collection, enum message_kind kind, bool all_the_same)
+static int queue_collection(struct ranks *ranks, struct collection *collection, enum message_kind kind,
+                            bool all_the_same)
 {
     const uint32_t least = least_count(ranks, collection);
     const struct bundle_head head = { .rounds = least - collection->sent };

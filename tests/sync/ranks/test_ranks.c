@@ -1043,9 +1043,10 @@ TEST(a_silent_rank_ends_the_run_within_the_deadline_and_is_named)
 
 TEST(a_rank_that_falls_silent_or_fails_in_the_tree_is_named)
 {
-    check_in_child(fall_silent_in_the_tree, 0);
-    check_in_child(silence_a_parent, 0);
+    const pid_t silent = start_child(fall_silent_in_the_tree), parent = start_child(silence_a_parent);
     check_in_child(fail_in_the_tree, 0);
+    expect_code(silent, 0);
+    expect_code(parent, 0);
 }
 
 TEST(ranks_that_do_not_hear_of_each_other_do_not_start)

@@ -369,6 +369,17 @@ static void check_abort_notices(struct ranks *ranks)
     pthread_mutex_unlock(&ranks->lock);
 }
 
+/* Many ranks have no neighbours yet to which they could report a failure: rank 0 ends, and with it the launcher all
+ * others, before these report the same, and of others the two that cannot reach each other before those that wait for
+ * their answers. */
+static uint32_t connection_extra_s(const struct ranks *ranks, uint32_t other)
+{
+    const bool is_higher = other < ranks->launcher.rank, lacks_answer = atomic_load(&ranks->lacks_answer);
+    if (neighbour_count(ranks) > 0)
+        return lacks_answer ? 4 : is_higher ? 3 : 2;
+    return lacks_answer ? 10 : ranks->launcher.rank == 0 ? 2 : is_higher ? 7 : 6;
+}
+
 /* At the start every rank receives a message from every other rank (rank_memory_connect); `*waited` counts the polls
  * until all have arrived. If two ranks cannot reach each other, all ranks wait, but only the lower rank of the two is
  * to report the error. Therefore the higher rank waits one second longer, and ranks that lack only an answer wait two
@@ -377,7 +388,7 @@ static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t de
 {
     char name[sizeof(ranks->peers->name)];
     const uint32_t other = atomic_load(&ranks->unconnected);
-    const uint32_t extra_s = atomic_load(&ranks->lacks_answer) ? 4 : other < ranks->launcher.rank ? 3 : 2;
+    const uint32_t extra_s = connection_extra_s(ranks, other);
     pthread_mutex_lock(&ranks->lock);
     const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_connected;
     memcpy(name, ranks->peers[other].name, sizeof(name));

@@ -938,6 +938,20 @@ static void start_without_one(void)
     _exit(0);
 }
 
+/* Rank 0 ends before the other ranks report the same. */
+static char said_path[] = "/tmp/pipetrain-said.XXXXXX";
+
+static void start_many_without_one(void)
+{
+    int codes[MANY];
+    assert_non_null(freopen(said_path, "w", stderr));
+    fake_mpi_reset(MANY, 1, 1);
+    fake_mpi_cut(DEEP);
+    fake_ranks_try_open(ranks, MANY, 1, codes);
+    sleep(10);
+    _exit(0);
+}
+
 static void hang(void)
 {
     open_ranks(SIZE, 2, 1);
@@ -1054,6 +1068,20 @@ TEST(ranks_that_do_not_hear_of_each_other_do_not_start)
     const pid_t parted = start_child(start_parted), without_one = start_child(start_without_one);
     expect_code(parted, 0);
     expect_code(without_one, 0);
+}
+
+TEST(of_many_ranks_that_do_not_start_one_says_why)
+{
+    char said[4096];
+    const int file = mkstemp(said_path);
+    check_in_child(start_many_without_one, EXIT_CODE_STALL);
+    const ssize_t bytes = read(file, said, sizeof(said) - 1);
+    assert_true(bytes > 0);
+    said[bytes] = '\0';
+    assert_string_equal(said, "pipetrain: nothing received from rank 35 for 1 s (sync.deadline): do the two use the same "
+                              "network?\n");
+    close(file);
+    unlink(said_path);
 }
 
 TEST(a_library_that_hangs_ends_the_run)

@@ -11,8 +11,8 @@
 #include "loader/shards/shard_index.h"
 
 #define CATALOG_FILE "catalog.pipetrain"
-/* The name without folders is the shard's key. Follows "SHARD: " or "CATALOG: ". */
-#define CATALOG_ADVICE "make the catalog again with pipetrain-shards catalog --force, or remove it"
+/* Ends messages about a catalog that does not fit. */
+#define CATALOG_ADVICE "make the catalog again with pipetrain-shards catalog --force, or remove the catalog"
 
 /* A shard as the catalog describes it. The pointers are valid until the catalog is released. */
 struct catalog_shard {

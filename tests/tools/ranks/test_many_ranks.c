@@ -18,6 +18,7 @@
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_sanitizer.h"
 #include "tests/helpers/tfrecord_fixture.h"
+#include "tools/lib/run/about.h"
 #include "tools/lib/run/ranks/rank_waits.h"
 #include "tools/lib/run/ranks/remote_towers.h"
 #include "tools/lib/run/ranks/shutdown.h"
@@ -262,6 +263,7 @@ static void end(void)
 /* To connect, a rank tells every other one of its memory, and answers. */
 static void check_start(void)
 {
+    assert_int_equal(about_host_count(ranks[0]), size);
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct fake_counts counts = fake_mpi_counts(rank);
         assert_int_equal(counts.sent[FAKE_WAKEUPS].messages, 2 * (size - 1));

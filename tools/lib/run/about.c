@@ -203,13 +203,35 @@ static uint32_t ranks_beside(const struct ranks *ranks, uint32_t rank)
     return beside;
 }
 
-uint32_t about_host_count(const struct ranks *ranks)
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static uint32_t count_in_pairs(const struct ranks *ranks)
 {
     uint32_t hosts = 0;
-    if (ranks == NULL)
-        return 1;
     for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
         hosts += ranks_beside(ranks, rank) > 0;
+    return hosts;
+}
+
+/* Without memory for a sorted list of the names, they are compared in pairs. */
+uint32_t about_host_count(const struct ranks *ranks)
+{
+    const uint32_t size = ranks_size(ranks);
+    uint32_t hosts = 1;
+    if (ranks == NULL)
+        return hosts;
+    const char **const names = calloc(size, sizeof(*names));
+    if (names == NULL)
+        return count_in_pairs(ranks);
+    for (uint32_t rank = 0; rank < size; rank++)
+        names[rank] = ranks_host(ranks, rank);
+    qsort(names, size, sizeof(*names), compare_names);
+    for (uint32_t i = 1; i < size; i++)
+        hosts += strcmp(names[i - 1], names[i]) != 0;
+    free(names);
     return hosts;
 }
 

@@ -32,7 +32,7 @@ struct loader_spec {
     enum shuffle shuffle;               /* order of training; evaluation is in file order */
     const struct order_classes *classes;        /* SHUFFLE_FULL: training uses all classes equally often; NULL: every
                                                  * record once in an epoch */
-    size_t block_bytes, window_bytes;   /* SHUFFLE_BLOCK: size of a read, and of a window that is shuffled; 0:
+    size_t block_bytes, window_bytes;   /* SHUFFLE_BLOCK: size of a read, and of the windows of all lanes; 0:
                                          * automatic */
     uint64_t seed;
     const struct augment *augment;      /* NULL: images are only scaled to the network's size */

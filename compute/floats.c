@@ -48,6 +48,13 @@ void floats_from_bf16(const uint16_t *restrict halves, float *restrict floats_ou
 }
 
 VECTOR_LOOPS
+void floats_round_bf16(float *floats, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        floats[i] = bf16_to_float(bf16_from_float(floats[i]));
+}
+
+VECTOR_LOOPS
 void floats_add(const float *restrict floats, float *restrict sums, size_t count)
 {
     for (size_t i = 0; i < count; i++)

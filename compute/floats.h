@@ -38,6 +38,8 @@ static inline __attribute__((always_inline)) uint16_t bf16_from_float(float numb
 
 void floats_to_bf16(const float *floats, uint16_t *halves_out, size_t count);
 void floats_from_bf16(const uint16_t *halves, float *floats_out, size_t count);
+/* Round to bf16, and keep the values as floats. */
+void floats_round_bf16(float *floats, size_t count);
 /* sums[i] += floats[i], and += halves[i] */
 void floats_add(const float *floats, float *sums, size_t count);
 void floats_add_bf16(const uint16_t *halves, float *sums, size_t count);

@@ -11,6 +11,7 @@
 
 #define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
 #define ZERO_FLOATS 16384u
+#define ROUND_FLOATS 1048576u   /* rounded at once */
 #define SUMS_MAX 8u             /* levels of a tree of TOWER_SLICES_MAX microbatches */
 
 struct tower {
@@ -20,6 +21,7 @@ struct tower {
     float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS zeros, which are copied to the gradients of an empty local batch */
     uint16_t *bf16_grads;       /* NULL: gradients are not reduced as bf16 */
+    uint16_t *rounded;          /* memory in which sums of slices are rounded to bf16; NULL: they are not */
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average is swapped with the trained weights and statistics */
 
@@ -106,6 +108,15 @@ static uint32_t sum_levels(const struct tower *tower)
     while ((tower->spec.slices.count - 1) >> levels > 0)
         levels++;
     return levels;
+}
+
+/* The number of gradients that are rounded to bf16 at once; 0: sums in this tower are not rounded. */
+static size_t rounded_count(const struct tower *tower)
+{
+    const size_t updated = updated_count(tower);
+    if (!tower->spec.has_bf16_grads || !tower_has_slices(tower))
+        return 0;
+    return updated < ROUND_FLOATS ? updated : ROUND_FLOATS;
 }
 
 static int copy_on_device(struct tower *tower, float *to, const float *from, size_t count)
@@ -197,8 +208,8 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    void *const memory[] = { tower->weights, tower->gradients, tower->bf16_grads, tower->zeros, tower->statistics,
-                             tower->states[0], tower->states[1], tower->states[2], tower->kept_statistics,
+    void *const memory[] = { tower->weights, tower->gradients, tower->bf16_grads, tower->rounded, tower->zeros,
+                             tower->statistics, tower->states[0], tower->states[1], tower->states[2], tower->kept_statistics,
                              tower->average_weights, tower->average_statistics, tower->squares };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i] != NULL)
@@ -230,7 +241,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t states = tower_state_count(spec) * updated;
     const size_t sums = sum_levels(tower) * (updated + (tower_has_slices(tower) ? statistics : 0));
     const size_t average = keeps_average(tower) ? updated + statistics : 0;
-    const size_t bf16_grads = spec->has_bf16_grads ? updated : 0;
+    const size_t bf16_grads = (spec->has_bf16_grads ? updated : 0) + rounded_count(tower);
     const size_t always = (trained + (keeps_statistics(tower) ? 2 : 1) * statistics) * sizeof(float);
     const size_t training = (trained + sums + states + average + ZERO_FLOATS) * sizeof(float) +
                             bf16_grads * sizeof(uint16_t) + param_groups_bytes(&tower->groups);
@@ -266,6 +277,17 @@ static int alloc_bf16_grads(struct tower *tower)
     const int rc = count > 0 ? device->ops->alloc(device, count * sizeof(uint16_t), &memory) : 0;
     if (rc == 0)
         tower->bf16_grads = memory;
+    return rc;
+}
+
+static int alloc_rounded(struct tower *tower)
+{
+    struct device *const device = tower->spec.device;
+    const size_t bytes = rounded_count(tower) * sizeof(uint16_t);
+    void *memory = NULL;
+    const int rc = bytes > 0 ? device->ops->alloc(device, bytes, &memory) : 0;
+    if (rc == 0)
+        tower->rounded = memory;
     return rc;
 }
 
@@ -307,6 +329,8 @@ static int alloc_gradients(struct tower *tower)
         rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->kept_statistics);
     if (rc == 0)
         rc = alloc_bf16_grads(tower);
+    if (rc == 0)
+        rc = alloc_rounded(tower);
     if (rc == 0)
         rc = alloc_average(tower);
     return rc == 0 ? alloc_squares(tower) : rc;
@@ -396,19 +420,41 @@ static int add_floats(struct tower *tower, float *floats, const float *more, siz
     return tower->spec.backend->axpby(tower->backend, floats, more, count, 1, 0);
 }
 
+/* Round gradients to bf16 where the sums of slices are. */
+static int round_gradients(struct tower *tower, float *floats, size_t count)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    int rc = 0;
+    for (size_t at = 0; at < count && tower->rounded != NULL && rc == 0; at += ROUND_FLOATS) {
+        const size_t some = count - at < ROUND_FLOATS ? count - at : ROUND_FLOATS;
+        rc = backend->to_bf16(tower->backend, floats + at, tower->rounded, some);
+        if (rc == 0)
+            rc = backend->from_bf16(tower->backend, tower->rounded, floats + at, some);
+    }
+    return rc;
+}
+
+static int add_gradients(struct tower *tower, float *floats, const float *more, size_t count)
+{
+    const int rc = add_floats(tower, floats, more, count);
+    return rc == 0 ? round_gradients(tower, floats, count) : rc;
+}
+
 /* Add the floats of microbatch `number` (from 0), which is not the last of its batch, to the sums. Without slices there
  * is one sum. With slices the sums form a binary tree: the floats complete as many pairs as `number` has 1 bits at its
- * end, and each pair covers twice as many microbatches as the one before. The floats are overwritten. */
-static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, size_t count, uint32_t number)
+ * end, and each pair covers twice as many microbatches as the one before. The floats are overwritten. `add` adds
+ * two sums. */
+static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, size_t count, uint32_t number,
+                    int (*add)(struct tower *tower, float *floats, const float *more, size_t count))
 {
     uint32_t level = 0;
     int rc = 0;
     if (number == 0 || (tower_has_slices(tower) && number % 2 == 0))
         return copy_on_device(tower, sums[0], floats, count);
     for (; tower_has_slices(tower) && number >> (level + 1) & 1 && rc == 0; level++)
-        rc = add_floats(tower, floats, sums[level], count);
+        rc = add(tower, floats, sums[level], count);
     if (rc == 0)
-        rc = add_floats(tower, sums[level], floats, count);
+        rc = add(tower, sums[level], floats, count);
     if (tower_has_slices(tower)) {
         float *const sum = sums[level];
         sums[level] = sums[level + 1];
@@ -419,13 +465,13 @@ static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, s
 
 /* Add the sums of the microbatches before to floats [from, end) of the last microbatch, whose number is `number`. */
 static int end_sum(struct tower *tower, float *const sums[SUMS_MAX], float *floats, size_t from, size_t end,
-                   uint32_t number)
+                   uint32_t number, int (*add)(struct tower *tower, float *floats, const float *more, size_t count))
 {
     const uint32_t held = tower_has_slices(tower) ? number : number > 0;     /* bit n: sums[n] holds a sum */
     int rc = 0;
     for (uint32_t level = 0; held >> level > 0 && rc == 0; level++)
         if (held >> level & 1)
-            rc = add_floats(tower, floats + from, sums[level] + from, end - from);
+            rc = add(tower, floats + from, sums[level] + from, end - from);
     return rc;
 }
 
@@ -525,8 +571,8 @@ static int sum_statistics(struct tower *tower, uint32_t microbatch, uint32_t sam
     if (rc != 0)
         return rc;
     return microbatch + 1 < tower->spec.slices.count
-               ? keep_sum(tower, tower->statistics_sums, statistics, count, microbatch)
-               : end_sum(tower, tower->statistics_sums, statistics, 0, count, microbatch);
+               ? keep_sum(tower, tower->statistics_sums, statistics, count, microbatch, add_floats)
+               : end_sum(tower, tower->statistics_sums, statistics, 0, count, microbatch, add_floats);
 }
 
 /* Keep the statistics before the step, in case it is skipped, and let every slice start from them. */
@@ -584,11 +630,14 @@ static void ignore_layer(void *arg, uint32_t layer)
 
 int tower_accumulate(struct tower *tower)
 {
-    const int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, ignore_layer, NULL)
-                                       : clear_gradients(tower);
+    int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, ignore_layer, NULL)
+                                 : clear_gradients(tower);
+    if (rc == 0)
+        rc = round_gradients(tower, tower->gradients, updated_count(tower));
     if (rc != 0)
         return rc;
-    return keep_sum(tower, tower->gradient_sums, tower->gradients, updated_count(tower), tower->summed++);
+    return keep_sum(tower, tower->gradient_sums, tower->gradients, updated_count(tower), tower->summed++,
+                    add_gradients);
 }
 
 /* The first `floats` gradients of the last microbatch are queued: queue the addition of the sums to them. */
@@ -597,7 +646,9 @@ static void add_sums(struct tower *tower, size_t floats)
     const size_t from = tower->sums_added;
     if (tower->summed == 0 || floats <= from)
         return;
-    const int rc = end_sum(tower, tower->gradient_sums, tower->gradients, from, floats, tower->summed);
+    int rc = round_gradients(tower, tower->gradients + from, floats - from);
+    if (rc == 0)
+        rc = end_sum(tower, tower->gradient_sums, tower->gradients, from, floats, tower->summed, add_gradients);
     if (tower->sums_rc == 0)
         tower->sums_rc = rc;
     tower->sums_added = floats;

@@ -37,7 +37,9 @@ struct tower_spec {
     double average_decay;               /* decay of the moving average of weights and statistics; 0: no average is
                                          * kept */
     bool defers;                        /* updates apply the gradients of the step before */
-    bool has_bf16_grads;                /* gradients travel between towers as bf16 (sync.wire = bf16) */
+    /* Gradients travel between towers as bf16 (sync.wire = bf16). With slices the gradients of each slice and every sum
+     * of them are rounded to bf16, also in a tower, so that the number of towers changes no bits. */
+    bool has_bf16_grads;
     uint64_t seed;                      /* seed of the initial weights */
     /* A local batch of more samples than this is computed in microbatches, whose gradients are added up. 0: local
      * batches of any size are computed at once. */

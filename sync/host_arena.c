@@ -31,8 +31,9 @@ static int open_bf16_grads(struct host_arena *arena, const struct reduce_member 
     return rc;
 }
 
-int host_arena_open(struct host_arena *arena, const struct reduce_member *member)
+int host_arena_open(struct host_arena *arena, const struct reduce_member *member, bool rounds_sums)
 {
+    arena->rounds_sums = rounds_sums && member->bf16_grads != NULL;
     if (!member->device->ops->host_memory)
         arena->pinned_by = member->device;
     int rc = open_bf16_grads(arena, member);
@@ -88,10 +89,12 @@ static void sum_arenas(const struct host_arena *arenas, uint32_t towers, enum re
     sum_arenas(arenas, left, region, at, count, sum_out);
     if (right == 1) {
         add_arena(&arenas[left], region, at, count, sum_out);
-        return;
+    } else {
+        sum_arenas(arenas + left, right, region, at, count, more);
+        floats_add(more, sum_out, count);
     }
-    sum_arenas(arenas + left, right, region, at, count, more);
-    floats_add(more, sum_out, count);
+    if (arenas->rounds_sums && is_bf16(arenas, region))
+        floats_round_bf16(sum_out, count);
 }
 
 void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
@@ -133,6 +136,17 @@ void host_arenas_add(const struct host_arena *arenas, uint32_t towers, enum regi
     for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
         const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
         sum_arenas(arenas, towers, region, at, some, sums_out + (at - begin));
+    }
+}
+
+void host_arenas_add_bf16(const struct host_arena *arenas, uint32_t towers, size_t begin, size_t end,
+                          uint16_t *sums_out)
+{
+    float sum[BLOCK_FLOATS];
+    for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
+        const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
+        sum_arenas(arenas, towers, REGION_GRADIENTS, at, some, sum);
+        floats_to_bf16(sum, sums_out + (at - begin), some);
     }
 }
 

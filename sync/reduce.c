@@ -191,6 +191,14 @@ int reduce_agree(const char *name, const struct reduce_towers *towers, struct ra
                ? unsupported_reason_set(reason, rc, "reduce", "not all processes can use %s", name) : rc;
 }
 
+int reduce_check_rounding(const struct reduce_towers *towers, const char *name, struct unsupported_reason *reason)
+{
+    if (!reduce_rounds_sums(towers))
+        return 0;
+    return unsupported_reason_set(reason, -EINVAL, "reduce", "%s does not round every sum to bf16, as train.slices with "
+                                  "sync.wire = bf16 does: use auto or host", name);
+}
+
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
                   struct unsupported_reason *reason)
 {

@@ -56,10 +56,19 @@ static inline bool reduce_is_in_pairs(const struct reduce_towers *towers)
     return towers->in_pairs || towers->has_owners || towers->has_bf16_grads;
 }
 
+/* Is every sum of two bf16 gradients rounded to bf16, not only the sum of all? So that with train.slices the bits do not
+ * depend on which sums are sent. */
+static inline bool reduce_rounds_sums(const struct reduce_towers *towers)
+{
+    return towers->in_pairs && towers->has_bf16_grads;
+}
+/* For reductions that round only the sum of all: 0, or -EINVAL with the reason. */
+int reduce_check_rounding(const struct reduce_towers *towers, const char *name, struct unsupported_reason *reason);
+
 struct reduce_spec {
     uint32_t towers;            /* of the run; their numbers begin at 0 */
     struct tower_range here;    /* the towers of this process, which join */
-    bool in_pairs;              /* as in struct reduce_towers */
+    bool in_pairs;              /* as in struct reduce_towers; then every sum of bf16 gradients is rounded */
     struct ranks *ranks;        /* lent; NULL: all towers are in this process */
     /* Exchanges of the host with other processes are recorded in up to REDUCE_TRACKS_MAX tracks, which are added when
      * the reduction is opened. NULL: they are not. */

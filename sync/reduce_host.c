@@ -15,6 +15,7 @@
 struct host_reduce {
     struct rendezvous rendezvous;
     struct host_arena *arenas;  /* [tower]; each opened by its tower before it joins */
+    bool in_pairs;              /* as in struct reduce_spec */
 };
 
 static struct host_reduce *host_reduce_of(struct rendezvous *rendezvous)
@@ -103,6 +104,7 @@ static int host_open(struct reduce **reduce_out, const struct reduce_spec *spec)
     struct host_reduce *const reduce = calloc(1, sizeof(*reduce));
     if (reduce == NULL)
         return -ENOMEM;
+    reduce->in_pairs = spec->in_pairs;
     reduce->arenas = calloc(spec->towers, sizeof(*reduce->arenas));
     const struct tower_range all = { 0, spec->towers };
     const int rc = reduce->arenas == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_host_ops, all);
@@ -133,7 +135,7 @@ static int host_join(struct reduce *base, uint32_t tower, const struct reduce_me
 {
     struct host_reduce *const reduce = (struct host_reduce *)base;
     const struct rendezvous_ops *const ops = member->device->ops->host_memory ? &in_place : &in_pinned_memory;
-    const int rc = host_arena_open(&reduce->arenas[tower], member);
+    const int rc = host_arena_open(&reduce->arenas[tower], member, reduce->in_pairs);
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, tower, member, buckets);
 }
 

@@ -38,6 +38,7 @@ struct client {
 struct server_reduce {
     struct rendezvous rendezvous;
     struct tower_range here;
+    bool in_pairs;              /* as in struct reduce_spec */
     struct ranks *ranks;        /* NULL: all towers are in this process */
     struct reduce *among_ranks; /* broadcasts and sums; NULL without ranks */
     /* Opened by the first tower that joins; the server only in rank 0, the link only with ranks. */
@@ -216,6 +217,7 @@ static int open_reduce(struct reduce **reduce_out, const struct reduce_spec *spe
         return -ENOMEM;
     pthread_mutex_init(&reduce->lock, NULL);
     reduce->here = here;
+    reduce->in_pairs = spec->in_pairs;
     reduce->ranks = spec->ranks;
     reduce->arenas = calloc(here.count, sizeof(*reduce->arenas));
     reduce->clients = calloc(here.count, sizeof(*reduce->clients));
@@ -311,7 +313,7 @@ static int server_reduce_join(struct reduce *base, uint32_t tower, const struct 
     if (rc == 0)
         rc = open_client(reduce, tower, member, buckets);
     if (rc == 0)
-        rc = host_arena_open(arena_of(reduce, tower), member);
+        rc = host_arena_open(arena_of(reduce, tower), member, reduce->in_pairs);
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, &at_the_server, tower, member, buckets);
 }
 

@@ -744,7 +744,7 @@ static int ipc_supports(const struct reduce_towers *towers, struct unsupported_r
     if (!peer_are_connected(towers))
         return unsupported_reason_set(reason, -ENODEV, "reduce",
                                       "the devices cannot use each other's memory: use auto or host");
-    return 0;
+    return reduce_check_rounding(towers, "ipc", reason);
 }
 
 static void ipc_free(struct ipc_reduce *reduce)

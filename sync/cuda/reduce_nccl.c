@@ -507,7 +507,9 @@ static int check_kind(const struct reduce_towers *towers, const char *name, stru
 static int nccl_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
     const bool in_pairs = reduce_is_in_pairs(towers) || towers->here.count < towers->run;
-    const int rc = check_kind(towers, "nccl", reason);
+    int rc = check_kind(towers, "nccl", reason);
+    if (rc == 0)
+        rc = reduce_check_rounding(towers, "nccl", reason);
     return rc != 0 ? rc : check_counts(towers, in_pairs, reason);
 }
 

@@ -291,7 +291,7 @@ static int peer_supports(const struct reduce_towers *towers, struct unsupported_
     if (!peer_are_connected(towers))
         return unsupported_reason_set(reason, -ENODEV, "reduce",
                                       "the devices cannot use each other's memory: use auto or host");
-    return 0;
+    return reduce_check_rounding(towers, "peer", reason);
 }
 
 static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)

@@ -45,7 +45,8 @@ bool layout_is_bf16(const struct ranks_reduce *reduce, const struct bucket *buck
 
 size_t layout_term_size(const struct ranks_reduce *reduce, const struct bucket *bucket, const struct term *term)
 {
-    return term->count == 1 && layout_is_bf16(reduce, bucket) ? sizeof(uint16_t) : sizeof(float);
+    const bool is_rounded = term->count == 1 || reduce->rounds_sums;
+    return is_rounded && layout_is_bf16(reduce, bucket) ? sizeof(uint16_t) : sizeof(float);
 }
 
 size_t layout_sum_size(const struct ranks_reduce *reduce, const struct bucket *bucket)

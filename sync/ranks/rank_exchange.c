@@ -78,6 +78,8 @@ static void sum_subtree(const struct exchange *exchange, uint32_t towers, const 
     sum_subtree(exchange, left, term, at, count, sum_out);
     sum_subtree(exchange, towers - left, term, at, count, more);
     floats_add(more, sum_out, count);
+    if (exchange->reduce->rounds_sums && layout_is_bf16(exchange->reduce, exchange_bucket(exchange)))
+        floats_round_bf16(sum_out, count);
 }
 
 static void sum_part(struct exchange *exchange)

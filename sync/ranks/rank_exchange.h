@@ -75,6 +75,7 @@ struct ranks_reduce {
     uint32_t term_count, terms_most;    /* terms_most: of one rank */
     struct rank_terms *terms_of;        /* [rank] */
     bool has_bf16_grads;
+    bool rounds_sums;                   /* of bf16 gradients, after every addition (reduce_rounds_sums) */
     size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
     struct rank_memory *memory;
     pthread_mutex_t connecting;         /* held by a communication thread that connects the memory */
@@ -103,7 +104,7 @@ bool layout_gets_result(const struct ranks_reduce *reduce, const struct bucket *
 struct part layout_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
 bool layout_is_bf16(const struct ranks_reduce *reduce, const struct bucket *bucket);
 /* Bytes of a number in a term, and in the sums. bf16 gradients are sent unchanged. Sums of several towers are fp32, and
- * rounded to bf16 only when all towers are added. */
+ * rounded to bf16 only when all towers are added, except with rounds_sums. */
 size_t layout_term_size(const struct ranks_reduce *reduce, const struct bucket *bucket, const struct term *term);
 size_t layout_sum_size(const struct ranks_reduce *reduce, const struct bucket *bucket);
 /* Do this rank and `rank` read each other's memory? They also wake each other when there is something to read. */

@@ -36,13 +36,14 @@ static void stage_term(const struct ranks_reduce *reduce, const struct share *sh
 {
     const struct bucket *const bucket = share_bucket(share);
     const struct host_arena *const arenas = &reduce->arenas[term->first - reduce->here.first];
-    char *const to = exchange_staged_term(&reduce->exchanges[share->bucket], term, number);
-    if (layout_term_size(reduce, bucket, term) == sizeof(uint16_t))
-        memcpy((uint16_t *)(void *)to + (share->begin - bucket->offset), arenas->bf16_grads + share->begin,
-               (share->end - share->begin) * sizeof(uint16_t));
+    void *const to = exchange_staged_term(&reduce->exchanges[share->bucket], term, number);
+    const size_t at = share->begin - bucket->offset;
+    if (layout_term_size(reduce, bucket, term) == sizeof(float))
+        host_arenas_add(arenas, term->count, share->region, share->begin, share->end, (float *)to + at);
+    else if (term->count == 1)
+        memcpy((uint16_t *)to + at, arenas->bf16_grads + share->begin, (share->end - share->begin) * sizeof(uint16_t));
     else
-        host_arenas_add(arenas, term->count, share->region, share->begin, share->end,
-                        (float *)(void *)to + (share->begin - bucket->offset));
+        host_arenas_add_bf16(arenas, term->count, share->begin, share->end, (uint16_t *)to + at);
 }
 
 /* Store the share of a tower of the owner's values, in host memory, if the owner is in this process. */
@@ -288,6 +289,7 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->ranks = spec->ranks;
     reduce->here = spec->here;
     reduce->run = spec->towers;
+    reduce->rounds_sums = spec->in_pairs;
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
     reduce->terms_of = calloc(ranks_size(spec->ranks), sizeof(*reduce->terms_of));
@@ -340,7 +342,7 @@ static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_m
     const bool is_in_place = member->device->ops->host_memory;
     const bool is_open = is_in_place || pins_regions(base, tower);
     const struct rendezvous_ops *const ops = is_in_place ? &in_place : &in_pinned_memory;
-    const int rc = is_open ? host_arena_open(&reduce->arenas[tower - reduce->here.first], member) : 0;
+    const int rc = is_open ? host_arena_open(&reduce->arenas[tower - reduce->here.first], member, reduce->rounds_sums) : 0;
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, tower, member, buckets);
 }
 

@@ -150,6 +150,7 @@ same_slices() {
 same_slices slices 8 '1x2 2x1 2x2 4x1 4x2' --set train.optimizer=momentum --set train.clip_norm=1
 same_slices served-slices 8 '2x2 4x1' $served --set train.optimizer=momentum
 same_slices lane-slices 8 '2x1 2x2 4x1' $lanes=8 --set input.keep_shards=0 --set train.optimizer=momentum
+same_slices wire-slices 8 '1x2 2x1 2x2 4x1' --set train.optimizer=momentum --set sync.wire=bf16
 same_slices twelve 12 '3x1 3x2' --set train.optimizer=adam --set train.ema=0.9
 
 # resumed RUN MPI RANKS TOWERS OPTION...: the run goes on from its checkpoint of step 14 with these ranks.

@@ -78,7 +78,8 @@ static void set_owners(struct bench *bench)
 void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
-                             .has_bf16_grads = spec->has_bf16_grads, .watchdog = spec->watchdog };
+                             .has_bf16_grads = spec->has_bf16_grads,
+                             .rounds_sums = spec->has_bf16_grads && spec->in_pairs, .watchdog = spec->watchdog };
     const bool adds_in_pairs = spec->in_pairs || (spec->ranks != NULL && spec->reduction->knows_owners);
     bench->exact = adds_in_pairs || strncmp(spec->reduction->name, "nccl", 4) != 0;
     bench->depth = bench->ops->steps_ahead + 1;
@@ -147,27 +148,33 @@ static bool is_halved(const struct bench *bench, const struct bucket *bucket)
     return bench->has_bf16_grads && bucket->region == REGION_GRADIENTS;
 }
 
-/* In pairs, of gradients that were rounded where they are bf16. */
-static float sum_of(uint32_t first, uint32_t count, uint32_t step, size_t at, bool is_bf16)
+static float rounded(float number)
+{
+    return bf16_to_float(bf16_from_float(number));
+}
+
+/* In pairs, of gradients that were rounded where they are bf16; with rounds_sums so are all sums. */
+static float sum_of(uint32_t first, uint32_t count, uint32_t step, size_t at, bool is_bf16, bool rounds_sums)
 {
     if (count == 1) {
         const float gradient = gradient_at(first, step, at);
-        return is_bf16 ? bf16_to_float(bf16_from_float(gradient)) : gradient;
+        return is_bf16 ? rounded(gradient) : gradient;
     }
     const uint32_t left = pairwise_left(count);
-    return sum_of(first, left, step, at, is_bf16) +
-           sum_of(first + left, count - left, step, at, is_bf16);
+    const float sum = sum_of(first, left, step, at, is_bf16, rounds_sums) +
+                      sum_of(first + left, count - left, step, at, is_bf16, rounds_sums);
+    return rounds_sums ? rounded(sum) : sum;
 }
 
 /* Rounded itself. */
 static bool is_bf16_sum(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
 {
-    return reduced == bf16_from_float(sum_of(0, bench->run, step, at, true));
+    return reduced == bf16_from_float(sum_of(0, bench->run, step, at, true, bench->rounds_sums));
 }
 
 static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float reduced)
 {
-    const float sum = sum_of(0, bench->run, step, at, false);
+    const float sum = sum_of(0, bench->run, step, at, false, false);
     float size = 0;
     for (uint32_t d = 0; d < bench->run; d++)
         size += fabsf(gradient_at(d, step, at));

@@ -42,6 +42,7 @@ struct bench {
     struct reduce *reduce;
     bool exact;                     /* sums are those of pairwise summation, bit for bit */
     bool has_bf16_grads;
+    bool rounds_sums;               /* every sum of bf16 gradients is rounded */
     struct watchdog *watchdog;
     uint32_t towers, depth;
     uint32_t run;                   /* towers of the run; those here are numbered from tower[0].index */

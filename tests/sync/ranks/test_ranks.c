@@ -584,6 +584,9 @@ struct shares { int wakeup, memory; };
 /* Towers own the buckets. */
 static bool has_owners;
 
+/* As with train.slices: every sum of bf16 gradients is rounded. */
+static bool in_pairs;
+
 /* Buckets have so many times as many numbers; then there are few steps. */
 static uint32_t factor = 1;
 
@@ -598,7 +601,7 @@ static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, st
     atomic_store(&sharing, shares.memory);
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
-                                         .has_bf16_grads = has_bf16_grads, .has_owners = has_owners,
+                                         .has_bf16_grads = has_bf16_grads, .has_owners = has_owners, .in_pairs = in_pairs,
                                          .ranks = ranks[rank], .factor = factor,
                                          .trace = rank == 0 ? trace : NULL };
         bench_open(&benches[rank], &spec);
@@ -754,6 +757,18 @@ TEST(sums_of_bf16_over_ranks_are_rounded_once)
         for (size_t is_shared = 0; is_shared < 2; is_shared++)
             if (test_is_long() || i % 2 != is_shared)
                 check_sums(shapes[i][0], shapes[i][1], true, is_shared ? all : none);
+}
+
+TEST(sums_of_bf16_are_rounded_after_every_addition_with_slices)
+{
+    in_pairs = true;
+    for (size_t i = 0; i < SHAPES; i++)
+        for (size_t is_shared = 0; is_shared < 2; is_shared++)
+            if (test_is_long() || i % 2 == is_shared)
+                check_sums(shapes[i][0], shapes[i][1], true, is_shared ? all : none);
+    has_owners = true;
+    check_sums(2, 2, true, none);
+    has_owners = in_pairs = false;
 }
 
 /* A tower that stays away keeps all ranks in their sums. */

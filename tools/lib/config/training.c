@@ -292,15 +292,11 @@ static void check_slices(struct settings *settings, struct problems *problems)
         settings_report(settings, problems, SECTION_SYNC, "mode",
                         "in this mode the weights depend on the number of towers, which train.slices excludes: use "
                         "replicated or parameter_server");
-    if (settings->sync.wire == WIRE_BF16)
-        settings_report(settings, problems, SECTION_SYNC, "wire",
-                        "bf16 rounds the sums of every tower, so that weights depend on their number: use fp32 with "
-                        "train.slices");
 }
 
 bool settings_use_bf16_grads(const struct settings *settings)
 {
-    return settings->sync.wire == WIRE_BF16 && settings_towers(settings) > 1;
+    return settings->sync.wire == WIRE_BF16 && (settings_towers(settings) > 1 || settings->train.slices > 0);
 }
 
 static void check_tower_count(struct settings *settings, struct problems *problems)

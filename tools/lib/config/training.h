@@ -22,7 +22,7 @@ void training_describe_rate(const struct train_settings *train, const struct lea
 
 /* The mode for the number of towers; if towers do not compute (!computes), all modes do the same. */
 const struct sync_ops *settings_sync(const struct settings *settings, bool computes);
-/* Are gradients sent as bf16? This needs several towers. */
+/* Are gradients sent as bf16, or with train.slices rounded as if they were? The first needs several towers. */
 bool settings_use_bf16_grads(const struct settings *settings);
 /* Report settings that the mode does not support. */
 void settings_check_sync(struct settings *settings, struct problems *problems);

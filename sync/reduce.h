@@ -73,6 +73,9 @@ struct reduce_spec {
     /* Exchanges of the host with other processes are recorded in up to REDUCE_TRACKS_MAX tracks, which are added when
      * the reduction is opened. NULL: they are not. */
     struct trace *trace;
+    /* Of reduce_ranks_ops: so many neighbouring ranks are near each other. 0 or 1: none are; else a power of two that
+     * divides the number of ranks, each of which has a power of two of towers. The same in all ranks. */
+    uint32_t group;
 };
 #define REDUCE_TRACKS_MAX 16u   /* one for each of the first buckets */
 

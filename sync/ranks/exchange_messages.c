@@ -28,11 +28,11 @@ static struct transfer term_transfer(const struct exchange *exchange, enum direc
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct bucket *const bucket = exchange_bucket(exchange);
     const uint32_t own = ranks_rank(reduce->ranks);
-    const struct rank_terms of = reduce->terms_of[direction == SENDING ? own : rank];
-    const struct part part = layout_part(reduce, bucket, direction == SENDING ? rank : own);
+    const struct rank_terms of = exchange_terms_of(exchange, direction == SENDING ? own : rank);
+    const struct part part = exchange_part(exchange, direction == SENDING ? rank : own);
     if (number >= of.count)
         return (struct transfer){ .rank = rank };
-    const struct term *const term = &reduce->terms[of.first + number];
+    const struct term *const term = &exchange_terms(exchange)[of.first + number];
     const size_t size = layout_term_size(reduce, bucket, term);
     char *const data = direction == SENDING ? exchange_staged_term(exchange, term, exchange->number) + part.begin * size
                                             : exchange_received_term(exchange, term);
@@ -42,34 +42,35 @@ static struct transfer term_transfer(const struct exchange *exchange, enum direc
 static struct transfer sums_transfer(const struct exchange *exchange, enum direction direction, uint32_t rank)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const struct bucket *const bucket = exchange_bucket(exchange);
     const uint32_t own = ranks_rank(reduce->ranks);
-    const struct part part = layout_part(reduce, bucket, direction == SENDING ? own : rank);
-    const size_t size = layout_sum_size(reduce, bucket);
+    const struct part part = exchange_part(exchange, direction == SENDING ? own : rank);
+    const size_t size = layout_sum_size(reduce, exchange_bucket(exchange));
     return (struct transfer){ rank, exchange_sums(exchange, own, exchange->number) + part.begin * size,
                               part.count * size };
 }
 
 static uint32_t transfers_with_rank(const struct exchange *exchange)
 {
-    return exchange->round == REDUCE_SCATTER ? exchange->reduce->terms_most : 1;
+    return exchange_sends_terms(exchange) ? exchange->reduce->terms_most : 1;
 }
 
 static uint32_t transfer_count(const struct exchange *exchange)
 {
-    return (ranks_size(exchange->reduce->ranks) - 1) * transfers_with_rank(exchange);
+    return (exchange_circle(exchange).count - 1) * transfers_with_rank(exchange);
 }
 
 /* Transfer `index` of the round in this direction; it has no bytes where memory is shared. */
 static struct transfer find_transfer(const struct exchange *exchange, enum direction direction, uint32_t index)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const uint32_t ranks = ranks_size(reduce->ranks), own = ranks_rank(reduce->ranks);
+    const struct circle circle = exchange_circle(exchange);
+    const uint32_t own = (ranks_rank(reduce->ranks) - circle.first) / circle.stride;
     const uint32_t distance = index / transfers_with_rank(exchange) + 1;
-    const uint32_t rank = (direction == SENDING ? own + distance : own + ranks - distance) % ranks;
+    const uint32_t place = (direction == SENDING ? own + distance : own + circle.count - distance) % circle.count;
+    const uint32_t rank = circle.first + place * circle.stride;
     if (layout_shares(reduce, rank))
         return (struct transfer){ .rank = rank };
-    return exchange->round == REDUCE_SCATTER
+    return exchange_sends_terms(exchange)
                ? term_transfer(exchange, direction, rank, index % transfers_with_rank(exchange))
                : sums_transfer(exchange, direction, rank);
 }

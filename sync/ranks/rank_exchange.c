@@ -27,14 +27,14 @@ static uint64_t wanted_of(const struct exchange *exchange, uint32_t rank)
 /* Have the ranks that share their memory with this one reached the same round? */
 static bool have_others_reached(const struct exchange *exchange)
 {
-    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct circle circle = exchange_circle(exchange);
     bool have_reached = true;
-    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && have_reached; rank++) {
-        if (!layout_shares(reduce, rank))
+    for (uint32_t i = 0; i < circle.count && have_reached; i++) {
+        const uint32_t rank = circle.first + i * circle.stride;
+        if (!layout_shares(exchange->reduce, rank))
             continue;
         struct counters *const counters = exchange_counters(exchange, rank);
-        const uint64_t number = atomic_load_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged
-                                                     : &counters->summed, memory_order_acquire);
+        const uint64_t number = atomic_load_explicit(&counters->reached[exchange->round], memory_order_acquire);
         have_reached = number >= wanted_of(exchange, rank);
     }
     return have_reached;
@@ -54,7 +54,7 @@ static void read_term(const struct exchange *exchange, const struct term *term, 
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const size_t size = layout_term_size(reduce, exchange_bucket(exchange), term);
-    const size_t begin = layout_part(reduce, exchange_bucket(exchange), ranks_rank(reduce->ranks)).begin;
+    const size_t begin = exchange_part(exchange, ranks_rank(reduce->ranks)).begin;
     const char *const from = layout_shares(reduce, term->rank)
                                  ? exchange_staged_term(exchange, term, exchange->number) + (begin + at) * size
                                  : exchange_received_term(exchange, term) + at * size;
@@ -82,18 +82,24 @@ static void sum_subtree(const struct exchange *exchange, uint32_t towers, const 
         floats_round_bf16(sum_out, count);
 }
 
+/* Sum this rank's part over the terms of the round: over its group, into the group's term, or over all. */
 static void sum_part(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const struct part part = layout_part(reduce, exchange_bucket(exchange), ranks_rank(reduce->ranks));
-    const bool is_bf16 = layout_is_bf16(reduce, exchange_bucket(exchange));
-    void *const sums = exchange_sums(exchange, ranks_rank(reduce->ranks), exchange->number);
+    const uint32_t own = ranks_rank(reduce->ranks);
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    const struct part part = exchange_part(exchange, own);
+    const bool is_of_group = exchange->round == GROUP_SCATTER;
+    const struct term *const into = is_of_group ? &reduce->group_terms[own / reduce->group] : NULL;
+    const size_t size = is_of_group ? layout_term_size(reduce, bucket, into) : layout_sum_size(reduce, bucket);
+    void *const sums = is_of_group ? exchange_staged_term(exchange, into, exchange->number)
+                                   : exchange_sums(exchange, own, exchange->number);
     float sum[BLOCK_FLOATS];
     for (size_t at = 0; at < part.count; at += BLOCK_FLOATS) {
         const size_t some = part.count - at < BLOCK_FLOATS ? part.count - at : BLOCK_FLOATS;
-        const struct term *term = reduce->terms;
-        sum_subtree(exchange, reduce->run, &term, at, some, sum);
-        if (is_bf16)
+        const struct term *term = exchange_terms(exchange);
+        sum_subtree(exchange, exchange_towers(exchange), &term, at, some, sum);
+        if (size == sizeof(uint16_t))
             floats_to_bf16(sum, (uint16_t *)sums + part.begin + at, some);
         else
             memcpy((float *)sums + part.begin + at, sum, some * sizeof(float));
@@ -106,8 +112,9 @@ static void copy_sums_out(const struct exchange *exchange)
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct bucket *const bucket = exchange_bucket(exchange);
     const size_t size = layout_sum_size(reduce, bucket);
-    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
-        const struct part part = layout_part(reduce, bucket, rank);
+    const struct circle circle = layout_result_ranks(reduce, bucket);
+    for (uint32_t rank = circle.first; rank < circle.first + circle.count; rank++) {
+        const struct part part = layout_result_part(reduce, bucket, rank);
         const char *const sums = exchange_sums_at(exchange, rank, exchange->number);
         for (uint32_t d = 0; d < reduce->here.count && part.count > 0; d++) {
             if (!layout_gets_result(reduce, bucket, d))
@@ -120,6 +127,24 @@ static void copy_sums_out(const struct exchange *exchange)
     }
 }
 
+/* With groups: copy the parts of the slice that ranks which share memory have summed to this rank's sums, where its
+ * group finds them. Those ranks have read the terms of groups that they replace. */
+static void collect_slice(struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const struct circle circle = exchange_circle(exchange);
+    const size_t size = layout_sum_size(reduce, exchange_bucket(exchange));
+    const uint32_t own = ranks_rank(reduce->ranks);
+    char *const sums = exchange_sums(exchange, own, exchange->number);
+    for (uint32_t i = 0; i < circle.count; i++) {
+        const uint32_t rank = circle.first + i * circle.stride;
+        const struct part part = exchange_part(exchange, rank);
+        if (rank != own && layout_shares(reduce, rank))
+            memcpy(sums + part.begin * size, exchange_sums(exchange, rank, exchange->number) + part.begin * size,
+                   part.count * size);
+    }
+}
+
 /* ---- the job ---- */
 
 /* Set the counter that shows the ranks which share memory with this one that it has reached the round in exchange
@@ -128,9 +153,10 @@ static void announce_round(struct exchange *exchange, uint64_t number)
 {
     struct ranks *const ranks = exchange->reduce->ranks;
     struct counters *const counters = exchange_counters(exchange, ranks_rank(ranks));
-    atomic_store_explicit(exchange->round == REDUCE_SCATTER ? &counters->staged : &counters->summed, number,
-                          memory_order_release);
-    for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
+    const struct circle circle = exchange_circle(exchange);
+    const uint32_t end = circle.first + circle.count * circle.stride;
+    atomic_store_explicit(&counters->reached[exchange->round], number, memory_order_release);
+    for (uint32_t rank = circle.first; rank < end; rank += circle.stride)
         if (rank != ranks_rank(ranks) && layout_shares(exchange->reduce, rank))
             ranks_wake(ranks, rank, exchange->job.lane);
 }
@@ -157,19 +183,34 @@ static int begin_round(struct exchange *exchange)
 
 enum exchange_round exchange_first_round(const struct exchange *exchange)
 {
-    return exchange_bucket(exchange)->use == BUCKET_BROADCAST ? ALL_GATHER : REDUCE_SCATTER;
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    if (layout_is_grouped(exchange->reduce, bucket))
+        return GROUP_SCATTER;
+    return bucket->use == BUCKET_BROADCAST ? ALL_GATHER : REDUCE_SCATTER;
 }
 
 static enum exchange_round last_round(const struct exchange *exchange)
 {
-    return exchange_bucket(exchange)->use == BUCKET_REDUCE ? REDUCE_SCATTER : ALL_GATHER;
+    const struct bucket *const bucket = exchange_bucket(exchange);
+    if (layout_is_grouped(exchange->reduce, bucket))
+        return GROUP_GATHER;
+    return bucket->use == BUCKET_REDUCE ? REDUCE_SCATTER : ALL_GATHER;
 }
 
 static void record_round(const struct exchange *exchange)
 {
     const struct trace_batch batch = { .number = exchange->batches[exchange->number % 2] };
-    trace_span(exchange->track, exchange->round == REDUCE_SCATTER ? TRACE_REDUCE_SCATTER : TRACE_ALL_GATHER, batch,
+    trace_span(exchange->track, exchange_sends_terms(exchange) ? TRACE_REDUCE_SCATTER : TRACE_ALL_GATHER, batch,
                exchange->begun_ns, exchange->bucket);
+}
+
+static void end_round(struct exchange *exchange)
+{
+    if (exchange_sends_terms(exchange))
+        sum_part(exchange);
+    else if (exchange->round == ALL_GATHER && layout_is_grouped(exchange->reduce, exchange_bucket(exchange)))
+        collect_slice(exchange);
+    record_round(exchange);
 }
 
 /* Returns true if the towers have already staged the next exchange of the bucket. */
@@ -212,10 +253,10 @@ int exchange_advance(struct ranks_job *job)
         if (rc != 1)
             break;
         exchange->is_begun = false;
-        if (exchange->round == REDUCE_SCATTER)
-            sum_part(exchange);
-        record_round(exchange);
-        if (exchange->round++ == last_round(exchange) && !finish(exchange))
+        end_round(exchange);
+        if (exchange->round != last_round(exchange))
+            exchange->round++;
+        else if (!finish(exchange))
             return 1;
     }
     job->is_polled = !is_connected || exchange_has_messages(exchange);

@@ -17,7 +17,13 @@
 /* The part of a bucket that a rank sums, in floats from the begin of the bucket. */
 struct part { size_t begin, count; };
 
-enum exchange_round { REDUCE_SCATTER, ALL_GATHER, ROUNDS };
+/* With groups of ranks (ranks_reduce.group) ranks of a group first sum a slice of the bucket each, and at the end send each
+ * other the sums of their slices. In between every rank exchanges its slice with the ranks that have the same position
+ * in other groups. */
+enum exchange_round { GROUP_SCATTER, REDUCE_SCATTER, ALL_GATHER, GROUP_GATHER, ROUNDS };
+
+/* The ranks first, first + stride, ... that exchange something in a round. */
+struct circle { uint32_t first, stride, count; };
 
 /* Tags of messages: two of rank_memory_connect, then one for each round of each bucket. */
 #define CONNECT_TAG RANKS_TAG_FREE
@@ -57,10 +63,10 @@ struct exchange {
     char *received;
 };
 
-/* A rank's shared memory begins with counters for each bucket: the numbers of the latest exchange whose terms are
- * staged, and of the latest whose sums are complete; with BUCKET_BROADCAST `summed` is the latest of which the owner's
- * values are staged, or another rank has copied them. The copies of all buckets follow. */
-struct counters { atomic_uint_fast64_t staged, summed; };
+/* A rank's shared memory begins with counters for each bucket: the number of the latest exchange in which the rank has
+ * reached each round, so that others may read its terms, or its sums; with BUCKET_BROADCAST reached[ALL_GATHER] is the
+ * latest of which the owner's values are staged, or another rank has copied them. The copies of all buckets follow. */
+struct counters { atomic_uint_fast64_t reached[ROUNDS]; };
 
 /* The terms of a rank, which are consecutive. */
 struct rank_terms { uint32_t first, count; };
@@ -74,6 +80,10 @@ struct ranks_reduce {
     struct term *terms;                 /* of all ranks, in the order of additions */
     uint32_t term_count, terms_most;    /* terms_most: of one rank */
     struct rank_terms *terms_of;        /* [rank] */
+    /* So many neighbouring ranks are near each other: they sum first, and send together what one rank would send. A power
+     * of two; then every rank has one term, and every group is one term, too. 1: there are no groups. */
+    uint32_t group;
+    struct term *group_terms;           /* [group]; `rank` is the one in the position of this rank */
     bool has_bf16_grads;
     bool rounds_sums;                   /* of bf16 gradients, after every addition (reduce_rounds_sums) */
     size_t *floats_before;              /* [rank * buckets.count + bucket]: of the buckets before it in a rank's memory */
@@ -102,6 +112,11 @@ bool layout_is_owners(const struct ranks_reduce *reduce, const struct bucket *bu
 bool layout_gets_result(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower);
 /* The part of the bucket that the rank sums. */
 struct part layout_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
+/* Is the bucket summed by groups first? Buckets with owners are not. */
+bool layout_is_grouped(const struct ranks_reduce *reduce, const struct bucket *bucket);
+/* The ranks that have the result in the end, and the part of it that this process gets from each of them. */
+struct circle layout_result_ranks(const struct ranks_reduce *reduce, const struct bucket *bucket);
+struct part layout_result_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
 bool layout_is_bf16(const struct ranks_reduce *reduce, const struct bucket *bucket);
 /* Bytes of a number in a term, and in the sums. bf16 gradients are sent unchanged. Sums of several towers are fp32, and
  * rounded to bf16 only when all towers are added, except with rounds_sums. */
@@ -120,6 +135,17 @@ size_t layout_received_floats(const struct ranks_reduce *reduce, const struct bu
 void layout_place_buckets(struct ranks_reduce *reduce);
 
 const struct bucket *exchange_bucket(const struct exchange *exchange);
+/* The ranks of the current round, this one included. */
+struct circle exchange_circle(const struct exchange *exchange);
+/* The part of the bucket that the rank sums or has summed in the current round. */
+struct part exchange_part(const struct exchange *exchange, uint32_t rank);
+/* Are terms sent and summed in the current round, not sums? */
+bool exchange_sends_terms(const struct exchange *exchange);
+/* The terms that are sent and summed in the current round, in the order of additions, those of a rank, and the towers in
+ * all of them. */
+const struct term *exchange_terms(const struct exchange *exchange);
+struct rank_terms exchange_terms_of(const struct exchange *exchange, uint32_t rank);
+uint32_t exchange_towers(const struct exchange *exchange);
 /* The counters of the bucket in the memory of a rank. */
 struct counters *exchange_counters(const struct exchange *exchange, uint32_t rank);
 /* Buffer `buffer` of exchange `number` in the memory of a rank. */

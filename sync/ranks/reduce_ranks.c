@@ -7,6 +7,10 @@
  * as many bytes as a ring all-reduce. Ranks on one host read each other's memory instead (rank_memory.h); counters
  * there show how far each rank is. Every rank gets bitwise the same sums as one process with all the towers.
  *
+ * Where groups of neighbouring ranks are near each other (reduce_spec.group), such as those of one host, two more rounds
+ * are inside of groups. Each rank of a group sums a slice of the bucket over the group; between groups only these sums
+ * are exchanged, so that a group of K ranks sends as much as one.
+ *
  * A bucket with an owner needs only one of the rounds, with all of the bucket as the part of the owner's rank and
  * nothing as the parts of the others: BUCKET_REDUCE the reduce-scatter, BUCKET_BROADCAST the all-gather. */
 #include <errno.h>
@@ -170,7 +174,7 @@ static int pin_sources(struct ranks_reduce *reduce, const struct bucket *bucket)
     int rc = 0;
     pthread_mutex_lock(&reduce->pinning);
     for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
-        const bool is_source = layout_part(reduce, bucket, rank).count > 0;
+        const bool is_source = layout_result_part(reduce, bucket, rank).count > 0;
         if (layout_shares(reduce, rank) && is_source)
             rc = pin_memory_of(reduce, rank);
         else if (is_source && bucket->use == BUCKET_BROADCAST && rank != ranks_rank(reduce->ranks))
@@ -191,13 +195,15 @@ static int queue_copy_out(struct rendezvous *rendezvous, const struct share *sha
     char *const to = device_bucket(reduce, &rendezvous->members[share->tower], bucket, size);
     if (!layout_gets_result(reduce, bucket, share->tower))
         return 0;
+    const struct circle circle = layout_result_ranks(reduce, bucket);
+    const uint32_t last = circle.first + circle.count;
     int rc = pin_sources(reduce, bucket);
-    for (uint32_t rank = 0, next = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank = next) {
+    for (uint32_t rank = circle.first, next = 0; rank < last && rc == 0; rank = next) {
         const char *const sums = exchange_sums_at(exchange, rank, share->waited);
-        const size_t begin = layout_part(reduce, bucket, rank).begin;
+        const size_t begin = layout_result_part(reduce, bucket, rank).begin;
         size_t end = begin;
-        for (next = rank; next < ranks_size(reduce->ranks) && exchange_sums_at(exchange, next, share->waited) == sums; next++)
-            end += layout_part(reduce, bucket, next).count;
+        for (next = rank; next < last && exchange_sums_at(exchange, next, share->waited) == sums; next++)
+            end += layout_result_part(reduce, bucket, next).count;
         if (end > begin)
             rc = stream->device->ops->copy(stream, to + begin * size, sums + begin * size, (end - begin) * size,
                                            COPY_TO_DEVICE);
@@ -275,6 +281,7 @@ static void release(struct ranks_reduce *reduce)
     free(reduce->exchanges);
     free(reduce->received);
     free(reduce->floats_before);
+    free(reduce->group_terms);
     free(reduce->terms_of);
     free(reduce->terms);
     free(reduce->arenas);
@@ -290,13 +297,16 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->here = spec->here;
     reduce->run = spec->towers;
     reduce->rounds_sums = spec->in_pairs;
+    reduce->group = spec->group > 1 ? spec->group : 1;
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
     reduce->terms_of = calloc(ranks_size(spec->ranks), sizeof(*reduce->terms_of));
+    reduce->group_terms = calloc(ranks_size(spec->ranks), sizeof(*reduce->group_terms));
     reduce->is_pinned = calloc(ranks_size(spec->ranks), sizeof(*reduce->is_pinned));
     pthread_mutex_init(&reduce->pinning, NULL);
     pthread_mutex_init(&reduce->connecting, NULL);
-    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->terms_of == NULL || reduce->is_pinned == NULL
+    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->terms_of == NULL || reduce->is_pinned == NULL ||
+                     reduce->group_terms == NULL
                  ? -ENOMEM : 0;
     if (rc == 0)
         rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, spec->here);

@@ -95,7 +95,7 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
         set_owners(bench);
     const struct reduce_spec reduce_spec = { .towers = bench->run, .here = { first, spec->towers },
                                              .in_pairs = spec->in_pairs, .ranks = spec->ranks,
-                                             .trace = spec->trace };
+                                             .trace = spec->trace, .group = spec->group };
     assert_int_equal(spec->reduction->open(&bench->reduce, &reduce_spec), 0);
     for (uint32_t d = 0; d < spec->towers; d++) {
         struct bench_tower *tower = &bench->tower[d];

@@ -65,6 +65,7 @@ struct bench_spec {
     bool has_owners;
     bool in_pairs;                  /* asked for: as in struct reduce_spec */
     struct trace *trace;            /* of sums; NULL: none */
+    uint32_t group;                 /* as in struct reduce_spec */
     uint32_t factor;                /* buckets have so many times as many numbers; 0: 1 */
 };
 

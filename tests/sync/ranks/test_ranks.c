@@ -587,6 +587,9 @@ static bool has_owners;
 /* As with train.slices: every sum of bf16 gradients is rounded. */
 static bool in_pairs;
 
+/* So many neighbouring ranks are near each other. */
+static uint32_t group;
+
 /* Buckets have so many times as many numbers; then there are few steps. */
 static uint32_t factor = 1;
 
@@ -602,7 +605,7 @@ static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, st
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
                                          .has_bf16_grads = has_bf16_grads, .has_owners = has_owners, .in_pairs = in_pairs,
-                                         .ranks = ranks[rank], .factor = factor,
+                                         .ranks = ranks[rank], .group = group, .factor = factor,
                                          .trace = rank == 0 ? trace : NULL };
         bench_open(&benches[rank], &spec);
         for (uint32_t d = 0; d < towers && factor > 1; d++)
@@ -769,6 +772,49 @@ TEST(sums_of_bf16_are_rounded_after_every_addition_with_slices)
     has_owners = true;
     check_sums(2, 2, true, none);
     has_owners = in_pairs = false;
+}
+
+/* In groups of 2 and 4, whose number is a power of two or not, of ranks that share memory with all, with a part of their
+ * group, or with none. */
+TEST(sums_of_groups_have_the_bits_of_one_process)
+{
+    static const struct { uint32_t ranks, towers, group; } sizes[] = {
+        { 4, 1, 2 }, { 8, 1, 4 }, { 6, 2, 2 }, { 8, 1, 2 }, { 4, 2, 4 } };
+    static const struct shares some[] = { { 0, 0 }, { FAKE_RANKS_MAX, FAKE_RANKS_MAX }, { 2, 2 }, { 3, FAKE_RANKS_MAX } };
+    enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), SOME = sizeof(some) / sizeof(some[0]) };
+    for (size_t i = 0; i < SIZES * SOME; i++) {
+        const bool is_bf16 = i / 2 % 2 == 1;
+        if (!test_is_long() && i % SIZES > 2)
+            continue;
+        group = sizes[i % SIZES].group;
+        in_pairs = is_bf16 && i % 3 == 0;
+        has_owners = i % 7 == 6;
+        check_sums(sizes[i % SIZES].ranks, sizes[i % SIZES].towers, is_bf16, some[i % SOME]);
+    }
+    has_owners = in_pairs = false;
+    group = 0;
+}
+
+/* Bytes that rank 0 sends for the sums of a run with groups of this size, in which only ranks 0 and 1 share memory. */
+static uint64_t bytes_of_sums(uint32_t size, uint32_t of)
+{
+    group = of;
+    factor = 101;
+    check_sums(size, 1, false, (struct shares){ 2, FAKE_RANKS_MAX });
+    group = 0;
+    factor = 1;
+    return fake_mpi_counts(0).sent[FAKE_JOBS].bytes;
+}
+
+/* Of n numbers, a rank of R sends 2 n (R - K) / R to R - K others. In groups of K it sends them 2 n / K (G - 1) / G, where
+ * there are G = R / K groups: K times fewer. */
+TEST(groups_send_each_other_as_much_as_single_ranks)
+{
+    enum { RANKS = 4, GROUP = 2, STEPS = 2, NUMBERS = 101 * (7 + 16 + 48 + 1 + 1024 + 5003 + 33) };
+    const double bytes = STEPS * NUMBERS * sizeof(float);
+    const uint64_t alone = bytes_of_sums(RANKS, 1), grouped = bytes_of_sums(RANKS, GROUP);
+    assert_in_range(alone, (uint64_t)(bytes * 0.99), (uint64_t)(bytes * 1.01));
+    assert_in_range(grouped, (uint64_t)(bytes * 0.49), (uint64_t)(bytes * 0.51));
 }
 
 /* A tower that stays away keeps all ranks in their sums. */

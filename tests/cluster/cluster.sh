@@ -273,15 +273,15 @@ hosts_down() {
     done
 }
 
-# hosts_command MPI RANKS: the words that start a command as ranks on all hosts in turn, by the mpirun of the first. All hosts
-# have the memory of this machine, past whose network no rank may go.
+# hosts_command MPI RANKS [EACH]: the words that start a command as ranks on all hosts in turn, or EACH neighbouring ranks on
+# each host, by the mpirun of the first. All hosts have the memory of this machine, past whose network no rank may go.
 hosts_command() {
     case $1 in
         openmpi)
-            echo "$work/on_host 1 $(mpi_command openmpi "$2") --map-by node --mca plm_rsh_agent $work/agent" \
+            echo "$work/on_host 1 $(mpi_command openmpi "$2") --map-by ${3:+ppr:$3:}node --mca plm_rsh_agent $work/agent" \
                 "--mca btl tcp,self --host $(seq -f "h%g:$2" -s , "$hosts")" ;;
         mpich)
             echo "$work/on_host 1 env UCX_TLS=tcp,self $(mpi_command mpich "$2") -launcher ssh -launcher-exec $work/agent" \
-                "-ppn 1 -hosts $(seq -f h%g -s , "$hosts")" ;;
+                "-ppn ${3:-1} -hosts $(seq -f h%g -s , "$hosts")" ;;
     esac
 }

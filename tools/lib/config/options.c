@@ -605,6 +605,9 @@ const struct option_row option_table[] = {
     { SECTION_SYNC, "bucket", OPTION_SIZE, EFFECT_REPORTED, .initial = "auto",
       .initial_note = "one bucket up to 2 MiB, else 1 MiB and growing",
       RANGE(0, TIB), FIELD(sync.bucket), .help = "smallest gradient bucket that is reduced at once" },
+    { SECTION_SYNC, "group", OPTION_INTEGER, EFFECT_NONE, .initial = "0", .initial_note = "ranks of a host",
+      RANGE(0, 32768), FIELD(sync.group),
+      .help = "ranks near each other, which sum first; a power of two; 1: none" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, EFFECT_NONE, .initial = "auto", .choices = progress_choices,
       FIELD(report.progress), .help = "progress on stderr; auto: a bar on a terminal, else lines",

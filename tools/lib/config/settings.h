@@ -200,6 +200,7 @@ struct sync_settings {
     enum reduce_choice reduce;
     int64_t bucket;             /* bytes, 0 = auto */
     int64_t deadline;           /* seconds */
+    int64_t group;              /* neighbouring ranks that sum first; 0: those of a host */
 };
 
 struct report_settings {

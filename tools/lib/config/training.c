@@ -327,11 +327,31 @@ static void check_served_towers(struct settings *settings, struct problems *prob
     settings_report(settings, problems, SECTION_SYNC, "mode", message);
 }
 
+static bool is_power_of_two(int64_t number)
+{
+    return number > 0 && (number & (number - 1)) == 0;
+}
+
+/* Check sync.group: sums are added in pairs, so groups and the towers of a rank have to be whole subtrees. */
+static void check_group(struct settings *settings, struct problems *problems)
+{
+    const int64_t group = settings->sync.group;
+    char message[256];
+    if (group <= 1)
+        return;
+    snprintf(message, sizeof(message), "sums are added in pairs, so a group is a power of two of ranks that divides their "
+             "number, and each rank has a power of two of towers; here %lld of %u ranks with %lld: use another number, or "
+             "1 for no groups", (long long)group, settings->ranks, (long long)settings->devices.towers);
+    if (!is_power_of_two(group) || settings->ranks % group != 0 || !is_power_of_two(settings->devices.towers))
+        settings_report(settings, problems, SECTION_SYNC, "group", message);
+}
+
 /* Refuse settings that work only between the towers of one process. */
 static void check_ranks(struct settings *settings, struct problems *problems)
 {
     const enum reduce_choice reduce = settings->sync.reduce;
     check_tower_count(settings, problems);
+    check_group(settings, problems);
     if (reduce == REDUCE_CHOICE_PEER)
         settings_report(settings, problems, SECTION_SYNC, "reduce",
                         "peer sums within one process: use auto, ipc, nccl or host with several ranks");

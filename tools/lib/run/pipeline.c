@@ -134,6 +134,7 @@ static int open_reduction(struct pipeline *pipeline)
         .here = pipeline->parts.plan->devices.towers,
         .in_pairs = pipeline->parts.plan->schedule.slices > 0,
         .ranks = pipeline->parts.ranks,
+        .group = pipeline->parts.plan->devices.group,
         .trace = run_trace_recorder(pipeline->trace),
     };
     const int rc = ops->open(&pipeline->reduce, &spec);

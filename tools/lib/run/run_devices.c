@@ -13,6 +13,7 @@
 #include "stage/file/folders.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
+#include "sync/ranks/rank_gather.h"
 #include "sync/reduce_server.h"
 #include "tools/lib/config/training.h"
 
@@ -298,10 +299,41 @@ int run_devices_init(struct run_devices *devices, const struct settings *setting
     return rc;
 }
 
-int run_devices_agree(struct run_devices *devices, const struct settings *settings, struct ranks *ranks)
+/* The largest group of 2^n ranks to which this one belongs whose ranks all share memory with it. */
+static uint32_t near_ranks(const struct ranks *ranks)
+{
+    const uint32_t size = ranks_size(ranks), own = ranks_rank(ranks);
+    uint32_t near = 1;
+    for (uint32_t group = 2; group < size && size % group == 0; group *= 2) {
+        const uint32_t first = own / group * group;
+        for (uint32_t rank = first; rank < first + group; rank++)
+            if (!ranks_can_wake(ranks, rank))
+                return near;
+        near = group;
+    }
+    return near;
+}
+
+/* Find the ranks that sum first: as many as are near each other around every rank. */
+static int find_group(struct run_devices *devices, const struct settings *settings, struct ranks *ranks)
+{
+    const uint32_t towers = devices->towers.count, near = near_ranks(ranks);
+    uint32_t least = near;
+    uint32_t *const all = calloc(ranks_size(ranks), sizeof(*all));
+    const int rc = all == NULL ? -ENOMEM : rank_gather(ranks, &near, sizeof(near), all);
+    for (uint32_t rank = 0; rank < ranks_size(ranks) && rc == 0; rank++)
+        least = all[rank] < least ? all[rank] : least;
+    free(all);
+    if (rc != 0)
+        return rc;
+    devices->group = settings->sync.group > 0 ? (uint32_t)settings->sync.group : (towers & (towers - 1)) == 0 ? least : 1;
+    return 0;
+}
+
+static int agree_on_reduction(struct run_devices *devices, const struct settings *settings, struct ranks *ranks)
 {
     const char *const name = reduce_names[settings->sync.reduce];
-    if (ranks == NULL || !has_to_sum(settings) || !devices->backend->computes || devices->ops->host_memory)
+    if (devices->ops->host_memory)
         return 0;
     const struct reduce_towers towers = reduce_towers_of(devices, settings);
     struct unsupported_reason reason;
@@ -316,6 +348,14 @@ int run_devices_agree(struct run_devices *devices, const struct settings *settin
     else if (rc != 0 && rc != -ECANCELED)
         log_message(LOG_PROBLEM, "[sync] reduce: %s: use auto or host", reason.why);
     return rc;
+}
+
+int run_devices_agree(struct run_devices *devices, const struct settings *settings, struct ranks *ranks)
+{
+    if (ranks == NULL || !has_to_sum(settings) || !devices->backend->computes)
+        return 0;
+    const int rc = agree_on_reduction(devices, settings, ranks);
+    return rc == 0 && devices->reduce == &reduce_ranks_ops ? find_group(devices, settings, ranks) : rc;
 }
 
 void run_devices_bus(const struct run_devices *devices, uint32_t i, char bus_out[BUS_BYTES])

@@ -21,6 +21,7 @@ struct run_devices {
     const struct sync_ops *mode;
     const struct reduce_ops *reduce;
     struct tower_range towers;          /* of this process */
+    uint32_t group;                     /* neighbouring ranks that sum first (reduce_spec.group); 0: there are no groups */
     uint32_t count;                     /* devices in use; tower towers.first + d uses index[d % count] */
     uint32_t index[DEVICES_MAX];
     uint32_t idle;                      /* unused devices of this process, when no list was given */
@@ -35,8 +36,9 @@ struct run_devices {
  * Called before any thread is started; threads of the library block all signals, so that ours receive them. */
 int run_devices_init(struct run_devices *devices, const struct settings *settings, struct problems *problems);
 
-/* Called by main of all ranks, when run_devices_init succeeded in all: choose the reduction that works between them. 0,
- * or a negative errno after a message; the same in all ranks. Does nothing in a process without ranks. */
+/* Called by main of all ranks, when run_devices_init succeeded in all: choose the reduction that works between them, and
+ * for sums by the host the ranks that sum first: with sync.group = 0 those of a host, if the ranks of each host are
+ * neighbours that share memory, their number is the same power of two, and so is that of their towers. 0, or a negative errno after a message; the same in all ranks. Does nothing in a process without ranks. */
 int run_devices_agree(struct run_devices *devices, const struct settings *settings, struct ranks *ranks);
 
 /* devices->index has the devices that the `ranks` processes on this host share: keep those of this process, at most one

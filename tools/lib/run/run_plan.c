@@ -535,6 +535,8 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
                  *as != '\0' ? ", gradients as bf16" : "");
     else
         text_add(&text, "%s, %s%s summed by %s", mode->name, mode->sum, as, plan->devices.reduce->name);
+    if (plan->devices.group > 1)
+        text_add(&text, ", first in groups of %u ranks", plan->devices.group);
     wrapped_write(out, line);
 }
 

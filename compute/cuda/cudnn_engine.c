@@ -18,6 +18,7 @@ struct search {
     const struct cudnn_graph *graph;
     const struct engine_rules *rules;
     uint32_t wanted, count;
+    enum rank least, most;              /* only engines of these ranks are tried now */
     struct engine_plan *found;          /* sorted by rank */
     enum rank ranks[ENGINE_PLANS_MAX];
     /* Numbers of proposals, and of those rejected for each reason. */
@@ -108,8 +109,8 @@ static bool has_plans_of(const struct search *search, int64_t engine)
     return search->wanted > 1 && count >= ENGINE_PLANS_PER_ENGINE;
 }
 
-/* Returns 1 and sets the rank; 0 when the rules exclude the engine or enough of its plans were found; or a negative
- * errno. */
+/* Returns 1 and sets the rank; 0 when it is not the turn of the engine's rank, the rules exclude the engine or enough of
+ * its plans were found; or a negative errno. */
 static int rate_engine(struct search *search, cudnnBackendDescriptor_t config, enum rank *rank_out)
 {
     cudnnBackendDescriptor_t engine = NULL;
@@ -125,6 +126,9 @@ static int rate_engine(struct search *search, cudnnBackendDescriptor_t config, e
         return rc;
     /* Engine 0 is cuDNN's generic implementation. */
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
+    if (*rank_out < search->least || *rank_out > search->most)
+        return 0;
+    search->proposed++;
     if (search->rules->failed != NULL && *search->rules->failed == index)
         return 0;
     if (search->rules->no_generic && *rank_out == RANK_SLOW)
@@ -256,7 +260,6 @@ static int try_proposal(struct search *search, cudnnBackendDescriptor_t config)
     enum rank rank = RANK_SLOW;
     struct engine_plan plan;
     const int admissible = rate_engine(search, config, &rank);
-    search->proposed++;
     if (admissible <= 0 || is_no_better(search, rank))
         return admissible < 0 ? admissible : 0;
     const int rc = plan_of(search, config, &plan);
@@ -341,14 +344,35 @@ static bool has_enough(const struct search *search)
     return search->count == search->wanted && search->ranks[search->count - 1] == RANK_READY;
 }
 
+/* Tries the proposed engines of these ranks. */
+static int try_ranks(struct search *search, enum rank least, enum rank most)
+{
+    search->least = least;
+    search->most = most;
+    const int rc = query_heuristics(search, CUDNN_HEUR_MODE_A);
+    return rc == 0 && !has_enough(search) ? query_heuristics(search, CUDNN_HEUR_MODE_FALLBACK) : rc;
+}
+
+/* The heuristics propose engines first that are compiled at run time, in seconds, for depthwise convolutions for example.
+ * Where one plan is wanted, nothing is compiled before the others were tried. */
+static int try_all(struct search *search)
+{
+    if (search->wanted > 1)
+        return try_ranks(search, RANK_READY, RANK_SLOW);
+    int rc = try_ranks(search, RANK_READY, RANK_COPYING);
+    if (rc == 0 && search->count == 0)
+        rc = try_ranks(search, RANK_COMPILED, RANK_COMPILED);
+    if (rc == 0 && search->count == 0)
+        rc = try_ranks(search, RANK_SLOW, RANK_SLOW);
+    return rc;
+}
+
 int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rules, uint32_t wanted,
                 struct engine_plan *found, uint32_t *found_out, struct cudnn_refusal *refusal)
 {
     assert(wanted >= 1 && wanted <= ENGINE_PLANS_MAX);
     struct search search = { .graph = graph, .rules = rules, .wanted = wanted, .found = found };
-    int rc = query_heuristics(&search, CUDNN_HEUR_MODE_A);
-    if (rc == 0 && !has_enough(&search))
-        rc = query_heuristics(&search, CUDNN_HEUR_MODE_FALLBACK);
+    int rc = try_all(&search);
     if (rc == 0 && search.count == 0) {
         explain_failure(&search, refusal);
         rc = -ENOTSUP;

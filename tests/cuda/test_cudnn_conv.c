@@ -381,6 +381,22 @@ BENCH_TEST(the_slow_engine_is_the_last_choice)
     }
 }
 
+/* The heuristics propose an engine that is compiled before the others. */
+BENCH_TEST(a_plan_is_compiled_only_where_there_is_no_other)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    sim_calls_clear();
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        const struct conv_shape shape = random_shape(WGRAD, (enum precision)precision);
+        assert_computes(bench, &bench->planner, &shape, false, description);
+    }
+    assert_int_equal(sim_calls("compilation"), 0);
+    const struct conv_shape shape = after_shape(PRECISION_BF16, CONV_AFTER_ADD);
+    assert_computes(bench, &bench->planner, &shape, false, description);
+    assert_int_equal(sim_calls("compilation"), 1);
+}
+
 BENCH_TEST(no_engine_is_enotsup_and_logged_unless_quiet)
 {
     struct bench *bench = *state;

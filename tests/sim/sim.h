@@ -59,7 +59,7 @@ void sim_set_ipc(bool is_possible, bool is_within_process);
 
 /* Counts the call; blocks if a test asked for that. Returns 0, or the status that a test wants the call to return. */
 int sim_enter(const char *function);
-/* Counts an event that is not a call, for tests: "pageable copy", "early launch". */
+/* Counts an event that is not a call, for tests: "pageable copy", "early launch", "compilation" (of a plan). */
 void sim_count(const char *name);
 /* At the beginning of a function that returns `type`: enter(name of the function), and return its status unless it is
  * 0. */

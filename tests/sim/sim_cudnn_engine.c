@@ -227,6 +227,8 @@ cudnnStatus_t sim_plan_finish(struct sim_descriptor *descriptor)
         return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "engine %lld does not take the graph",
                               (long long)engine->index);
     plan->workspace = workspace_of(engine);
+    if (has_config && find(engine->index)->compiled)
+        sim_count("compilation");
     if (has_config)
         write_text(descriptor);
     return CUDNN_STATUS_SUCCESS;

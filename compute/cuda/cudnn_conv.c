@@ -536,6 +536,19 @@ static void report_split(const struct conv_engine *engine, const struct cudnn_re
                 refusal->text);
 }
 
+/* Says once what avoids the generic engine, which is slow. Others of the network may have it, too. */
+static void report_generic(const struct conv_engine *engine, size_t workspace_max)
+{
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+    const size_t wanted = (engine->chosen.others_workspace + (1 << 20) - 1) >> 20;
+    char text[256];
+    if (engine->chosen.others_workspace == 0 || atomic_flag_test_and_set(&is_reported))
+        return;
+    shape_print(&engine->fused, text, sizeof(text));
+    log_message(LOG_RUN, "%s: cuDNN's slow generic engine computes %s: others need at least %zu MiB of workspace, and "
+                "devices.workspace is %zu MiB", engine->name, text, wanted, workspace_max >> 20);
+}
+
 /* Chooses a plan for the whole shape or, when cuDNN has no engine that fuses what follows the product, for the
  * convolution alone, followed by our own kernels. */
 static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
@@ -594,6 +607,8 @@ static int conv_engine_open(struct conv_engine **engine_out, const struct conv_p
         shape_print(shape, text, sizeof(text));
         log_message(LOG_ERROR, "%s: cuDNN has no engine for %s: %s", planner->name, text, refusal.text);
     }
+    if (rc == 0 && !quiet)
+        report_generic(engine, planner->workspace_max);
     if (rc == 0)
         *engine_out = engine;
     else

@@ -49,7 +49,8 @@ struct conv_planner {
     const char *name;           /* for messages: "cuda0" */
     cudnnHandle_t handle;       /* NULL: no device */
     cudnnBackendDescriptor_t properties;        /* without a handle */
-    size_t workspace_max;       /* most bytes of workspace a plan may need */
+    size_t workspace_max;       /* most bytes of workspace that cuDNN may ask for; an image that our own kernels pad
+                                 * comes in addition */
     const char *cache;          /* folder of the plan cache, NULL: none */
     /* With a handle, to measure the best candidates: scratch of conv_shape_bytes(shape) bytes that they read and
      * write, and a workspace of workspace_max bytes. NULL: the first admissible candidate of the heuristics is used. */

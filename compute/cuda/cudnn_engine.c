@@ -23,6 +23,7 @@ struct search {
     enum rank ranks[ENGINE_PLANS_MAX];
     /* Numbers of proposals, and of those rejected for each reason. */
     uint32_t proposed, nondeterministic, inexact, too_large, unsupported;
+    size_t least_too_large;             /* bytes of workspace; 0: none was too large */
     struct cudnn_refusal refusal;
 };
 
@@ -242,13 +243,21 @@ static bool is_no_better(const struct search *search, enum rank rank)
     return search->count == search->wanted && search->ranks[search->count - 1] <= rank;
 }
 
+static void note_too_large(struct search *search, size_t workspace)
+{
+    search->too_large++;
+    if (search->least_too_large == 0 || workspace < search->least_too_large)
+        search->least_too_large = workspace;
+}
+
 /* Keeps the plan or closes it. */
 static void keep_plan(struct search *search, struct engine_plan *plan, enum rank rank)
 {
     if (rank == RANK_READY && search->wanted == 1 && plan->workspace >= search->rules->copy_bytes)
         rank = RANK_COPYING;
     const bool is_large = plan->workspace > search->rules->workspace_max;
-    search->too_large += is_large;
+    if (is_large)
+        note_too_large(search, plan->workspace);
     if (is_large || is_no_better(search, rank))
         engine_plan_close(plan);
     else
@@ -377,6 +386,8 @@ int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rule
         explain_failure(&search, refusal);
         rc = -ENOTSUP;
     }
+    if (rc == 0 && search.ranks[0] == RANK_SLOW)
+        found[0].others_workspace = search.least_too_large;
     if (rc == 0)
         *found_out = search.count;
     else

@@ -27,6 +27,8 @@ struct engine_plan {
     cudnnBackendDescriptor_t plan;      /* owned; of type EXECUTION_PLAN */
     int64_t engine;             /* cuDNN's index of the engine */
     size_t workspace;
+    size_t others_workspace;    /* of the generic engine: the least that another one asks for, more than workspace_max; 0:
+                                 * there is none, or the plan was loaded */
     bool is_unloaded;           /* without a handle: the engine's kernels were compiled, and the driver, which may be
                                  * CUDA's stub, could not load them; the workspace is not known: 0 */
 };

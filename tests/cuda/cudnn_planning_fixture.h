@@ -11,6 +11,9 @@ enum { SM_75, SM_80, SM_90, SM_100, SM_120, DEVICE_COUNT };
 
 extern cudnnBackendDescriptor_t described_devices[DEVICE_COUNT];
 
+/* The device called so (sm_90), or DEVICE_COUNT. */
+int described_device(const char *name);
+
 /* False when cuDNN or one of its libraries is missing. */
 bool described_devices_open(void);
 void described_devices_close(void);

@@ -1,7 +1,7 @@
 /* Every convolution of every model has a plan, for devices that are only described to cuDNN: in every precision and
  * pass, by an engine within the rules, without copies of its inputs. Equal convolutions are planned once. A run
- * plans a few passes and precisions of each, in turn; with the argument `all` all of them, for all batches and
- * devices. Needs no GPU. */
+ * plans a few passes and precisions of each, in turn. With arguments, MODEL [BATCH DEVICE], it plans all of them for
+ * this model, or for `all`, and for this batch and device (sm_90) or all of a table. Needs no GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,10 @@ struct planned {
 
 static struct planned *convs;
 static size_t conv_count, conv_room;
-static bool plans_all;
 #define SAMPLE 25u      /* one in this many, so that passes and precisions take turns */
+
+/* What the arguments ask for. Without them one convolution in SAMPLE is planned, of every model. */
+static struct { const char *model; uint32_t count; int device; } asked = { .device = DEVICE_COUNT };
 
 /* ---- the convolutions ---- */
 
@@ -89,13 +91,17 @@ static int find_convs(void **state)
     (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *net;
+        if (asked.model != NULL && strcmp(asked.model, "all") != 0 && strcmp(asked.model, model->name) != 0)
+            continue;
         assert_int_equal(model_open(&net, model->name, &options), 0);
         for (uint32_t i = 0; i < net->layer_count; i++)
             if (net->layers[i].kind == LAYER_CONV2D)
                 add_layer(net, i);
         net_close(net);
     }
-    return 0;
+    if (convs == NULL)
+        fprintf(stderr, "no convolution in a model called %s\n", asked.model);
+    return convs != NULL ? 0 : -1;
 }
 
 static int forget_convs(void **state)
@@ -115,19 +121,51 @@ static size_t value_bytes_of(const struct conv_shape *shape)
     return (in + out) * shape->count * value_bytes(precision_type(shape->precision));
 }
 
+#define OWN_BYTES ((size_t)1 << 20)
+
+/* Values that a group holds for one pixel in a copy: cuDNN's engines for tensor cores want a power of two. */
+static uint32_t width_copied(uint32_t channels)
+{
+    uint32_t width = 8;
+    while (width < channels)
+        width *= 2;
+    return width;
+}
+
+/* Bytes read and written, and of the weights in fp32, with the groups padded so: a depthwise convolution, with groups
+ * of one channel, is copied in eight times its bytes. And some for the engine's own use, which is small. */
+static size_t copy_bytes_of(const struct conv_shape *shape)
+{
+    const uint32_t in = width_copied(shape->in_channels / shape->groups);
+    const uint32_t out = width_copied(shape->out_channels / shape->groups);
+    struct conv_shape copy = *shape;
+    copy.in_channels = shape->groups * in;
+    copy.out_channels = shape->groups * out;
+    const size_t weight_bytes = (size_t)copy.out_channels * in * shape->kernel_h * shape->kernel_w * sizeof(float);
+    return value_bytes_of(&copy) + weight_bytes + OWN_BYTES;
+}
+
 /* 32-bit values are often convolved by engines that copy them into another layout: exactly almost always, on tensor
- * cores of sm_90 with asymmetric padding. Many copies do not fit, and elsewhere not every exact convolution has such
- * an engine. */
+ * cores of sm_90 with asymmetric padding. So are those of groups, of every type. Many copies do not fit, and elsewhere
+ * not every exact convolution has such an engine. */
 static bool has_fast_engine(int device, const struct conv_shape *shape)
 {
     const bool is_even = shape->pad_top == shape->pad_bottom && shape->pad_left == shape->pad_right;
     const bool is_small = value_bytes_of(shape) < WORKSPACE_MAX / 2;
+    const bool fits = shape->groups == 1 || copy_bytes_of(shape) < WORKSPACE_MAX;
     return shape->precision == PRECISION_FP32   ? is_small && is_even && device == SM_90
-           : shape->precision == PRECISION_TF32 ? is_small || (is_even && device == SM_90)
-                                                : true;
+           : shape->precision == PRECISION_TF32 ? is_small || (fits && is_even && device == SM_90)
+                                                : fits;
 }
 
-/* Engines for groups of more than one channel need up to 1.4 times the values for the gradient of the input. */
+/* Without groups no values are copied. */
+static bool is_within_bounds(int device, const struct conv_shape *shape, size_t workspace)
+{
+    if (device != SM_90 || shape->count < 32 || shape->precision == PRECISION_FP32)
+        return true;
+    return workspace < (shape->groups == 1 ? value_bytes_of(shape) : copy_bytes_of(shape));
+}
+
 static void plan_conv(int device, const struct planned *conv, enum product_pass pass, enum precision precision,
                       uint32_t count)
 {
@@ -138,8 +176,9 @@ static void plan_conv(int device, const struct planned *conv, enum product_pass 
     shape.bias = shape.bias && pass == FPROP;
     shape.relu = shape.relu && pass == FPROP;
     const size_t workspace = assert_plans(device, &shape, has_fast_engine(device, &shape), conv->what);
-    if (device == SM_90 && count >= 32 && precision != PRECISION_FP32)
-        assert_true(workspace < value_bytes_of(&shape) * (shape.groups > 1 ? 2 : 1));
+    if (!is_within_bounds(device, &shape, workspace))
+        fail_msg("%s: %zu bytes of workspace for %zu of values, %zu when copied", conv->what, workspace,
+                 value_bytes_of(&shape), copy_bytes_of(&shape));
 }
 
 /* One in `of`. */
@@ -157,25 +196,44 @@ static void plan_convs(int device, uint32_t count, size_t of)
             }
 }
 
-TEST(every_convolution_of_every_model_has_a_plan_without_a_copy)
+TEST(every_convolution_of_every_model_has_a_plan)
 {
-    static const uint32_t counts[] = { 1, 32, 256 };
-    if (!plans_all)
-        plan_convs(SM_90, 128, SAMPLE);
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && plans_all; i++)
-        plan_convs(SM_90, counts[i], 1);
+    static const struct { int device; uint32_t count; size_t of; } some[] = {
+        { SM_90, 128, SAMPLE }, { SM_80, 128, 3 * SAMPLE }, { SM_100, 128, 3 * SAMPLE }, { SM_120, 128, 3 * SAMPLE },
+    }, all[] = {
+        { SM_90, 1, 1 }, { SM_90, 32, 1 }, { SM_90, 256, 1 }, { SM_80, 128, 1 }, { SM_100, 128, 1 }, { SM_120, 128, 1 },
+    };
+    if (asked.device != DEVICE_COUNT) {
+        plan_convs(asked.device, asked.count, 1);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(some) / sizeof(some[0]) && asked.model == NULL; i++)
+        plan_convs(some[i].device, some[i].count, some[i].of);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && asked.model != NULL; i++)
+        plan_convs(all[i].device, all[i].count, all[i].of);
 }
 
-TEST(every_convolution_of_every_model_has_a_plan_on_other_devices)
+static bool read_arguments(int argc, char **argv)
 {
-    static const int others[] = { SM_80, SM_100, SM_120 };
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        plan_convs(others[i], 128, plans_all ? 1 : sizeof(others) / sizeof(others[0]) * SAMPLE);
+    char *end = NULL;
+    if (argc == 1)
+        return true;
+    asked.model = argv[1];
+    if (argc == 2)
+        return true;
+    if (argc == 4) {
+        asked.count = (uint32_t)strtoul(argv[2], &end, 10);
+        asked.device = described_device(argv[3]);
+    }
+    return argc == 4 && *end == '\0' && asked.count > 0 && asked.device != DEVICE_COUNT;
 }
 
 int main(int argc, char **argv)
 {
-    plans_all = argc == 2 && strcmp(argv[1], "all") == 0;
+    if (!read_arguments(argc, argv)) {
+        fprintf(stderr, "usage: %s [MODEL|all [BATCH sm_75|sm_80|sm_90|sm_100|sm_120]]\n", argv[0]);
+        return 2;
+    }
     if (!described_devices_open()) {
         fprintf(stderr, "cuDNN cannot plan here\n");
         return 77;

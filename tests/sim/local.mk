@@ -81,7 +81,9 @@ tests_e2e_pipetrain_sim_LDFLAGS = $(slow_ldflags)
 tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
 
 # Plans every convolution of every model in all passes and precisions, for devices that need not be installed. make
-# check plans a few of each.
+# check plans a few of each. test_cudnn_models takes half a minute of a core for each of six batches and devices;
+# `tests/cuda/test_cudnn_models vgg16 256 sm_90` plans one model for one. With a driver's libcuda.so.1, or a link of
+# that name to CUDA's stub, engines that are compiled at run time are planned, too.
 check-plans: tests/cuda/test_cudnn_models$(EXEEXT) tests/cuda/test_cudnn_fused$(EXEEXT)
 	tests/cuda/test_cudnn_models$(EXEEXT) all
 	tests/cuda/test_cudnn_fused$(EXEEXT) all

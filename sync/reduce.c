@@ -199,6 +199,19 @@ int reduce_check_rounding(const struct reduce_towers *towers, const char *name, 
                                   "sync.wire = bf16 does: use auto or host", name);
 }
 
+int reduce_try(const char *name, const struct reduce_towers *towers, const struct reduce_group *group,
+               struct unsupported_reason *reason)
+{
+    for (int i = 0; i < RANK_REDUCTIONS; i++) {
+        const struct reduce_ops *const ops = rank_reductions[i];
+        if (strcmp(ops->name, name) != 0 || ops->try_between == NULL)
+            continue;
+        const int rc = supports_between_processes(ops, towers, reason);
+        return rc == 0 ? ops->try_between(towers, group, reason) : rc;
+    }
+    return unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot be tried by this program", name);
+}
+
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
                   struct unsupported_reason *reason)
 {

@@ -79,6 +79,17 @@ struct reduce_spec {
 };
 #define REDUCE_TRACKS_MAX 16u   /* one for each of the first buckets */
 
+/* Processes that try something together, without being ranks of a run. */
+struct reduce_group {
+    uint32_t rank, size;        /* this process, below size; the number of all */
+    void *processes;            /* for the functions */
+    /* Every process gives as many bytes and gets those of all, by rank; waits for them. 0, or -ECANCELED if one has
+     * ended. */
+    int (*gather)(void *processes, const void *own, size_t bytes, void *all_out);
+    /* Can this process map memory of that one? NULL: of each. */
+    bool (*can_map)(void *processes, uint32_t rank);
+};
+
 struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl", "nccl_allreduce", "ipc"; two rows are "host" */
     const struct library *libraries;    /* libraries that it uses; NULL: none */
@@ -103,6 +114,10 @@ struct reduce_ops {
      * between them. The same result in all: 0; -ENODEV, or -EINVAL if other settings would work, with the reason in
      * *reason; or -ECANCELED when a process failed. NULL: it does. */
     int (*agree)(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason);
+    /* The same between processes that are not in a run. The reason of -ENODEV is only what failed. NULL: it cannot be
+     * tried without a run. */
+    int (*try_between)(const struct reduce_towers *towers, const struct reduce_group *group,
+                       struct unsupported_reason *reason);
     /* Opens a reduction, before its buckets are known: the first tower that joins has them. */
     int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);
     /* Closes it, when every tower that joined has left. */
@@ -171,6 +186,10 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
  * success; else reason->why is "". */
 int reduce_agree(const char *name, const struct reduce_towers *towers, struct ranks *ranks,
                  const struct reduce_ops **ops_out, struct unsupported_reason *reason);
+/* Try the reduction named `name` between processes that are not in a run, which all call it: reduce_ops.supports, then
+ * reduce_ops.try_between. -EINVAL also if it is not built in or cannot be tried. */
+int reduce_try(const char *name, const struct reduce_towers *towers, const struct reduce_group *group,
+               struct unsupported_reason *reason);
 /* Call `prepare` of all reductions that reduce_choose may choose for `name` (NULL: any). */
 void reduce_prepare(const char *name, uint32_t towers);
 

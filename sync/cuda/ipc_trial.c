@@ -1,6 +1,6 @@
 /* The trial: every rank offers a little memory of each of its devices. A device reads the numbers at the begin of
  * another rank's memory, adds its own, and writes the sums to a place of its own there, where the owner checks them.
- * Called by main of every rank. */
+ * Called by main of every rank, or of every process of the doctor's trial. */
 #include "sync/cuda/ipc_trial.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ struct trial_rank {
 
 struct trial {
     const struct reduce_towers *towers;
-    struct ranks *ranks;
+    const struct reduce_group *group;
     uint32_t per_rank;          /* the most devices of a rank */
     struct trial_device *devices;
     struct trial_rank *own;
@@ -65,7 +65,7 @@ static uint32_t number_of(const struct trial *trial, uint32_t rank, uint32_t dev
 
 static size_t float_count(const struct trial *trial)
 {
-    return (size_t)(1 + number_of(trial, ranks_size(trial->ranks), 0)) * NUMBERS;
+    return (size_t)(1 + number_of(trial, trial->group->size, 0)) * NUMBERS;
 }
 
 /* Sums of two are exact. */
@@ -90,14 +90,15 @@ static void __attribute__((format(printf, 2, 3))) fail_trial(struct trial *trial
 /* 0, or -ENODEV with the reason of the first rank that failed; or the errno of a message. */
 static int exchange(struct trial *trial, struct unsupported_reason *reason)
 {
-    const int rc = rank_gather(trial->ranks, trial->own, rank_bytes(trial), trial->all);
+    const struct reduce_group *const group = trial->group;
+    const int rc = group->gather(group->processes, trial->own, rank_bytes(trial), trial->all);
     if (rc != 0)
         return rc;
-    for (uint32_t rank = 0; rank < ranks_size(trial->ranks); rank++) {
+    for (uint32_t rank = 0; rank < group->size; rank++) {
         const struct trial_rank *const other = rank_at(trial, rank);
         if (other->has_failed)
-            return unsupported_reason_set(reason, -ENODEV, "reduce", "ipc does not work between these processes: rank %u: "
-                                          "%.*s", rank, (int)sizeof(other->why), other->why);
+            return unsupported_reason_set(reason, -ENODEV, "reduce", "rank %u: %.*s", rank, (int)sizeof(other->why),
+                                          other->why);
     }
     return 0;
 }
@@ -142,7 +143,7 @@ static int copy_host(struct trial *trial, struct trial_device *own, enum copy_di
 static int write_numbers(struct trial *trial, uint32_t d)
 {
     struct trial_device *const own = &trial->devices[d];
-    const uint32_t number = number_of(trial, ranks_rank(trial->ranks), d);
+    const uint32_t number = number_of(trial, trial->group->rank, d);
     memset(own->host, 0, float_count(trial) * sizeof(float));
     for (uint32_t i = 0; i < NUMBERS; i++)
         own->host[i] = number_at(number, i);
@@ -206,7 +207,7 @@ static void close_own(struct trial_device *own)
 static int sum_into(struct trial *trial, uint32_t d, float *there)
 {
     struct trial_device *const own = &trial->devices[d];
-    const uint32_t number = number_of(trial, ranks_rank(trial->ranks), d);
+    const uint32_t number = number_of(trial, trial->group->rank, d);
     const struct tower_arenas arenas = { 3, { own->memory, there, there + (size_t)(1 + number) * NUMBERS } };
     int rc = cuda_enter(own->device);
     if (rc == 0)
@@ -231,7 +232,8 @@ static void try_memory(struct trial *trial, uint32_t d, uint32_t rank, uint32_t 
 
 static void try_rank(struct trial *trial, uint32_t rank)
 {
-    if (!ranks_can_wake(trial->ranks, rank))
+    const struct reduce_group *const group = trial->group;
+    if (group->can_map != NULL && !group->can_map(group->processes, rank))
         fail_trial(trial, "memory of rank %u cannot be mapped: they are in different containers or on different hosts",
                    rank);
     for (uint32_t d = 0; d < trial->own->devices; d++)
@@ -243,7 +245,7 @@ static void try_rank(struct trial *trial, uint32_t rank)
 static void check_sums(struct trial *trial, uint32_t d, uint32_t rank, uint32_t device)
 {
     const struct trial_device *const own = &trial->devices[d];
-    const uint32_t here = number_of(trial, ranks_rank(trial->ranks), d), number = number_of(trial, rank, device);
+    const uint32_t here = number_of(trial, trial->group->rank, d), number = number_of(trial, rank, device);
     for (uint32_t i = 0; i < NUMBERS; i++)
         if (own->host[(size_t)(1 + number) * NUMBERS + i] != number_at(here, i) + number_at(number, i))
             fail_trial(trial, "rank %u works on memory of %s and other numbers arrive: look for PCIe access control (ACS) "
@@ -276,7 +278,7 @@ static void read_all(struct trial *trial)
 /* Between two exchanges all ranks do the same. */
 static int run_trial(struct trial *trial, struct unsupported_reason *reason)
 {
-    const uint32_t own = ranks_rank(trial->ranks), count = ranks_size(trial->ranks);
+    const uint32_t own = trial->group->rank, count = trial->group->size;
     offer_all(trial);
     int rc = exchange(trial, reason);
     if (rc != 0)
@@ -294,12 +296,13 @@ static int run_trial(struct trial *trial, struct unsupported_reason *reason)
     return exchange(trial, reason);
 }
 
-int ipc_trial(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason)
+int ipc_trial_between(const struct reduce_towers *towers, const struct reduce_group *group,
+                      struct unsupported_reason *reason)
 {
-    struct trial trial = { .towers = towers, .ranks = ranks, .per_rank = towers->here.count };
+    struct trial trial = { .towers = towers, .group = group, .per_rank = towers->here.count };
     trial.devices = calloc(towers->device_count, sizeof(*trial.devices));
     trial.own = calloc(1, rank_bytes(&trial));
-    trial.all = calloc(ranks_size(ranks), rank_bytes(&trial));
+    trial.all = calloc(group->size, rank_bytes(&trial));
     int rc = trial.devices == NULL || trial.own == NULL || trial.all == NULL ? -ENOMEM : 0;
     if (rc == 0) {
         trial.own->devices = towers->device_count;
@@ -311,4 +314,26 @@ int ipc_trial(const struct reduce_towers *towers, struct ranks *ranks, struct un
     free(trial.own);
     free(trial.devices);
     return rc == -ENOMEM || rc == -EINVAL ? -ECANCELED : rc;
+}
+
+/* ---- between ranks ---- */
+
+static int gather(void *ranks, const void *own, size_t bytes, void *all_out)
+{
+    return rank_gather(ranks, own, bytes, all_out);
+}
+
+static bool can_map(void *ranks, uint32_t rank)
+{
+    return ranks_can_wake(ranks, rank);
+}
+
+int ipc_trial(const struct reduce_towers *towers, struct ranks *ranks, struct unsupported_reason *reason)
+{
+    const struct reduce_group group = { .rank = ranks_rank(ranks), .size = ranks_size(ranks), .processes = ranks,
+                                        .gather = gather, .can_map = can_map };
+    struct unsupported_reason found;
+    const int rc = ipc_trial_between(towers, &group, &found);
+    return rc != -ENODEV ? rc : unsupported_reason_set(reason, rc, "reduce", "ipc does not work between these "
+                                                       "processes: %s", found.why);
 }

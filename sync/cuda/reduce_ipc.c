@@ -808,6 +808,7 @@ const struct reduce_ops reduce_ipc_ops = {
     .knows_owners = true,
     .supports = ipc_supports,
     .agree = ipc_trial,
+    .try_between = ipc_trial_between,
     .open = ipc_open,
     .close = ipc_close,
     .join = ipc_join,

@@ -101,6 +101,7 @@ tools_tests = \
 	%D%/tools/compare/test_axes \
 	%D%/tools/compare/test_comparison \
 	%D%/tools/doctor/test_doctor \
+	%D%/tools/doctor/test_sharing \
 	%D%/tools/export/test_onnx \
 	%D%/tools/export/test_torch_module \
 	%D%/tools/observe/test_event_file \

@@ -47,6 +47,7 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/libraries.c \
 	%D%/doctor/machine.c \
 	%D%/doctor/memory.c \
+	%D%/doctor/sharing.c \
 	%D%/export/export.c \
 	%D%/export/export_output.c \
 	%D%/export/folded_norm.c \

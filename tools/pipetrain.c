@@ -17,6 +17,7 @@
 #include "tools/compare/compare.h"
 #include "tools/describe.h"
 #include "tools/doctor/doctor.h"
+#include "tools/doctor/sharing.h"
 #include "tools/export/export.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/option_help.h"
@@ -370,6 +371,7 @@ static const struct command {
 } commands[] = {
     { "evaluate", evaluate_command }, { "predict", predict_command }, { "export", export_command },
     { "--tune", tune_command }, { "--tune-write", tune_command }, { "--compare", compare_command },
+    { SHARING_COMMAND, sharing_command },       /* children of --doctor; not for users */
 };
 
 /* Is this argument the option, alone or as OPTION=VALUE? */

@@ -8,10 +8,13 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "tools/doctor/gpu.h"
+#include "tools/doctor/sharing.h"
 #include "tools/doctor/topics.h"
 
 #define LOAD_NS 300000000L      /* time over which the load of the CPUs is measured */
 #define REASON_BYTES 256
+#define SHARING_NS 60000000000u   /* CUDA takes some seconds to start with many GPUs */
 
 int doctor_form_find(const char *name, enum doctor_form *form_out)
 {
@@ -65,6 +68,11 @@ static void examine_gpus(struct findings *findings, const struct machine *machin
     nvml_open(&nvml, why_no_nvml, sizeof(why_no_nvml));
     topic_gpus(findings, machine, nvml, why, why_no_nvml);
     nvml_close(nvml);
+    if (machine->gpus > 0) {
+        struct sharing sharing;
+        sharing_try("/proc/self/exe", SHARING_NS, &sharing);
+        gpu_add_sharing(findings, &sharing);
+    }
 }
 
 static void examine_instructions(struct findings *findings, const struct machine *machine)

@@ -386,6 +386,18 @@ void gpu_add_direct(struct findings *findings, const struct machine *machine)
                        "GDRDMA for each connection that does", ban);
 }
 
+void gpu_add_sharing(struct findings *findings, const struct sharing *sharing)
+{
+    if (sharing->works) {
+        findings_add(findings, TOPIC, "sharing", "memory is shared between processes: yes");
+        return;
+    }
+    findings_add(findings, TOPIC, "sharing", "memory is shared between processes: no (%s)", sharing->why);
+    findings_judge(findings, JUDGEMENT_NOTE, "ranks of this host sum by NCCL or in host memory, not by sync.reduce = "
+                   "ipc; several towers of one process do not need it. Parts of a GPU (MIG), some virtual machines and "
+                   "some containers cannot share");
+}
+
 /* ---- all GPUs ---- */
 
 /* The number of NVIDIA GPUs on the PCI bus, with or without a driver. */

@@ -5,6 +5,7 @@
 #include "stage/device.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
+#include "tools/doctor/sharing.h"
 #include "tools/lib/nvml.h"
 
 #define GPUS_MEASURED_MAX 16u           /* more GPUs have too many pairs to measure */
@@ -32,5 +33,7 @@ void gpu_add(struct findings *findings, const struct machine *machine, const str
 void gpu_add_peers(struct findings *findings, const struct gpu_copies *copies);
 /* Adds a finding on GPUDirect RDMA, with which NCCL sends from GPU to GPU between hosts. */
 void gpu_add_direct(struct findings *findings, const struct machine *machine);
+/* Adds a finding on memory of GPUs that processes share. */
+void gpu_add_sharing(struct findings *findings, const struct sharing *sharing);
 
 #endif

@@ -67,6 +67,7 @@ if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
     SIM_DEVICES=0 run "$pipetrain" --doctor
     expect_code 0 'GPUs that cannot be used'
     if grep -q 'usable: none' "$work/out"; then
+        expect_equal "$(grep -c 'sharing: ' "$work/out")" 0 'findings on memory of GPUs that cannot be used'
         expect_out_joined 'gpu +warn +usable: none: .* -> there are 2 NVIDIA GPUs here'
         expect_out 'nvml: driver 580.65.06$'
     fi
@@ -80,6 +81,7 @@ if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
         expect_out_joined 'fine +link: 1: PCIe generation 1 with 2 lanes now, 1 with 2 at most'
         expect_out 'copies: 1: [0-9.]+ GB/s measured'
         expect_out 'peers: GB/s from 1 to: 0 [0-9.]+$'
+        expect_out 'sharing: memory is shared between processes: yes$'
         expect_out 'clocks: 0: 1000 MHz now, 1980 at most, 41 degrees'
         expect_narrow 'simulated GPUs'
         NVML_REASONS=0x40 run "$sim" --doctor
@@ -87,6 +89,11 @@ if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
         SIM_PEER=0 run "$sim" --doctor
         expect_code 0 'GPUs that do not reach each other'
         expect_out_joined 'warn +peers: GB/s from 0 to: 1 [0-9.]+ by the host -> '
+        expect_out_joined 'note +sharing: memory is shared between processes: no \(the devices cannot use each other'
+        SIM_IPC=0 run "$sim" --doctor
+        expect_code 0 'memory that another process cannot open'
+        expect_out_joined 'note +sharing: memory is shared between processes: no \(rank 0: cudaIpcOpenMemHandle: .*\) -> '
+        expect_narrow 'memory that another process cannot open'
         NVML_INIT=9 run "$sim" --doctor
         expect_code 0 'a driver that is not loaded'
         expect_out_joined 'nvml: memory in use, clocks and temperatures are unknown: .* is installed but not loaded'
@@ -94,6 +101,7 @@ if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
         expect_code 0 'GPUs without memory'
         expect_out 'usable: 2 by CUDA$'
         expect_err 'cudaMalloc'
+        expect_out_joined 'note +sharing: memory is shared between processes: no \(rank 0: device 0 cannot be used\) -> '
     fi
 fi
 finish

@@ -406,6 +406,16 @@ MACHINE_TEST(adapters_need_a_module_or_dma_buffers_for_the_memory_of_gpus)
     unsetenv("NCCL_IB_DISABLE");
 }
 
+MACHINE_TEST(memory_that_processes_cannot_share_is_noted_with_the_reason)
+{
+    gpu_add_sharing(&findings, &(struct sharing){ .works = true });
+    expect_finding("gpu", "sharing", JUDGEMENT_FINE, "between processes: yes", "");
+    forget_findings();
+    gpu_add_sharing(&findings, &(struct sharing){ .why = "rank 0: cudaIpcOpenMemHandle: no support" });
+    expect_finding("gpu", "sharing", JUDGEMENT_NOTE, "between processes: no (rank 0: cudaIpcOpenMemHandle: no support)",
+                   "in host memory");
+}
+
 MACHINE_TEST(gpus_that_cannot_be_used_are_a_warning)
 {
     topic_gpus(&findings, &machine, NULL, "no driver", "no library");

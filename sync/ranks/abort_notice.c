@@ -2,6 +2,7 @@
 #include "sync/ranks/abort_notice.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,9 @@ static const char *value_of(const char *variable)
 }
 
 /* A hash of identifiers that only the processes of this run share: those that the launcher set, or else the number of
- * the parent process. */
-static uint64_t run_hash;
+ * the parent process. Atomic for ranks that are threads of one process, in tests: one may look for notices while
+ * another is opened, and sets the same value. */
+static atomic_ullong run_hash;
 
 void abort_notice_prepare(void)
 {
@@ -42,7 +44,7 @@ void abort_notice_prepare(void)
     const bool is_known = *pmix != '\0' || mpich != 0 || *step != '\0' || *torch != '\0';
     snprintf(key, sizeof(key), "%s/%d/%s.%s/%s/%d/%d", pmix, mpich, value_of("SLURM_JOB_ID"), step, torch,
              is_known ? 0 : (int)getppid(), (int)geteuid());
-    run_hash = XXH3_64bits(key, strlen(key));
+    atomic_store(&run_hash, XXH3_64bits(key, strlen(key)));
 }
 
 /* ---- flags ---- */
@@ -53,7 +55,7 @@ static socklen_t name_flag(const char *reason, struct sockaddr_un *address)
     const uint64_t flag = reason == NULL ? 0 : XXH3_64bits(reason, strlen(reason));
     *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
     const int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "pipetrain-abort-%016llx-%016llx",
-                                (unsigned long long)run_hash, (unsigned long long)flag);
+                                atomic_load(&run_hash), (unsigned long long)flag);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 

@@ -197,6 +197,16 @@ struct order_shape loader_order(const struct loader_spec *spec)
     return sizes.order;
 }
 
+uint64_t loader_kept_file_bytes(const struct loader_spec *spec)
+{
+    struct loader_sizes sizes;
+    struct shard_store_need need;
+    loader_sizes_init(&sizes, spec);
+    if (!sizes.is_stored[PHASE_TRAIN])
+        return 0;
+    return shard_store_file_bytes(spec->datasets[PHASE_TRAIN], find_need(&need, spec, &sizes.order, PHASE_TRAIN));
+}
+
 uint64_t loader_epoch_bytes(const struct loader_spec *spec)
 {
     const struct dataset *const dataset = spec->datasets[PHASE_TRAIN];

@@ -73,7 +73,10 @@ struct loader_memory {
 struct loader_memory loader_memory(const struct loader_spec *spec);
 /* The order of training. */
 struct order_shape loader_order(const struct loader_spec *spec);
-/* About how many bytes of shards this process reads for an epoch of training. */
+/* How many bytes of the training set's shards this process reads once and keeps in memory; 0: it keeps none.
+ * UINT64_MAX if memory to find it is short. */
+uint64_t loader_kept_file_bytes(const struct loader_spec *spec);
+/* About how many bytes of shards this process reads for an epoch of training, if it does not keep them. */
 uint64_t loader_epoch_bytes(const struct loader_spec *spec);
 /* Check, as loader_start does, that at most corrupt_max records were lost while the shards were indexed. 0, -ENOMEM, or
  * -ECANCELED after a report to the stop. */

@@ -120,6 +120,15 @@ size_t shard_store_bytes(const struct dataset *dataset, const struct shard_store
         + dataset->shard_count * sizeof(*store.first_blocks);
 }
 
+uint64_t shard_store_file_bytes(const struct dataset *dataset, const struct shard_store_need *need)
+{
+    struct shard_store store;
+    size_t bytes;
+    const int rc = find_places(&store, dataset, need, &bytes);
+    shard_store_release(&store);
+    return rc < 0 ? UINT64_MAX : bytes;
+}
+
 int shard_store_init(struct shard_store *store, const struct dataset *dataset, const struct shard_store_need *need)
 {
     size_t bytes;

@@ -31,6 +31,8 @@ struct shard_store_need {
 
 /* The memory of a store for the data set; `need` NULL: for all its records. SIZE_MAX if memory to find it is short. */
 size_t shard_store_bytes(const struct dataset *dataset, const struct shard_store_need *need);
+/* How many bytes of shards the store reads in all. UINT64_MAX if memory is short. */
+uint64_t shard_store_file_bytes(const struct dataset *dataset, const struct shard_store_need *need);
 /* 0 or -ENOMEM. */
 int shard_store_init(struct shard_store *store, const struct dataset *dataset, const struct shard_store_need *need);
 /* Accepts a struct of zeros. */

@@ -158,6 +158,7 @@ static uint64_t load_large(uint32_t lanes, uint32_t ranks)
         harness_run(&harness);
         assert_string_equal(harness.message, "");
         bytes += harness.counts.bytes;
+        assert_int_equal(loader_kept_file_bytes(&harness.spec), 0);
         if (lanes > 1)
             assert_true(loader_epoch_bytes(&harness.spec) <= set_bytes(large) / ranks);
         for (uint32_t epoch = 0; epoch < EPOCHS; epoch++)
@@ -197,6 +198,7 @@ TEST(a_rank_keeps_only_the_parts_of_shards_with_records_of_its_lanes)
     harness_run(&reference);
     harness_assert_complete(&reference);
     assert_int_equal(reference.counts.bytes, set_bytes(set));
+    assert_int_equal(reference.counts.bytes, loader_kept_file_bytes(&reference.spec));
     const size_t all = loader_memory(&reference.spec).kept_bytes;
     for (uint32_t rank = 0; rank < 4; rank++) {
         struct harness harness = make_harness(set, 512, 4, 4, 1, rank);
@@ -207,6 +209,7 @@ TEST(a_rank_keeps_only_the_parts_of_shards_with_records_of_its_lanes)
         assert_string_equal(harness.message, "");
         assert_true(compare(&harness, &reference) > 0);
         bytes += harness.counts.bytes;
+        assert_int_equal(harness.counts.bytes, loader_kept_file_bytes(&harness.spec));
         assert_true(harness.counts.bytes < set_bytes(set) * 2 / 3);
         assert_true(loader_memory(&harness.spec).kept_bytes < all);
         harness_release(&harness);

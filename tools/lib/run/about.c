@@ -261,13 +261,14 @@ static void describe_reading(const struct run_plan *plan, const struct settings 
     if (settings->input.source == INPUT_SYNTHETIC || datasets[PHASE_TRAIN] == NULL)
         return;
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
-    const struct number epoch = number_bytes(loader_epoch_bytes(&spec));
-    const char *const bytes = epoch.text;
+    const uint64_t kept_bytes = loader_kept_file_bytes(&spec);
+    const struct number all = number_bytes(kept_bytes > 0 ? kept_bytes : loader_epoch_bytes(&spec));
+    const char *const bytes = all.text;
     const bool has_lanes = plan->schedule.lanes > 1;
-    if (plan->memory.kept_bytes > 0)
-        snprintf(text, text_size, "; each reads %s once%s%s and keeps them in memory",
-                 has_lanes ? "the records of its own lanes" : "all shards", has_lanes ? ", " : "",
-                 has_lanes ? bytes : "");
+    if (kept_bytes > 0)
+        snprintf(text, text_size, "; each reads %s once%s%s%s and keeps them in memory",
+                 has_lanes ? "the pieces of shards with records of its own lanes" : "all shards",
+                 has_lanes ? ", about " : "", has_lanes ? bytes : "", has_lanes ? "," : "");
     else if (settings->data.shuffle == SHUFFLE_BLOCK && !has_lanes)
         snprintf(text, text_size, "; each reads all records, %s an epoch (data.shuffle = block mixes them in memory; "
                  "data.lanes = %u divides them)", bytes, settings->ranks);

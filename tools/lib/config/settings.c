@@ -362,17 +362,18 @@ static void check_data(struct settings *settings, struct problems *problems)
 static void check_lanes(struct settings *settings, struct problems *problems)
 {
     const uint32_t lanes = (uint32_t)settings->data.lanes, ranks = settings->ranks;
-    char message[192];
+    char message[256];
     if (lanes <= 1)
         return;
     snprintf(message, sizeof(message), "%u lanes cannot be shared equally by %u ranks: set it to %u, or to another "
-             "multiple of the number of ranks", lanes, ranks, (lanes + ranks - 1) / ranks * ranks);
+             "multiple of the number of ranks; to resume a run of %u lanes start a number of ranks that divides them",
+             lanes, ranks, (lanes + ranks - 1) / ranks * ranks, lanes);
     if (settings->data.balance)
         settings_report(settings, problems, SECTION_DATA, "lanes",
                         "a balanced order chooses single records and has no lanes: set only one of lanes and balance");
     else if (settings->data.shuffle != SHUFFLE_BLOCK)
         settings_report(settings, problems, SECTION_DATA, "lanes",
-                        "lanes are parts of an order of blocks: set data.shuffle = block");
+                        "lanes are parts of an order of blocks: set data.shuffle = block, or leave lanes out");
     else if (!schedule_lanes_fit(lanes, ranks))
         settings_report(settings, problems, SECTION_DATA, "lanes", message);
 }

@@ -14,6 +14,7 @@
 
 #include "formats/manifest.h"
 #include "formats/tfrecord.h"
+#include "loader/shards/catalog.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
@@ -43,7 +44,7 @@ static bool is_companion(const char *name)
         if (ends_with(name, other_suffixes[i]))
             return true;
     }
-    return index_file_is_name(name);
+    return index_file_is_name(name) || strcmp(name, CATALOG_FILE) == 0;
 }
 
 static const char *digits_end(const char *at)

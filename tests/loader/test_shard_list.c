@@ -103,6 +103,17 @@ TEST(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not)
     assert_string_equal(problem, "train-00000-of-00003 train-00001-of-00003 train-00002-of-00003");
 }
 
+TEST(a_glob_for_all_files_takes_no_companions_of_shards)
+{
+    static const char *const names[] = { "a", "b.bin", "catalog.pipetrain", "dataset.json", "a.idx",
+                                         ".a.pipetrain-index", NULL };
+    char place[320], glob[400], found[256];
+    write_names(fixture_subfolder(place, sizeof(place), "companions"), names);
+    snprintf(glob, sizeof(glob), "%s/*", place);
+    list_folder(glob, "train", found, sizeof(found));
+    assert_string_equal(found, "a b.bin");
+}
+
 /* What is printed about shards that are left out when one folder is for both sets, or for training alone. */
 static void tell_left_out(const char *place, uint32_t sets, char *out, size_t out_size)
 {

@@ -243,7 +243,8 @@ static bool find_given(struct opening *opening, uint32_t shard, const struct cat
     return false;
 }
 
-/* Find the shard in the catalog of its folder, NULL if there is no catalog. False after a report. */
+/* Find the shard in the catalog of its folder. NULL if there is no catalog, or if the file has a name by which a catalog
+ * never takes it for a shard. False after a report. */
 static bool find_described(struct opening *opening, uint32_t shard, const struct catalog_shard **shard_out)
 {
     const char *const path = opening->dataset->paths[shard];
@@ -262,7 +263,7 @@ static bool find_described(struct opening *opening, uint32_t shard, const struct
     if (rc < 0 || folder->catalog_result < 0)
         return rc == 0 && folder->catalog_result == -ENOENT;
     *shard_out = catalog_find(&folder->catalog, shard_base_name(path));
-    if (*shard_out != NULL)
+    if (*shard_out != NULL || !shard_list_is_shard(shard_base_name(path)))
         return true;
     snprintf(text, sizeof(text), "is one of %" PRIu32 " shards of this set, but none of the %" PRIu32 " that %s lists: "
              CATALOG_ADVICE, opening->dataset->shard_count, folder->catalog.shard_count, CATALOG_FILE);
@@ -661,15 +662,40 @@ static void report_no_records(struct opening *opening)
     opening_report_more(opening);
 }
 
-/* The name of the first shard of rank 0 that is not at its place here. */
-static const char *first_other(const struct dataset *dataset)
+static bool has_shard(const struct dataset *dataset, const char *name)
 {
-    const struct catalog *const catalog = &dataset->options.given->catalog;
     uint32_t i = 0;
-    while (i < dataset->shard_count && i + 1 < catalog->shard_count &&
-           dataset_start_find(dataset->options.given, i, shard_base_name(dataset->paths[i])) != NULL)
+    while (i < dataset->shard_count && strcmp(shard_base_name(dataset->paths[i]), name) != 0)
         i++;
-    return dataset_start_name(dataset->options.given, i);
+    return i < dataset->shard_count;
+}
+
+static bool is_given(const struct dataset_start *given, const char *name)
+{
+    uint32_t i = 0;
+    while (i < given->catalog.shard_count && strcmp(dataset_start_name(given, i), name) != 0)
+        i++;
+    return i < given->catalog.shard_count;
+}
+
+/* Name the first shard of rank 0 that is not here, else the first one here that rank 0 does not have. "" if shards in
+ * several folders have the same names. */
+static void describe_other(const struct dataset *dataset, char *text, size_t text_size)
+{
+    const struct dataset_start *const given = dataset->options.given;
+    uint32_t i = 0;
+    text[0] = '\0';
+    while (i < given->catalog.shard_count && has_shard(dataset, dataset_start_name(given, i)))
+        i++;
+    if (i < given->catalog.shard_count) {
+        snprintf(text, text_size, ", whose first that is not here is %s", dataset_start_name(given, i));
+        return;
+    }
+    for (i = 0; i < dataset->shard_count && text[0] == '\0'; i++) {
+        const char *const name = shard_base_name(dataset->paths[i]);
+        if (!is_given(given, name))
+            snprintf(text, text_size, ", which has no %s", name);
+    }
 }
 
 /* Compare the number of shards with that of the process that has described them. */
@@ -677,12 +703,12 @@ static void check_given(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
     const struct dataset_start *const given = dataset->options.given;
-    char text[OPENING_PROBLEM_BYTES];
+    char text[OPENING_PROBLEM_BYTES], other[320];
     if (given == NULL || given->catalog.shard_count == dataset->shard_count)
         return;
-    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0, whose first that is not here is "
-             "%.256s: all hosts need the same shards", dataset->shard_count, given->catalog.shard_count,
-             first_other(dataset));
+    describe_other(dataset, other, sizeof(other));
+    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0%s: all hosts need the same shards",
+             dataset->shard_count, given->catalog.shard_count, other);
     opening_report_path(opening, -EBADMSG, dataset->options.pattern, text);
 }
 

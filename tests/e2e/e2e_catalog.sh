@@ -67,6 +67,15 @@ try more --set "data.train=$set/train-*" --set data.validation=
 expect_code 3 'a shard that is not listed'
 expect_err 'is one of 9 shards of this set, but none of the 8 that catalog.pipetrain lists'
 rm "$set/train-more.tfrecord"
+
+# A glob for all files takes the shards and not the catalog; a file that no catalog takes for a shard is opened without it.
+cp "$work/other" "$set/train-more"
+train all --set "data.train=$set/*" --set data.validation= --set data.label_offset=0 --set train.epochs=1
+catalog 0 'a catalog beside a file of another name' --check
+run "$shards" check "$set/*"
+expect_code 0 'a glob for all files beside a catalog'
+expect_out '^9 shards, 285 records, .*: all right'
+rm "$set/train-more"
 mv "$set/train-00007-of-00008" "$work"
 try missing $of_set
 expect_code 0 'a shard that is missing'

@@ -318,6 +318,15 @@ TEST_WITH(other_shards_than_those_of_rank_0_are_refused_with_both_numbers, make_
     fixture_assert_refused(&options, "has 99 shards here, and 100 in rank 0",
                            "whose first that is not here is train-00042-of-00100: all hosts need the same shards");
     dataset_start_release(&start);
+    options.given = NULL;
+    start = make_start(&options);
+    options.given = &start;
+    snprintf(name, sizeof(name), "%s", fixture_path(folder, "train-00041-of-00100"));
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "train-00042-of-00100"));
+    assert_int_equal(link(name, path), 0);
+    fixture_assert_refused(&options, "has 100 shards here, and 99 in rank 0, which has no train-00042-of-00100",
+                           "all hosts need the same shards");
+    dataset_start_release(&start);
 }
 
 TEST_WITH(another_file_than_that_of_rank_0_ends_the_run_when_it_is_read, make_set, fixture_folder_remove)

@@ -27,7 +27,7 @@ struct described_set {
     uint64_t records;
 };
 
-/* Index a shard. One with damage is refused, as a catalog has no place for it. 0, or a negative errno after a
+/* Index a shard. One with damaged lengths is refused, as a catalog has no place for them. 0, or a negative errno after a
  * message. */
 static int describe_shard(const struct shards_request *request, const char *path, struct shard_index *index,
                           bool *is_packed_out)
@@ -182,7 +182,7 @@ const struct shards_command command_catalog = {
             "directory cannot be written: size, record lengths and a fingerprint of every\n"
             "shard. Runs then open a shard only when they first read it. Make it again with\n"
             "--force after the set has changed; with --check, exit status 3 says that it\n"
-            "has. Damaged shards are refused.\n\n"
+            "has. Shards with damaged lengths are refused.\n\n"
             "  " SHARDS_PROGRAM " catalog imagenet\n"
             "  " SHARDS_PROGRAM " catalog --check imagenet\n"
             "  " SHARDS_PROGRAM " catalog --force imagenet\n",

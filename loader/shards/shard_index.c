@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
+#include "loader/shards/catalog.h"
 #include "loader/shards/range_crc.h"
 #include "loader/shards/shard_kind.h"
 #include "stage/file/file.h"
@@ -482,8 +483,8 @@ void shard_index_describe_stale(const struct shard_index *index, char *text_out,
         snprintf(text_out, text_size, "is another file than the one that " SHARD_LISTED_BY_RANK " describes: all hosts "
                  "need the same shards");
     else if (index->listed_in != NULL)
-        snprintf(text_out, text_size, "is another file than the one that %s describes: restore it, or "
-                 "make the catalog again (pipetrain-shards catalog --force)", index->listed_in);
+        snprintf(text_out, text_size, "is another file than the one that %s describes: restore it, or " CATALOG_ADVICE,
+                 index->listed_in);
     else
         snprintf(text_out, text_size, "its index file says another length of a record than the record does: it is "
                  "removed, and the same command rebuilds it (data.index_cache = no uses none)");

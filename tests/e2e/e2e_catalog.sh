@@ -48,7 +48,7 @@ tail -c "+$((bytes + 1))" "$work/other" >"$set/train-00002-of-00008"
 for how in on_corrupt=fail on_corrupt=skip shuffle=block; do
     try other $of_set --set "data.$how"
     expect_code 3 "another file of the same size, $how"
-    expect_err 'train-00002-of-00008.* is another file than the one that catalog.pipetrain describes'
+    expect_err 'train-00002-of-00008.* is another file than the one that catalog.pipetrain describes: restore it, or .* remove the catalog'
 done
 catalog 3 'a catalog of another set' --check
 cp "$set/catalog.pipetrain" "$work/before"

@@ -278,7 +278,9 @@ ends_as_one() {
     same_as_one overfit 74 --overfit=20 --set train.epochs=1
     same_as_one data.lanes 0 $lanes=6 --set train.epochs=30 --set train.stop_at=0.5 --set train.optimizer=adam --set train.learning_rate=0.01
     with_codes "$launcher" $lanes=4
-    expect_equal "$(cat "$ENDS_FILES"/code.* | tr '\n' ' ')" '2 2 2 ' "codes: 4 lanes of 3 ranks with $launcher"
+    expect_code 2 "4 lanes of 3 ranks with $launcher"
+    # The launcher may end a rank before it has started.
+    expect_equal "$(cat "$ENDS_FILES"/code.* | sort -u)" 2 "codes: 4 lanes of 3 ranks with $launcher"
     expect_err_once 'data.lanes: 4 lanes cannot be shared equally by 3 ranks: set it to 6,'
     same_as_one --check 0 --check
     same_as_one --dry-run 0 --dry-run
@@ -318,6 +320,10 @@ is_asked() {
     esac
     send ${2% *} "${2#* }"
     end_within $end_ms
+    # MPICH's launcher sometimes ends with 0 after it passed on a signal, whatever its ranks ended with.
+    case $1,$2,$code in
+        *mpich,'USR1 launcher',0) [ "$3" = saving ] || code=75 ;;
+    esac
     case $2,$3,$code in
         INT*,130 | TERM*,75 | USR1*,75) expect_err '(interrupted|asked to stop( by SIGUSR1)?): ' ;;
         *,saving,0) ;;

@@ -80,6 +80,35 @@ TEST(slices_are_shared_by_the_towers_of_all_ranks)
     assert_problem("8 slices can be shared by 1, 2, 4 or 8 towers, because their sums are added in pairs; 3 ranks have 6");
 }
 
+/* A group is a whole subtree of the additions in pairs. */
+TEST(groups_of_ranks_that_do_not_fit_are_refused)
+{
+    static const struct { uint32_t ranks; const char *group, *other, *words; } rows[] = {
+        { 4, "2", "devices.towers=2", "" },
+        { 4, "4", "devices.towers=1", "" },
+        { 6, "2", "devices.towers=1", "" },
+        { 6, "1", "devices.towers=3", "" },
+        { 6, "0", "devices.towers=3", "" },
+        { 6, "4", "devices.towers=1", "group: sums are added in pairs" },
+        { 6, "4", "devices.towers=1", "here 4 of 6 ranks with 1: use another number, or 1 for no groups" },
+        { 6, "3", "devices.towers=1", "here 3 of 6 ranks with 1" },
+        { 4, "8", "devices.towers=1", "here 8 of 4 ranks with 1" },
+        { 4, "2", "devices.towers=3", "here 2 of 4 ranks with 3" },
+        { 4, "2", "sync.reduce=host", "" },
+        { 4, "2", "sync.reduce=nccl", "group: groups are for sums on the CPU" },
+        { 4, "2", "sync.reduce=ipc", "use sync.reduce = host, or 1 for no groups" },
+        { 4, "1", "sync.reduce=nccl", "" },
+        { 1, "3", "sync.reduce=auto", "" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char group[32];
+        snprintf(group, sizeof(group), "sync.group=%s", rows[i].group);
+        SETTINGS(rows[i].ranks, group, rows[i].other);
+        assert_problem(rows[i].words);
+        assert_true(*rows[i].words != '\0' || problem[0] == '\0');
+    }
+}
+
 TEST(bf16_is_sent_between_ranks_of_one_tower)
 {
     SETTINGS(1, "sync.wire=bf16");

@@ -332,7 +332,8 @@ static bool is_power_of_two(int64_t number)
     return number > 0 && (number & (number - 1)) == 0;
 }
 
-/* Check sync.group: sums are added in pairs, so groups and the towers of a rank have to be whole subtrees. */
+/* Check sync.group: sums are added in pairs, so groups and the towers of a rank have to be whole subtrees. GPUs sum without
+ * groups. */
 static void check_group(struct settings *settings, struct problems *problems)
 {
     const int64_t group = settings->sync.group;
@@ -344,6 +345,10 @@ static void check_group(struct settings *settings, struct problems *problems)
              "1 for no groups", (long long)group, settings->ranks, (long long)settings->devices.towers);
     if (!is_power_of_two(group) || settings->ranks % group != 0 || !is_power_of_two(settings->devices.towers))
         settings_report(settings, problems, SECTION_SYNC, "group", message);
+    if (settings->sync.reduce == REDUCE_CHOICE_NCCL || settings->sync.reduce == REDUCE_CHOICE_IPC)
+        settings_report(settings, problems, SECTION_SYNC, "group",
+                        "groups are for sums on the CPU, and sync.reduce has GPUs compute them: use sync.reduce = host, or "
+                        "1 for no groups");
 }
 
 /* Refuse settings that work only between the towers of one process. */

@@ -38,6 +38,14 @@ if [ "$(id -u)" -ne 0 ]; then
     expect_out "^$work/cache/pipetrain/[0-9a-f]*.pipetrain-catalog: 8 shards"
     train fixed $of_set --set "data.train=$work/fixed"
     chmod u+w "$work/fixed"
+    run "$shards" catalog "$work/fixed"
+    chmod a-w "$work/fixed"
+    expect_code 0 'a catalog of a folder that can be written'
+    rm "$work/cache/pipetrain"/*.pipetrain-catalog
+    run "$shards" catalog --check "$work/fixed"
+    expect_code 0 'the catalog of a folder that cannot be written'
+    expect_out "^$work/fixed/catalog.pipetrain: 8 shards, .*, all right"
+    chmod u+w "$work/fixed"
 fi
 
 # Another shard of the same size: the CRCs of its records are others, their lengths are not.

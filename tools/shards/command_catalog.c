@@ -77,11 +77,14 @@ static void release_set(struct described_set *set)
     free(set->entries);
 }
 
-/* Find the path of the catalog: in the folder, or in the cache folder if the folder cannot be written. */
+/* Find the path of the catalog: in the folder, or in the cache folder if the folder cannot be written and has none, which
+ * a run would read instead. */
 static bool find_path(const char *folder, char *path_out, size_t path_size)
 {
-    if (access(folder, W_OK) == 0)
-        return catalog_path_beside(folder, path_out, path_size);
+    if (!catalog_path_beside(folder, path_out, path_size))
+        return false;
+    if (access(folder, W_OK) == 0 || access(path_out, F_OK) == 0)
+        return true;
     cache_folder_make();
     return catalog_path_in_cache(folder, path_out, path_size);
 }

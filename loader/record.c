@@ -20,6 +20,7 @@
 #define READ_ATTEMPTS 3
 #define READ_PAUSE_NS 100000000L
 #define CHANGED_TEXT "; the file has changed since it was opened"
+#define REMOVED_TEXT "; the file was there at the start"
 
 static size_t frame_bytes_max(const struct dataset *dataset)
 {
@@ -151,6 +152,10 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     }
     if (is_replaced(dataset, first)) {
         problem_add(problem, CHANGED_TEXT);
+        return -EBADMSG;
+    }
+    if (first->got == -ENOENT) {        /* of a shard that is opened only now */
+        problem_add(problem, REMOVED_TEXT);
         return -EBADMSG;
     }
     struct record_problem second_problem;

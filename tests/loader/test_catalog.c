@@ -206,6 +206,20 @@ static void replace_shard(const char *name)
     shard_index_release(&index);
 }
 
+/* Train on the set for an epoch, from which some shard cannot be read. */
+static void run_to_failure(struct harness *harness, const struct dataset *dataset)
+{
+    *harness = (struct harness){
+        .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_FULL, .seed = 3, .read_threads = 1, .decode_threads = 2,
+                  .skip_corrupt = dataset->options.skip_damage, .corrupt_max = RECORDS },
+        .schedule = { .batch = 8, .towers = 1, .epochs = 1 },
+        .depth = 2,
+    };
+    harness_run(harness);
+    assert_int_equal(harness->code, EXIT_CODE_DATA);
+    assert_non_null(strstr(harness->message, "train-00003-of-00100"));
+}
+
 /* Also where damaged records are skipped: no record of another file is one of the set. */
 TEST_WITH(another_file_of_the_same_size_ends_the_run_when_it_is_read, make_set, fixture_folder_remove)
 {
@@ -214,15 +228,8 @@ TEST_WITH(another_file_of_the_same_size_ends_the_run_when_it_is_read, make_set, 
     for (int skips = 0; skips < 2; skips++) {
         options.skip_damage = skips;
         struct dataset *const dataset = fixture_open(&options);
-        struct harness harness = {
-            .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_FULL, .seed = 3, .read_threads = 1,
-                      .decode_threads = 2, .skip_corrupt = skips, .corrupt_max = RECORDS },
-            .schedule = { .batch = 8, .towers = 1, .epochs = 1 },
-            .depth = 2,
-        };
-        harness_run(&harness);
-        assert_int_equal(harness.code, EXIT_CODE_DATA);
-        assert_non_null(strstr(harness.message, "train-00003-of-00100"));
+        struct harness harness;
+        run_to_failure(&harness, dataset);
         assert_non_null(strstr(harness.message, "is another file than the one that catalog.pipetrain describes"));
         harness_release(&harness);
         dataset_close(dataset);
@@ -297,6 +304,21 @@ TEST_WITH(another_process_opens_no_shard_before_it_reads_it, make_set, fixture_f
             dataset_close(whole);
             dataset_close(given);
         }
+}
+
+TEST_WITH(a_file_that_is_removed_before_it_is_read_is_reported_as_such, make_set, fixture_folder_remove)
+{
+    struct dataset_options options = fixture_options(folder);
+    struct dataset_start start = make_start(&options);
+    struct harness harness;
+    options.given = &start;
+    struct dataset *const dataset = fixture_open(&options);
+    dataset_start_release(&start);
+    assert_int_equal(unlink(fixture_path(folder, "train-00003-of-00100")), 0);
+    run_to_failure(&harness, dataset);
+    assert_non_null(strstr(harness.message, "cannot be read: No such file or directory; the file was there at the start"));
+    harness_release(&harness);
+    dataset_close(dataset);
 }
 
 TEST_WITH(other_shards_than_those_of_rank_0_are_refused_with_both_numbers, make_set, fixture_folder_remove)

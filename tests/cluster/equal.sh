@@ -124,7 +124,7 @@ same clipped '2x2 3x1' $served --set train.optimizer=momentum --set train.clip_n
 same lars '3x1' $served --set train.optimizer=lars --set sync.wire=bf16 --set train.accumulate=2
 same zero '3x1' --set sync.mode=async --set sync.max_staleness=0
 same late '2x2 3x1' $served --set train.optimizer=momentum --set sync.consistency=relaxed
- back to a checkpoint with half the rate, and once more.
+# A rate that ruins the weights, back to a checkpoint with half the rate, and once more.
 same rollback '2x2 3x1' --set train.batch=16 --set train.epochs=3 --set train.steps=114 --set checkpoint.every=epoch \
     --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20 --set train.on_nan=rollback \
     --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8

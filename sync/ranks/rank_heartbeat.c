@@ -166,7 +166,8 @@ void ranks_receive_failure(struct ranks *ranks, uint32_t from, const struct fail
 }
 
 /* Fail the run because of an error of this process, or of the rank `silent`. */
-static void fail(struct ranks *ranks, int code, uint32_t silent, const char *format, va_list arguments)
+static __attribute__((format(printf, 4, 0))) void fail(struct ranks *ranks, int code, uint32_t silent,
+                                                       const char *format, va_list arguments)
 {
     struct failure failure = { .code = code, .origin = ranks->launcher.rank, .silent = silent };
     vsnprintf(failure.text, sizeof(failure.text), format, arguments);

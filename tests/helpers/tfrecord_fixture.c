@@ -111,6 +111,15 @@ struct dataset *fixture_open(const struct dataset_options *options)
     return dataset;
 }
 
+struct dataset *fixture_open_set(const char *name, uint32_t shard_count, uint32_t record_count)
+{
+    char place[300];
+    fixture_subfolder(place, sizeof(place), name);
+    fixture_write_set(place, shard_count, record_count);
+    const struct dataset_options options = fixture_options(place);
+    return fixture_open(&options);
+}
+
 void fixture_assert_refused(const struct dataset_options *options, const char *first, const char *second)
 {
     struct dataset *dataset;

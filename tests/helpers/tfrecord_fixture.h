@@ -37,6 +37,8 @@ void fixture_write_set(const char *place, uint32_t shard_count, uint32_t record_
 struct dataset_options fixture_options(const char *pattern);
 /* Open a set; fails the test with the problem. */
 struct dataset *fixture_open(const struct dataset_options *options);
+/* Write a set of fixture records in the subfolder `name` of the fixture's folder, as fixture_write_set, and open it. */
+struct dataset *fixture_open_set(const char *name, uint32_t shard_count, uint32_t record_count);
 /* Opening fails with a message that contains both texts. */
 void fixture_assert_refused(const struct dataset_options *options, const char *first, const char *second);
 /* Load record `id` of the set. */

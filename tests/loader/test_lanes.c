@@ -14,20 +14,11 @@ enum { SMALL_RECORDS = 101, LARGE_RECORDS = 6000, EPOCHS = 3 };
 
 static struct dataset *small, *large;
 
-static struct dataset *make_set(const char *name, uint32_t shards, uint32_t records)
-{
-    char place[300];
-    fixture_subfolder(place, sizeof(place), name);
-    fixture_write_set(place, shards, records);
-    const struct dataset_options options = fixture_options(place);
-    return fixture_open(&options);
-}
-
 static int make_sets(void **state)
 {
     assert_int_equal(fixture_folder_make(state), 0);
-    small = make_set("small", 3, SMALL_RECORDS);
-    large = make_set("large", 4, LARGE_RECORDS);
+    small = fixture_open_set("small", 3, SMALL_RECORDS);
+    large = fixture_open_set("large", 4, LARGE_RECORDS);
     return 0;
 }
 
@@ -189,7 +180,7 @@ TEST(ranks_read_the_set_once_between_them_and_a_rank_the_same_records_in_every_e
  * by itself while the other reads the piece that contains it. */
 TEST(a_rank_keeps_only_the_parts_of_shards_with_records_of_its_lanes)
 {
-    struct dataset *const set = make_set("kept", 3, 40000);
+    struct dataset *const set = fixture_open_set("kept", 3, 40000);
     struct harness reference = make_harness(set, 512, 4, 1, 1, 0);
     uint64_t bytes = 0;
     reference.spec.block_bytes = 1 << 20;

@@ -21,20 +21,11 @@ static const size_t keep_sizes[KEEP_SIZES] = { 0, LOADER_KEEP_NONE, LOADER_KEEP_
 
 static struct dataset *train, *evaluation;
 
-static struct dataset *make_set(const char *name, uint32_t shards, uint32_t records)
-{
-    char place[300];
-    fixture_subfolder(place, sizeof(place), name);
-    fixture_write_set(place, shards, records);
-    const struct dataset_options options = fixture_options(place);
-    return fixture_open(&options);
-}
-
 static int make_sets(void **state)
 {
     assert_int_equal(fixture_folder_make(state), 0);
-    train = make_set("train", 3, TRAIN_RECORDS);
-    evaluation = make_set("evaluation", 2, EVALUATION_RECORDS);
+    train = fixture_open_set("train", 3, TRAIN_RECORDS);
+    evaluation = fixture_open_set("evaluation", 2, EVALUATION_RECORDS);
     return 0;
 }
 

@@ -109,9 +109,9 @@ grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no checkpoint was saved
 : >"$work/reading"
 while [ -e "$work/reading" ]; do
     cat "$metrics" >"$work/seen.prom"
-    # Before the first row the counters come last.
+    # Before the first row the costs come last.
     tail -n 1 "$work/seen.prom" |
-        grep -q 'stage="decode"}\|^pipetrain_checkpoint_failures_total{\|^pipetrain_images_per_second\|TYPE' ||
+        grep -q 'stage="decode"} \|^pipetrain_cost_[a-z]*_total{\|^pipetrain_images_per_second{' ||
         cp "$work/seen.prom" "$work/torn.prom"
 done &
 reader=$!

@@ -25,6 +25,7 @@ static const char *program = "pipetrain";
 static const char *_Atomic sender;      /* NULL: none */
 static atomic_bool only_errors;
 static _Thread_local bool thread_is_muted;
+static _Thread_local const struct log_sink *thread_sink;        /* NULL: stderr */
 static atomic_bool is_live;     /* a line of log_live is displayed */
 
 /* Held messages, in the format of log_take_held. */
@@ -93,6 +94,10 @@ static size_t begin_line(char *line)
 
 void log_line(const char *text)
 {
+    if (thread_sink != NULL) {
+        thread_sink->take(thread_sink->arg, LOG_RUN, text);
+        return;
+    }
     char line[sizeof(ERASE) + LOG_LINE_MAX + 2];
     size_t length = begin_line(line);
     length += (size_t)snprintf(line + length, LOG_LINE_MAX + 1, "%s", text);
@@ -103,7 +108,7 @@ void log_line(const char *text)
 void log_live(const char *text)
 {
     char line[sizeof(ERASE) + LOG_LINE_MAX + 1];
-    if (text == NULL && !atomic_exchange(&is_live, false))
+    if (thread_sink != NULL || (text == NULL && !atomic_exchange(&is_live, false)))
         return;
     const int length = snprintf(line, sizeof(line), "%s%s", ERASE, text != NULL ? text : "");
     output_write(OUTPUT_MESSAGES, line, (size_t)length);
@@ -210,6 +215,18 @@ void log_sender(const char *name)
     sender = name;
 }
 
+const struct log_sink *log_sink_set(const struct log_sink *sink)
+{
+    const struct log_sink *const before = thread_sink;
+    thread_sink = sink;
+    return before;
+}
+
+const struct log_sink *log_sink_get(void)
+{
+    return thread_sink;
+}
+
 /* Remove an incomplete character at the end of a truncated text. */
 static void drop_half_character(char *text)
 {
@@ -225,7 +242,8 @@ static void drop_half_character(char *text)
 void log_message(enum log_level level, const char *format, ...)
 {
     const int saved_errno = errno;
-    if (thread_is_muted || (level == LOG_RUN && only_errors))
+    const struct log_sink *const sink = thread_sink;
+    if (thread_is_muted || (level == LOG_RUN && only_errors && sink == NULL))
         return;
     char text[LOG_TEXT_BYTES];
     va_list arguments;
@@ -238,10 +256,12 @@ void log_message(enum log_level level, const char *format, ...)
         char plain[PLAIN_BYTES];
         size_t bytes = log_plain(text, plain, 4 * LOG_TEXT_BYTES);
         if ((size_t)wanted >= sizeof(text)) {
-            memcpy(plain + bytes, cut_mark, sizeof(cut_mark) - 1);
+            memcpy(plain + bytes, cut_mark, sizeof(cut_mark));
             bytes += sizeof(cut_mark) - 1;
         }
-        if (!hold(level, plain, bytes))
+        if (sink != NULL)
+            sink->take(sink->arg, level, plain);
+        else if (!hold(level, plain, bytes))
             write_line(level, plain, bytes);
     }
     errno = saved_errno;

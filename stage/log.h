@@ -1,4 +1,5 @@
-/* Messages for the user on stderr: each is one line and is written with one call. Results go to stdout. */
+/* Messages for the user: each is one line, and is written to stderr with one call, or in a library given to a sink.
+ * Results go to stdout. */
 #ifndef PIPETRAIN_LOG_H
 #define PIPETRAIN_LOG_H
 
@@ -31,6 +32,25 @@ void log_mute(bool is_muted);
  * truncated to LOG_SENDER_MAX bytes. */
 #define LOG_SENDER_MAX 127u
 void log_sender(const char *sender);
+
+/* ---- messages of a library ----
+ *
+ * A program that uses the loader as a library (tools/feed) gets its messages by functions: nothing is printed. */
+
+/* Receives the messages of threads instead of stderr. It is not to be changed while a thread has it. */
+struct log_sink {
+    /* A message of one line, escaped as it would be printed, without the program's name and the sender, and without a
+     * newline. Called by the thread that logs it, so by several at once; it must neither log nor block for long. */
+    void (*take)(void *arg, enum log_level level, const char *text);
+    void *arg;
+};
+
+/* From now on the calling thread's messages go to the sink, and so do those of the threads that it starts by
+ * thread_start; live lines are dropped, and neither log_hold nor log_only_errors apply. NULL: to stderr, as without a
+ * call. The sink is kept, not copied, until the last of these threads has ended. Returns the one before. */
+const struct log_sink *log_sink_set(const struct log_sink *sink);
+/* The sink of the calling thread, or NULL. */
+const struct log_sink *log_sink_get(void);
 
 /* ---- held messages ----
  *

@@ -45,7 +45,7 @@ void stop_withdraw(struct stop *stop, const void *arg);
 /* As stop_withdraw, for all closers. */
 void stop_forget(struct stop *stop);
 
-/* Report an error: the first call prints "pipetrain: MESSAGE" to stderr, stores `code` and runs all closers; later
+/* Report an error: the first call logs the message as LOG_ERROR (log.h), stores `code` and runs all closers; later
  * errors are consequences and are ignored. Any thread. Always returns -ECANCELED, for `return stop_fail(...)`. */
 int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

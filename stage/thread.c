@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "stage/log.h"
+
 #define THREAD_NAME_BYTES 16    /* the limit of Linux, with the terminator */
 #define TIMER_SLACK_NS 1000u    /* Linux's default of 50000 is longer than the sleeps of threads that poll a GPU */
 
@@ -19,11 +21,13 @@ struct thread {
     char name[THREAD_NAME_BYTES];
     void (*loop)(void *arg);
     void *arg;
+    const struct log_sink *sink;        /* of the thread that started it */
 };
 
 static void *thread_main(void *arg)
 {
     struct thread *thread = arg;
+    (void)log_sink_set(thread->sink);
     pthread_setname_np(pthread_self(), thread->name);
     prctl(PR_SET_TIMERSLACK, (unsigned long)TIMER_SLACK_NS, 0ul, 0ul, 0ul);
     thread->loop(thread->arg);
@@ -48,6 +52,7 @@ int thread_start(struct thread **thread_out, const char *name, void (*loop)(void
     snprintf(thread->name, sizeof(thread->name), "%s", name);
     thread->loop = loop;
     thread->arg = arg;
+    thread->sink = log_sink_get();
 
     sigset_t blocked, before;
     blocked_signals(&blocked);

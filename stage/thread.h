@@ -10,7 +10,8 @@
 
 struct thread;
 
-/* Start `loop(arg)` in a thread with this name (at most 15 characters). Returns 0 or a negative errno. */
+/* Start `loop(arg)` in a thread with this name (at most 15 characters) and the caller's sink of messages (log.h).
+ * Returns 0 or a negative errno. */
 int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg);
 /* Wait for the loop to return and release the thread. Accepts NULL. */
 void thread_join(struct thread *thread);

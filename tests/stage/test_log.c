@@ -219,4 +219,57 @@ TEST(a_sender_is_named_in_all_messages)
     assert_string_equal(captured, "pipetrain: rank 2 (node7): one\nrank 2 (node7): run.conf:3: two\npipetrain: three\n");
 }
 
+/* A sink that keeps its messages as lines, each after a digit for its level. */
+struct kept_lines { struct log_sink sink; char text[3 * 4096]; };
+
+static void keep_line(void *arg, enum log_level level, const char *text)
+{
+    struct kept_lines *const kept = arg;
+    const size_t used = strlen(kept->text);
+    snprintf(kept->text + used, sizeof(kept->text) - used, "%d %s\n", (int)level, text);
+}
+
+TEST(a_sink_gets_all_messages_of_its_thread_and_stderr_none)
+{
+    struct kept_lines kept = { { keep_line, &kept }, "" }, inner = { { keep_line, &inner }, "" };
+    struct capture capture;
+    capture_begin(&capture);
+    log_sender("rank 2");
+    log_hold();
+    assert_null(log_sink_set(&kept.sink));
+    log_message(LOG_ERROR, "shard %d", 3);
+    log_message(LOG_RUN, "a\nb \xff");
+    log_line("a line");
+    log_live("not shown");
+    log_live(NULL);
+    log_mute(true);
+    log_message(LOG_ERROR, "muted");
+    log_mute(false);
+    assert_ptr_equal(log_sink_set(&inner.sink), &kept.sink);
+    log_message(LOG_PROBLEM, "run.conf:3: key");
+    assert_ptr_equal(log_sink_set(&kept.sink), &inner.sink);
+    assert_ptr_equal(log_sink_get(), &kept.sink);
+    assert_ptr_equal(log_sink_set(NULL), &kept.sink);
+    log_message(LOG_RUN, "held");
+    assert_true(log_release());
+    log_sender(NULL);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(kept.text, "0 shard 3\n2 a\\x0ab \\xff\n2 a line\n");
+    assert_string_equal(inner.text, "1 run.conf:3: key\n");
+    assert_string_equal(captured, "rank 2: held\n");
+}
+
+TEST(a_sink_gets_a_long_message_cut_and_terminated)
+{
+    static struct kept_lines kept = { .sink = { keep_line, &kept } };
+    static char text[9000];
+    memset(text, 'x', sizeof(text) - 1);
+    (void)log_sink_set(&kept.sink);
+    log_message(LOG_RUN, "%s", text);
+    (void)log_sink_set(NULL);
+    const size_t length = strlen(kept.text);
+    assert_string_equal(kept.text + length - 5, "x...\n");
+    assert_int_equal(length, strlen("2 ") + 4095 + strlen("...\n"));
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -3,10 +3,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "stage/device.h"
+#include "stage/log.h"
+#include "stage/stop.h"
 #include "stage/thread.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 
 struct seen { char name[16]; int niceness, before, error; bool takes_signals, takes_mistakes; };
@@ -53,6 +57,45 @@ TEST(it_alone_gives_way)
         assert_int_equal(seen.niceness, wanted < 19 ? wanted : 19);
     }
     assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+}
+
+static void take_message(void *arg, enum log_level level, const char *text)
+{
+    assert_int_equal(level, LOG_ERROR);
+    strcat(arg, text);
+}
+
+static void fail_in_a_thread(void *arg)
+{
+    struct stop *const stop = arg;
+    (void)stop_fail(stop, EXIT_CODE_DATA, "shard 3: checksum differs");
+}
+
+static void start_another(void *arg)
+{
+    struct thread *thread;
+    assert_int_equal(thread_start(&thread, "second", fail_in_a_thread, arg), 0);
+    thread_join(thread);
+}
+
+TEST(it_has_the_sink_of_the_thread_that_starts_it)
+{
+    char text[256] = "", captured[256];
+    const struct log_sink sink = { take_message, text };
+    struct thread *thread;
+    struct capture capture;
+    struct stop *stop;
+    assert_int_equal(stop_open(&stop), 0);
+    capture_begin(&capture);
+    (void)log_sink_set(&sink);
+    assert_int_equal(thread_start(&thread, "first", start_another, stop), 0);
+    (void)log_sink_set(NULL);
+    thread_join(thread);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(text, "shard 3: checksum differs");
+    assert_string_equal(stop_message(stop), text);
+    assert_string_equal(captured, "");
+    stop_close(stop);
 }
 
 static bool lacks_threads;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <xxhash.h>
 
 #include "loader/dataset_shards.h"
@@ -96,16 +95,6 @@ static int format_init(struct dataset *dataset)
         .keys = { [SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key },
     };
     return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
-}
-
-/* Raise the limit of open files as far as allowed: shards that stay open are not opened again. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 /* ---- shards ---- */
@@ -846,7 +835,6 @@ static int open_once(struct dataset **dataset_out, const struct dataset_options 
     text_init(&opening.problems, problem_out, problem_size);
     if (opening.dataset == NULL)
         return -ENOMEM;
-    raise_file_limit();
     opening.result = prepare_options(&opening, options);
     if (opening.result == 0)
         opening.result = find_shards(&opening);

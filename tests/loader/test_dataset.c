@@ -362,4 +362,25 @@ TEST(more_shards_than_descriptors_are_read)
     assert_false(can_read_with(&options, 3, 3));
 }
 
+TEST(opening_a_set_leaves_the_limit_of_open_files_as_it_is)
+{
+    char place[300];
+    fixture_subfolder(place, sizeof(place), "few");
+    fixture_write_set(place, 3, 9);
+    struct rlimit before, low, after;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = before.rlim_max > 256 ? 256 : before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    struct dataset_options options = fixture_options(place);
+    struct dataset *dataset;
+    char problem[8192];
+    const int rc = dataset_open(&dataset, &options, problem, sizeof(problem));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &after), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rc, 0);
+    assert_int_equal(after.rlim_cur, low.rlim_cur);
+    dataset_close(dataset);
+}
+
 TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -91,6 +91,17 @@ TEST(a_limit_below_what_is_used_leaves_nothing)
     assert_true(left.data == SIZE_MAX);
 }
 
+TEST(a_program_may_open_as_many_files_as_the_system_allows)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max > 64 ? 64 : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limits_prepare(), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, limit.rlim_max);
+}
+
 int main(void)
 {
     if (test_is_sanitized())

@@ -111,9 +111,20 @@ static void prepare_libraries(void)
         set_new_handler(end_for_memory);
 }
 
+/* Raise the limit of open files as far as allowed: shards that stay open are not opened again. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int limits_prepare(void)
 {
     const int rc = prepare_main_stack();
+    raise_file_limit();
     prepare_thread_stacks();
     prepare_allocation();
     prepare_libraries();

@@ -378,6 +378,11 @@ struct order_block order_block(const struct order *order, uint64_t i)
     return block_at(order, place, row_start(&order->row, place) - order->window.first);
 }
 
+uint64_t order_block_with(const struct order *order, uint64_t offset)
+{
+    return row_find(&order->row, order->window.first + offset) - order->window.number * order->shape.window_blocks;
+}
+
 struct order_block order_lane_block(const struct order *order, uint64_t i)
 {
     return block_at(order, permutation_position(&order->blocks, i), 0);

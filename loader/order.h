@@ -147,6 +147,8 @@ static inline uint64_t order_record(const struct order *order, uint64_t place)
 uint64_t order_shape_blocks(const struct order_shape *shape);
 uint64_t order_window_blocks(const struct order *order);
 struct order_block order_block(const struct order *order, uint64_t i);
+/* SHUFFLE_BLOCK: the block of the window that has the record at this offset. */
+uint64_t order_block_with(const struct order *order, uint64_t offset);
 /* SHUFFLE_BLOCK: block `i` < order->block_count of the lane, in an order that does not depend on the epoch. */
 struct order_block order_lane_block(const struct order *order, uint64_t i);
 

@@ -45,7 +45,8 @@ static size_t find_records(struct loader *loader, struct chunk_buffer *buffer)
     for (uint32_t i = 0; i < buffer->chunk.count; i++) {
         struct chunk_record *const record = &buffer->records[i];
         record->offset = chunk_offset(&buffer->chunk, i);
-        record->id = order_record_at(&buffer->chunk.order, record->offset);
+        record->id = buffer->window != NULL ? window_record(buffer->window, &buffer->chunk.order, record->offset)
+                                            : order_record_at(&buffer->chunk.order, record->offset);
         record->read.place = dataset_seek(dataset, record->id);
     }
     for (uint32_t i = 0; i < buffer->chunk.count; i++)

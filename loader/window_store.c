@@ -77,20 +77,23 @@ static size_t window_frames(const struct order_shape *shape)
 
 size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape, uint32_t lanes)
 {
-    size_t bytes, frames;
+    size_t bytes, frames, ids;
     const size_t own = sizeof(struct window_lane) + sizeof(struct cursor_lane);
     const bool is_counted = !__builtin_mul_overflow(window_frames(shape), sizeof(uint8_t *), &frames)
+        && !__builtin_mul_overflow(shape->window_blocks, sizeof(uint64_t), &ids)
+        && !__builtin_add_overflow(frames, ids, &frames)
         && !__builtin_add_overflow(window_room(dataset, shape), frames, &bytes)
         && !__builtin_mul_overflow(bytes, WINDOW_SLOTS, &bytes) && !__builtin_add_overflow(bytes, own, &bytes)
         && !__builtin_mul_overflow(bytes, lanes, &bytes);
     return is_counted ? bytes : SIZE_MAX;
 }
 
-static int window_init(struct window *window, size_t room, size_t frames)
+static int window_init(struct window *window, size_t room, size_t frames, size_t blocks)
 {
     window->bytes = huge_pages_alloc(room);
     window->frames = calloc(frames, sizeof(*window->frames));
-    return window->bytes != NULL && window->frames != NULL ? 0 : -ENOMEM;
+    window->ids = calloc(blocks, sizeof(*window->ids));
+    return window->bytes != NULL && window->frames != NULL && window->ids != NULL ? 0 : -ENOMEM;
 }
 
 /* Advance to the lane's next training chunk that is not empty. */
@@ -118,7 +121,7 @@ int window_store_init(struct window_store *store, const struct dataset *dataset,
         struct window_lane *const lane = &store->lanes[i];
         rc = cursor_init(&lane->scout, schedule, shape, (struct lane_range){ lanes.first + i, 1 }, seed, UINT32_MAX);
         for (uint32_t j = 0; j < WINDOW_SLOTS && rc == 0; j++)
-            rc = window_init(&lane->slots[j], room, frames);
+            rc = window_init(&lane->slots[j], room, frames, shape->window_blocks);
         if (rc == 0)
             scout_advance(lane);
     }
@@ -132,6 +135,7 @@ static void lane_release(struct window_lane *lane)
     for (uint32_t i = 0; i < WINDOW_SLOTS; i++) {
         free(lane->slots[i].bytes);
         free(lane->slots[i].frames);
+        free(lane->slots[i].ids);
     }
     cursor_release(&lane->scout);
 }
@@ -214,8 +218,10 @@ static uint64_t read_run(struct window_store *store, struct window *window, uint
 /* Read the next block of the window. Called with the lock held, which is released while reading. */
 static void read_block_locked(struct window_store *store, struct window *window, struct window_cost *cost)
 {
-    const struct order_block block = order_block(&window->order, window->begun++);
+    const uint64_t i = window->begun++;
+    const struct order_block block = order_block(&window->order, i);
     pthread_mutex_unlock(&store->lock);
+    window->ids[i] = block.first_record - block.offset;
     const uint64_t end = block.first_record + block.count;
     const uint8_t **const frames = window->frames + block.offset;
     for (uint64_t id = block.first_record; id < end;)

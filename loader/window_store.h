@@ -15,8 +15,8 @@
 
 #define WINDOW_SLOTS 2u
 
-/* The store's lock protects all fields except `used` and the contents of `bytes` and `frames`. One reader writes the
- * contents of a block; they are constant once all blocks are held. */
+/* The store's lock protects all fields except `used` and the contents of `bytes`, `frames` and `ids`. One reader writes
+ * the contents of a block; they are constant once all blocks are held. */
 struct window {
     struct order order;
     uint64_t block_count, begun, held;  /* numbers of blocks: in the window; being read or held; held */
@@ -25,6 +25,8 @@ struct window {
     atomic_size_t used;                 /* number of used bytes in `bytes` */
     uint8_t *bytes;
     const uint8_t **frames;             /* frames by order_offset; NULL for a record that could not be read */
+    uint64_t *ids;                      /* for each block: the id of its record at offset 0, if it had one (modulo
+                                         * 2^64) */
 };
 
 /* The windows of a lane. Window n is in slots[n % WINDOW_SLOTS]. */
@@ -45,6 +47,12 @@ struct window_store {
     uint32_t lane_count;
     struct window_lane *lanes;  /* in the order of schedule_lanes */
 };
+
+/* The record at `offset` of a window all blocks of which are held: order_record_at without its permutations. */
+static inline uint64_t window_record(const struct window *window, const struct order *order, uint64_t offset)
+{
+    return window->ids[order_block_with(order, offset)] + offset;
+}
 
 /* The cost of taking records from windows. */
 struct window_cost {

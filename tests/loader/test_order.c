@@ -190,8 +190,10 @@ static void assert_windows(struct order_shape shape)
             assert_int_equal(block.offset, offset);
             assert_int_equal(block.first_record % shape.block_records, 0);
             assert_int_equal(seen[block.first_record / shape.block_records]++, 0);
-            for (uint64_t j = 0; j < block.count; j++)
+            for (uint64_t j = 0; j < block.count; j++) {
                 assert_int_equal(order_record_at(&order, offset + j), block.first_record + j);
+                assert_int_equal(order_block_with(&order, offset + j), i);
+            }
             offset += block.count;
         }
         assert_int_equal(offset, order.window.count);
@@ -304,6 +306,7 @@ static uint64_t read_lane(const struct order_shape *shape, uint32_t lane, uint32
             assert_int_equal(block.offset, offset);
             for (uint64_t j = 0; j < block.count; j++) {
                 assert_int_equal(order_record_at(&order, offset + j), block.first_record + j);
+                assert_int_equal(order_block_with(&order, offset + j), i);
                 seen[block.first_record + j]++;
             }
             offset += block.count;

@@ -17,6 +17,7 @@
 struct wish {
     const char *shards;
     uint32_t batch, side, channels, readers, decoders, depth;
+    uint32_t lanes;             /* 0: one order for all */
     uint32_t epochs;
     uint32_t warming;           /* epochs before the rate is taken */
     uint32_t pause_ms;          /* of the one who takes the batches, for each */
@@ -42,9 +43,9 @@ struct feed {
 static void usage(void)
 {
     (void)fputs("usage: feed [-b BATCH] [-s SIDE] [-c CHANNELS] [-e EPOCHS] [-n BATCHES] [-r READERS] [-d DECODERS]\n"
-                "            [-p MILLISECONDS] [-w EPOCHS] [-k all|none] [-o full|block|none] [-m] [-x] [-t] SHARDS\n"
-                "-p: pause behind each batch, -w: not counted, -m: mirror half of the images, -x: change colours, "
-                "-t: TrivialAugmentWide\n"
+                "            [-p MILLISECONDS] [-w EPOCHS] [-k all|none] [-o full|block|none] [-l LANES] [-m] [-x] [-t] SHARDS\n"
+                "-p: pause behind each batch, -w: not counted, -l: with -o block, -m: mirror half of the images,\n"
+                "-x: change colours, -t: TrivialAugmentWide\n"
                 "Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none -o full, a decoder for each core\n",
                 stderr);
     exit(2);
@@ -89,9 +90,9 @@ static struct wish read_wish(int argc, char **argv)
                          .epochs = 1, .keep_bytes = LOADER_KEEP_NONE, .shuffle = SHUFFLE_FULL };
     uint32_t *const numbers[] = { ['b'] = &wish.batch, ['s'] = &wish.side, ['c'] = &wish.channels,
                                   ['e'] = &wish.epochs, ['r'] = &wish.readers, ['d'] = &wish.decoders,
-                                  ['p'] = &wish.pause_ms, ['w'] = &wish.warming };
+                                  ['p'] = &wish.pause_ms, ['w'] = &wish.warming, ['l'] = &wish.lanes };
     int option;
-    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:w:k:o:mxt")) != -1) {
+    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:w:k:o:l:mxt")) != -1) {
         if (option == '?')
             usage();
         else if (option == 'm')
@@ -109,7 +110,7 @@ static struct wish read_wish(int argc, char **argv)
         else
             *numbers[option] = number_of(optarg);
     }
-    if (optind + 1 != argc || wish.warming >= wish.epochs)
+    if (optind + 1 != argc || wish.warming >= wish.epochs || (wish.lanes > 1 && wish.shuffle != SHUFFLE_BLOCK))
         usage();
     wish.shards = argv[optind];
     return wish;
@@ -215,7 +216,7 @@ static void run(struct feed *feed, const struct wish *wish, const struct dataset
                                      .flips = wish->flips, .changes_colour = wish->changes_colour,
                                      .policy = wish->is_trivial ? POLICY_TRIVIAL_AUGMENT_WIDE : POLICY_NONE };
     const struct schedule schedule = { .records = { [PHASE_TRAIN] = dataset->record_count }, .batch = wish->batch,
-                                       .towers = 1, .epochs = wish->epochs, .steps = wish->steps };
+                                       .towers = 1, .epochs = wish->epochs, .steps = wish->steps, .lanes = wish->lanes };
     struct batch_layout layout;
     struct stop *stop = NULL;
     struct loader *loader = NULL;

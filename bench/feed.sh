@@ -25,7 +25,7 @@ dali=${PEER_DALI:-python3}
 cores=$(nproc)
 
 comparisons='tfdata_jpeg torch_jpeg torch_trivial torch_jpeg_memory dali_jpeg tfdata_cifar tfdata_cifar_stored two_decoders decode checksum
-first_batch epoch_boundary small_records raw_copies check check_small'
+first_batch epoch_boundary small_records lanes raw_copies check check_small'
 
 usage()
 {
@@ -143,6 +143,13 @@ run_small_records()
     need small -s && python3 "$bench/warm.py" "$small"/train-* &&
         compare --name 'small records, shuffled, not kept, records/s' --target '>= 1000000' \
         --a "$(feed -s 28 -c 1 -b 1024 -r 2 -e 2 "'$small:train'")"
+}
+run_lanes()
+{
+    blocks="-o block -s 28 -c 1 -b 1024 -e 6"
+    need small -s && python3 "$bench/warm.py" "$small"/train-* &&
+        compare --name 'small records by blocks: 8 lanes / one order' --target '>= 0.98' \
+        --a "$(feed $blocks -l 8 "'$small:train'")" --b "$(feed $blocks "'$small:train'")"
 }
 run_raw_copies()
 {

@@ -1,7 +1,6 @@
 /* Pixels stored as numbers of any type. Called by decoders for every record, and by main while a data set is opened. */
 #include "loader/images/numbers.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -10,31 +9,11 @@
 #include <string.h>
 
 #include "formats/example.h"
+#include "formats/little_endian.h"
 #include "loader/images/image.h"
 #include "loader/images/scratch.h"
 
 #define RUN 256u                /* numbers converted at a time */
-
-static uint16_t load16(const uint8_t *bytes)
-{
-    uint16_t word;
-    memcpy(&word, bytes, sizeof(word));
-    return le16toh(word);
-}
-
-static uint32_t load32(const uint8_t *bytes)
-{
-    uint32_t word;
-    memcpy(&word, bytes, sizeof(word));
-    return le32toh(word);
-}
-
-static uint64_t load64(const uint8_t *bytes)
-{
-    uint64_t word;
-    memcpy(&word, bytes, sizeof(word));
-    return le64toh(word);
-}
 
 static float float_of(uint32_t word)
 {
@@ -66,23 +45,23 @@ static float half_of(uint16_t half)
 
 WIDEN(bytes, 1, at[0])
 WIDEN(int8, 1, (int8_t)at[0])
-WIDEN(int16, 2, (int16_t)load16(at))
-WIDEN(uint16, 2, load16(at))
-WIDEN(float16, 2, half_of(load16(at)))
-WIDEN(swapped_float16, 2, half_of(__builtin_bswap16(load16(at))))
+WIDEN(int16, 2, (int16_t)little_endian_get16(at))
+WIDEN(uint16, 2, little_endian_get16(at))
+WIDEN(float16, 2, half_of(little_endian_get16(at)))
+WIDEN(swapped_float16, 2, half_of(__builtin_bswap16(little_endian_get16(at))))
 WIDEN(low_byte, 2, at[0])
 WIDEN(high_byte, 2, at[1])
 WIDEN(byte_difference, 2, (uint8_t)(at[1] - at[0] + 1))
 WIDEN(byte_sum, 2, (uint8_t)(at[1] + at[0] + 1))
-WIDEN(int32, 4, (float)(int32_t)load32(at))
-WIDEN(float32, 4, float_of(load32(at)))
-WIDEN(swapped_float32, 4, float_of(__builtin_bswap32(load32(at))))
-WIDEN(int64, 8, (float)(int64_t)load64(at))
+WIDEN(int32, 4, (float)(int32_t)little_endian_get32(at))
+WIDEN(float32, 4, float_of(little_endian_get32(at)))
+WIDEN(swapped_float32, 4, float_of(__builtin_bswap32(little_endian_get32(at))))
+WIDEN(int64, 8, (float)(int64_t)little_endian_get64(at))
 
 static void widen_float64(const uint8_t *numbers, size_t count, float *floats_out)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint64_t word = load64(numbers + 8 * i);
+        const uint64_t word = little_endian_get64(numbers + 8 * i);
         double value;
         memcpy(&value, &word, sizeof(value));
         floats_out[i] = (float)value;

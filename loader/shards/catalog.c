@@ -1,7 +1,6 @@
 /* Catalogs of shards. Called while a data set is opened, and by pipetrain-shards. */
 #include "loader/shards/catalog.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "formats/little_endian.h"
 #include "stage/file/file.h"
 #include "stage/file/folders.h"
 
@@ -28,36 +28,6 @@ struct catalog_header {
     uint32_t version, shard_count;
     uint64_t checksum, record_count, names_bytes;
 };
-
-/* ---- numbers ---- */
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof(value));
-    return le32toh(value);
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof(value));
-    return le64toh(value);
-}
-
-static uint8_t *put_u32(uint8_t *at, uint32_t value)
-{
-    const uint32_t stored = htole32(value);
-    memcpy(at, &stored, sizeof(stored));
-    return at + sizeof(stored);
-}
-
-static uint8_t *put_u64(uint8_t *at, uint64_t value)
-{
-    const uint64_t stored = htole64(value);
-    memcpy(at, &stored, sizeof(stored));
-    return at + sizeof(stored);
-}
 
 static bool find_size(const struct catalog_header *header, uint64_t *bytes_out)
 {
@@ -92,9 +62,11 @@ static int check_header(struct catalog_header *header, uint8_t *image, size_t by
     uint64_t expected = 0;
     if (bytes < HEADER_BYTES || memcmp(image, CATALOG_MAGIC, sizeof(CATALOG_MAGIC)) != 0)
         return refuse(problem, problem_size, "is not a catalog");
-    *header = (struct catalog_header){ .version = get_u32(image + 8), .shard_count = get_u32(image + 12),
-                                       .checksum = get_u64(image + CHECKSUM_AT), .record_count = get_u64(image + 24),
-                                       .names_bytes = get_u64(image + 32) };
+    *header = (struct catalog_header){ .version = little_endian_get32(image + 8),
+                                       .shard_count = little_endian_get32(image + 12),
+                                       .checksum = little_endian_get64(image + CHECKSUM_AT),
+                                       .record_count = little_endian_get64(image + 24),
+                                       .names_bytes = little_endian_get64(image + 32) };
     if (header->version != CATALOG_VERSION) {
         snprintf(text, sizeof(text), "is of version %" PRIu32 ", this program reads version %u", header->version,
                  CATALOG_VERSION);
@@ -114,7 +86,7 @@ static bool lengths_fit(const struct catalog_shard *shard)
 {
     uint64_t bytes = shard->record_count * TFRECORD_FRAME_BYTES;
     for (uint64_t i = 0; i < shard->record_count; i++) {
-        const uint32_t length = get_u32(shard->lengths + i * sizeof(uint32_t));
+        const uint32_t length = little_endian_get32(shard->lengths + i * sizeof(uint32_t));
         if (length > TFRECORD_PAYLOAD_MAX || length > shard->stream_bytes - bytes)
             return false;
         bytes += length;
@@ -131,10 +103,12 @@ static bool is_file_name(const char *name)
 static bool unpack_shard(struct catalog_shard *shard, const uint8_t *entry, const char **names, const char *names_end,
                          const uint8_t **lengths, uint64_t *records_left)
 {
-    const uint32_t flags = get_u32(entry + 40), name_bytes = get_u32(entry + 44);
-    *shard = (struct catalog_shard){ .stored_bytes = get_u64(entry), .stream_bytes = get_u64(entry + 8),
-                                     .record_count = get_u64(entry + 16), .contents = get_u64(entry + 24),
-                                     .fingerprint = get_u64(entry + 32), .is_packed = flags == FLAG_PACKED,
+    const uint32_t flags = little_endian_get32(entry + 40), name_bytes = little_endian_get32(entry + 44);
+    *shard = (struct catalog_shard){ .stored_bytes = little_endian_get64(entry),
+                                     .stream_bytes = little_endian_get64(entry + 8),
+                                     .record_count = little_endian_get64(entry + 16),
+                                     .contents = little_endian_get64(entry + 24),
+                                     .fingerprint = little_endian_get64(entry + 32), .is_packed = flags == FLAG_PACKED,
                                      .name = *names, .lengths = *lengths };
     if (flags > FLAG_PACKED || name_bytes == 0 || name_bytes > (size_t)(names_end - *names) ||
         memchr(*names, 0, name_bytes) != *names + name_bytes - 1 || !is_file_name(*names))
@@ -244,7 +218,7 @@ int catalog_index(const struct catalog_shard *shard, const char *listed_in, stru
                                  .listed_in = listed_in };
     int rc = shard_index_reserve(&index, shard->record_count);
     for (uint64_t i = 0; i < shard->record_count && rc == 0; i++)
-        rc = shard_index_add_record(&index, get_u32(shard->lengths + i * sizeof(uint32_t)));
+        rc = shard_index_add_record(&index, little_endian_get32(shard->lengths + i * sizeof(uint32_t)));
     if (rc < 0) {
         shard_index_release(&index);
         return rc;
@@ -268,28 +242,28 @@ static uint8_t *put_entry(uint8_t *at, const struct catalog_entry *entry)
     const uint64_t numbers[] = { index->stamp.bytes, index->bytes, records_of(entry), index->contents,
                                  index->fingerprint };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-        at = put_u64(at, numbers[i]);
-    at = put_u32(at, entry->is_packed ? FLAG_PACKED : 0);
-    return put_u32(at, (uint32_t)strlen(entry->name) + 1);
+        at = little_endian_put64(at, numbers[i]);
+    at = little_endian_put32(at, entry->is_packed ? FLAG_PACKED : 0);
+    return little_endian_put32(at, (uint32_t)strlen(entry->name) + 1);
 }
 
 static void pack(const struct catalog_entry *entries, const struct catalog_header *header, uint8_t *image, size_t bytes)
 {
     uint8_t *at = image + sizeof(CATALOG_MAGIC);
     memcpy(image, CATALOG_MAGIC, sizeof(CATALOG_MAGIC));
-    at = put_u32(at, header->version);
-    at = put_u32(at, header->shard_count);
-    at = put_u64(at, 0);
-    at = put_u64(at, header->record_count);
-    at = put_u64(at, header->names_bytes);
+    at = little_endian_put32(at, header->version);
+    at = little_endian_put32(at, header->shard_count);
+    at = little_endian_put64(at, 0);
+    at = little_endian_put64(at, header->record_count);
+    at = little_endian_put64(at, header->names_bytes);
     for (uint32_t i = 0; i < header->shard_count; i++)
         at = put_entry(at, &entries[i]);
     for (uint32_t i = 0; i < header->shard_count; i++)
         for (uint64_t j = 0; j < records_of(&entries[i]); j++)
-            at = put_u32(at, entries[i].index->lengths[j]);
+            at = little_endian_put32(at, entries[i].index->lengths[j]);
     for (uint32_t i = 0; i < header->shard_count; i++)
         at = (uint8_t *)stpcpy((char *)at, entries[i].name) + 1;
-    put_u64(image + CHECKSUM_AT, image_checksum(image, bytes));
+    little_endian_put64(image + CHECKSUM_AT, image_checksum(image, bytes));
 }
 
 int catalog_pack(const struct catalog_entry *entries, uint32_t count, uint8_t **image_out, size_t *bytes_out)

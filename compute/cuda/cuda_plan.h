@@ -256,13 +256,13 @@ static inline bool cuda_norm_has_mask(const struct plan *plan, uint32_t head)
 /* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
 extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
 /* The convolution that should sum its result for the statistics of the batch normalisation (spec.batch_statistics);
- * NET_INPUT: none. In training, when the memory of values is planned. */
+ * NET_INPUT: none. To be called in training, by the functions that plan the memory of values. */
 uint32_t cuda_norm_source(const struct plan *plan, uint32_t norm);
 /* The batch normalisation and ReLU whose result the convolution computes from their input, because it is not stored
- * (value_use.out_absent); NET_INPUT: none. When the memory of values is planned. */
+ * (value_use.out_absent); NET_INPUT: none. To be called by the functions that plan the memory of values. */
 uint32_t cuda_norm_inside(const struct plan *plan, uint32_t conv);
 /* The batch normalisation whose result this one computes, and adds to its own, because it is not stored; NET_INPUT:
- * none. When the memory of values is planned. */
+ * none. To be called by the functions that plan the memory of values. */
 uint32_t cuda_norm_added(const struct plan *plan, uint32_t norm);
 /* The values, statistics and parameters of a normalisation inside of a convolution, for the data gradient of the
  * convolution, once memory is placed. */

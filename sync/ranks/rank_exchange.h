@@ -25,7 +25,8 @@ enum exchange_round { GROUP_SCATTER, REDUCE_SCATTER, ALL_GATHER, GROUP_GATHER, R
 /* The ranks first, first + stride, ... that exchange something in a round. */
 struct circle { uint32_t first, stride, count; };
 
-/* Tags of messages: two of rank_memory_connect, then one for each round of each bucket. */
+/* Tags of messages: rank_memory_connect uses CONNECT_TAG and the one after it, each round of each bucket one of the
+ * following. */
 #define CONNECT_TAG RANKS_TAG_FREE
 #define EXCHANGE_TAG (CONNECT_TAG + 2)
 

@@ -94,8 +94,9 @@ static struct order_shape choose_order(const struct loader_spec *spec)
     const uint64_t records = spec->schedule->records[PHASE_TRAIN];
     if (spec->shuffle != SHUFFLE_BLOCK)
         return (struct order_shape){ .shuffle = spec->shuffle, .count = records, .classes = spec->classes };
-    return window_shape(spec->datasets[PHASE_TRAIN], spec->schedule, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
-                        spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
+    const struct window_sizes sizes = { spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
+                                        spec->window_bytes ? spec->window_bytes : WINDOW_BYTES };
+    return window_shape(spec->datasets[PHASE_TRAIN], spec->schedule, &sizes, spec->seed);
 }
 
 /* With lanes only their training records are kept. Returns `need`, or NULL: all records are. */

@@ -304,6 +304,19 @@ void order_init(struct order *order, const struct order_shape *shape, uint32_t l
     find_blocks(order, seed);
 }
 
+uint64_t order_lane_blocks_max(const struct order_shape *shape, uint64_t seed)
+{
+    struct order_shape any = *shape;
+    uint64_t most = 1;
+    any.window_blocks = 1;
+    for (uint32_t lane = 0; lane < order_lanes(shape); lane++) {
+        struct order order;
+        order_init(&order, &any, lane, seed, 0);
+        most = order.block_count > most ? order.block_count : most;
+    }
+    return most;
+}
+
 static void find_window(struct order *order, uint64_t place)
 {
     const uint64_t blocks = order->shape.window_blocks;

@@ -143,6 +143,9 @@ static inline uint64_t order_record(const struct order *order, uint64_t place)
     return order_record_at(order, order_offset(order, place));
 }
 
+/* SHUFFLE_BLOCK: the number of blocks of the lane that has the most of them, at least 1. A window of more blocks would be
+ * the whole lane, too. shape->window_blocks is not used. */
+uint64_t order_lane_blocks_max(const struct order_shape *shape, uint64_t seed);
 /* SHUFFLE_BLOCK: the number of blocks in the set and in the window, and block `i` of the window. */
 uint64_t order_shape_blocks(const struct order_shape *shape);
 uint64_t order_window_blocks(const struct order *order);

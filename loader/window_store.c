@@ -46,16 +46,17 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-struct order_shape window_shape(const struct dataset *dataset, const struct schedule *schedule, size_t block_bytes,
-                                size_t window_bytes)
+struct order_shape window_shape(const struct dataset *dataset, const struct schedule *schedule,
+                                const struct window_sizes *sizes, uint64_t seed)
 {
     const uint64_t records = schedule->records[PHASE_TRAIN];
     const uint64_t mean = larger(largest_block(dataset, UINT64_MAX) / larger(dataset->record_count, 1), 1);
     struct order_shape shape = { .shuffle = SHUFFLE_BLOCK, .count = records,
                                  .lanes = { schedule->lanes, schedule->batch, schedule->pairs } };
-    shape.block_records = clamp(block_bytes / mean, 1, larger(records, 1));
+    shape.block_records = clamp(sizes->block_bytes / mean, 1, larger(records, 1));
     const uint64_t largest = larger(largest_block(dataset, shape.block_records), 1);
-    shape.window_blocks = clamp(window_bytes / order_lanes(&shape) / largest, 1, larger(order_shape_blocks(&shape), 1));
+    shape.window_blocks = clamp(sizes->window_bytes / order_lanes(&shape) / largest, 1,
+                                order_lane_blocks_max(&shape, seed));
     return shape;
 }
 

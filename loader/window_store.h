@@ -61,9 +61,11 @@ struct window_cost {
 };
 
 /* Choose the shape of windows for the training records of a schedule, the first ones of the data set: blocks of about
- * block_bytes, and as many blocks in the windows of all lanes as fit into window_bytes, but at least one in each. */
-struct order_shape window_shape(const struct dataset *dataset, const struct schedule *schedule, size_t block_bytes,
-                                size_t window_bytes);
+ * block_bytes, and as many blocks in the windows of all lanes as fit into window_bytes, but at least one in each, and no
+ * more than a lane has with this seed. */
+struct window_sizes { size_t block_bytes, window_bytes; };
+struct order_shape window_shape(const struct dataset *dataset, const struct schedule *schedule,
+                                const struct window_sizes *sizes, uint64_t seed);
 /* The memory of a store for `lanes` lanes; SIZE_MAX if it overflows. */
 size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape, uint32_t lanes);
 /* Initialise a store for the chunks of a cursor with this schedule, shape and seed. 0 or a negative errno. */

@@ -228,4 +228,15 @@ TEST(windows_depend_on_the_lanes_and_their_memory_on_the_ranks)
     assert_true(shapes[1].window_blocks > 1);
 }
 
+/* With room for the whole set, a window has the blocks of a lane. */
+TEST(windows_are_no_larger_than_lanes)
+{
+    struct harness harness = make_harness(large, 96, 8, 8, 1, 0);
+    harness.schedule.records[PHASE_TRAIN] = LARGE_RECORDS;
+    harness.spec.schedule = &harness.schedule;
+    harness.spec.window_bytes = SIZE_MAX;
+    const struct order_shape shape = loader_order(&harness.spec);
+    assert_in_range(shape.window_blocks, order_shape_blocks(&shape) / 8, order_shape_blocks(&shape) / 8 + 2);
+}
+
 TESTS_MAIN(make_sets, remove_sets)

@@ -317,6 +317,30 @@ static uint64_t read_lane(const struct order_shape *shape, uint32_t lane, uint32
     return read;
 }
 
+/* Windows of as many blocks as the largest lane has make no other order than larger ones. */
+TEST(no_lane_has_more_blocks_than_are_found_for_all)
+{
+    for (uint32_t lanes = 1; lanes <= 8; lanes++)
+        for (uint64_t block_records = 1; block_records < 70; block_records += 4) {
+            struct order_shape shape = laned(257, block_records, 1, lanes, 24);
+            const uint64_t most = order_lane_blocks_max(&shape, 3);
+            uint64_t seen = 0;
+            for (uint32_t lane = 0; lane < lanes; lane++) {
+                struct order order;
+                order_init(&order, &shape, lane, 3, 1);
+                assert_true(order.block_count <= most);
+                seen = order.block_count > seen ? order.block_count : seen;
+            }
+            assert_int_equal(seen, most);
+            assert_true(lanes > 1 || most == order_shape_blocks(&shape));
+            struct order_shape larger = shape;
+            shape.window_blocks = most;
+            larger.window_blocks = most + 100;
+            for (uint64_t position = 0; position < shape.count; position += 5)
+                assert_int_equal(order_find(&shape, 3, 1, position), order_find(&larger, 3, 1, position));
+        }
+}
+
 TEST(the_windows_of_all_lanes_read_each_record_once)
 {
     for (uint32_t lanes = 2; lanes <= 8; lanes++)

@@ -23,6 +23,11 @@ void dataset_close(struct dataset *dataset)
     free(dataset->left_out);
     free(dataset->sources);
     free(dataset->indexes);
+    for (uint32_t i = 0; i < dataset->catalog_count; i++) {
+        free(dataset->catalogs[i]->path);
+        free(dataset->catalogs[i]);
+    }
+    free(dataset->catalogs);
     free(dataset->first_ids);
     free(dataset->missing_records);
     free((char *)dataset->options.what);

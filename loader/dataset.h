@@ -48,6 +48,14 @@ struct dataset_options {
     const struct shard_source_ops *source_ops;  /* how shards are read; NULL: from files, compressed or not */
 };
 
+/* A catalog that describes shards of a data set. */
+struct dataset_catalog {
+    size_t folder;              /* index in shard_counts.folders; only used while the data set is opened */
+    char *path;                 /* escaped, for messages */
+    uint32_t plain_count, packed_count;         /* shards: those opened when they are first read, and compressed ones,
+                                                 * which are opened at once */
+};
+
 struct dataset {
     struct dataset_options options;     /* strings copied */
     uint32_t shard_count;
@@ -56,6 +64,8 @@ struct dataset {
     char **left_out;            /* shards in the directories whose names show that they belong to another data set */
     struct shard_source **sources;      /* NULL for a missing shard whose records count as lost */
     struct shard_index *indexes;
+    struct dataset_catalog **catalogs;  /* of the indexes that are from a catalog which this process has read */
+    uint32_t catalog_count;
     uint64_t *first_ids;        /* shard_count + 1 entries: the id of each shard's first record; the last one is
                                  * record_count */
     uint64_t *missing_records;  /* for each shard: lost records in addition to shard_index_lost */

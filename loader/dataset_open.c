@@ -201,6 +201,14 @@ static void handle_absent(struct opening *opening, uint32_t shard, const struct 
 
 /* ---- shards that a catalog describes ---- */
 
+/* A shard in a catalog, or in what rank 0 has sent, and what of it its index needs. */
+struct description {
+    const struct catalog_shard *shard;  /* NULL: the shard is not described */
+    const char *listed_in;
+    int64_t listed_ns;
+    struct dataset_catalog *catalog;    /* NULL: it is described by rank 0 */
+};
+
 static bool uses_catalogs(const struct dataset *dataset)
 {
     return dataset->options.use_index_cache && dataset->options.source_ops == NULL;
@@ -216,15 +224,42 @@ static void report_catalog(struct opening *opening, const struct shard_folder *f
     opening->bad_catalog = folder->name;
 }
 
+/* The entry for the catalog of the folder that shard_counts has found last; NULL without memory. */
+static struct dataset_catalog *find_catalog(struct dataset *dataset, const struct shard_counts *counts)
+{
+    const struct shard_folder *const folder = &counts->folders[counts->last];
+    for (uint32_t i = 0; i < dataset->catalog_count; i++)
+        if (dataset->catalogs[i]->folder == counts->last)
+            return dataset->catalogs[i];
+    const size_t count = dataset->catalog_count;
+    struct dataset_catalog **const grown = realloc(dataset->catalogs, (count + 1) * sizeof(struct dataset_catalog *));
+    if (grown == NULL)
+        return NULL;
+    dataset->catalogs = grown;
+    struct dataset_catalog *const catalog = calloc(1, sizeof(*catalog));
+    char path[PATH_MAX];
+    log_escape(folder->catalog_path, strlen(folder->catalog_path), path, sizeof(path));
+    if (catalog == NULL || (catalog->path = strdup(path)) == NULL) {
+        free(catalog);
+        return NULL;
+    }
+    catalog->folder = counts->last;
+    grown[dataset->catalog_count++] = catalog;
+    return catalog;
+}
+
 /* Find what another process has found in the shard. False after a report. */
-static bool find_given(struct opening *opening, uint32_t shard, const struct catalog_shard **shard_out)
+static bool find_given(struct opening *opening, uint32_t shard, struct description *description_out)
 {
     const struct dataset *const dataset = opening->dataset;
     const struct dataset_start *const given = dataset->options.given;
     const char *const path = dataset->paths[shard];
     char text[OPENING_PROBLEM_BYTES];
-    *shard_out = dataset_start_find(given, shard, shard_base_name(path));
-    if (*shard_out != NULL)
+    *description_out = (struct description){
+        .shard = dataset_start_find(given, shard, shard_base_name(path)), .listed_in = SHARD_LISTED_BY_RANK,
+        .listed_ns = shard < given->catalog.shard_count ? given->listed_ns[shard] : 0,
+    };
+    if (description_out->shard != NULL)
         return true;
     snprintf(text, sizeof(text), "is shard %" PRIu32 " here, and one of another name in rank 0: all hosts need the same "
              "shards", shard);
@@ -232,30 +267,35 @@ static bool find_given(struct opening *opening, uint32_t shard, const struct cat
     return false;
 }
 
-/* Find the shard in the catalog of its folder. NULL if there is no catalog, or if the file has a name by which a catalog
- * never takes it for a shard. False after a report. */
-static bool find_described(struct opening *opening, uint32_t shard, const struct catalog_shard **shard_out)
+/* Find the shard in the catalog of its folder. It is not described if there is no catalog, or if the file has a name by
+ * which a catalog never takes it for a shard. False after a report. */
+static bool find_described(struct opening *opening, uint32_t shard, struct description *description_out)
 {
-    const char *const path = opening->dataset->paths[shard];
+    struct dataset *const dataset = opening->dataset;
+    const char *const path = dataset->paths[shard];
     const struct shard_folder *folder;
     char text[OPENING_PROBLEM_BYTES];
-    *shard_out = NULL;
-    if (opening->dataset->options.given != NULL)
-        return find_given(opening, shard, shard_out);
-    if (!uses_catalogs(opening->dataset))
+    *description_out = (struct description){ .shard = NULL };
+    if (dataset->options.given != NULL)
+        return find_given(opening, shard, description_out);
+    if (!uses_catalogs(dataset))
         return true;
-    const int rc = shard_counts_catalog(opening->counts, path, &folder);
-    if (rc < 0)
-        opening_report(opening, rc, "not enough memory for the catalog");
-    else if (folder->catalog_result < 0 && folder->catalog_result != -ENOENT)
+    int rc = shard_counts_catalog(opening->counts, path, &folder);
+    if (rc == 0 && folder->catalog_result < 0 && folder->catalog_result != -ENOENT)
         report_catalog(opening, folder);
-    if (rc < 0 || folder->catalog_result < 0)
-        return rc == 0 && folder->catalog_result == -ENOENT;
-    *shard_out = catalog_find(&folder->catalog, shard_base_name(path));
-    if (*shard_out != NULL || !shard_list_is_shard(shard_base_name(path)))
+    if (rc == 0 && folder->catalog_result < 0)
+        return folder->catalog_result == -ENOENT;
+    struct dataset_catalog *const catalog = rc == 0 ? find_catalog(dataset, opening->counts) : NULL;
+    if (catalog == NULL) {
+        opening_report(opening, -ENOMEM, "not enough memory for the catalog");
+        return false;
+    }
+    *description_out = (struct description){ catalog_find(&folder->catalog, shard_base_name(path)), catalog->path,
+                                             folder->catalog_ns, catalog };
+    if (description_out->shard != NULL || !shard_list_is_shard(shard_base_name(path)))
         return true;
     snprintf(text, sizeof(text), "is one of %" PRIu32 " shards of this set, but none of the %" PRIu32 " that %s lists: "
-             CATALOG_ADVICE, opening->dataset->shard_count, folder->catalog.shard_count, CATALOG_FILE);
+             CATALOG_ADVICE, dataset->shard_count, folder->catalog.shard_count, catalog->path);
     opening_report_path(opening, -EBADMSG, path, text);
     return false;
 }
@@ -271,22 +311,25 @@ static int compare_fingerprint(const struct shard_index *index, struct shard_sou
 
 /* Compare a shard with the catalog, as far as is known without reading it, and get its index from there. False after a
  * report. */
-static bool open_described(struct opening *opening, uint32_t shard, const struct catalog_shard *described)
+static bool open_described(struct opening *opening, uint32_t shard, const struct description *description)
 {
     struct dataset *const dataset = opening->dataset;
+    const struct catalog_shard *const described = description->shard;
     struct shard_index *const index = &dataset->indexes[shard];
     struct shard_source *const source = dataset->sources[shard];
     char text[OPENING_PROBLEM_BYTES];
-    const char *const listed_in = dataset->options.given != NULL ? SHARD_LISTED_BY_RANK : CATALOG_FILE;
     if (source->stamp.bytes != described->stored_bytes) {
         snprintf(text, sizeof(text), "is %" PRIu64 " bytes long, %s says %" PRIu64 ": restore it, or %s",
-                 source->stamp.bytes, listed_in, described->stored_bytes,
+                 source->stamp.bytes, description->listed_in, described->stored_bytes,
                  dataset->options.given != NULL ? "copy it from the host of rank 0" : CATALOG_ADVICE);
         opening_report_path(opening, -EBADMSG, dataset->paths[shard], text);
         return false;
     }
-    int rc = catalog_index(described, listed_in, index);
+    int rc = catalog_index(described, description->listed_in, index);
     index->stamp = source->stamp;
+    index->listed_ns = description->listed_ns;
+    if (description->catalog != NULL)
+        *(described->is_packed ? &description->catalog->packed_count : &description->catalog->plain_count) += 1;
     if (rc == 0 && described->is_packed == source->ops->is_plain)
         rc = -EBADMSG;
     if (rc == 0 && described->is_packed)
@@ -315,13 +358,13 @@ static void open_shard(struct opening *opening, uint32_t shard)
     struct dataset *const dataset = opening->dataset;
     const char *const path = dataset->paths[shard];
     const struct manifest_shard *listed;
-    const struct catalog_shard *described;
+    struct description description;
     char line[OPENING_PROBLEM_BYTES] = "";
-    if (!find_described(opening, shard, &described))
+    if (!find_described(opening, shard, &description))
         return;
     int rc = shard_counts_find(opening->counts, path, &listed);
     if (rc == 0)
-        rc = open_source(dataset, shard, described);
+        rc = open_source(dataset, shard, description.shard);
     if (rc == -ENOENT && listed != NULL) {
         handle_absent(opening, shard, listed);
         return;
@@ -330,8 +373,8 @@ static void open_shard(struct opening *opening, uint32_t shard)
         opening_report_path(opening, rc, path, open_problem(-rc));
         return;
     }
-    if (described != NULL) {
-        if (open_described(opening, shard, described))
+    if (description.shard != NULL) {
+        if (open_described(opening, shard, &description))
             check_counts(opening, shard, listed);
         return;
     }

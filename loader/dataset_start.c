@@ -1,7 +1,7 @@
 /* Packs and unpacks what was found when a data set was opened. The numbers are in the machine's byte order, as an image is
  * only for processes of the same run:
  *
- *   u64 bytes of the catalog | catalog | {u64 id, u64 bytes, frame} of every record */
+ *   u64 bytes of the catalog | catalog | i64 listed_ns of every shard | {u64 id, u64 bytes, frame} of every record */
 #include "loader/dataset_start.h"
 
 #include <errno.h>
@@ -102,11 +102,12 @@ static uint8_t *put(uint8_t *at, const void *data, size_t bytes)
     return at + bytes;
 }
 
-/* Append the records to the catalog. */
-static int join(const uint8_t *catalog, uint64_t catalog_bytes, const struct start_records *records,
-                uint8_t **image_out, size_t *bytes_out)
+/* Append what is not in the catalog. */
+static int join(const uint8_t *catalog, uint64_t catalog_bytes, const struct dataset *dataset, uint8_t **image_out,
+                size_t *bytes_out)
 {
-    size_t bytes = sizeof(catalog_bytes) + catalog_bytes;
+    const struct start_records *const records = &dataset->start;
+    size_t bytes = sizeof(catalog_bytes) + catalog_bytes + dataset->shard_count * sizeof(int64_t);
     for (size_t i = 0; i < records->count; i++)
         bytes += RECORD_HEAD_BYTES + records->records[i].bytes;
     uint8_t *const image = malloc(bytes);
@@ -114,6 +115,8 @@ static int join(const uint8_t *catalog, uint64_t catalog_bytes, const struct sta
         return -ENOMEM;
     uint8_t *at = put(image, &catalog_bytes, sizeof(catalog_bytes));
     at = put(at, catalog, catalog_bytes);
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        at = put(at, &dataset->indexes[i].listed_ns, sizeof(int64_t));
     for (size_t i = 0; i < records->count; i++) {
         const uint64_t head[2] = { records->records[i].id, records->records[i].bytes };
         at = put(at, head, sizeof(head));
@@ -135,7 +138,7 @@ int dataset_start_pack(const struct dataset *dataset, uint8_t **image_out, size_
     if (rc == 0)
         rc = catalog_pack(entries, dataset->shard_count, &catalog, &bytes);
     if (rc == 0)
-        rc = join(catalog, bytes, &dataset->start, image_out, bytes_out);
+        rc = join(catalog, bytes, dataset, image_out, bytes_out);
     for (uint32_t i = 0; entries != NULL && i < dataset->shard_count; i++)
         free((char *)(uintptr_t)entries[i].name);
     free(entries);
@@ -161,6 +164,20 @@ static int parse_records(struct start_records *records, const uint8_t *at, size_
     return rc;
 }
 
+/* Copy listed_ns of all shards; *at is advanced. */
+static int parse_times(struct dataset_start *start, const uint8_t **at, size_t left)
+{
+    const size_t bytes = start->catalog.shard_count * sizeof(int64_t);
+    if (left < bytes)
+        return -EBADMSG;
+    start->listed_ns = malloc(bytes + 1);
+    if (start->listed_ns == NULL)
+        return -ENOMEM;
+    memcpy(start->listed_ns, *at, bytes);
+    *at += bytes;
+    return 0;
+}
+
 int dataset_start_parse(struct dataset_start *start_out, const uint8_t *image, size_t bytes)
 {
     struct dataset_start start = { 0 };
@@ -174,10 +191,12 @@ int dataset_start_parse(struct dataset_start *start_out, const uint8_t *image, s
     if (catalog == NULL)
         return -ENOMEM;
     memcpy(catalog, image + sizeof(catalog_bytes), catalog_bytes);
+    const uint8_t *at = image + sizeof(catalog_bytes) + catalog_bytes, *const end = image + bytes;
     int rc = catalog_parse(&start.catalog, catalog, catalog_bytes, problem, sizeof(problem));
     if (rc == 0)
-        rc = parse_records(&start.records, image + sizeof(catalog_bytes) + catalog_bytes,
-                           bytes - sizeof(catalog_bytes) - catalog_bytes);
+        rc = parse_times(&start, &at, (size_t)(end - at));
+    if (rc == 0)
+        rc = parse_records(&start.records, at, (size_t)(end - at));
     if (rc < 0)
         dataset_start_release(&start);
     else
@@ -188,5 +207,7 @@ int dataset_start_parse(struct dataset_start *start_out, const uint8_t *image, s
 void dataset_start_release(struct dataset_start *start)
 {
     catalog_release(&start->catalog);
+    free(start->listed_ns);
+    start->listed_ns = NULL;
     start_records_release(&start->records);
 }

@@ -33,6 +33,7 @@ void start_records_release(struct start_records *records);
 
 struct dataset_start {
     struct catalog catalog;     /* its shards are called "NNNNNNNNNN-NAME", by their numbers in the data set */
+    int64_t *listed_ns;         /* [catalog.shard_count]: shard_index.listed_ns; owned */
     struct start_records records;
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "formats/manifest.h"
@@ -92,6 +93,12 @@ static int find_folder(struct shard_counts *counts, const char *path, size_t fol
     return add_folder(counts, path, folder_bytes);
 }
 
+static int64_t written_ns(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec : 0;
+}
+
 int shard_counts_catalog(struct shard_counts *counts, const char *path, const struct shard_folder **folder_out)
 {
     char where[PATH_MAX] = "", problem[PROBLEM_BYTES] = "";
@@ -104,6 +111,7 @@ int shard_counts_catalog(struct shard_counts *counts, const char *path, const st
                                               sizeof(problem));
         folder->catalog_path = strdup(where);
         folder->catalog_problem = strdup(problem);
+        folder->catalog_ns = folder->catalog_result == 0 ? written_ns(where) : 0;
         if (folder->catalog_path == NULL || folder->catalog_problem == NULL)
             return -ENOMEM;
         folder->catalog_is_read = true;

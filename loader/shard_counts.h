@@ -16,6 +16,7 @@ struct shard_folder {
     bool catalog_is_read;       /* the following are set */
     int catalog_result;         /* of catalog_read */
     struct catalog catalog;     /* empty unless catalog_result is 0 */
+    int64_t catalog_ns;         /* when the catalog's file was last written */
     char *catalog_path, *catalog_problem;       /* owned */
 };
 

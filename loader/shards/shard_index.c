@@ -479,12 +479,15 @@ int shard_index_recognise(void *index, int fd)
 
 void shard_index_describe_stale(const struct shard_index *index, char *text_out, size_t text_size)
 {
+    const bool is_newer = index->listed_ns != 0 && index->stamp.mtime_ns > index->listed_ns;
     if (index->listed_in != NULL && strcmp(index->listed_in, SHARD_LISTED_BY_RANK) == 0)
-        snprintf(text_out, text_size, "is another file than the one that " SHARD_LISTED_BY_RANK " describes: all hosts "
-                 "need the same shards");
+        snprintf(text_out, text_size, "is another file than the one that " SHARD_LISTED_BY_RANK " describes%s",
+                 is_newer ? " from a catalog, which is older than the file: " CATALOG_ADVICE ", unless the file is another "
+                            "one on the host of rank 0, as all hosts need the same shards"
+                          : ": all hosts need the same shards");
     else if (index->listed_in != NULL)
-        snprintf(text_out, text_size, "is another file than the one that %s describes: restore it, or " CATALOG_ADVICE,
-                 index->listed_in);
+        snprintf(text_out, text_size, "is another file than the one that %s describes%s: restore it, or " CATALOG_ADVICE,
+                 index->listed_in, is_newer ? ", which is older than the file" : "");
     else
         snprintf(text_out, text_size, "its index file says another length of a record than the record does: it is "
                  "removed, and the same command rebuilds it (data.index_cache = no uses none)");

@@ -59,6 +59,8 @@ struct shard_index {
     uint64_t damage_count;      /* number of damages that are reported: all, or 0 if another index reports them */
     uint64_t fingerprint;       /* shard_fingerprint; 0 if the index is not for a catalog or from one */
     const char *listed_in;      /* what the index is from, for messages, if not from the shard or its index file */
+    int64_t listed_ns;          /* with listed_in: when the catalog that the index is from was written, also if rank 0 has
+                                 * read it; 0: it is from no catalog */
     atomic_bool is_unproved;    /* the index is from a file, and its lengths have not been compared with the records
                                  * yet */
     atomic_bool is_foreign;     /* with listed_in: the file is another one than the one described there */

@@ -25,6 +25,9 @@ train without $of_set
 catalog 0 'a catalog' --force
 expect_out "^$set/catalog.pipetrain: 8 shards, 252 records, "
 train with $of_set
+run "$pipetrain" -c "$work/tiny.conf" $of_set --check
+expect_code 0 '--check of a set with a catalog'
+expect_out_joined 'indexes of 8 shards from .*/set/catalog.pipetrain: a shard is opened when it is first read, 4 compressed ones now'
 expect_same_file "$work/runs/without/weights.safetensors" "$work/runs/with/weights.safetensors" 'weights with a catalog'
 catalog 0 'a catalog of the present set' --check
 
@@ -56,7 +59,7 @@ tail -c "+$((bytes + 1))" "$work/other" >"$set/train-00002-of-00008"
 for how in on_corrupt=fail on_corrupt=skip shuffle=block; do
     try other $of_set --set "data.$how"
     expect_code 3 "another file of the same size, $how"
-    expect_err 'train-00002-of-00008.* is another file than the one that catalog.pipetrain describes: restore it, or .* remove the catalog'
+    expect_err 'train-00002-of-00008.* is another file than the one that .*/set/catalog.pipetrain describes, which is older than the file: restore it, or .* remove the catalog'
 done
 catalog 3 'a catalog of another set' --check
 cp "$set/catalog.pipetrain" "$work/before"
@@ -68,12 +71,12 @@ expect_same_file "$set/catalog.pipetrain" "$work/before" 'a catalog that is not 
 cp "$work/other" "$set/train-00002-of-00008"
 try longer $of_set
 expect_code 3 'a shard of another size'
-expect_err "train-00002-of-00008: is $(wc -c <"$work/other") bytes long, catalog.pipetrain says $(wc -c <"$work/kept")"
+expect_err "train-00002-of-00008: is $(wc -c <"$work/other") bytes long, .*/set/catalog.pipetrain says $(wc -c <"$work/kept")"
 cp "$work/kept" "$set/train-00002-of-00008"
 cp "$work/kept" "$set/train-more.tfrecord"
 try more --set "data.train=$set/train-*" --set data.validation=
 expect_code 3 'a shard that is not listed'
-expect_err 'is one of 9 shards of this set, but none of the 8 that catalog.pipetrain lists'
+expect_err 'is one of 9 shards of this set, but none of the 8 that .*/set/catalog.pipetrain lists'
 rm "$set/train-more.tfrecord"
 
 # A glob for all files takes the shards and not the catalog; a file that no catalog takes for a shard is opened without it.

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -159,7 +161,7 @@ TEST_WITH(a_shard_of_another_size_is_refused_with_both_numbers, make_set, fixtur
     snprintf(path, sizeof(path), "%s", fixture_path(folder, "train-00002-of-00100"));
     free(fixture_read(path, &bytes));
     assert_int_equal(truncate(path, (off_t)bytes - 1), 0);
-    snprintf(expected, sizeof(expected), "is %zu bytes long, catalog.pipetrain says %zu", bytes - 1, bytes);
+    snprintf(expected, sizeof(expected), "is %zu bytes long, %s says %zu", bytes - 1, catalog_path(), bytes);
     fixture_assert_refused(&options, "train-00002-of-00100", expected);
 }
 
@@ -168,7 +170,7 @@ TEST_WITH(a_shard_that_is_not_listed_is_refused_with_both_numbers, make_set, fix
     const struct dataset_options options = catalog_options();
     fixture_write_shard(fixture_path(folder, "train-00006.tfrecord"), 0, 5);
     fixture_assert_refused(&options, "train-00006.tfrecord",
-                           "is one of 101 shards of this set, but none of the 100 that catalog.pipetrain lists");
+                           "is one of 101 shards of this set, but none of the 100 that /");
 }
 
 TEST_WITH(a_listed_shard_that_is_missing_is_reported, make_set, fixture_folder_remove)
@@ -220,6 +222,23 @@ static void run_to_failure(struct harness *harness, const struct dataset *datase
     assert_non_null(strstr(harness->message, "train-00003-of-00100"));
 }
 
+/* The catalog is an hour older, or newer, than files that are written now. */
+static void date_catalog(bool is_older)
+{
+    const time_t then = time(NULL) + (is_older ? -3600 : 3600);
+    const struct timespec times[2] = { { .tv_sec = then }, { .tv_sec = then } };
+    assert_int_equal(utimensat(AT_FDCWD, catalog_path(), times, 0), 0);
+}
+
+/* The message names the catalog with its folder, and says if it is older than the shard. */
+static void assert_another_file(const char *message, bool is_older)
+{
+    char expected[600];
+    snprintf(expected, sizeof(expected), "is another file than the one that %s describes%s: restore it", catalog_path(),
+             is_older ? ", which is older than the file" : "");
+    assert_non_null(strstr(message, expected));
+}
+
 /* Also where damaged records are skipped: no record of another file is one of the set. */
 TEST_WITH(another_file_of_the_same_size_ends_the_run_when_it_is_read, make_set, fixture_folder_remove)
 {
@@ -227,10 +246,11 @@ TEST_WITH(another_file_of_the_same_size_ends_the_run_when_it_is_read, make_set, 
     replace_shard("train-00003-of-00100");
     for (int skips = 0; skips < 2; skips++) {
         options.skip_damage = skips;
+        date_catalog(skips);
         struct dataset *const dataset = fixture_open(&options);
         struct harness harness;
         run_to_failure(&harness, dataset);
-        assert_non_null(strstr(harness.message, "is another file than the one that catalog.pipetrain describes"));
+        assert_another_file(harness.message, skips);
         harness_release(&harness);
         dataset_close(dataset);
     }
@@ -241,7 +261,7 @@ TEST_WITH(another_first_file_is_refused, make_set, fixture_folder_remove)
     const struct dataset_options options = catalog_options();
     replace_shard("train-00000-of-00100");
     fixture_assert_refused(&options, "train-00000-of-00100",
-                           "is another file than the one that catalog.pipetrain describes");
+                           CATALOG_FILE " describes");
 }
 
 /* ---- what one process has found, for others ---- */
@@ -351,9 +371,10 @@ TEST_WITH(other_shards_than_those_of_rank_0_are_refused_with_both_numbers, make_
     dataset_start_release(&start);
 }
 
-TEST_WITH(another_file_than_that_of_rank_0_ends_the_run_when_it_is_read, make_set, fixture_folder_remove)
+/* Rank 0 has opened the set with these options, and train-00099-of-00100 is another file here. */
+static void read_another_file(const struct dataset_options *of, const char *expected)
 {
-    struct dataset_options options = fixture_options(folder);
+    struct dataset_options options = *of;
     struct dataset_start start = make_start(&options);
     options.given = &start;
     replace_shard("train-00099-of-00100");
@@ -366,10 +387,31 @@ TEST_WITH(another_file_than_that_of_rank_0_ends_the_run_when_it_is_read, make_se
     harness_run(&harness);
     assert_int_equal(harness.code, EXIT_CODE_DATA);
     assert_non_null(strstr(harness.message, "train-00099-of-00100"));
-    assert_non_null(strstr(harness.message, "is another file than the one that rank 0 describes"));
+    assert_non_null(strstr(harness.message, expected));
     harness_release(&harness);
     dataset_close(dataset);
     dataset_start_release(&start);
+}
+
+TEST_WITH(another_file_than_that_of_rank_0_ends_the_run_when_it_is_read, make_set, fixture_folder_remove)
+{
+    const struct dataset_options options = fixture_options(folder);
+    read_another_file(&options, "is another file than the one that rank 0 describes: all hosts need the same shards");
+}
+
+/* Rank 0 has not read the shard, only its catalog: no host is to blame if the catalog is older. */
+TEST_WITH(a_catalog_of_rank_0_that_is_older_than_the_file_is_named, make_set, fixture_folder_remove)
+{
+    const struct dataset_options options = catalog_options();
+    date_catalog(true);
+    read_another_file(&options, "rank 0 describes from a catalog, which is older than the file: make the catalog again");
+}
+
+TEST_WITH(a_catalog_of_rank_0_that_is_newer_than_the_file_is_not_named, make_set, fixture_folder_remove)
+{
+    const struct dataset_options options = catalog_options();
+    date_catalog(false);
+    read_another_file(&options, "is another file than the one that rank 0 describes: all hosts need the same shards");
 }
 
 /* A cut between two records leaves out those after it, which the other process then reads for itself. */
@@ -386,7 +428,7 @@ TEST_WITH(an_image_that_is_cut_is_refused_or_has_fewer_records, make_set, fixtur
         memcpy(copy, image, cut);
         const int rc = dataset_start_parse(&start, copy, cut);
         free(copy);
-        assert_true(rc == -EBADMSG || (rc == 0 && cut >= sizeof(catalog_bytes) + catalog_bytes));
+        assert_true(rc == -EBADMSG || (rc == 0 && cut >= sizeof(catalog_bytes) + catalog_bytes + 8 * SHARDS));
         accepted += rc == 0;
         if (rc == 0)
             dataset_start_release(&start);

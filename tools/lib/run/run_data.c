@@ -604,6 +604,22 @@ static void print_format(const struct dataset *dataset, FILE *out)
                   names[0] != '\0' ? dataset->class_names_path : "");
 }
 
+/* Print which shards need not be opened at the start. */
+static void print_catalogs(const struct dataset *dataset, FILE *out)
+{
+    for (uint32_t i = 0; i < dataset->catalog_count; i++) {
+        const struct dataset_catalog *const catalog = dataset->catalogs[i];
+        const uint32_t shards = catalog->plain_count + catalog->packed_count;
+        char packed[64] = "";
+        if (catalog->packed_count > 0)
+            snprintf(packed, sizeof(packed), ", %" PRIu32 " compressed one%s now", catalog->packed_count,
+                     catalog->packed_count == 1 ? "" : "s");
+        if (shards > 0)
+            wrapped_print(out, "%*sindexes of %" PRIu32 " shard%s from %s: a shard is opened when it is first read%s",
+                          (int)WRAPPED_INDENT, "", shards, shards == 1 ? "" : "s", catalog->path, packed);
+    }
+}
+
 static void print_set(const struct dataset *dataset, const char *name, FILE *out)
 {
     char lost[64] = "", held_out[64] = "";
@@ -623,6 +639,7 @@ void run_data_print(const struct dataset *const datasets[PHASE_COUNT], FILE *out
         if (dataset == NULL)
             continue;
         print_set(dataset, what[phase], out);
+        print_catalogs(dataset, out);
         print_names(dataset, out);
         print_format(dataset, out);
     }

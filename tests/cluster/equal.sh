@@ -134,6 +134,30 @@ expect_summary rollback-4 rollbacks 2
 same decided '2x1 3x2' --set data.limit=40 --set train.epochs=60 --set train.steps=0 --set train.stop_at=0.25
 expect_summary decided-2 ended stop_at
 
+# Ranks that report several steps in a message: 4, with checkpoints and the best weights; 64, so that only ends of phases
+# end a message, where an evaluation decides, and where a rate ruins the weights.
+grouped='--set report.interval=100 --set sync.report_every'
+same grouped '2x2 3x1' $grouped=4 --set train.optimizer=momentum --set checkpoint.keep_best=yes
+same grouped-decided 2x1 $grouped=64 --set data.limit=40 --set train.epochs=60 --set train.steps=0 --set train.stop_at=0.25
+expect_summary grouped-decided-2 ended stop_at
+same grouped-rollback 3x1 $grouped=64 --set train.batch=16 --set train.epochs=3 --set train.steps=114 \
+    --set checkpoint.every=epoch --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20 \
+    --set train.on_nan=rollback --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8
+expect_summary grouped-rollback-3 rollbacks 2
+
+# A run that stops within a message, at a step that depends on the machine, and goes on.
+for mpi in $mpis; do
+    ranked "cut-$mpi" "$mpi" 2 1 $grouped=64 --set train.epochs=100000 --set train.steps=0 --set train.max_time=1 \
+        --set report.tensorboard=yes --set 'report.histograms=5 steps'
+    expect_summary "cut-$mpi" ended max_time
+    cut=$(summary "cut-$mpi" steps)
+    ranked "cut-$mpi" "$mpi" 2 1 $grouped=64 --set train.epochs=100000 --set train.steps=$((cut + 70))
+    expect_out "resume    at step $cut of $((cut + 70))"
+    one "whole-$mpi" 2 $grouped=64 --set train.epochs=100000 --set train.steps=$((cut + 70))
+    expect_same_file "$work/runs/whole-$mpi/weights.safetensors" "$work/runs/cut-$mpi/weights.safetensors" 'stopped within a message'
+    expect_equal "$(numbers_of "cut-$mpi")" "$(numbers_of "whole-$mpi")" 'metrics of a run that was stopped within a message'
+done
+
 # same_slices WHAT SLICES "RANKSxTOWERS ..." OPTION...: these are equal to one process with one tower.
 same_slices() {
     what=$1 slices=$2 sizes=$3

@@ -97,6 +97,7 @@ struct member {
 };
 
 static uint32_t size, steps;            /* size: R */
+static uint32_t report_every = 1;       /* up to 3: as many reports fit into an envelope */
 static uint32_t slow_rank = UINT32_MAX; /* comes SLOW_US later to the sums of each step */
 static struct ranks *ranks[FAKE_RANKS_MAX];
 static struct member members[FAKE_RANKS_MAX];
@@ -157,6 +158,18 @@ static int report_step(struct member *member, uint32_t step)
     return rc;
 }
 
+/* Main of rank 0 is behind its tower by a group. */
+static int report_group(struct member *member, uint32_t step)
+{
+    const bool is_due = (step + 1) % report_every == 0 || step + 1 == steps;
+    int rc = 0;
+    if (member->rank > 0)
+        return report_step(member, step);
+    for (uint32_t first = step - step % report_every; is_due && first <= step && rc == 0; first++)
+        rc = report_step(member, first);
+    return rc;
+}
+
 static int run_steps(struct member *member)
 {
     const struct reduce_region region = { member->gradients, BUCKETS * floats_of_bucket() };
@@ -168,7 +181,7 @@ static int run_steps(struct member *member)
         rc = sum_step(member, step);
         member->wrong += rc == 0 ? count_wrong(member, step) : 0;
         if (rc == 0)
-            rc = report_step(member, step);
+            rc = report_group(member, step);
     }
     if (member->reduce->ops->leave != NULL)
         member->reduce->ops->leave(member->reduce, member->rank);
@@ -193,7 +206,7 @@ static void member_open(struct member *member, uint32_t rank)
                                           .epochs = 1, .here = { rank, 1 } };
     assert_int_equal(gate_open(&member->gate), 0);
     const struct remote_towers_spec remote = { .ranks = ranks[rank], .schedule = &member->schedule,
-                                               .gate = member->gate };
+                                               .gate = member->gate, .report_every = report_every };
     assert_int_equal(remote_towers_open(&member->remote, &remote), 0);
     remote_towers_go(member->remote);
     if (rank == 0)
@@ -306,19 +319,20 @@ static uint32_t leaders_below(uint32_t rank)
     return count;
 }
 
-/* Each rank mails one message a step and one at the end to its parent, whatever the number of ranks below it; rank 0
- * allows batches, and says how the run ends, by two messages to each of its children, which pass them on. */
+/* Each rank mails one message for report_every steps and one at the end to its parent, whatever the number of ranks below
+ * it; rank 0 allows batches, and says how the run ends, by two messages to each of its children, which pass them on. */
 static void check_mail(void)
 {
+    const uint64_t groups = (steps + report_every - 1) / report_every;
     for (uint32_t rank = 0; rank < size; rank++) {
-        const uint64_t children = children_of(rank), up = rank > 0 ? steps + 1 : 0;
+        const uint64_t children = children_of(rank), up = rank > 0 ? groups + 1 : 0;
         const uint64_t is_long = rank > 0 && children > 0;
         const struct fake_counts counts = fake_mpi_counts(rank);
-        const uint64_t from_above = rank > 0 ? 2 : 0, from_below = children * (steps + 1) + leaders_below(rank) * steps;
+        const uint64_t from_above = rank > 0 ? 2 : 0, from_below = children * (groups + 1) + leaders_below(rank) * groups;
         assert_in_range(counts.received[FAKE_MAIL].messages, from_below + from_above,
                         from_below + leaders_below(rank) + (rank > 0 ? steps + 3 : 0));
-        assert_in_range(counts.sent[FAKE_MAIL].messages, up + is_long * steps + children * 2,
-                        up + is_long * (steps + 1) + children * (steps + 3));
+        assert_in_range(counts.sent[FAKE_MAIL].messages, up + is_long * groups + children * 2,
+                        up + is_long * (groups + 1) + children * (steps + 3));
     }
 }
 
@@ -351,6 +365,15 @@ TEST(messages_bytes_and_requests_of_a_rank_are_as_computed)
     check_run(test_is_sanitized() ? 20 : 64, 2);
     if (test_is_long())
         check_run(FAKE_RANKS_MAX, 1);
+}
+
+TEST(reports_of_several_steps_are_one_message)
+{
+    report_every = 3;
+    check_run(5, 3);
+    check_run(5, 7);
+    check_run(20, 4);
+    report_every = 1;
 }
 
 /* What a rank allocates, beside the memory that it shares with others, for each other rank: its part of the other's

@@ -608,6 +608,8 @@ const struct option_row option_table[] = {
     { SECTION_SYNC, "group", OPTION_INTEGER, EFFECT_NONE, .initial = "0", .initial_note = "ranks of a host",
       RANGE(0, 32768), FIELD(sync.group),
       .help = "ranks near each other, which sum first; a power of two; 1: none" },
+    { SECTION_SYNC, "report_every", OPTION_INTEGER, EFFECT_NONE, .unit = "steps", .initial = "1", RANGE(1, 64),
+      FIELD(sync.report_every), .help = "several ranks: steps that a rank reports to rank 0 in one message" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, EFFECT_NONE, .initial = "auto", .choices = progress_choices,
       FIELD(report.progress), .help = "progress on stderr; auto: a bar on a terminal, else lines",

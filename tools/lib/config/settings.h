@@ -201,6 +201,7 @@ struct sync_settings {
     int64_t bucket;             /* bytes, 0 = auto */
     int64_t deadline;           /* seconds */
     int64_t group;              /* neighbouring ranks that sum first; 0: those of a host */
+    int64_t report_every;       /* batches whose reports are one message to rank 0 */
 };
 
 struct report_settings {

@@ -148,7 +148,12 @@ static int open_far(struct pipeline *pipeline)
     const struct remote_towers_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule,
                                              .net = parts->net, .gate = pipeline->gate,
                                              .waits_for_main = parts->waits_for_main,
-                                             .max_staleness = is_async ? (uint32_t)parts->settings->sync.max_staleness : 0 };
+                                             .max_staleness = is_async ? (uint32_t)parts->settings->sync.max_staleness : 0,
+                                             .report_every = (uint32_t)parts->settings->sync.report_every,
+                                             .interval_steps = report_interval_steps(parts->settings,
+                                                                                     &parts->plan->schedule),
+                                             .snapshots = parts->snapshots, .shown = parts->shown,
+                                             .evaluated = parts->evaluated };
     return parts->ranks == NULL ? 0 : remote_towers_open(&pipeline->remote, &spec);
 }
 
@@ -157,6 +162,15 @@ static enum trainer_waits waits_of(const struct pipeline *pipeline)
     if (pipeline->remote != NULL)
         return WAITS_BEFORE_BATCH;
     return pipeline->parts.waits_for_main ? WAITS_AFTER_EVALUATION : WAITS_NEVER;
+}
+
+static uint32_t report_depth(const struct pipeline *pipeline)
+{
+    const struct sync_settings *const sync = &pipeline->parts.settings->sync;
+    if (pipeline->parts.reports_outputs)
+        return OUTPUT_DEPTH;
+    const uint32_t depth = REPORT_DEPTH + (uint32_t)sync->max_staleness;
+    return pipeline->remote != NULL ? depth + remote_towers_group_ahead((uint32_t)sync->report_every) : depth;
 }
 
 static int start_trainer(struct pipeline *pipeline, uint32_t d)
@@ -193,8 +207,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .shares_snapshots = plan->schedule.slices > 0,
         .inspect_every = report_interval_steps(settings, &plan->schedule),
         .shown = pipeline->parts.shown, .evaluated = pipeline->parts.evaluated, .waits = waits_of(pipeline),
-        .report_depth = pipeline->parts.reports_outputs ? OUTPUT_DEPTH
-                                                        : REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
+        .report_depth = report_depth(pipeline),
         .local_max = plan->layout.capacity,
         .reports_outputs = pipeline->parts.reports_outputs,
         .cpus = tower->cpus,
@@ -445,6 +458,8 @@ int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
     }
     if (rc == 0)
         rc = exchange_reports(pipeline);
+    else if (pipeline->remote != NULL)
+        remote_towers_flush(pipeline->remote);
     range_end();
     pipeline->waited_ns += clock_now_ns() - begun_ns;
     if (rc == 0)

@@ -27,15 +27,26 @@ struct remote_report {
     int32_t broken;                     /* index of a parameter of the net that is not finite; -1: none */
 };
 
-/* A message is a struct remote_report for each tower; in an evaluation the answers of all towers follow. */
+/* A message has for each batch of a group a struct remote_report for each tower; in an evaluation the answers of all
+ * towers follow. */
+_Static_assert(sizeof(struct answer) % _Alignof(struct remote_report) == 0, "reports of the next batch are aligned");
+
+/* A received group, and how much of it was read. */
+struct report_group {
+    struct message *message;            /* NULL: all was read */
+    size_t used;
+};
 
 struct remote_towers {
     struct remote_towers_spec spec;
     uint64_t begun_ns;                  /* time of remote_towers_go */
     struct step_report *reports;        /* [tower of another rank], of the latest batch */
     struct answer *answers;             /* of all reports of other ranks */
-    struct remote_report *packed;       /* a message of this process: [tower], and answers */
-    uint64_t reported_ns;               /* when the latest batch was reported */
+    unsigned char *packed;              /* the group that this process sends next */
+    size_t packed_bytes;
+    struct report_group *groups;             /* of rank 0: [rank] */
+    uint64_t reported_ns;               /* when the latest group was complete */
+    uint32_t reported;                  /* batches since then */
     double step_ns;                     /* a moving average; 0: not known yet */
     pthread_mutex_t lock;               /* guards the members below */
     uint64_t limit;                     /* batches below this number may begin */
@@ -206,30 +217,72 @@ static size_t message_bytes(uint32_t towers, uint32_t answers)
     return towers * sizeof(struct remote_report) + answers * sizeof(struct answer);
 }
 
+static uint32_t group_batches(const struct remote_towers *remote)
+{
+    return remote->spec.report_every > 1 ? remote->spec.report_every : 1;
+}
+
+/* Does a group end with this batch? The answer is the same in all ranks: it depends on the batch, and on a mark that all
+ * gates have before the batch may begin. */
+static bool ends_group(const struct remote_towers *remote, const struct local_batch *local)
+{
+    const struct remote_towers_spec *const spec = &remote->spec;
+    const bool is_interval = local->phase == PHASE_TRAIN && spec->interval_steps > 0 &&
+                             (local->step + 1) % spec->interval_steps == 0;
+    return (local->number + 1) % group_batches(remote) == 0 || local->last_of_phase || is_interval ||
+           snapshot_wanted(&spec->snapshots, spec->gate, local) || snapshot_due(&spec->shown, local) ||
+           snapshot_due(&spec->evaluated, local);
+}
+
+static int send_group(struct remote_towers *remote)
+{
+    const size_t bytes = remote->packed_bytes;
+    remote->packed_bytes = 0;
+    return bytes == 0 ? 0 : ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, bytes);
+}
+
 int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports)
 {
     const uint32_t towers = here_of(remote).count;
-    struct answer *const answers = (struct answer *)(void *)(remote->packed + towers);
+    struct remote_report *const packed = (struct remote_report *)(void *)(remote->packed + remote->packed_bytes);
+    struct answer *const answers = (struct answer *)(void *)(packed + towers);
     uint32_t count = 0;
     for (uint32_t d = 0; d < towers; d++) {
-        remote->packed[d] = pack(remote, reports[d]);
+        packed[d] = pack(remote, reports[d]);
         if (has_answers(&reports[d]->local))
             memcpy(answers + count, reports[d]->answers, reports[d]->local.count * sizeof(*answers));
         count += has_answers(&reports[d]->local) ? reports[d]->local.count : 0;
     }
+    remote->packed_bytes += message_bytes(towers, count);
     note_step(remote, &reports[0]->local);
-    return ranks_send(remote->spec.ranks, 0, MESSAGE_REPORT, remote->packed, message_bytes(towers, count));
+    return ends_group(remote, &reports[0]->local) ? send_group(remote) : 0;
+}
+
+void remote_towers_flush(struct remote_towers *remote)
+{
+    (void)send_group(remote);
+}
+
+/* Receive the next group of a rank, unless batches of the latest one are left. */
+static int receive_group(struct remote_towers *remote, uint32_t rank)
+{
+    struct report_group *const group = &remote->groups[rank];
+    if (group->message != NULL)
+        return 0;
+    group->used = 0;
+    return ranks_receive(remote->spec.ranks, rank, MESSAGE_REPORT, &group->message);
 }
 
 /* Receive the reports of one rank. They are of batch `number`, because each rank reports all batches in order. */
 static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t number)
 {
     const uint32_t towers = here_of(remote).count;
-    struct message *message;
-    const int rc = ranks_receive(remote->spec.ranks, rank, MESSAGE_REPORT, &message);
+    struct report_group *const group = &remote->groups[rank];
+    const int rc = receive_group(remote, rank);
     if (rc != 0)
         return rc;
-    const struct remote_report *const packed = (const struct remote_report *)(const void *)message->data;
+    const struct remote_report *const packed =
+        (const struct remote_report *)(const void *)(group->message->data + group->used);
     const struct answer *const answers = (const struct answer *)(const void *)(packed + towers);
     uint32_t count = 0;
     for (uint32_t d = 0; d < towers; d++) {
@@ -240,26 +293,41 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
             memcpy(report->answers, answers + count, report->local.count * sizeof(*answers));
         count += has_answers(&report->local) ? report->local.count : 0;
     }
-    assert(message->bytes == message_bytes(towers, count));
-    free(message);
+    group->used += message_bytes(towers, count);
+    assert(group->used <= group->message->bytes);
+    if (group->used == group->message->bytes) {
+        free(group->message);
+        group->message = NULL;
+    }
     return 0;
 }
 
-/* The number of batches to allow beyond those that all towers have reported. Up to half of them are allowed late, and a
- * tower may still be ahead of the others by max_staleness. */
+uint32_t remote_towers_group_ahead(uint32_t report_every)
+{
+    return report_every > 1 ? report_every - 1 : 0;
+}
+
+/* The number of batches to allow beyond those that all towers have reported. Up to half of them are allowed late, and
+ * the others still have to complete a group, and a tower to be ahead of the others by max_staleness. */
 static uint64_t batches_ahead(const struct remote_towers *remote)
 {
     const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
     const uint64_t bounded = ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
-    return bounded + 2 * (uint64_t)remote->spec.max_staleness;
+    return bounded + 2 * ((uint64_t)remote->spec.max_staleness + remote_towers_group_ahead(remote->spec.report_every));
+}
+
+/* The batches of a group are reported together: measure the mean time of them. */
+static void measure_steps(struct remote_towers *remote)
+{
+    const uint64_t now = clock_now_ns();
+    const double took = (double)(now - remote->reported_ns) / remote->reported;
+    remote->step_ns = remote->step_ns > 0 ? remote->step_ns + (took - remote->step_ns) / 8 : took;
+    remote->reported_ns = now;
+    remote->reported = 0;
 }
 
 static void allow_more(struct remote_towers *remote, uint64_t next)
 {
-    const uint64_t now = clock_now_ns();
-    const double took = (double)(now - remote->reported_ns);
-    remote->step_ns = remote->step_ns > 0 ? remote->step_ns + (took - remote->step_ns) / 8 : took;
-    remote->reported_ns = now;
     const uint64_t ahead = batches_ahead(remote);
     raise_limit(remote, next + ahead, (ahead + 1) / 2);
 }
@@ -267,11 +335,15 @@ static void allow_more(struct remote_towers *remote, uint64_t next)
 int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct step_report **reports)
 {
     const uint32_t here = here_of(remote).count;
+    const uint32_t count = ranks_size(remote->spec.ranks);
     int rc = 0;
-    for (uint32_t rank = 1; rank < ranks_size(remote->spec.ranks) && rc == 0; rank++)
+    for (uint32_t rank = 1; rank < count && rc == 0; rank++)
         rc = receive_from(remote, rank, number);
     if (rc != 0)
         return rc;
+    remote->reported++;
+    if (remote->groups[count - 1].message == NULL)
+        measure_steps(remote);
     for (uint32_t d = here; d < remote->spec.schedule->towers; d++)
         reports[d] = &remote->reports[d - here];
     note_step(remote, &remote->reports[0].local);
@@ -358,10 +430,12 @@ int remote_towers_open(struct remote_towers **remote_out, const struct remote_to
     remote->limit = remote->allowed = spec->schedule->first;
     pthread_mutex_init(&remote->lock, NULL);
     const uint32_t towers = spec->schedule->towers, samples = schedule_local_max(spec->schedule);
-    remote->packed = calloc(1, message_bytes(here_of(remote).count, here_of(remote).count * samples));
+    const size_t batch_bytes = message_bytes(here_of(remote).count, here_of(remote).count * samples);
+    remote->packed = calloc(group_batches(remote), batch_bytes);
+    remote->groups = calloc(ranks_size(spec->ranks), sizeof(*remote->groups));
     remote->reports = calloc(towers, sizeof(*remote->reports));
     remote->answers = calloc((size_t)towers * samples + 1, sizeof(*remote->answers));
-    if (remote->packed == NULL || remote->reports == NULL || remote->answers == NULL) {
+    if (remote->packed == NULL || remote->groups == NULL || remote->reports == NULL || remote->answers == NULL) {
         remote_towers_close(remote);
         return -ENOMEM;
     }
@@ -378,6 +452,9 @@ void remote_towers_close(struct remote_towers *remote)
         return;
     ranks_set_handler(remote->spec.ranks, NULL, NULL);
     pthread_mutex_destroy(&remote->lock);
+    for (uint32_t rank = 0; rank < ranks_size(remote->spec.ranks) && remote->groups != NULL; rank++)
+        free(remote->groups[rank].message);
+    free(remote->groups);
     free(remote->reports);
     free(remote->answers);
     free(remote->packed);

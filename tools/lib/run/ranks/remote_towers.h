@@ -20,6 +20,13 @@ struct remote_towers_spec {             /* all lent until remote_towers_close */
     struct gate *gate;
     bool waits_for_main;                /* batches after an evaluation wait for remote_towers_allow */
     uint32_t max_staleness;             /* async: training steps by which a tower may be ahead of others; otherwise 0 */
+    /* A rank sends the reports of up to so many batches as one message, a group; 0 or 1: of each batch. A group ends
+     * after a multiple of this number of batches of the run, and where rank 0 needs the reports: after the last batch of
+     * a phase, a multiple of interval_steps training steps (0: none), and a batch with a snapshot. All ranks so send
+     * equally many. */
+    uint32_t report_every;
+    uint64_t interval_steps;
+    struct snapshot_rule snapshots, shown, evaluated;   /* as in struct trainer_spec */
 };
 
 /* 0 or -ENOMEM. */
@@ -33,8 +40,15 @@ void remote_towers_go(struct remote_towers *remote);
  * reports[d] for each tower d of another rank; they are lent until the next call. 0, or -ECANCELED when a rank
  * failed. */
 int remote_towers_receive(struct remote_towers *remote, uint64_t number, struct step_report **reports);
-/* Main of another rank: send the reports of its towers for a batch. 0 or a negative errno. */
+/* Main of another rank: send the reports of its towers for a batch, or keep them for the message of the group. 0 or a
+ * negative errno. */
 int remote_towers_send(struct remote_towers *remote, struct step_report *const *reports);
+/* Main of another rank: send the reports that are kept, because the towers report no further batch. Errors fail the
+ * run, which has ended here. */
+void remote_towers_flush(struct remote_towers *remote);
+/* The batches by which rank 0's towers may have to be ahead of its main, so that other ranks can complete a group for
+ * which main waits. */
+uint32_t remote_towers_group_ahead(uint32_t report_every);
 
 /* The relay by which the loader of a rank other than 0 reports problems with records. */
 struct problem_relay remote_towers_relay(struct remote_towers *remote);

@@ -74,6 +74,7 @@ $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 sync_tests = \
 	%D%/sync/ranks/test_abort_notice \
 	%D%/sync/ranks/test_launcher \
+	%D%/sync/ranks/test_rank_sums \
 	%D%/sync/ranks/test_ranks \
 	%D%/sync/ranks/test_server_link \
 	%D%/sync/test_averaging \
@@ -190,9 +191,10 @@ wrap = -Wl,--wrap=
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
 %C%_sync_ranks_test_server_link_LDFLAGS = $(AM_LDFLAGS) $(wrap)server_fetch $(wrap)server_link_fetch $(wrap)server_link_push \
 	$(wrap)server_push
-ranks_wraps = $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create $(wrap)munmap $(wrap)pthread_cond_wait \
-	$(wrap)thread_start
-%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(ranks_wraps)
+rank_sums_wraps = $(wrap)memfd_create $(wrap)thread_start
+%C%_sync_ranks_test_rank_sums_LDFLAGS = $(AM_LDFLAGS) $(rank_sums_wraps)
+%C%_sync_ranks_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create \
+	$(wrap)munmap $(wrap)pthread_cond_wait
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_ranks_test_many_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)abort_notice_receive $(wrap)aligned_alloc $(wrap)calloc $(wrap)gethostname $(wrap)open

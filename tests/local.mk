@@ -135,6 +135,7 @@ tools_tests = \
 	%D%/tools/test_cost \
 	%D%/tools/test_dali_index \
 	%D%/tools/test_energy \
+	%D%/tools/test_feed_settings \
 	%D%/tools/test_found_sample \
 	%D%/tools/test_glyph \
 	%D%/tools/test_image_change \

@@ -59,8 +59,11 @@ tools_libtools_a_SOURCES = \
 	%D%/export/torch_module.c \
 	%D%/export/torch_tree.c \
 	%D%/lib/config/config.c \
+	%D%/lib/config/feed_settings.c \
 	%D%/lib/config/hints.c \
+	%D%/lib/config/input_checks.c \
 	%D%/lib/config/intervals.c \
+	%D%/lib/config/model_hints.c \
 	%D%/lib/config/option_help.c \
 	%D%/lib/config/option_needs.c \
 	%D%/lib/config/option_value.c \
@@ -73,6 +76,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/config/program_option.c \
 	%D%/lib/config/recipes.c \
 	%D%/lib/config/settings.c \
+	%D%/lib/config/settings_finish.c \
 	%D%/lib/config/settings_model.c \
 	%D%/lib/config/training.c \
 	%D%/lib/cpu_times.c \

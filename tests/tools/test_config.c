@@ -413,7 +413,7 @@ TEST(keys_are_checked_against_each_other)
                   "run.conf:5: accumulate: 1049600 samples of a step in all towers together are over the limit of "
                   "1048576");
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\n[augment]\nmixup = 0.2\n",
-                  "run.conf:6: mixup: has nothing to mix with in batches of one sample: a larger train.batch has");
+                  "run.conf:6: mixup: has nothing to mix with in batches of one sample: use a larger batch");
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\naccumulate = 2\n[augment]\nmixup = 0.2\n", NULL);
     expect_finish("[data]\ntrain = x\n[train]\nmax_time = 90 x\n",
                   "run.conf:4: max_time: '90 x' is not a duration of whole seconds, at least one (seconds, or "

@@ -51,7 +51,7 @@ static int read_model_text(struct settings *settings, const char *text, const ch
         problems_add(problems, path, "its description of a network is invalid: name a model with --model=NAME, or give "
                                      "the configuration with -c FILE");
     if (rc == 0)
-        pixels_check_resize(settings, net, problems);
+        pixels_check_resize(settings, net->input, problems);
     net_close(net);
     return rc;
 }

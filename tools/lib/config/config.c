@@ -14,6 +14,7 @@
 #include "stage/text/utf8.h"
 #include "tools/lib/config/hints.h"
 #include "tools/lib/config/options.h"
+#include "tools/lib/config/settings_model.h"
 
 /* ---- a text file or pipe ---- */
 
@@ -144,6 +145,11 @@ static int assign(struct settings *settings, struct problems *problems, const st
         problems_add(problems, place->where, "unknown key '%.80s' in [%s]%s", key, section_name(section), hint);
         return 0;
     }
+    if (settings->only_feeds && !option_is_of_feeds(option)) {
+        problems_add(problems, place->where, "is none of a feed: %s",
+                     option->not_of_feeds != NULL ? option->not_of_feeds : "it reads images and trains nothing");
+        return 0;
+    }
     struct option_origin *origin = &settings->origins[option_index(option)];
     if (place->origin == ORIGIN_FILE && origin->origin == ORIGIN_FILE) {
         problems_add(problems, place->where, "duplicate key '%s' in [%s] (first in line %u)", key,
@@ -154,7 +160,7 @@ static int assign(struct settings *settings, struct problems *problems, const st
     const int rc = option_parse(option, settings, value, problem, sizeof(problem));
     *origin = (struct option_origin){ place->origin, place->line, rc != 0 };
     if (rc == -EINVAL && place->origin == ORIGIN_COMMAND)
-        problems_add(problems, place->where, "%s", problem);    /* place->where is "--set KEY" */
+        problems_add(problems, place->where, "%s", problem);    /* place->where contains the key */
     else if (rc == -EINVAL)
         problems_add(problems, place->where, "%s: %s", key, problem);
     return rc == -ENOMEM ? -ENOMEM : 0;
@@ -382,13 +388,13 @@ int config_set(struct settings *settings, const char *assignment, struct problem
     const size_t problems_before = problems->count;
     char *copy = strdup(assignment);
     if (copy == NULL)
-        return finish(-ENOMEM, "--set", problems, problems_before);
+        return finish(-ENOMEM, assignment, problems, problems_before);
     char *equals = strchr(copy, '=');
     if (equals != NULL)
         *equals = '\0';
     char *name = trim(copy);
     char where[256];
-    snprintf(where, sizeof(where), "--set %.200s", name);
+    snprintf(where, sizeof(where), "%s%.200s", settings_prefix(settings), name);
     const struct place place = { where, ORIGIN_COMMAND, 0 };
     int rc = 0;
     if (equals == NULL)

@@ -23,7 +23,7 @@ int config_read(struct settings *settings, const char *path, struct problems *pr
 int config_parse(struct settings *settings, const char *name, const char *text, size_t bytes,
                  struct problems *problems);
 /* Apply one --set argument, "section.key=value", or "key=value" if only one section has the key; later ones win.
- * Call it after config_read. */
+ * Call it after config_read. A feed's settings refuse options that feeds do not take. */
 int config_set(struct settings *settings, const char *assignment, struct problems *problems);
 
 /* The options of a command line about settings. Zero it first. */

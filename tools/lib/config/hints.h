@@ -1,10 +1,9 @@
-/* Suggestions for a key, section, model or tensor that does not exist. */
+/* Suggestions for a key or section that does not exist. */
 #ifndef PIPETRAIN_HINTS
 #define PIPETRAIN_HINTS
 
 #include <stddef.h>
 
-#include "compute/net.h"
 #include "tools/lib/config/options.h"
 
 #define CONFIG_HINT_SIZE 192
@@ -16,17 +15,5 @@ void config_hint_key(struct settings *settings, enum section section, const char
 /* The hint for an unknown section: " (did you mean [input]?)" or "". Returns the section that was probably meant, or
  * SECTION_COUNT. */
 enum section config_hint_section(const char *name, char *hint, size_t hint_size);
-
-#define MODEL_HINT_SIZE 320
-
-/* Write a message such as "there is no model 'resnet50' (did you mean 'resnet50_v1' or 'resnet50_v2'?)": at most four
- * names, the nearest first, then those that contain the text. */
-void model_hint(const char *name, char text[MODEL_HINT_SIZE]);
-
-#define TENSOR_HINT_SIZE 256
-
-/* The hint for a pattern that matches nothing: " (did you mean 'layer4.*'?)", a name or a prefix; or, if none is near,
- * " (they begin with conv1, bn1, layer1, ..., fc)". */
-void tensor_hint(const struct net *net, const char *pattern, char text[TENSOR_HINT_SIZE]);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "tools/lib/config/settings_model.h"
 
 #define VALUE_BYTES 60
 
@@ -75,7 +76,7 @@ static void warn(const struct option_row *row, const struct option_use *use, con
     struct option_text value, other, all;
     const char *const values = option_use_values(row, use, &all);
     if (origin->origin == ORIGIN_COMMAND)
-        snprintf(where, sizeof(where), "--set %s.%s", section_name(row->section), row->key);
+        snprintf(where, sizeof(where), "%s%s.%s", settings_prefix(settings), section_name(row->section), row->key);
     else
         snprintf(where, sizeof(where), "%.256s:%u: %s", settings->config_path, (unsigned)origin->line, row->key);
     if (values == NULL) {

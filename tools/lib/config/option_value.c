@@ -282,6 +282,16 @@ const char *option_format(const struct option_row *option, const struct settings
     return text->text;
 }
 
+const char *option_type_name(enum option_type type)
+{
+    static const char *const names[] = {
+        [OPTION_STRING] = "string", [OPTION_NAME] = "name", [OPTION_INTEGER] = "integer", [OPTION_NUMBER] = "number",
+        [OPTION_NUMBERS] = "numbers", [OPTION_DURATION] = "duration", [OPTION_SIZE] = "size",
+        [OPTION_YES_NO] = "yes/no", [OPTION_CHOICE] = "choice",
+    };
+    return names[type];
+}
+
 static void integer_range(const struct option_row *option, char *text, size_t text_size)
 {
     if (option->most == INT64_MAX)

@@ -151,15 +151,18 @@ const struct option_row option_table[] = {
       .in_trials = "never", .in_overfit = "never" },
     { SECTION_RUN, "seed", OPTION_INTEGER, EFFECT_RUN, .initial = "1", AT_LEAST(0),
       FIELD(run.seed), .help = "seed of sample order, augmentation, initial weights and dropout",
-      .is_hyperparameter = true },
+      .is_hyperparameter = true,
+      .not_of_feeds = "the seed is an option of its own" },
 
     { SECTION_DATA, "train", OPTION_STRING, EFFECT_RUN, .initial = "",
       FIELD(data.train), .help = "training shards: globs, files, directories, DIRECTORY:SPLIT, comma-separated",
       .other_names = "data_dir", .may_differ = true, .line = LINE_ELSEWHERE, .is_hyperparameter = true,
-      .used_by = USED_BY_EVALUATE | USED_WITH_CONFIG },
+      .used_by = USED_BY_EVALUATE | USED_WITH_CONFIG,
+      .not_of_feeds = "the shards are an option of their own" },
     { SECTION_DATA, "validation", OPTION_STRING, EFFECT_RUN, .initial = "", .initial_note = "no evaluation",
       FIELD(data.validation), .help = "validation shards, written as for train",
-      .may_differ = true, .line = LINE_ELSEWHERE, .used_by = USED_BY_EVALUATE | USED_WITH_CONFIG },
+      .may_differ = true, .line = LINE_ELSEWHERE, .used_by = USED_BY_EVALUATE | USED_WITH_CONFIG,
+      .not_of_feeds = "open another feed for it" },
     { SECTION_DATA, "validation_split", OPTION_NUMBER, EFFECT_RUN, .initial = "0", .high = 1, .high_is_open = true,
       FIELD(data.validation_split), .help = "fraction of the training records held out for validation",
       .in_overfit = "0", .used_by = USED_BY_EVALUATE },
@@ -169,7 +172,8 @@ const struct option_row option_table[] = {
       .is_hyperparameter = true, .used_by = USED_ON_SHARDS },
     { SECTION_DATA, "allow_overlap", OPTION_YES_NO, EFFECT_NONE, .initial = "no",
       FIELD(data.allow_overlap), .help = "allow validation shards that are trained on, instead of refusing them",
-      .in_overfit = "yes", .used_by = USED_BY_EVALUATE },
+      .in_overfit = "yes", .used_by = USED_BY_EVALUATE,
+      .not_of_feeds = "a feed reads one set" },
     { SECTION_DATA, "classes", OPTION_INTEGER, EFFECT_RUN, .initial = "0",
       .initial_note = "from dataset.json, or the model's", RANGE(0, BATCH_MAX), FIELD(data.classes),
       .help = "number of classes",
@@ -235,7 +239,8 @@ const struct option_row option_table[] = {
     { SECTION_INPUT, "staging_depth", OPTION_INTEGER, EFFECT_NONE, .unit = "batches", .initial = "2",
       RANGE(1, OPTIONS_DEPTH_MAX),
       FIELD(input.staging_depth), .help = "batches prefetched on the device, per tower",
-      .used_by = USED_WHERE_COMPUTED },
+      .used_by = USED_WHERE_COMPUTED,
+      .not_of_feeds = "batches are in host memory" },
     { SECTION_INPUT, "read_threads", OPTION_INTEGER, EFFECT_NONE, .initial = "0", .initial_note = "automatic",
       RANGE(0, THREADS_MAX), FIELD(input.read_threads), .help = "threads that read records",
       .used_by = USED_ON_SHARDS },
@@ -260,7 +265,8 @@ const struct option_row option_table[] = {
     { SECTION_INPUT, "ram_budget", OPTION_SIZE, EFFECT_RUN, .initial = "0",
       .initial_note = "the memory of the machine",
       AT_LEAST(0), FIELD(input.ram_budget), .help = "refuse to start if the run needs more host memory",
-      .line = LINE_ELSEWHERE, .used_by = USED_WHERE_COMPUTED },
+      .line = LINE_ELSEWHERE, .used_by = USED_WHERE_COMPUTED,
+      .not_of_feeds = "input.keep_shards, data.shuffle_window and the number of batches set its memory" },
 
     { SECTION_AUGMENT, "crop", OPTION_CHOICE, EFFECT_RUN, .initial = "auto", .choices = crop_choices,
       FIELD(augment.crop), .help = "crop of training images; auto: none if the size fits, else resized",
@@ -274,7 +280,8 @@ const struct option_row option_table[] = {
     { SECTION_AUGMENT, "train_size", OPTION_INTEGER, EFFECT_RUN, .unit = "pixels", .initial = "0",
       .initial_note = "the network's", RANGE(0, 8192), FIELD(augment.train_size),
       .help = "height and width of training images, if not those of evaluation",
-      .other_names = "train_crop_size train_image_size", .in_overfit = "0" },
+      .other_names = "train_crop_size train_image_size", .in_overfit = "0",
+      .not_of_feeds = "height and width are options of their own" },
     { SECTION_AUGMENT, "flip", OPTION_YES_NO, EFFECT_RUN, .initial = "no",
       FIELD(augment.flip), .help = "flip half of the training images horizontally",
       .in_overfit = "no" },
@@ -644,12 +651,15 @@ const struct option_row option_table[] = {
 #define OPTION_COUNT (sizeof(option_table) / sizeof(*option_table) - 1)
 _Static_assert(OPTION_COUNT <= OPTIONS_MAX, "settings.origins has a place for every option");
 
-static const struct { const char *name, *help; bool are_hyperparameters; } section_table[SECTION_COUNT] = {
+static const struct {
+    const char *name, *help;
+    bool are_hyperparameters, are_of_feeds;
+} section_table[SECTION_COUNT] = {
     [SECTION_RUN] = { .name = "run", .help = "name and results of the run" },
-    [SECTION_DATA] = { .name = "data", .help = "the data set" },
-    [SECTION_INPUT] = { .name = "input", .help = "the input pipeline" },
+    [SECTION_DATA] = { .name = "data", .help = "the data set", .are_of_feeds = true },
+    [SECTION_INPUT] = { .name = "input", .help = "the input pipeline", .are_of_feeds = true },
     [SECTION_AUGMENT] = { .name = "augment", .help = "cropping, scaling and augmentation of images",
-        .are_hyperparameters = true },
+        .are_hyperparameters = true, .are_of_feeds = true },
     [SECTION_MODEL] = { .name = "model", .help = "the network and its initial weights",
         .are_hyperparameters = true },
     [SECTION_TRAIN] = { .name = "train", .help = "length of the training, optimizer, learning rate",
@@ -728,6 +738,11 @@ const struct option_row *option_find_other(const char *word)
 bool option_is_hyperparameter(const struct option_row *option)
 {
     return option->is_hyperparameter || section_table[option->section].are_hyperparameters;
+}
+
+bool option_is_of_feeds(const struct option_row *option)
+{
+    return section_table[option->section].are_of_feeds && option->not_of_feeds == NULL;
 }
 
 size_t option_index(const struct option_row *option)

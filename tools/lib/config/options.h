@@ -106,6 +106,9 @@ struct option_row {
     const char *other_names;
     struct option_use uses[OPTION_USES_MAX];    /* all conditions are needed */
     unsigned used_by;           /* bits of enum command_use; 0: for training only */
+    /* Why libpipetrain-feed, which takes the options of sections data, input and augment, does not take this one: the
+     * words after "is none of a feed: ". NULL: it takes it, or the section is another one. */
+    const char *not_of_feeds;
     /* Ranks may have different values: a path of input whose contents are compared, or only rank 0 uses it. */
     bool may_differ;
     enum option_line line;
@@ -136,6 +139,8 @@ size_t option_find_key(const char *key, const struct option_row **option_out, ch
  * none. */
 const struct option_row *option_find_other(const char *word);
 bool option_is_hyperparameter(const struct option_row *option);
+/* Does libpipetrain-feed take the option (feed_settings.h)? */
+bool option_is_of_feeds(const struct option_row *option);
 /* The index of the row in option_table and settings.origins. */
 size_t option_index(const struct option_row *option);
 /* The field of the option in `settings`. */
@@ -155,6 +160,8 @@ bool option_is_default(const struct option_row *option, const struct settings *s
 const char *option_choice_at(const struct option_row *option, size_t i, int *value_out);
 /* The name of a value of an OPTION_CHOICE, or NULL. */
 const char *option_choice_name(const struct option_row *option, int value);
+/* "integer" for OPTION_INTEGER, and so on. */
+const char *option_type_name(enum option_type type);
 /* The allowed values ("1 .. 1024", "full, none"), or "" for any. */
 void option_range(const struct option_row *option, char *text, size_t text_size);
 

@@ -42,23 +42,25 @@ struct shape pixels_train_shape(const struct settings *settings, const struct ne
 }
 
 /* The larger of the images that are cropped after evaluation_resize. */
-static struct shape largest_resized(const struct settings *settings, const struct net *net)
+static struct shape largest_resized(const struct settings *settings, struct shape input)
 {
-    const struct shape train = pixels_train_shape(settings, net);
-    return settings->augment.crop == CROP_EVALUATED && train.height > net->input.height ? train : net->input;
+    const uint32_t side = (uint32_t)settings->augment.train_size;
+    return settings->augment.crop == CROP_EVALUATED && side > input.height ? (struct shape){ input.channels, side, side }
+                                                                           : input;
 }
 
-void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems)
+void pixels_check_resize(struct settings *settings, struct shape input, struct problems *problems)
 {
     const struct augment_settings *const augment = &settings->augment;
-    const struct shape image = largest_resized(settings, net);
+    const struct shape image = largest_resized(settings, input);
     const uint32_t side = image.height > image.width ? image.height : image.width;
     char message[160];
     if (augment->evaluation_resize == 0)
         return;
     if (augment->evaluation_resize < side) {
-        snprintf(message, sizeof(message), "resized to %lld pixels an image is smaller than the network's %u x %u: at "
-                 "least %u", (long long)augment->evaluation_resize, image.height, image.width, side);
+        snprintf(message, sizeof(message), "resized to %lld pixels an image is smaller than %s %u x %u: at least %u",
+                 (long long)augment->evaluation_resize, settings->only_feeds ? "the crop of" : "the network's",
+                 image.height, image.width, side);
         settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize", message);
     }
     if (augment->filter != FILTER_BILINEAR && augment->filter != FILTER_BICUBIC)
@@ -75,16 +77,15 @@ static void check_range(struct settings *settings, const char *key, const struct
                         "has to be two numbers, the smaller one first and above 0, as in 0.25, 1");
 }
 
-void pixels_check_augment(struct settings *settings, const struct net *net, struct problems *problems)
+void pixels_check_augment(struct settings *settings, uint32_t channels, struct problems *problems)
 {
     check_range(settings, "crop_area", &settings->augment.crop_area, problems);
     check_range(settings, "crop_aspect", &settings->augment.crop_aspect, problems);
-    const uint32_t channels = net->input.channels;
     char message[160];
     if (settings->augment.policy == POLICY_NONE || channels == 1 || channels == 3)
         return;
-    snprintf(message, sizeof(message), "changes images of 1 or 3 channels, and the network's have %u: none is possible",
-             channels);
+    snprintf(message, sizeof(message), "changes images of 1 or 3 channels, and %s have %u: none is possible",
+             settings->only_feeds ? "these" : "the network's", channels);
     settings_report(settings, problems, SECTION_AUGMENT, "policy", message);
 }
 

@@ -32,10 +32,10 @@ struct pixels_text {
 /* Choose between augment.evaluation_scale and augment.evaluation_resize: the command line overrides the file, which
  * overrides the model; if both are set in the same place, evaluation_resize is used. */
 void pixels_choose_scaling(struct settings *settings);
-/* Check that evaluation_resize fits the input of the network. */
-void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
+/* Check that evaluation_resize fits the images that are cropped from it: the input of the network. */
+void pixels_check_resize(struct settings *settings, struct shape input, struct problems *problems);
 /* Check the ranges of the crop, and that automatic augmentation supports the number of channels. */
-void pixels_check_augment(struct settings *settings, const struct net *net, struct problems *problems);
+void pixels_check_augment(struct settings *settings, uint32_t channels, struct problems *problems);
 /* The shape of training images, which may be another than that of the network (augment.train_size). */
 struct shape pixels_train_shape(const struct settings *settings, const struct net *net);
 /* `net` has the mean pixel, which fills erased boxes; without it (NULL) they are 0. */

@@ -249,6 +249,8 @@ struct settings {
     char *config_path;          /* "" = none */
     char *followed;             /* keys changed because a run's directory was moved (run_name_follow); NULL = none */
     bool only_classifies;       /* for evaluate and predict: no training set is needed */
+    bool only_feeds;            /* for a feed (feed_settings.h), which takes fewer options and has neither a file nor a
+                                 * command line */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */
     size_t model_bytes;
     struct option_origin origins[OPTIONS_MAX];  /* [row of option_table] */

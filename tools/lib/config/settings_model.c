@@ -9,7 +9,7 @@
 #include "compute/netfile/net_file.h"
 #include "stage/text/names.h"
 #include "tools/lib/config/config.h"
-#include "tools/lib/config/hints.h"
+#include "tools/lib/config/model_hints.h"
 #include "tools/lib/config/pixels.h"
 
 /* ---- a name or a file ---- */
@@ -312,8 +312,8 @@ static int check_net(struct settings *settings, struct problems *problems)
         return rc;
     check_transform(settings, problems, net);
     pixels_choose_scaling(settings);
-    pixels_check_resize(settings, net, problems);
-    pixels_check_augment(settings, net, problems);
+    pixels_check_resize(settings, net->input, problems);
+    pixels_check_augment(settings, net->input.channels, problems);
     check_auxiliary(settings, problems, net);
     check_patterns(settings, problems, "freeze", settings->model.freeze);
     check_patterns(settings, problems, "skip", settings->model.skip);

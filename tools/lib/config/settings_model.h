@@ -23,6 +23,8 @@ int settings_choose_model(struct settings *settings, const char *where, const ch
 
 /* Set the defaults of run.name and run.dir, as settings_finish does. 0 or -ENOMEM. */
 int settings_fill_names(struct settings *settings);
+/* What stands before the name of an option of the command line in messages: "--set ", or "" for a feed. */
+const char *settings_prefix(const struct settings *settings);
 /* The origin of an option. */
 struct option_origin *settings_origin(struct settings *settings, enum section section, const char *key);
 /* Report a problem with an option, where it was set (else for the file), unless one was reported already. */

@@ -11,7 +11,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/names.h"
-#include "tools/lib/config/hints.h"
+#include "tools/lib/config/model_hints.h"
 #include "tools/lib/results/checkpoint_format.h"
 #include "tools/lib/results/tensor_file.h"
 #include "tools/lib/results/tensor_match.h"

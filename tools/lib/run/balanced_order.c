@@ -9,6 +9,7 @@
 #include "loader/label_table.h"
 #include "loader/record.h"
 #include "stage/log.h"
+#include "tools/lib/config/input_checks.h"
 
 #define WHERE "[data] balance"
 
@@ -17,8 +18,8 @@ static int check(const struct settings *settings, const struct dataset *dataset,
     const char *problem = NULL;
     if (dataset == NULL)
         problem = "reads the labels of data.train, and there is no training set";
-    else if (settings->data.shuffle != SHUFFLE_FULL)
-        problem = "chooses single records, and data.shuffle = block and none read them in order: set data.shuffle = full";
+    else if (input_balance_problem(settings) != NULL)
+        problem = input_balance_problem(settings);
     else if (*settings->train.class_weights != '\0')
         problem = "with train.class_weights rare classes would count twice: set one of them";
     if (problem != NULL)

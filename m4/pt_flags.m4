@@ -66,11 +66,19 @@ AC_DEFUN([PT_SANITIZER], [
   AS_CASE([$with_sanitizer], [*thread*], [enable_openmp=no])
 ])
 
-dnl Position independent, nothing writable after start, no executable stack, checked stack frames
-dnl and copies. Sanitizers bring their own checks of copies.
+dnl PT_OBJECTS: the same objects are for programs and for libpipetrain-feed. Hidden functions are called directly, as in a
+dnl position independent program, and the library's link leaves out the functions that it does not need.
+AC_DEFUN([PT_OBJECTS], [
+  OBJECT_CFLAGS=
+  PT_TRY_FLAGS([OBJECT_CFLAGS], [-fPIC -fvisibility=hidden -ffunction-sections])
+  AC_SUBST([OBJECT_CFLAGS])
+])
+
+dnl Nothing writable after start, no executable stack, checked stack frames and copies. Sanitizers bring their own
+dnl checks of copies.
 AC_DEFUN([PT_HARDENING], [
   HARDENING_CFLAGS= HARDENING_LDFLAGS=
-  PT_TRY_FLAGS([HARDENING_CFLAGS], [-fPIE -fstack-protector-strong])
+  PT_TRY_FLAGS([HARDENING_CFLAGS], [-fstack-protector-strong])
   PT_TRY_FLAGS([HARDENING_LDFLAGS], [-pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack])
   AS_IF([test "$with_sanitizer" = no],
     [PT_TRY_FLAGS([HARDENING_CFLAGS], ["-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])])

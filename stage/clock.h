@@ -4,6 +4,7 @@
 #define PIPETRAIN_CLOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -48,6 +49,26 @@ static inline void wait_timed(pthread_cond_t *changed, pthread_mutex_t *lock, ui
     const uint64_t begun_ns = clock_now_ns();
     pthread_cond_wait(changed, lock);
     *waited_ns += clock_now_ns() - begun_ns;
+}
+
+#define CLOCK_NEVER UINT64_MAX
+
+/* The same, until the time until_ns of clock_now_ns at most. Returns whether that is still to come. `changed` was
+ * initialised by clock_init_condition. */
+static inline bool wait_timed_until(pthread_cond_t *changed, pthread_mutex_t *lock, uint64_t until_ns,
+                                    uint64_t *waited_ns)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    if (begun_ns >= until_ns)
+        return false;
+    const struct timespec until = clock_timespec(until_ns);
+    if (until_ns == CLOCK_NEVER)
+        pthread_cond_wait(changed, lock);
+    else
+        pthread_cond_timedwait(changed, lock, &until);
+    const uint64_t ended_ns = clock_now_ns();
+    *waited_ns += ended_ns - begun_ns;
+    return ended_ns < until_ns;
 }
 
 #endif

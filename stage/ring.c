@@ -24,7 +24,7 @@ struct place {
 
 struct ring {
     pthread_mutex_t lock;
-    pthread_cond_t has_full;    /* the batch for which the feeder waits is full */
+    pthread_cond_t has_full;    /* the batch for which takers wait is full, or there will be none */
     pthread_cond_t has_room;    /* a place is free for its next number */
     uint32_t depth;
     struct batch_layout layout;
@@ -59,7 +59,7 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
         return -ENOMEM;
     }
     pthread_mutex_init(&ring->lock, NULL);
-    pthread_cond_init(&ring->has_full, NULL);
+    clock_init_condition(&ring->has_full);
     pthread_cond_init(&ring->has_room, NULL);
     ring->depth = depth;
     ring->layout = *layout;
@@ -90,7 +90,7 @@ static void place_publish(struct ring *ring, struct place *place)
     ring->full++;
     ring->counts.published++;
     if (place->number == ring->next)
-        pthread_cond_signal(&ring->has_full);
+        pthread_cond_broadcast(&ring->has_full);
 }
 
 /* Called with the lock held by the first claim of the batch. */
@@ -142,40 +142,57 @@ void ring_fill(struct ring *ring, struct batch *batch, uint32_t count)
     pthread_mutex_unlock(&ring->lock);
 }
 
-static bool place_holds(const struct place *place, uint64_t number)
+static bool has_next(const struct ring *ring)
 {
-    return place->number == number && place->state == BATCH_FULL;
+    const struct place *const place = &ring->places[ring->next % ring->depth];
+    return place->number == ring->next && place->state == BATCH_FULL;
 }
 
-/* Called with the lock held. */
-static struct batch *place_take(struct ring *ring, struct place *place, uint64_t full_found)
+/* Called with the lock held. Others that wait take the batch after this one. */
+static struct batch *take_next(struct ring *ring, uint64_t full_found)
 {
+    struct place *const place = &ring->places[ring->next % ring->depth];
     place->batch.full_found = (uint32_t)full_found;
     place->state = BATCH_TAKEN;
     ring->full--;
     ring->lent++;
     ring->next++;
     ring->counts.taken++;
+    if (has_next(ring) || ring->next >= ring->end)
+        pthread_cond_broadcast(&ring->has_full);
     return &place->batch;
+}
+
+/* Called with the lock held: wait until the next batch is full. 0, or as ring_take_until. */
+static int await_next(struct ring *ring, uint64_t until_ns)
+{
+    for (bool in_time = true;; in_time = wait_timed_until(&ring->has_full, &ring->lock, until_ns,
+                                                          &ring->counts.take_waited_ns)) {
+        if (ring->cancelled)
+            return -ECANCELED;
+        if (ring->next >= ring->end)
+            return -ENODATA;
+        if (has_next(ring))
+            return 0;
+        if (!in_time)
+            return ring->lent == ring->depth ? -EBUSY : -ETIMEDOUT;
+    }
+}
+
+int ring_take_until(struct ring *ring, uint64_t until_ns, struct batch **batch_out)
+{
+    pthread_mutex_lock(&ring->lock);
+    const uint64_t full_found = ring->full;
+    const int rc = await_next(ring, until_ns);
+    if (rc == 0)
+        *batch_out = take_next(ring, full_found);
+    pthread_mutex_unlock(&ring->lock);
+    return rc;
 }
 
 int ring_take(struct ring *ring, struct batch **batch_out)
 {
-    int rc = 0;
-    pthread_mutex_lock(&ring->lock);
-    const uint64_t number = ring->next;
-    const uint64_t full_found = ring->full;
-    struct place *place = &ring->places[number % ring->depth];
-    while (!place_holds(place, number) && number < ring->end && !ring->cancelled)
-        wait_timed(&ring->has_full, &ring->lock, &ring->counts.take_waited_ns);
-    if (ring->cancelled)
-        rc = -ECANCELED;
-    else if (number >= ring->end)
-        rc = -ENODATA;
-    else
-        *batch_out = place_take(ring, place, full_found);
-    pthread_mutex_unlock(&ring->lock);
-    return rc;
+    return ring_take_until(ring, CLOCK_NEVER, batch_out);
 }
 
 void ring_give_back(struct ring *ring, struct batch *batch)
@@ -206,7 +223,7 @@ void ring_finish(struct ring *ring, uint64_t end)
 {
     pthread_mutex_lock(&ring->lock);
     ring->end = end;
-    pthread_cond_signal(&ring->has_full);
+    pthread_cond_broadcast(&ring->has_full);
     pthread_mutex_unlock(&ring->lock);
 }
 

@@ -10,7 +10,7 @@ struct ring;
 struct ring_counts {
     uint64_t published, taken;
     uint64_t claim_waited_ns;   /* loader's time waiting for room, summed over readers */
-    uint64_t take_waited_ns;    /* feeder's time waiting for a full batch */
+    uint64_t take_waited_ns;    /* time waiting for a full batch, summed over those who take */
 };
 
 /* Open a ring of `depth` >= 1 batches in `blocks` (depth pointers, each to layout->block_bytes, valid until
@@ -31,8 +31,11 @@ int ring_claim(struct ring *ring, const struct local_batch *local, struct batch 
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count);
 
 /* For the feeder: take the next batch by number, waiting until it is full. 0, -ENODATA after the last batch of
- * ring_range, or -ECANCELED. */
+ * ring_range, or -ECANCELED. Several threads may take, each batch goes to one of them. */
 int ring_take(struct ring *ring, struct batch **batch_out);
+/* The same, waiting until the time until_ns of clock_now_ns at most: then -EBUSY if all batches are taken and not given
+ * back, so that none can become full, else -ETIMEDOUT. A batch that is full is taken at any time. */
+int ring_take_until(struct ring *ring, uint64_t until_ns, struct batch **batch_out);
 /* The batch has been copied: free its place. */
 void ring_give_back(struct ring *ring, struct batch *batch);
 

@@ -69,7 +69,7 @@ uint64_t schedule_batch_count(const struct schedule *schedule)
 {
     const uint64_t steps = schedule_step_count(schedule);
     if (schedule->records[PHASE_TRAIN] == 0)
-        return schedule_batches_per_evaluation(schedule);
+        return schedule_batches_per_evaluation(schedule) * (schedule->evaluations > 0 ? schedule->evaluations : 1);
     if (steps == 0)
         return 0;
     const uint64_t epochs = divide_up(steps, schedule_steps_per_epoch(schedule));

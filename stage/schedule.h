@@ -22,13 +22,14 @@ struct tower_range { uint32_t first, count; };
 
 struct schedule {
     uint64_t records[PHASE_COUNT];  /* records per phase; 0 evaluation records: no evaluation; 0 training records: only
-                                     * one evaluation */
+                                     * evaluations */
     uint32_t batch;                 /* samples of a complete global batch, >= 1 */
     uint32_t towers;                /* number of towers of the run, >= 1 */
     uint32_t slices;                /* number of microbatches of every batch, each tower computing a contiguous range of
                                      * them (schedule_slices_fit is true); 0: batches are not divided */
     struct tower_range here;        /* the towers of this process; count 0: all towers (schedule_here) */
     uint32_t epochs;                /* >= 1 */
+    uint32_t evaluations;           /* without training records: number of evaluations; 0: one */
     uint64_t steps;                 /* stop training after this many steps; 0: epochs determine the end. The evaluation
                                      * after the last (incomplete) epoch still runs. */
     bool drop_last;                 /* training: skip the last batch of an epoch if it is incomplete */

@@ -27,6 +27,7 @@ struct dataset_options {
     const char *label_key;
     struct image_shape shape;   /* input shape of the network */
     uint32_t classes;
+    bool classes_are_unknown;   /* `classes` only limits labels: it is not compared with descriptions and lists */
     bool classes_are_fixed;     /* the network's weights determine them, so messages do not suggest another number */
     int64_t label_offset;       /* added to the stored label */
     bool may_lack_classes;      /* do not report that the data set has fewer classes than the network */

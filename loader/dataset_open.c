@@ -600,7 +600,7 @@ static void check_count(struct opening *opening, struct set_names *names)
     const int64_t count = names->names.count;
     const bool is_configured = options->class_names != NULL, is_described = names->classes > 0 && !is_configured;
     char text[OPENING_PROBLEM_BYTES];
-    if (count == 0 || count == options->classes || count == stored_classes(options) ||
+    if (count == 0 || options->classes_are_unknown || count == options->classes || count == stored_classes(options) ||
         (is_described && count == (int64_t)names->classes))
         return;
     describe_count(dataset, names, text, sizeof(text));
@@ -790,7 +790,7 @@ static void check_classes(struct opening *opening, const struct set_names *names
     const struct dataset_options *const options = &dataset->options;
     const int64_t wanted = classes <= DATASET_CLASSES_MAX ? (int64_t)classes + options->label_offset : INT64_MAX;
     char text[OPENING_PROBLEM_BYTES], shifted[64] = "";
-    if (classes == 0 || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
+    if (classes == 0 || options->classes_are_unknown || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
         return;
     const bool is_possible = wanted > 0 && wanted <= DATASET_CLASSES_MAX;
     if (is_possible && options->label_offset != 0)

@@ -1,0 +1,352 @@
+/* Opens the data set of a feed and plans its batches, as run_data.c and run_plan.c do for a run. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/dataset_shards.h"
+#include "loader/label_table.h"
+#include "stage/log.h"
+#include "tools/feed/feed_parts.h"
+#include "tools/lib/config/options.h"
+#include "tools/lib/config/pixels.h"
+#include "tools/lib/limits.h"
+
+#define PROBLEM_BYTES sizeof(((struct pipetrain_feed_problem *)0)->message)
+#define CHANNELS_DEFAULT 3u
+#define ALIGN 64u
+
+/* ---- results and problems ---- */
+
+int feed_fail(struct pipetrain_feed_problem *problem, int result, const char *format, ...)
+{
+    if (problem == NULL)
+        return result;
+    va_list arguments;
+    va_start(arguments, format);
+    problem->record = PIPETRAIN_FEED_NO_RECORD;
+    problem->file[0] = '\0';
+    vsnprintf(problem->message, sizeof(problem->message), format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+int feed_result_of(int rc, int otherwise)
+{
+    return exit_code_of(rc, EXIT_CODE_OK) == EXIT_CODE_MEMORY ? PIPETRAIN_FEED_MEMORY : otherwise;
+}
+
+/* ---- the settings ---- */
+
+static bool is_of_feed(const struct option_row *row)
+{
+    return row->section == SECTION_DATA || row->section == SECTION_INPUT || row->section == SECTION_AUGMENT;
+}
+
+static int read_settings(struct settings *settings, const char *text, struct pipetrain_feed_problem *problem)
+{
+    char why[256];
+    for (const struct option_row *row = option_table; row->key != NULL; row++)
+        if (is_of_feed(row) && option_parse(row, settings, row->initial, why, sizeof(why)) != 0)
+            return feed_fail(problem, PIPETRAIN_FEED_MEMORY, "%s", exit_cause(-ENOMEM));
+    if (text != NULL && *text != '\0')
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "settings are not read yet");
+    return PIPETRAIN_FEED_OK;
+}
+
+static void release_settings(struct settings *settings)
+{
+    for (const struct option_row *row = option_table; row->key != NULL; row++)
+        if (is_of_feed(row) && (row->type == OPTION_STRING || row->type == OPTION_NAME))
+            free(*(char **)option_field(row, settings));
+}
+
+/* ---- the options ---- */
+
+static int check_sizes(const struct pipetrain_feed_options *options, struct pipetrain_feed_problem *problem)
+{
+    if (options->batch == 0)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "batch is 0: it is the number of samples of a step");
+    if (!options->is_raw && (options->height == 0 || options->width == 0))
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "height or width is 0: images have %" PRIu32 " x %" PRIu32
+                         " pixels", options->height, options->width);
+    if (!options->is_raw && options->channels != 1 && options->channels != 3)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "channels is %" PRIu32 ": use 1 or 3", options->channels);
+    if (options->depth > OPTIONS_DEPTH_MAX)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "depth is %" PRIu32 ": use at most %d batches", options->depth,
+                         OPTIONS_DEPTH_MAX);
+    if (options->epochs > UINT32_MAX)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "epochs is %" PRIu64 ": use at most %" PRIu32
+                         ", or 0 for no end", options->epochs, UINT32_MAX);
+    return PIPETRAIN_FEED_OK;
+}
+
+static int check_ranks(const struct pipetrain_feed_options *options, struct pipetrain_feed_problem *problem)
+{
+    if (options->world > RUN_TOWERS_MAX)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "world is %" PRIu32 ": use at most %u", options->world,
+                         RUN_TOWERS_MAX);
+    if (options->rank >= options->world)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "rank is %" PRIu32 ": with world %" PRIu32
+                         " it is from 0 to %" PRIu32, options->rank, options->world, options->world - 1);
+    if (options->batch < options->world)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "batch is %" PRIu32 ", which %" PRIu32
+                         " ranks cannot share: it counts the samples of all ranks", options->batch, options->world);
+    return PIPETRAIN_FEED_OK;
+}
+
+/* Copy the options of a caller that may be of another version, and replace zeros by the defaults. */
+static int take_options(struct pipetrain_feed_options *taken, const struct pipetrain_feed_options *options,
+                        struct pipetrain_feed_problem *problem)
+{
+    if (options->struct_bytes < offsetof(struct pipetrain_feed_options, batch) + sizeof(options->batch))
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "struct_bytes is %zu: set it to sizeof(struct "
+                         "pipetrain_feed_options)", options->struct_bytes);
+    for (size_t i = sizeof(*taken); i < options->struct_bytes; i++)
+        if (((const uint8_t *)options)[i] != 0)
+            return feed_fail(problem, PIPETRAIN_FEED_OPTION, "an option is set that this version of the library does "
+                             "not know: the program was compiled for a newer one");
+    memset(taken, 0, sizeof(*taken));
+    memcpy(taken, options, options->struct_bytes < sizeof(*taken) ? options->struct_bytes : sizeof(*taken));
+    if (taken->shards == NULL || *taken->shards == '\0')
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "shards is empty: name files, directories or globs");
+    if ((taken->allocate == NULL) != (taken->release == NULL))
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "set both allocate and release, or neither");
+    taken->world = taken->world > 0 ? taken->world : 1;
+    taken->channels = taken->channels > 0 ? taken->channels : CHANNELS_DEFAULT;
+    const int result = check_sizes(taken, problem);
+    return result == PIPETRAIN_FEED_OK ? check_ranks(taken, problem) : result;
+}
+
+/* ---- the data set ---- */
+
+static struct dataset_options dataset_options_of(const struct feed_plan *plan,
+                                                 const struct pipetrain_feed_options *options)
+{
+    const struct data_settings *const data = &plan->settings.data;
+    const uint64_t said = dataset_shards_classes(options->shards, data->label_key);
+    const int64_t described = said > 0 && said <= DATASET_CLASSES_MAX ? (int64_t)said + data->label_offset : 0;
+    const int64_t classes = data->classes > 0 ? data->classes : described;
+    return (struct dataset_options){
+        .what = options->is_evaluation ? "validation" : "train",
+        .pattern = options->shards,
+        .image_key = data->image_key,
+        .label_key = data->label_key,
+        .shape = { options->height, options->width, options->channels },
+        .classes = classes > 0 ? (uint32_t)classes : DATASET_CLASSES_MAX,
+        .classes_are_unknown = classes <= 0,
+        .may_lack_classes = true,
+        .label_offset = data->label_offset,
+        .class_names = data->class_names,
+        .layout = data->image_layout,
+        .range = data->image_range,
+        .limit = (uint64_t)data->limit,
+        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
+        .use_index_cache = data->index_cache,
+        .is_unwanted = (const atomic_bool *)options->is_unwanted,
+        .part = data->validation_split <= 0 ? DATASET_ALL : options->is_evaluation ? DATASET_HELD_OUT : DATASET_REST,
+        .held_out = data->validation_split,
+    };
+}
+
+static int open_dataset(struct feed_plan *plan, const struct pipetrain_feed_options *options,
+                        struct pipetrain_feed_problem *problem)
+{
+    char *const text = calloc(1, PROBLEM_BYTES);
+    const struct dataset_options wanted = dataset_options_of(plan, options);
+    const int rc = text != NULL ? dataset_open(&plan->dataset, &wanted, text, PROBLEM_BYTES) : -ENOMEM;
+    int result = PIPETRAIN_FEED_OK;
+    if (rc == -ECANCELED)
+        result = PIPETRAIN_FEED_INTERRUPTED;
+    else if (rc != 0)
+        result = feed_fail(problem, feed_result_of(rc, PIPETRAIN_FEED_DATA), "%s",
+                           text != NULL && *text != '\0' ? text : exit_cause(rc));
+    if (rc != 0 && rc != -ECANCELED && problem != NULL)
+        problem_find_record(problem);
+    free(text);
+    return result;
+}
+
+/* ---- the plan ---- */
+
+static void init_schedule(struct feed_plan *plan, const struct pipetrain_feed_options *options)
+{
+    const struct settings *const settings = &plan->settings;
+    const bool is_training = plan->phase == PHASE_TRAIN;
+    plan->is_endless = options->epochs == 0;
+    plan->epochs = plan->is_endless ? UINT32_MAX : options->epochs;
+    plan->schedule = (struct schedule){
+        .batch = options->batch,
+        .towers = options->world,
+        .here = { options->rank, 1 },
+        .epochs = (uint32_t)plan->epochs,
+        .evaluations = (uint32_t)plan->epochs,
+        .drop_last = is_training && (options->drop_last || settings->data.last_batch == LAST_BATCH_DROP),
+        .pairs = is_training && !plan->is_raw && mixing_is_on(&plan->augment),
+        .lanes = is_training && settings->data.shuffle == SHUFFLE_BLOCK ? (uint32_t)settings->data.lanes : 0,
+    };
+    plan->schedule.records[plan->phase] = plan->dataset->record_count;
+    plan->steps_per_epoch = is_training ? schedule_steps_per_epoch(&plan->schedule)
+                                        : schedule_batches_per_evaluation(&plan->schedule);
+}
+
+static int check_schedule(struct feed_plan *plan, struct pipetrain_feed_problem *problem)
+{
+    const struct schedule *const schedule = &plan->schedule;
+    const uint64_t records = plan->dataset->record_count;
+    if (records == 0)
+        return feed_fail(problem, PIPETRAIN_FEED_DATA, "%s: there are no records", plan->dataset->options.pattern);
+    if (plan->steps_per_epoch == 0)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "a batch of %" PRIu32 " is larger than the set of %" PRIu64
+                         " records, which drop_last leaves out: use a smaller batch", schedule->batch, records);
+    if (!schedule_lanes_fit(schedule->lanes, schedule->towers))
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "data.lanes is %" PRIu32 ", which %" PRIu32
+                         " ranks cannot share: use a multiple of world", schedule->lanes, schedule->towers);
+    if (schedule->lanes > 1 && records < schedule->lanes)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "data.lanes is %" PRIu32 ", more than the %" PRIu64
+                         " records of the set", schedule->lanes, records);
+    /* The number of a batch in the run has to fit into 64 bits, of which one is left for sums. */
+    const uint64_t most = (UINT64_MAX >> 1) / plan->steps_per_epoch;
+    if (plan->epochs <= most)
+        return PIPETRAIN_FEED_OK;
+    if (!plan->is_endless)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "%" PRIu64 " epochs of %" PRIu64 " steps cannot be counted",
+                         plan->epochs, plan->steps_per_epoch);
+    plan->epochs = most;
+    plan->schedule.epochs = plan->schedule.evaluations = (uint32_t)most;
+    return PIPETRAIN_FEED_OK;
+}
+
+static size_t align(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* The layout of a block: that of a run, then the labels as int64. */
+static int init_layout(struct feed_plan *plan, const struct pipetrain_feed_options *options,
+                       struct pipetrain_feed_problem *problem)
+{
+    const uint32_t most = schedule_local_max(&plan->schedule);
+    int rc = batch_layout_init(&plan->layout, options->height, options->width, options->channels, most);
+    if (rc == 0 && plan->schedule.pairs)
+        rc = batch_layout_add_mixes(&plan->layout);
+    const size_t label_bytes = (size_t)most * sizeof(int64_t);
+    if (rc != 0 || plan->layout.block_bytes > (SIZE_MAX >> 1) - label_bytes)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "%" PRIu32 " images of %" PRIu32 " x %" PRIu32 " do not fit "
+                         "into the address space: use a smaller batch", most, options->height, options->width);
+    plan->labels_offset = align(plan->layout.block_bytes);
+    plan->block_bytes = align(plan->labels_offset + label_bytes);
+    return PIPETRAIN_FEED_OK;
+}
+
+static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
+{
+    return (uint64_t)(max_corrupt < 1 ? ceil(max_corrupt * (double)records) : max_corrupt);
+}
+
+static size_t keep_bytes(const struct input_settings *input)
+{
+    if (input->source == INPUT_CACHED)
+        return LOADER_KEEP_ALL;
+    return input->keep_shards > 0 ? (size_t)input->keep_shards : LOADER_KEEP_NONE;
+}
+
+static uint32_t decoders_of(const struct settings *settings, const struct pipetrain_feed_options *options)
+{
+    if (options->threads > 0)
+        return options->threads;
+    return settings->input.decode_threads > 0 ? (uint32_t)settings->input.decode_threads : limits_cores();
+}
+
+/* The bytes that this rank reads for an epoch: all for an evaluation of all records, else its share. */
+static uint64_t epoch_bytes(const struct feed_plan *plan)
+{
+    struct schedule schedule = plan->schedule;
+    struct loader_spec spec = plan->spec;
+    schedule.records[PHASE_TRAIN] = plan->dataset->record_count;
+    spec.schedule = &schedule;
+    spec.datasets[PHASE_TRAIN] = plan->dataset;
+    return loader_epoch_bytes(&spec);
+}
+
+static void init_loader(struct feed_plan *plan, const struct pipetrain_feed_options *options)
+{
+    const struct settings *const settings = &plan->settings;
+    plan->spec = (struct loader_spec){
+        .schedule = &plan->schedule,
+        .layout = &plan->layout,
+        .shuffle = plan->phase == PHASE_TRAIN ? settings->data.shuffle : SHUFFLE_NONE,
+        .classes = plan->classes.count > 0 ? &plan->classes : NULL,
+        .block_bytes = (size_t)settings->input.read_block,
+        .window_bytes = (size_t)settings->data.shuffle_window,
+        .seed = options->seed,
+        .augment = &plan->augment,
+        .read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1,
+        .decode_threads = decoders_of(settings, options),
+        .chunk_records = (uint32_t)settings->input.chunk,
+        .keep_bytes = keep_bytes(&settings->input),
+        .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
+        .corrupt_max = corrupt_limit(settings->data.max_corrupt, plan->dataset->record_count),
+    };
+    plan->spec.datasets[plan->phase] = plan->dataset;
+    if (settings->input.read_threads == 0 && loader_memory(&plan->spec).is_read)
+        plan->spec.read_threads = 2;
+    plan->order = loader_order(&plan->spec);
+    plan->epoch_bytes = epoch_bytes(plan);
+}
+
+static int open_plan(struct feed_plan *plan, const struct pipetrain_feed_options *options,
+                     struct pipetrain_feed_problem *problem)
+{
+    plan->phase = options->is_evaluation ? PHASE_EVALUATE : PHASE_TRAIN;
+    plan->is_raw = options->is_raw;
+    plan->allocate = options->allocate;
+    plan->release = options->release;
+    plan->memory_arg = options->memory_arg;
+    int result = read_settings(&plan->settings, options->settings, problem);
+    if (result != PIPETRAIN_FEED_OK)
+        return result;
+    plan->settings.run.seed = (int64_t)(options->seed & INT64_MAX);
+    plan->augment = pixels_augment(&plan->settings, NULL);
+    plan->augment.seed = options->seed;
+    plan->depth = options->depth > 0 ? options->depth : (uint32_t)plan->settings.input.prefetch_depth;
+    result = open_dataset(plan, options, problem);
+    if (result != PIPETRAIN_FEED_OK)
+        return result;
+    init_schedule(plan, options);
+    result = check_schedule(plan, problem);
+    if (result == PIPETRAIN_FEED_OK)
+        result = init_layout(plan, options, problem);
+    if (result == PIPETRAIN_FEED_OK)
+        init_loader(plan, options);
+    return result;
+}
+
+int feed_plan_open(struct feed_plan *plan, const struct pipetrain_feed_options *options,
+                   struct pipetrain_feed_problem *problem)
+{
+    struct pipetrain_feed_options taken;
+    int result = take_options(&taken, options, problem);
+    memset(plan, 0, sizeof(*plan));
+    if (result == PIPETRAIN_FEED_OK)
+        result = open_plan(plan, &taken, problem);
+    if (result != PIPETRAIN_FEED_OK)
+        feed_plan_close(plan);
+    return result;
+}
+
+void feed_plan_end(struct feed_plan *plan)
+{
+    dataset_close(plan->dataset);
+    plan->dataset = NULL;
+}
+
+void feed_plan_close(struct feed_plan *plan)
+{
+    feed_plan_end(plan);
+    order_classes_release(&plan->classes);
+    release_settings(&plan->settings);
+}

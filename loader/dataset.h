@@ -26,6 +26,8 @@ struct dataset_options {
     const char *image_key;      /* NULL or "": to be found from the first record (doc/formats.md) */
     const char *label_key;
     struct image_shape shape;   /* input shape of the network */
+    bool is_raw;                /* samples are struct raw_record: records may have any payload, and no names of classes
+                                 * are looked for; `shape` has its size */
     uint32_t classes;
     bool classes_are_unknown;   /* `classes` only limits labels: it is not compared with descriptions and lists */
     bool classes_are_fixed;     /* the network's weights determine them, so messages do not suggest another number */

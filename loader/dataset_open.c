@@ -87,6 +87,7 @@ static int format_init(struct dataset *dataset)
 {
     const struct dataset_options *const options = &dataset->options;
     dataset->format = (struct sample_format){
+        .is_raw = options->is_raw,
         .label = { .classes = options->classes, .classes_are_fixed = options->classes_are_fixed,
                    .offset = options->label_offset,
                    .accepts_any = options->is_any_label_taken },
@@ -766,7 +767,7 @@ static void open_set(struct opening *opening)
         rc = set_fingerprint(dataset);
     if (rc < 0)
         opening_report(opening, rc, "not enough memory");
-    if (opening->result == 0)
+    if (opening->result == 0 && !dataset->options.is_raw)
         dataset_probe(opening);
 }
 
@@ -860,7 +861,7 @@ static int find_shards(struct opening *opening)
     dataset->left_out = list.left_out;
     dataset->left_out_count = list.left_out_count;
     rc = use_description(opening);
-    if (rc == 0)
+    if (rc == 0 && !dataset->options.is_raw)
         rc = find_classes(opening);
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }

@@ -258,9 +258,26 @@ static int find_image(const struct sample_format *format, const struct feature f
     return stored_pixels_unwrap(&format->stored, image_out, problem_out, problem_size);
 }
 
+static int copy_payload(const uint8_t *payload, size_t bytes, const struct sample_target *target, char *problem_out,
+                        size_t problem_size)
+{
+    struct raw_record *const record = (struct raw_record *)(void *)target->pixels;
+    uint8_t *const copy = malloc(bytes + 1);    /* an empty record has an address, too */
+    if (copy == NULL) {
+        snprintf(problem_out, problem_size, "there is not enough memory for its %zu bytes", bytes);
+        return -ENOMEM;
+    }
+    memcpy(copy, payload, bytes);
+    *record = (struct raw_record){ copy, bytes };
+    problem_out[0] = '\0';
+    return 0;
+}
+
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
                 const struct sample_target *target, char *problem_out, size_t problem_size)
 {
+    if (format->is_raw)
+        return copy_payload(payload, bytes, target, problem_out, problem_size);
     const struct payload_problem problem = { payload, bytes, problem_out, problem_size };
     struct feature features[SAMPLE_KEY_COUNT];
     if (read_features(format, features, &problem) < 0)

@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_SAMPLE_H
 #define PIPETRAIN_SAMPLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +24,15 @@ extern const char *const sample_key_names[SAMPLE_KEY_COUNT][SAMPLE_KEY_NAMES];
 int sample_key_find(const char *const *names, const uint8_t *payload, size_t bytes, const char **name_out,
                     struct feature *feature_out, size_t *bad_offset_out);
 
+/* The sample of a record that is not decoded: a copy of its payload. */
+struct raw_record {
+    uint8_t *bytes;             /* owned by the batch, NULL: none */
+    size_t count;
+};
+
 /* Constant after sample_find_format and sample_settle_pixels. */
 struct sample_format {
+    bool is_raw;                /* samples are struct raw_record, and no other field is used */
     struct label_format label;
     enum pixel_layout layout;           /* configured */
     const struct image_range *range;    /* configured, or NULL */
@@ -67,7 +75,8 @@ int sample_settle_pixels(struct sample_format *format, const struct image_shape 
 void sample_describe_images(const struct sample_format *format, char *text_out, size_t text_size);
 
 /* Decode a payload: pixels (HWC), with a codec of format->image, and the label in [0, classes). 0, with the image
- * decoder's warning or ""; or -EBADMSG or -ENOMEM with a text: the target may be partly written then. */
+ * decoder's warning or ""; or -EBADMSG or -ENOMEM with a text: the target may be partly written then. With is_raw the
+ * pixels are a struct raw_record, which is set to a copy of the payload; there is no label. */
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
                 const struct sample_target *target, char *problem_out, size_t problem_size);
 

@@ -13,8 +13,9 @@
 
 enum place_state { BATCH_FREE, BATCH_FILLING, BATCH_FULL, BATCH_TAKEN };
 
-/* A place of the ring, used for batches number, number + depth, ...: `number` is its current or next batch, and
- * increases when the batch is given back. The ring's lock protects all fields but `missing`. */
+/* A place of the ring: `number` is its current or next batch. When a batch is given back, its place is for the first
+ * number that has none, so batches may be given back in any order. The ring's lock protects all fields but
+ * `missing`. */
 struct place {
     struct batch batch;         /* first, so that a pointer to the batch is one to its place */
     uint64_t number;
@@ -35,6 +36,8 @@ struct ring {
     bool cancelled;
     struct ring_counts counts;
     uint64_t *ids;              /* the record ids of all batches */
+    uint64_t unplaced;          /* the first number without a place: those from `next` on have one until then */
+    struct place **of_number;   /* [number % depth]: the place of a number in [next, unplaced) */
     struct place places[];
 };
 
@@ -53,7 +56,9 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
     assert(depth >= 1);
     struct ring *ring = calloc(1, sizeof(*ring) + depth * sizeof(ring->places[0]));
     uint64_t *ids = calloc((size_t)depth * layout->capacity, sizeof(*ids));
-    if (ring == NULL || ids == NULL) {
+    struct place **const of_number = calloc(depth, sizeof(struct place *));
+    if (ring == NULL || ids == NULL || of_number == NULL) {
+        free(of_number);
         free(ids);
         free(ring);
         return -ENOMEM;
@@ -64,6 +69,7 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
     ring->depth = depth;
     ring->layout = *layout;
     ring->ids = ids;
+    ring->of_number = of_number;
     for (uint32_t i = 0; i < depth; i++)
         place_init(ring, i, blocks[i]);
     ring_range(ring, 0, UINT64_MAX);
@@ -79,6 +85,7 @@ void ring_close(struct ring *ring)
     pthread_cond_destroy(&ring->has_room);
     pthread_cond_destroy(&ring->has_full);
     pthread_mutex_destroy(&ring->lock);
+    free(ring->of_number);
     free(ring->ids);
     free(ring);
 }
@@ -109,13 +116,12 @@ static void place_begin(struct ring *ring, struct place *place, const struct loc
 
 int ring_claim(struct ring *ring, const struct local_batch *local, struct batch **batch_out)
 {
-    struct place *place = &ring->places[local->number % ring->depth];
     pthread_mutex_lock(&ring->lock);
-    while (place->number != local->number && !ring->cancelled) {
-        assert(place->number < local->number);
+    while (local->number >= ring->unplaced && !ring->cancelled)
         wait_timed(&ring->has_room, &ring->lock, &ring->counts.claim_waited_ns);
-    }
+    struct place *const place = ring->of_number[local->number % ring->depth];
     const bool cancelled = ring->cancelled;
+    assert(cancelled || place->number == local->number);
     if (!cancelled) {
         assert(place->state == BATCH_FREE || place->state == BATCH_FILLING);
         if (place->state == BATCH_FREE)
@@ -144,14 +150,14 @@ void ring_fill(struct ring *ring, struct batch *batch, uint32_t count)
 
 static bool has_next(const struct ring *ring)
 {
-    const struct place *const place = &ring->places[ring->next % ring->depth];
+    const struct place *const place = ring->of_number[ring->next % ring->depth];
     return place->number == ring->next && place->state == BATCH_FULL;
 }
 
 /* Called with the lock held. Others that wait take the batch after this one. */
 static struct batch *take_next(struct ring *ring, uint64_t full_found)
 {
-    struct place *const place = &ring->places[ring->next % ring->depth];
+    struct place *const place = ring->of_number[ring->next % ring->depth];
     place->batch.full_found = (uint32_t)full_found;
     place->state = BATCH_TAKEN;
     ring->full--;
@@ -195,26 +201,32 @@ int ring_take(struct ring *ring, struct batch **batch_out)
     return ring_take_until(ring, CLOCK_NEVER, batch_out);
 }
 
+/* Called with the lock held: the place is for the first number that has none. */
+static void place_assign(struct ring *ring, struct place *place)
+{
+    place->number = ring->unplaced++;
+    ring->of_number[place->number % ring->depth] = place;
+}
+
 void ring_give_back(struct ring *ring, struct batch *batch)
 {
     struct place *place = (struct place *)batch;
     pthread_mutex_lock(&ring->lock);
     assert(place->state == BATCH_TAKEN);
     place->state = BATCH_FREE;
-    place->number += ring->depth;
+    place_assign(ring, place);
     ring->lent--;
     /* Readers wait for different numbers, so all are woken. */
     pthread_cond_broadcast(&ring->has_room);
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Batch n belongs to place n % depth: set the number of each place to its first batch from `first` on. */
 void ring_range(struct ring *ring, uint64_t first, uint64_t end)
 {
     pthread_mutex_lock(&ring->lock);
+    ring->next = ring->unplaced = first;
     for (uint32_t i = 0; i < ring->depth; i++)
-        ring->places[(first + i) % ring->depth].number = first + i;
-    ring->next = first;
+        place_assign(ring, &ring->places[(first + i) % ring->depth]);
     ring->end = end;
     pthread_mutex_unlock(&ring->lock);
 }

@@ -1,5 +1,6 @@
 /* The ring of batches of one tower between the loader and its feeder. Batches are claimed, filled and taken in
- * ascending order of their numbers; number n is in place n % depth. A full ring makes the loader wait. */
+ * ascending order of their numbers, of which at most `depth` at once have a place. A full ring makes the loader wait.
+ * */
 #ifndef PIPETRAIN_RING_H
 #define PIPETRAIN_RING_H
 
@@ -20,10 +21,11 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
  * Accepts NULL. */
 void ring_close(struct ring *ring);
 
-/* For readers: claim the batch with the number in `local`, waiting until its place is free, that is until batch number
- * - depth was given back. Numbers may be claimed out of order, and several readers may claim parts of one batch. The
- * first call for a number copies `local` and marks the batch as being filled (missing = local->count); later calls for
- * the number return the same batch. An empty local batch is published at once. 0 or -ECANCELED. */
+/* For readers: claim the batch with the number in `local`, waiting until there is a place for it, that is until all but
+ * depth - 1 of the batches before it were given back. Numbers may be claimed out of order, and several readers may
+ * claim parts of one batch. The first call for a number copies `local` and marks the batch as being filled (missing =
+ * local->count); later calls for the number return the same batch. An empty local batch is published at once. 0 or
+ * -ECANCELED. */
 int ring_claim(struct ring *ring, const struct local_batch *local, struct batch **batch_out);
 /* For decoders: `count` more samples of this batch are written. The call that completes the batch publishes it. Never
  * blocks. Before the last call, its caller may decrease batch->local.count if places from there on were counted as
@@ -36,7 +38,7 @@ int ring_take(struct ring *ring, struct batch **batch_out);
 /* The same, waiting until the time until_ns of clock_now_ns at most: then -EBUSY if all batches are taken and not given
  * back, so that none can become full, else -ETIMEDOUT. A batch that is full is taken at any time. */
 int ring_take_until(struct ring *ring, uint64_t until_ns, struct batch **batch_out);
-/* The batch has been copied: free its place. */
+/* The batch has been copied: free its place. Batches may be given back in any order. */
 void ring_give_back(struct ring *ring, struct batch *batch);
 
 /* Limit the ring to batches [first, end) of the run, as numbered by the schedule: claims and takes begin at `first`,

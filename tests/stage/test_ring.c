@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stage/clock.h"
 #include "stage/queue.h"
 #include "stage/ring.h"
 #include "stage/thread.h"
@@ -369,6 +370,67 @@ TEST(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back)
     assert_ptr_equal(waiter.batch, batch);
     assert_int_equal(batch->local.number, 1);
     ring_drop(&blocks, ring, 1);
+}
+
+/* Claim a batch without samples, which is full at once. */
+static void publish(struct ring *ring, uint64_t number)
+{
+    struct batch *batch;
+    const struct local_batch local = local_batch_make(number, 0);
+    assert_int_equal(ring_claim(ring, &local, &batch), 0);
+}
+
+TEST(batches_are_given_back_in_any_order)
+{
+    struct blocks blocks;
+    struct ring *const ring = ring_make(&blocks, 3);
+    struct batch *batches[3], *batch;
+    for (uint64_t number = 0; number < 3; number++) {
+        publish(ring, number);
+        assert_int_equal(ring_take(ring, &batches[number]), 0);
+    }
+    ring_give_back(ring, batches[1]);
+    for (uint64_t number = 3; number < 10; number++) {         /* all in the place of batch 1 */
+        publish(ring, number);
+        assert_int_equal(ring_take(ring, &batch), 0);
+        assert_ptr_equal(batch, batches[1]);
+        assert_int_equal(batch->local.number, number);
+        ring_give_back(ring, batch);
+    }
+    assert_int_equal(batches[0]->local.number, 0);
+    assert_int_equal(batches[2]->local.number, 2);
+    ring_give_back(ring, batches[2]);
+    ring_give_back(ring, batches[0]);
+    for (uint64_t number = 10; number < 13; number++)
+        publish(ring, number);
+    for (uint64_t number = 10; number < 13; number++) {
+        assert_int_equal(ring_take(ring, &batch), 0);
+        assert_int_equal(batch->local.number, number);
+        ring_give_back(ring, batch);
+    }
+    ring_drop(&blocks, ring, 3);
+}
+
+TEST(a_take_waits_until_its_time_and_says_whether_all_are_taken)
+{
+    struct blocks blocks;
+    struct ring *const ring = ring_make(&blocks, 2);
+    struct batch *batches[2], *batch;
+    const uint64_t until_ns = clock_now_ns() + 2000000;
+    assert_int_equal(ring_take_until(ring, 0, &batch), -ETIMEDOUT);
+    assert_int_equal(ring_take_until(ring, until_ns, &batch), -ETIMEDOUT);
+    assert_true(clock_now_ns() >= until_ns);
+    for (uint64_t number = 0; number < 2; number++) {
+        publish(ring, number);
+        assert_int_equal(ring_take_until(ring, 0, &batches[number]), 0);
+    }
+    assert_int_equal(ring_take_until(ring, 0, &batch), -EBUSY);
+    ring_give_back(ring, batches[1]);
+    assert_int_equal(ring_take_until(ring, 0, &batch), -ETIMEDOUT);
+    ring_finish(ring, 2);
+    assert_int_equal(ring_take_until(ring, 0, &batch), -ENODATA);
+    ring_give_back(ring, batches[0]);
+    ring_drop(&blocks, ring, 2);
 }
 
 /* In a process of its own, since the end of the test is the end of the process. */

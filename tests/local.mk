@@ -2,7 +2,7 @@
 # it calls, the layer it tests and what is below. LDADD has another value for each list of tests.
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
-	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c %D%/helpers/fake_mpi.c \
+	%D%/feed/feed_fixture.c %D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c %D%/helpers/fake_mpi.c \
 	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
 	%D%/helpers/network/model_look.c %D%/helpers/network/net_compare.c %D%/helpers/network/network.c \
 	%D%/helpers/network/network_check.c %D%/helpers/network/network_distance.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_fixture.c %D%/helpers/packed_fixture.c \
@@ -176,6 +176,8 @@ tools_tests = \
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_webdataset %D%/tools/test_archive_walk \
 	%D%/tools/test_convert_files %D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
+feed_tests = %D%/feed/test_feed %D%/feed/test_feed_order
+$(feed_tests): LDADD = $(HELPERS) $(FEED)
 # Calls that the test sees, and that fail when it says so.
 wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
@@ -328,7 +330,7 @@ script_tests = \
 	$(tree_tests)
 
 fuzz_tests = $(loader_fuzz) $(compute_fuzz) $(tools_fuzz)
-unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)
+unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(feed_tests) $(sim_tests)
 program_tests = $(unit_tests) $(sim_twins) $(fuzz_tests)
 if HAVE_TESTS
 check_PROGRAMS = $(unit_tests) $(fuzz_tests) $(script_programs)

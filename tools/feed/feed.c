@@ -40,6 +40,7 @@ static void feed_destroy(struct pipetrain_feed *feed)
     pthread_cond_destroy(&feed->changed);
     pthread_mutex_destroy(&feed->found_lock);
     pthread_mutex_destroy(&feed->lock);
+    free(feed->messages);
     free(feed->damaged);
     free(feed);
 }
@@ -91,17 +92,18 @@ static void damaged_add(void *arg, const struct damaged_record *record)
     pthread_mutex_unlock(&feed->found_lock);
 }
 
-/* Start the threads at batch `number`; what fails is what takes return. Called by the only thread that changes the feed,
- * without the lock. */
+/* Start the threads at batch `number`; what fails is what takes return. Called by the only thread that changes the
+ * feed, without the lock. */
 static int feed_start(struct pipetrain_feed *feed, uint64_t number, void **blocks, struct supply **supply_out)
 {
     const struct damage_sink sink = { damaged_add, feed };
     struct pipetrain_feed_problem *const problem = &feed->failure_problem;
     if (blocks == NULL)
         blocks = blocks_open(&feed->plan);
-    const int result = blocks == NULL ? feed_fail(problem, PIPETRAIN_FEED_MEMORY, "no memory for %u batches of %zu bytes",
-                                                  feed->plan.depth, feed->plan.block_bytes)
-                                      : supply_start(supply_out, &feed->plan, number, blocks, &sink, problem);
+    if (blocks == NULL)
+        return feed_fail(problem, PIPETRAIN_FEED_MEMORY, "no memory for %" PRIu32 " batches of %zu bytes",
+                         feed->plan.depth, feed->plan.block_bytes);
+    const int result = supply_start(supply_out, &feed->plan, number, blocks, &sink, problem);
     if (result != PIPETRAIN_FEED_OK)
         blocks_close(&feed->plan, blocks);
     return result;
@@ -110,7 +112,9 @@ static int feed_start(struct pipetrain_feed *feed, uint64_t number, void **block
 static int open_feed(struct pipetrain_feed *feed, const struct pipetrain_feed_options *options,
                      struct pipetrain_feed_problem *problem)
 {
-    int result = feed_plan_open(&feed->plan, options, problem);
+    feed->messages = malloc(FEED_MESSAGES_BYTES);
+    int result = feed->messages != NULL ? feed_plan_open(&feed->plan, options, problem)
+                                        : feed_fail(problem, PIPETRAIN_FEED_MEMORY, "%s", exit_cause(-ENOMEM));
     if (result != PIPETRAIN_FEED_OK)
         return result;
     feed->plan.dataset->options.is_unwanted = &feed->is_unwanted;
@@ -136,7 +140,11 @@ int pipetrain_feed_open(struct pipetrain_feed **feed_out, const struct pipetrain
     pthread_mutex_init(&feed->lock, NULL);
     pthread_mutex_init(&feed->found_lock, NULL);
     clock_init_condition(&feed->changed);
+    feed->sink = (struct log_sink){ feed_message, feed };
+    const struct log_sink *const before = log_sink_set(&feed->sink);
     const int result = open_feed(feed, options, problem);
+    (void)log_sink_set(before);
+    feed->started_ns = clock_now_ns();
     if (result == PIPETRAIN_FEED_OK)
         *feed_out = feed;
     else
@@ -225,6 +233,8 @@ static void describe(const struct feed_plan *plan, struct batch *batch, uint64_t
     const size_t bytes = batch_out->struct_bytes;
     for (uint32_t i = 0; !plan->is_raw && i < local->count; i++)
         labels[i] = batch->labels[i];
+    if (batch->mixes != NULL && local->count % 2 == 1)
+        batch->mixes[local->count - 1] = (struct mix){ .share = 1 };    /* it has no partner */
     const struct pipetrain_feed_batch described = {
         .struct_bytes = bytes,
         .handle = handle,
@@ -380,8 +390,8 @@ static bool change_begin(struct pipetrain_feed *feed)
     return !is_closed;
 }
 
-/* End the supply's threads and wait until no thread takes from it. Returns its blocks if none of them is lent; otherwise
- * it is retired. */
+/* End the supply's threads and wait until no thread takes from it. Returns its blocks if none of them is lent;
+ * otherwise it is retired. */
 static void **supply_retire(struct pipetrain_feed *feed)
 {
     struct supply *const supply = feed->supply;
@@ -448,11 +458,13 @@ int pipetrain_feed_seek_to(struct pipetrain_feed *feed, uint64_t epoch, uint64_t
     feed_enter(feed);
     int result = PIPETRAIN_FEED_CLOSED;
     if (change_begin(feed)) {
+        const struct log_sink *const before = log_sink_set(&feed->sink);
         struct supply *supply = NULL;
         void **const blocks = supply_retire(feed);
         result = feed_start(feed, number, blocks, &supply);
         if (result != PIPETRAIN_FEED_OK && problem != NULL)
             *problem = feed->failure_problem;
+        (void)log_sink_set(before);
         change_end(feed, supply, result, number);
     }
     feed_leave(feed);
@@ -494,9 +506,11 @@ int pipetrain_feed_close(struct pipetrain_feed *feed)
         pthread_cond_broadcast(&feed->changed);
         pthread_mutex_unlock(&feed->lock);
         atomic_store(&feed->is_unwanted, true);
+        const struct log_sink *const before = log_sink_set(&feed->sink);
         blocks_close(&feed->plan, supply_retire(feed));
         await_readers(feed);
         feed_plan_end(&feed->plan);
+        (void)log_sink_set(before);
         change_end(feed, NULL, PIPETRAIN_FEED_CLOSED, 0);
     }
     feed_leave(feed);

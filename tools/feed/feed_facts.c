@@ -8,6 +8,8 @@
 #include "loader/label_table.h"
 #include "stage/clock.h"
 #include "tools/feed/feed_parts.h"
+#include "tools/lib/config/feed_settings.h"
+#include "tools/lib/limits.h"
 
 /* ---- problems ---- */
 
@@ -133,8 +135,11 @@ int pipetrain_feed_class_counts(struct pipetrain_feed *feed, uint64_t *counts, u
         return result;
     if (feed->plan.is_raw)
         result = feed_fail(problem, PIPETRAIN_FEED_OPTION, "raw records have no labels to count");
-    else
+    else {
+        const struct log_sink *const before = log_sink_set(&feed->sink);
         result = count_classes(&feed->plan, counts, class_count, others_out, problem);
+        (void)log_sink_set(before);
+    }
     feed_leave_data(feed);
     return result;
 }
@@ -176,6 +181,53 @@ static uint32_t count_lent(const struct pipetrain_feed *feed)
     return lent;
 }
 
+/* Where takes waited for more than this share of the time, the feed limits the caller (VERDICT_INPUT_WAIT). */
+#define WAIT_SHARE 0.02
+/* The threads of a stage that work for this share of their time have no room left. */
+#define ALWAYS_BUSY 0.75
+/* In fewer batches the first ones would decide. */
+#define BATCHES_LEAST 20u
+
+/* The stage whose threads have no room left: what to change. */
+static void describe_busy(const struct loader_spec *spec, const struct pipetrain_feed_stats *stats, double waited,
+                          char *out, size_t out_bytes)
+{
+    const bool decodes = stats->decode_busy >= stats->read_busy;
+    const uint32_t threads = decodes ? spec->decode_threads : spec->read_threads, cores = limits_cores();
+    const double busy = decodes ? stats->decode_busy : stats->read_busy;
+    int bytes = snprintf(out, out_bytes, "%s limits (takes waited %.1f %% of the time; %" PRIu32
+                         " %s%s %.0f %% busy): ",
+                         decodes ? "decoding" : "reading", 100 * waited, threads, decodes ? "decoder" : "reader",
+                         threads == 1 ? "" : "s", 100 * busy);
+    char *const fix = out + bytes;
+    const size_t room = out_bytes - (size_t)bytes;
+    if (!decodes)
+        snprintf(fix, room, "raise input.read_threads to %" PRIu32 ", or set data.shuffle = block for storage that is "
+                 "fast only with large reads", threads + 1);
+    else if (threads < cores)
+        snprintf(fix, room, "raise threads (input.decode_threads) to %" PRIu32, cores);
+    else
+        snprintf(fix, room, "all %" PRIu32 " cores decode: store smaller images (pipetrain-convert)", cores);
+}
+
+/* What limits the caller: its waits since the feed was opened, and how busy the threads were since they were started.
+ * */
+static void describe_limit(const struct feed_plan *plan, const struct pipetrain_feed_stats *stats, uint64_t wall_ns,
+                           char *out, size_t out_bytes)
+{
+    const double all = wall_ns > 0 ? (double)stats->waited_ns / (double)wall_ns : 0, waited = all < 1 ? all : 1;
+    if (stats->batches < BATCHES_LEAST)
+        out[0] = '\0';
+    else if (waited <= WAIT_SHARE)
+        snprintf(out, out_bytes, "the caller limits: takes waited %.1f %% of the time", 100 * waited);
+    else if (stats->decode_busy >= ALWAYS_BUSY || stats->read_busy >= ALWAYS_BUSY)
+        describe_busy(&plan->spec, stats, waited, out, out_bytes);
+    else
+        snprintf(out, out_bytes, "batches are taken in bursts (takes waited %.1f %% of the time, decoders %.0f %% "
+                 "busy): raise depth (input.prefetch_depth) to %" PRIu32, 100 * waited, 100 * stats->decode_busy,
+                 2 * plan->depth);
+}
+
 int pipetrain_feed_stats(struct pipetrain_feed *feed, struct pipetrain_feed_stats *stats_out)
 {
     if (feed_is_forked(feed))
@@ -183,6 +235,7 @@ int pipetrain_feed_stats(struct pipetrain_feed *feed, struct pipetrain_feed_stat
     struct pipetrain_feed_stats stats = { .open_ns = clock_now_ns() - feed->opened_ns };
     pthread_mutex_lock(&feed->lock);
     const bool is_closed = feed->is_closed;
+    const uint64_t wall_ns = clock_now_ns() - feed->started_ns;
     stats.batches = feed->batches;
     stats.samples = feed->samples;
     stats.waited_ns = feed->waited_ns;
@@ -193,6 +246,7 @@ int pipetrain_feed_stats(struct pipetrain_feed *feed, struct pipetrain_feed_stat
     if (!is_closed && !feed->is_changing)
         add_supply(feed, &stats);
     pthread_mutex_unlock(&feed->lock);
+    describe_limit(&feed->plan, &stats, wall_ns, stats.limit, sizeof(stats.limit));
     copy_struct(stats_out, stats_out->struct_bytes, &stats, sizeof(stats));
     return is_closed ? PIPETRAIN_FEED_CLOSED : PIPETRAIN_FEED_OK;
 }
@@ -211,18 +265,65 @@ int pipetrain_feed_damaged(struct pipetrain_feed *feed, uint32_t index, struct p
     return is_known ? PIPETRAIN_FEED_OK : PIPETRAIN_FEED_END;
 }
 
+void feed_message(void *arg, enum log_level level, const char *text)
+{
+    struct pipetrain_feed *const feed = arg;
+    const size_t bytes = strlen(text);
+    if (level == LOG_ERROR)     /* takes return it */
+        return;
+    pthread_mutex_lock(&feed->found_lock);
+    if (bytes + 1 > FEED_MESSAGES_BYTES - feed->messages_bytes) {
+        feed->messages_dropped++;
+    } else {
+        memcpy(feed->messages + feed->messages_bytes, text, bytes);
+        feed->messages_bytes += bytes;
+        feed->messages[feed->messages_bytes++] = '\n';
+    }
+    pthread_mutex_unlock(&feed->found_lock);
+}
+
+/* Called with the lock held: the bytes of the first lines that fit into `room` bytes; of a longer first line its
+ * beginning. */
+static size_t lines_that_fit(const struct pipetrain_feed *feed, size_t room)
+{
+    if (feed->messages_bytes <= room)
+        return feed->messages_bytes;
+    const char *const last = memrchr(feed->messages, '\n', room);
+    return last != NULL ? (size_t)(last - feed->messages) + 1 : room;
+}
+
 int pipetrain_feed_messages(struct pipetrain_feed *feed, char *text_out, size_t bytes)
 {
     if (feed_is_forked(feed))
         return PIPETRAIN_FEED_FORKED;
-    if (bytes > 0)
-        text_out[0] = '\0';
+    if (bytes == 0)
+        return PIPETRAIN_FEED_OK;
+    pthread_mutex_lock(&feed->found_lock);
+    const size_t taken = lines_that_fit(feed, bytes - 1);
+    memcpy(text_out, feed->messages, taken);
+    text_out[taken] = '\0';
+    feed->messages_bytes -= taken;
+    memmove(feed->messages, feed->messages + taken, feed->messages_bytes);
+    if (feed->messages_bytes == 0 && feed->messages_dropped > 0) {
+        feed->messages_bytes = (size_t)snprintf(feed->messages, FEED_MESSAGES_BYTES, "%" PRIu64 " more messages\n",
+                                                feed->messages_dropped);
+        feed->messages_dropped = 0;
+    }
+    pthread_mutex_unlock(&feed->found_lock);
     return PIPETRAIN_FEED_OK;
 }
 
 int pipetrain_feed_key(uint32_t index, struct pipetrain_feed_key *key_out)
 {
-    (void)index;
-    (void)key_out;
-    return PIPETRAIN_FEED_END;
+    const struct option_row *const option = feed_settings_option(index);
+    struct pipetrain_feed_key key = { 0 };
+    if (option == NULL)
+        return PIPETRAIN_FEED_END;
+    snprintf(key.name, sizeof(key.name), "%s.%s", section_name(option->section), option->key);
+    snprintf(key.type, sizeof(key.type), "%s", option_type_name(option->type));
+    snprintf(key.initial, sizeof(key.initial), "%s", option->initial);
+    option_range(option, key.range, sizeof(key.range));
+    snprintf(key.help, sizeof(key.help), "%s", option->help);
+    copy_struct(key_out, key_out->struct_bytes, &key, sizeof(key));
+    return PIPETRAIN_FEED_OK;
 }

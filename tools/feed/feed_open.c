@@ -9,14 +9,19 @@
 
 #include "loader/dataset_shards.h"
 #include "loader/label_table.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/feed/feed_parts.h"
+#include "tools/lib/config/feed_settings.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/pixels.h"
 #include "tools/lib/limits.h"
 
 #define PROBLEM_BYTES sizeof(((struct pipetrain_feed_problem *)0)->message)
 #define CHANNELS_DEFAULT 3u
+#define BATCH_MAX (1u << 20)    /* as train.batch */
+#define SIDE_MAX 65535u         /* of a JPEG */
+#define THREADS_MAX 1024u       /* as input.decode_threads */
 #define ALIGN 64u
 
 /* ---- results and problems ---- */
@@ -41,43 +46,55 @@ int feed_result_of(int rc, int otherwise)
 
 /* ---- the settings ---- */
 
-static bool is_of_feed(const struct option_row *row)
+static void join_lines(const struct problems *problems, struct pipetrain_feed_problem *problem)
 {
-    return row->section == SECTION_DATA || row->section == SECTION_INPUT || row->section == SECTION_AUGMENT;
+    struct text text;
+    if (problem == NULL)
+        return;
+    (void)feed_fail(problem, PIPETRAIN_FEED_OPTION, "%s", "");
+    text_init(&text, problem->message, sizeof(problem->message));
+    for (size_t i = 0; i < problems->count; i++)
+        text_add(&text, "%s%s", i > 0 ? "\n" : "", problems->lines[i]);
 }
 
-static int read_settings(struct settings *settings, const char *text, struct pipetrain_feed_problem *problem)
+static int read_settings(struct feed_plan *plan, const struct pipetrain_feed_options *options,
+                         struct pipetrain_feed_problem *problem)
 {
-    char why[256];
-    for (const struct option_row *row = option_table; row->key != NULL; row++)
-        if (is_of_feed(row) && option_parse(row, settings, row->initial, why, sizeof(why)) != 0)
-            return feed_fail(problem, PIPETRAIN_FEED_MEMORY, "%s", exit_cause(-ENOMEM));
-    if (text != NULL && *text != '\0')
-        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "settings are not read yet");
-    return PIPETRAIN_FEED_OK;
-}
-
-static void release_settings(struct settings *settings)
-{
-    for (const struct option_row *row = option_table; row->key != NULL; row++)
-        if (is_of_feed(row) && (row->type == OPTION_STRING || row->type == OPTION_NAME))
-            free(*(char **)option_field(row, settings));
+    struct problems problems;
+    const struct feed_facts facts = {
+        .height = options->height, .width = options->width, .channels = options->channels, .batch = options->batch,
+        .ranks = options->world, .is_evaluation = options->is_evaluation, .is_raw = options->is_raw,
+    };
+    problems_init(&problems);
+    const int rc = feed_settings_read(&plan->settings, options->settings, &facts, &problems);
+    plan->has_settings = rc == 0;
+    if (rc != 0)
+        join_lines(&problems, problem);
+    problems_release(&problems);
+    return rc == 0 ? PIPETRAIN_FEED_OK : feed_result_of(rc, PIPETRAIN_FEED_OPTION);
 }
 
 /* ---- the options ---- */
 
 static int check_sizes(const struct pipetrain_feed_options *options, struct pipetrain_feed_problem *problem)
 {
-    if (options->batch == 0)
-        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "batch is 0: it is the number of samples of a step");
-    if (!options->is_raw && (options->height == 0 || options->width == 0))
-        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "height or width is 0: images have %" PRIu32 " x %" PRIu32
-                         " pixels", options->height, options->width);
-    if (!options->is_raw && options->channels != 1 && options->channels != 3)
-        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "channels is %" PRIu32 ": use 1 or 3", options->channels);
+    if (options->batch == 0 || options->batch > BATCH_MAX)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "batch is %" PRIu32 ": use 1 to %u samples of a step",
+                         options->batch, BATCH_MAX);
+    const uint32_t shorter = options->height < options->width ? options->height : options->width;
+    const uint32_t longer = options->height < options->width ? options->width : options->height;
+    if (!options->is_raw && (shorter == 0 || longer > SIDE_MAX))
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "height and width are %" PRIu32 " and %" PRIu32
+                         ": use 1 to %u pixels", options->height, options->width, SIDE_MAX);
+    if (!options->is_raw && options->channels > AUGMENT_CHANNELS_MAX)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "channels is %" PRIu32 ": use 1 for grey, 3 for colour, at "
+                         "most %u", options->channels, AUGMENT_CHANNELS_MAX);
     if (options->depth > OPTIONS_DEPTH_MAX)
         return feed_fail(problem, PIPETRAIN_FEED_OPTION, "depth is %" PRIu32 ": use at most %d batches", options->depth,
                          OPTIONS_DEPTH_MAX);
+    if (options->threads > THREADS_MAX)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "threads is %" PRIu32 ": use at most %u", options->threads,
+                         THREADS_MAX);
     if (options->epochs > UINT32_MAX)
         return feed_fail(problem, PIPETRAIN_FEED_OPTION, "epochs is %" PRIu64 ": use at most %" PRIu32
                          ", or 0 for no end", options->epochs, UINT32_MAX);
@@ -123,11 +140,14 @@ static int take_options(struct pipetrain_feed_options *taken, const struct pipet
 
 /* ---- the data set ---- */
 
+/* What a raw record takes of a batch. */
+static const struct image_shape raw_shape = { 1, 1, sizeof(struct raw_record) };
+
 static struct dataset_options dataset_options_of(const struct feed_plan *plan,
                                                  const struct pipetrain_feed_options *options)
 {
     const struct data_settings *const data = &plan->settings.data;
-    const uint64_t said = dataset_shards_classes(options->shards, data->label_key);
+    const uint64_t said = options->is_raw ? 0 : dataset_shards_classes(options->shards, data->label_key);
     const int64_t described = said > 0 && said <= DATASET_CLASSES_MAX ? (int64_t)said + data->label_offset : 0;
     const int64_t classes = data->classes > 0 ? data->classes : described;
     return (struct dataset_options){
@@ -135,7 +155,9 @@ static struct dataset_options dataset_options_of(const struct feed_plan *plan,
         .pattern = options->shards,
         .image_key = data->image_key,
         .label_key = data->label_key,
-        .shape = { options->height, options->width, options->channels },
+        .shape = options->is_raw ? raw_shape
+                                  : (struct image_shape){ options->height, options->width, options->channels },
+        .is_raw = options->is_raw,
         .classes = classes > 0 ? (uint32_t)classes : DATASET_CLASSES_MAX,
         .classes_are_unknown = classes <= 0,
         .may_lack_classes = true,
@@ -230,7 +252,8 @@ static int init_layout(struct feed_plan *plan, const struct pipetrain_feed_optio
                        struct pipetrain_feed_problem *problem)
 {
     const uint32_t most = schedule_local_max(&plan->schedule);
-    int rc = batch_layout_init(&plan->layout, options->height, options->width, options->channels, most);
+    const struct image_shape shape = plan->dataset->options.shape;
+    int rc = batch_layout_init(&plan->layout, shape.height, shape.width, shape.channels, most);
     if (rc == 0 && plan->schedule.pairs)
         rc = batch_layout_add_mixes(&plan->layout);
     const size_t label_bytes = (size_t)most * sizeof(int64_t);
@@ -272,6 +295,59 @@ static uint64_t epoch_bytes(const struct feed_plan *plan)
     return loader_epoch_bytes(&spec);
 }
 
+static int check_labels(const struct feed_plan *plan, const int32_t *labels, struct pipetrain_feed_problem *problem)
+{
+    const struct dataset *const dataset = plan->dataset;
+    const struct record_problem what = { .text = "cannot be read, or its label is out of range" };
+    char text[DAMAGE_TEXT_BYTES];
+    uint64_t lost = 0, first = 0;
+    for (uint64_t id = dataset->record_count; id-- > 0;)
+        if (labels[id] == LABEL_UNKNOWN) {
+            first = id;
+            lost++;
+        }
+    if (lost == 0)
+        return PIPETRAIN_FEED_OK;
+    record_describe(dataset, first, &what, text, sizeof(text));
+    if (plan->settings.data.on_corrupt == ON_CORRUPT_SKIP) {
+        log_message(LOG_RUN, "data.balance leaves out %" PRIu64 " of %" PRIu64 " records, the first: %s", lost,
+                    dataset->record_count, text);
+        return PIPETRAIN_FEED_OK;
+    }
+    (void)feed_fail(problem, PIPETRAIN_FEED_DATA, "%s; %" PRIu64 " records in all: data.balance leaves them out with "
+                    "data.on_corrupt = skip", text, lost);
+    if (problem != NULL)
+        problem_find_record(problem);
+    return PIPETRAIN_FEED_DATA;
+}
+
+/* The records by class, for data.balance. A record without a label would not be handed out. */
+static int find_classes(struct feed_plan *plan, struct pipetrain_feed_problem *problem)
+{
+    const struct dataset *const dataset = plan->dataset;
+    int32_t *labels;
+    if (!plan->settings.data.balance || plan->phase != PHASE_TRAIN)
+        return PIPETRAIN_FEED_OK;
+    if (plan->is_raw)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "data.balance needs labels, and raw records have none");
+    int rc = label_table_make(&labels, dataset, plan->spec.decode_threads);
+    if (rc == -ECANCELED)
+        return PIPETRAIN_FEED_INTERRUPTED;
+    if (rc != 0)
+        return feed_fail(problem, feed_result_of(rc, PIPETRAIN_FEED_DATA), "the labels cannot be read: %s",
+                         exit_cause(rc));
+    const int result = check_labels(plan, labels, problem);
+    rc = result == PIPETRAIN_FEED_OK ? order_classes_make(&plan->classes, labels, dataset->record_count) : 0;
+    free(labels);
+    if (rc == -ENODATA)
+        return feed_fail(problem, PIPETRAIN_FEED_DATA, "data.balance: no record has a label in range");
+    if (rc != 0)
+        return feed_fail(problem, PIPETRAIN_FEED_MEMORY, "%s", exit_cause(rc));
+    if (plan->classes.count > 0)
+        plan->spec.classes = &plan->classes;
+    return result;
+}
+
 static void init_loader(struct feed_plan *plan, const struct pipetrain_feed_options *options)
 {
     const struct settings *const settings = &plan->settings;
@@ -279,11 +355,10 @@ static void init_loader(struct feed_plan *plan, const struct pipetrain_feed_opti
         .schedule = &plan->schedule,
         .layout = &plan->layout,
         .shuffle = plan->phase == PHASE_TRAIN ? settings->data.shuffle : SHUFFLE_NONE,
-        .classes = plan->classes.count > 0 ? &plan->classes : NULL,
         .block_bytes = (size_t)settings->input.read_block,
         .window_bytes = (size_t)settings->data.shuffle_window,
         .seed = options->seed,
-        .augment = &plan->augment,
+        .augment = plan->is_raw ? NULL : &plan->augment,
         .read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1,
         .decode_threads = decoders_of(settings, options),
         .chunk_records = (uint32_t)settings->input.chunk,
@@ -292,9 +367,8 @@ static void init_loader(struct feed_plan *plan, const struct pipetrain_feed_opti
         .corrupt_max = corrupt_limit(settings->data.max_corrupt, plan->dataset->record_count),
     };
     plan->spec.datasets[plan->phase] = plan->dataset;
-    if (settings->input.read_threads == 0 && loader_memory(&plan->spec).is_read)
+    if (settings->input.read_threads == 0 && loader_memory(&plan->spec).kept_bytes == 0)
         plan->spec.read_threads = 2;
-    plan->order = loader_order(&plan->spec);
     plan->epoch_bytes = epoch_bytes(plan);
 }
 
@@ -306,10 +380,9 @@ static int open_plan(struct feed_plan *plan, const struct pipetrain_feed_options
     plan->allocate = options->allocate;
     plan->release = options->release;
     plan->memory_arg = options->memory_arg;
-    int result = read_settings(&plan->settings, options->settings, problem);
+    int result = read_settings(plan, options, problem);
     if (result != PIPETRAIN_FEED_OK)
         return result;
-    plan->settings.run.seed = (int64_t)(options->seed & INT64_MAX);
     plan->augment = pixels_augment(&plan->settings, NULL);
     plan->augment.seed = options->seed;
     plan->depth = options->depth > 0 ? options->depth : (uint32_t)plan->settings.input.prefetch_depth;
@@ -320,8 +393,11 @@ static int open_plan(struct feed_plan *plan, const struct pipetrain_feed_options
     result = check_schedule(plan, problem);
     if (result == PIPETRAIN_FEED_OK)
         result = init_layout(plan, options, problem);
-    if (result == PIPETRAIN_FEED_OK)
-        init_loader(plan, options);
+    if (result != PIPETRAIN_FEED_OK)
+        return result;
+    init_loader(plan, options);
+    result = find_classes(plan, problem);
+    plan->order = loader_order(&plan->spec);
     return result;
 }
 
@@ -348,5 +424,6 @@ void feed_plan_close(struct feed_plan *plan)
 {
     feed_plan_end(plan);
     order_classes_release(&plan->classes);
-    release_settings(&plan->settings);
+    if (plan->has_settings)
+        settings_release(&plan->settings);
 }

@@ -9,13 +9,15 @@
 #include <unistd.h>
 
 #include "loader/loader.h"
+#include "stage/log.h"
 #include "tools/feed/pipetrain-feed.h"
 #include "tools/lib/config/settings.h"
 
 /* What is fixed while the feed is open, but for the data set, which close closes. */
 struct feed_plan {
     struct dataset *dataset;
-    struct settings settings;   /* only run.seed, data, input and augment are set */
+    struct settings settings;
+    bool has_settings;
     struct augment augment;
     struct order_classes classes;       /* data.balance; count 0: the order is not balanced */
     struct schedule schedule;   /* `first` is not set */
@@ -84,7 +86,7 @@ struct pipetrain_feed {
     atomic_uint references;     /* the caller's own until free, one for each lent batch and for each thread inside */
     atomic_bool is_interrupted;
     atomic_bool is_unwanted;    /* close has begun: long reads of the data set end */
-    uint64_t opened_ns;
+    uint64_t opened_ns, started_ns;     /* begin and end of opening */
     pthread_mutex_t lock;       /* protects what follows */
     pthread_cond_t changed;     /* is_changing, is_closed, `readers` or a supply's `takers` has changed */
     bool is_changing;           /* a thread is in seek or close */
@@ -98,7 +100,11 @@ struct pipetrain_feed {
     uint64_t next_number;       /* number of the batch after the last one that was taken */
     uint64_t batches, samples, waited_ns;       /* taken */
     struct loader_counts counts;        /* of supplies that have ended */
+    struct log_sink sink;       /* of all threads of the feed */
     pthread_mutex_t found_lock; /* protects what follows */
+    char *messages;             /* [FEED_MESSAGES_BYTES], whole lines */
+    size_t messages_bytes;
+    uint64_t messages_dropped;
     uint32_t damaged_count;
     struct pipetrain_feed_problem *damaged;     /* [FEED_DAMAGED_MAX] if records may be left out */
 };
@@ -129,6 +135,9 @@ static inline bool feed_is_forked(const struct pipetrain_feed *feed)
 {
     return getpid() != feed->process;
 }
+
+/* Add a message. Called by any thread of the feed. */
+void feed_message(void *feed, enum log_level level, const char *text);
 
 /* Enter a function, and leave it; the last one that leaves frees the feed if it was freed by the caller. */
 void feed_enter(struct pipetrain_feed *feed);

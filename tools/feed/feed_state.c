@@ -100,8 +100,8 @@ static int read_position(const char *state, size_t bytes, uint64_t *epoch_out, u
     if (bytes < title_bytes + SUM_BYTES || bytes > PIPETRAIN_FEED_STATE_BYTES)
         return feed_fail(problem, PIPETRAIN_FEED_STATE, "these %zu bytes are no state of a feed", bytes);
     if (memcmp(state, TITLE, title_bytes) != 0)
-        return feed_fail(problem, PIPETRAIN_FEED_STATE, "these bytes are no state of a feed, or one of another version: "
-                         "they do not begin with \"%.*s\"", (int)title_bytes - 1, TITLE);
+        return feed_fail(problem, PIPETRAIN_FEED_STATE, "these bytes are no state of a feed, or one of another "
+                         "version: they do not begin with \"%.*s\"", (int)title_bytes - 1, TITLE);
     snprintf(sum, sizeof(sum), SUM "%08" PRIx32 "\n", crc32c(state, bytes - SUM_BYTES));
     if (memcmp(sum, end - SUM_BYTES, SUM_BYTES) != 0)
         return feed_fail(problem, PIPETRAIN_FEED_STATE, "the state is damaged: its checksum differs");

@@ -1,5 +1,5 @@
-/* libpipetrain-feed: the input pipeline of pipetrain for other programs. It reads TFRecord shards, shuffles, decodes and
- * augments images with threads of its own, and hands out batches in an order that no number of threads or ranks
+/* libpipetrain-feed: the input pipeline of pipetrain for other programs. It reads TFRecord shards, shuffles, decodes
+ * and augments images with threads of its own, and hands out batches in an order that no number of threads or ranks
  * changes: sample i of step s of epoch e is a function of the data set, the options and the seed only.
  *
  *     open -> take, give_back, take, give_back ... -> close -> free
@@ -58,15 +58,17 @@ struct pipetrain_feed_problem {
 /* Zeros are defaults where the comment says so. Set all other bytes to 0. */
 struct pipetrain_feed_options {
     size_t struct_bytes;        /* sizeof(struct pipetrain_feed_options) */
-    const char *shards;         /* files, directories, globs and DIRECTORY:SPLIT, separated by commas */
+    const char *shards;         /* files, directories, globs and DIRECTORY:SPLIT, separated by commas; of a
+                                 * directory with several splits the training shards, in evaluation those of
+                                 * validation */
     /* NULL, or more options as text: lines "SECTION.KEY = VALUE" with the names, ranges and meanings of pipetrain's
      * configuration, sections data, input and augment (pipetrain_feed_key lists them). */
     const char *settings;
     uint32_t height, width;     /* of the images that are handed out, in pixels */
-    uint32_t channels;          /* 1 or 3; 0: 3 */
+    uint32_t channels;          /* 0: 3; 1: grey; more than 3 only of images that are stored as numbers */
     /* Samples of a step, over all ranks together, so that the order does not depend on `world`. Ranks get shares of
-     * batch / world samples, the first ones one more if that is no whole number (one pair more where samples are mixed);
-     * in the last step of an epoch a share may be empty. */
+     * batch / world samples, the first ones one more if that is no whole number (one pair more where samples are
+     * mixed); in the last step of an epoch a share may be empty. */
     uint32_t batch;
     uint32_t rank, world;       /* this is feed `rank` < world of that many; world 0: 1 */
     uint32_t depth;             /* batches that exist, lent ones included; 0: input.prefetch_depth (4) */
@@ -78,9 +80,9 @@ struct pipetrain_feed_options {
                                  * ignored (struct pipetrain_feed_record) */
     bool drop_last;             /* leave out the last step of an epoch if it has fewer than `batch` samples; not in
                                  * evaluation */
-    /* NULL, or called to allocate the memory of a batch, aligned to at least 64 bytes, and to free it: for memory that is
-     * pinned. `allocate` returns NULL without memory; it is called by open, seek and seek_to. `release` may be called by
-     * the thread that calls close, free, give_back, seek or seek_to. Neither may call the feed. */
+    /* NULL, or called to allocate the memory of a batch, aligned to at least 64 bytes, and to free it: for memory that
+     * is pinned. `allocate` returns NULL without memory; it is called by open, seek and seek_to. `release` may be
+     * called by the thread that calls close, free, give_back, seek or seek_to. Neither may call the feed. */
     void *(*allocate)(void *memory_arg, size_t bytes);
     void (*release)(void *memory_arg, void *memory, size_t bytes);
     void *memory_arg;
@@ -99,11 +101,11 @@ int pipetrain_feed_open(struct pipetrain_feed **feed_out, const struct pipetrain
 
 /* ---- batches ---- */
 
-/* How sample k of a batch is mixed with its partner, by mixup or CutMix; partners are samples 2k and 2k + 1, as they were
- * before mixing. The images are handed out unmixed, so that a device can mix them. If the box is not empty (CutMix), the
- * pixels inside it are the partner's; if it is empty (mixup), every pixel is share * own + (1 - share) * partner's. The
- * loss is share * loss(own label) + (1 - share) * loss(partner's label) in both cases. Share 1: not mixed. A last sample
- * without a partner has share 1. */
+/* How sample k of a batch is mixed with its partner, by mixup or CutMix; partners are samples 2k and 2k + 1, as they
+ * were before mixing. The images are handed out unmixed, so that a device can mix them. If the box is not empty
+ * (CutMix), the pixels inside it are the partner's; if it is empty (mixup), every pixel is share * own + (1 - share) *
+ * partner's. The loss is share * loss(own label) + (1 - share) * loss(partner's label) in both cases. Share 1: not
+ * mixed. A last sample without a partner has share 1. */
 struct pipetrain_feed_mix {
     float share;
     uint32_t top, left, bottom, right;  /* the box: rows top <= y < bottom, columns left <= x < right */
@@ -134,19 +136,19 @@ struct pipetrain_feed_batch {
 };
 
 #define PIPETRAIN_FEED_NO_LIMIT UINT64_MAX
-/* Take the next batch. Waits until it is ready, at most limit_ns nanoseconds. The memory of images, labels and ids may be
- * written by the caller until the batch is given back. OK with *batch_out; END, TIME, LENT, INTERRUPTED, CLOSED, FORKED;
- * DATA, MEMORY, INTERNAL, after which every take fails in the same way until seek or seek_to. LENT instead of TIME: all
- * `depth` batches are lent, so that none can be prepared; a take with a long limit waits at most a second for one of
- * them. */
+/* Take the next batch. Waits until it is ready, at most limit_ns nanoseconds. The memory of images, labels and ids may
+ * be written by the caller until the batch is given back. OK with *batch_out; END, TIME, LENT, INTERRUPTED, CLOSED,
+ * FORKED; DATA, MEMORY, INTERNAL, after which every take fails in the same way until seek or seek_to. LENT instead of
+ * TIME: all `depth` batches are lent, so that none can be prepared; a take with a long limit waits at most a second for
+ * one of them. */
 int pipetrain_feed_take(struct pipetrain_feed *feed, uint64_t limit_ns, struct pipetrain_feed_batch *batch_out,
                         struct pipetrain_feed_problem *problem);
-/* Give a batch back, whose memory is not to be used from now on. Also after close, after free and after a seek. Does not
- * wait. OK, HANDLE, FORKED. */
+/* Give a batch back, whose memory is not to be used from now on. Also after close, after free and after a seek. Does
+ * not wait. OK, HANDLE, FORKED. */
 int pipetrain_feed_give_back(struct pipetrain_feed *feed, uint64_t handle);
 
-/* From now on every take returns INTERRUPTED, also those that wait, these within 0.1 s, until resume. May be called by a
- * signal handler, as long as the feed is not freed. */
+/* From now on every take returns INTERRUPTED, also those that wait, these within 0.1 s, until resume. May be called by
+ * a signal handler, as long as the feed is not freed. */
 void pipetrain_feed_interrupt(struct pipetrain_feed *feed);
 void pipetrain_feed_resume(struct pipetrain_feed *feed);
 
@@ -155,9 +157,9 @@ void pipetrain_feed_resume(struct pipetrain_feed *feed);
 /* The position of the next batch to be taken. OK, CLOSED, FORKED. */
 int pipetrain_feed_position(struct pipetrain_feed *feed, uint64_t *epoch_out, uint64_t *step_of_epoch_out);
 /* Write the state before step `step_of_epoch` of `epoch`, for pipetrain_feed_seek of a feed of the same data set, order
- * and batch, with any world, rank, threads and depth. After the last step of an epoch step_of_epoch may be its number of
- * steps. The state is a text of at most PIPETRAIN_FEED_STATE_BYTES with *bytes_out bytes, not terminated. OK, OPTION (no
- * such step), CLOSED, FORKED. */
+ * and batch, with any world, rank, threads and depth. After the last step of an epoch step_of_epoch may be its number
+ * of steps. The state is a text of at most PIPETRAIN_FEED_STATE_BYTES with *bytes_out bytes, not terminated. OK, OPTION
+ * (no such step), CLOSED, FORKED. */
 #define PIPETRAIN_FEED_STATE_BYTES 2048
 int pipetrain_feed_state(struct pipetrain_feed *feed, uint64_t epoch, uint64_t step_of_epoch,
                          char state_out[PIPETRAIN_FEED_STATE_BYTES], size_t *bytes_out,
@@ -178,8 +180,8 @@ struct pipetrain_feed_info {
     uint64_t records;           /* of the data set, of all ranks */
     uint64_t steps_per_epoch;   /* the same for all ranks */
     uint64_t epochs;            /* as in the options; 0: without end */
-    uint64_t epoch_bytes;       /* about the bytes of shards that this rank reads for an epoch where they are not kept in
-                                 * memory: with data.lanes only its own */
+    uint64_t epoch_bytes;       /* about the bytes of shards that this rank reads for an epoch, unless they are kept in
+                                 * memory; with data.lanes only its own */
     uint64_t fingerprint;       /* of the records: another for other records or another order of shards */
     uint64_t seed;
     uint32_t classes;           /* that the set describes, or data.classes; 0: unknown */
@@ -222,9 +224,9 @@ int pipetrain_feed_stats(struct pipetrain_feed *feed, struct pipetrain_feed_stat
 /* Describe damaged record `index` of those that were left out, in the order in which they were found; the first 256 are
  * kept. OK, END, CLOSED, FORKED. */
 int pipetrain_feed_damaged(struct pipetrain_feed *feed, uint32_t index, struct pipetrain_feed_problem *damage_out);
-/* Take messages that a program would have printed, such as warnings: whole lines, each with a newline, terminated, as many
- * as fit into `bytes`; call again until the text is empty. At most 64 KiB are kept until they are taken; of further ones
- * the last line says how many were dropped. OK, FORKED. */
+/* Take messages that a program would have printed, such as warnings: whole lines, each with a newline, terminated, as
+ * many as fit into `bytes`; call again until the text is empty. At most 64 KiB are kept until they are taken; of
+ * further ones the last line says how many were dropped. OK, FORKED. */
 int pipetrain_feed_messages(struct pipetrain_feed *feed, char *text_out, size_t bytes);
 
 /* A key of pipetrain_feed_options.settings. */

@@ -1,5 +1,5 @@
-/* The threads and batches of a feed from one position on: a loader with one ring. Called by the thread that opens, seeks
- * or closes. */
+/* The threads and batches of a feed from one position on: a loader with one ring. Called by the thread that opens,
+ * seeks or closes. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,8 +83,8 @@ int supply_start(struct supply **supply_out, const struct feed_plan *plan, uint6
     }
     const bool is_told = supply->stop != NULL && stop_failed(supply->stop);
     const int result = is_told ? supply_failure(supply, problem)
-                       : feed_fail(problem, feed_result_of(rc, PIPETRAIN_FEED_INTERNAL), "the loader cannot be started: %s",
-                                   exit_cause(rc));
+                               : feed_fail(problem, feed_result_of(rc, PIPETRAIN_FEED_INTERNAL),
+                                           "the loader cannot be started: %s", exit_cause(rc));
     (void)supply_close(supply);
     return result;
 }

@@ -30,7 +30,7 @@ starts() {
     run "$@" -c "$work/tiny.conf" --check
     expect_code 0 "$*"
     expect_out '^checked '
-    expect_equal "$(sed -n 's/^towers *\([0-9]*\) ranks .*/\1/p' "$work/out")" "$([ "$ranks" -eq 1 ] || echo "$ranks")" "ranks of $*"
+    expect_equal "$(sed -n 's/^ranks *\([0-9]*\) on .*/\1/p' "$work/out")" "$([ "$ranks" -eq 1 ] || echo "$ranks")" "ranks of $*"
 }
 
 # A command, and how long it took, in a file of each process, unless the launcher kills it first.

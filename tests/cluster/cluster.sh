@@ -63,6 +63,20 @@ mpi_run() {
     $launcher_words "$@"
 }
 
+# await_codes RANKS FOLDER, for the shell of a rank that has written its exit code to FOLDER/code.RANK: until all have, or for
+# some seconds. The first process that ends with a failure has launchers kill the others, and by its code they end; so one
+# that failed because of another one ends last.
+await_codes() {
+    cat <<END
+polls=0
+until [ "\$(ls "$2" | grep -c '^code\.')" -eq $1 ] || [ \$polls -eq 100 ]; do
+    sleep 0.05
+    polls=\$((polls + 1))
+done
+[ \$code -ne 72 ] || sleep 0.5
+END
+}
+
 # make_rank_1: "$work/rank" COMMAND runs the command, in rank 1 with the variable in FIRST_1 ("NAME=VALUE") in its
 # environment.
 make_rank_1() {

@@ -18,6 +18,7 @@ case " \${ON-} " in *" \$rank "*) program=\${OTHER:-\$program} ;; *) MORE= ;; es
 "\$program" "\$@" \${MORE-}
 code=\$?
 echo \$code >"$work/code.\$rank"
+$(await_codes $ranks "$work")
 exit \$code
 END
 chmod +x "$work/rank"
@@ -32,8 +33,16 @@ on() {
 }
 
 start() {
+    start_once "$@"
+    if [ $code -eq 124 ] && [ "$(ls "$work" | grep -c '^code\.')" -eq $ranks ]; then
+        echo "note: the launcher of $mpi did not end after all ranks had; once more: $command_line"
+        start_once "$@"
+    fi
+}
+
+start_once() {
     rm -rf "$work"/code.* "$work/runs"
-    run timeout 60 $(mpi_command $mpi $ranks) "$work/rank" "$@"
+    run timeout -k 5 60 $(mpi_command $mpi $ranks) "$work/rank" "$@"
 }
 
 started() {

@@ -53,7 +53,7 @@ done
 sent_in() {
     before=$(sent_by 1)
     run $(hosts_command "$mpi" 4 $each) "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-$1" --set train.steps="$2" \
-        --set train.epochs=100 --set "sync.group=$3"
+        --set train.epochs=100 --set sync.reduce=host --set "sync.group=$3"
     expect_code 0 "groups of $3 ranks of $mpi"
     sent=$(($(sent_by 1) - before))
 }
@@ -107,7 +107,9 @@ echo "\$? \$((\$(date +%s%N) / 1000000))" >"$work/new.\$host"
 mv "$work/new.\$host" "$work/end.\$host"
 END
 chmod +x "$work/noted"
-deadline=2
+deadline=4
+# After the deadline; on a busy machine it is an alarm.
+end_ms=$([ "${CLUSTER_SOAK:-no}" = yes ] && echo 2000 || echo 30000)
 
 has_steps() {
     [ "$(cat "$work/runs/$1/metrics.jsonl" 2>/dev/null | wc -l)" -ge 20 ]
@@ -123,7 +125,7 @@ expect_silence() {
     cp "$work/err.$1" "$work/err"
     expect_code 70 "$command_line on $1"
     expect_err "$2"
-    [ $((ended - cut)) -le $(((deadline + 2) * 1000)) ] || fail "$1 ended $((ended - cut)) ms after its link: $command_line"
+    [ $((ended - cut)) -le $((deadline * 1000 + end_ms)) ] || fail "$1 ended $((ended - cut)) ms after its link: $command_line"
 }
 
 for mpi in $mpis; do
@@ -139,7 +141,8 @@ for mpi in $mpis; do
     host_unplug 2
     await both_ended
     both_ended || { fail 'it does not end'; finish; }
-    expect_silence h1 'rank 1 .h2. has been silent for 2 s .sync.deadline.; last heartbeat: .*here: .*, step [0-9]+'
-    expect_silence h2 'rank 0 .h1. has been silent for 2 s .sync.deadline.; last heartbeat: .*here: .*, step [0-9]+'
+    silent="has been silent for $deadline s .sync.deadline.; last heartbeat: .*here: .*, step [0-9]+"
+    expect_silence h1 "rank 1 .h2. $silent"
+    expect_silence h2 "rank 0 .h1. $silent"
 done
 finish

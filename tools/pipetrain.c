@@ -275,7 +275,7 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
 /* Some launchers send SIGTERM to all processes as soon as one has ended, and exit with the code of that process. So
  * a process that ends only because another rank failed waits, and the failed rank ends first. After a rank has
  * failed, threads of the MPI library may hang or use memory that is already freed: the process ends with _exit. */
-#define LEAVE_LATER_NS 300000000
+#define LEAVE_LATER_S 1
 
 static void leave_ranks(struct ranks *ranks, int code)
 {
@@ -286,7 +286,7 @@ static void leave_ranks(struct ranks *ranks, int code)
         (void)ranks_flush(ranks);       /* other ranks may wait for the message */
         (void)output_end();
         if (code == EXIT_CODE_RANK)
-            nanosleep(&(struct timespec){ .tv_nsec = LEAVE_LATER_NS }, NULL);
+            nanosleep(&(struct timespec){ .tv_sec = LEAVE_LATER_S }, NULL);
         ranks_close(ranks);
         /* `code` is 0 if a rank stopped answering after its last message. */
         _exit(code != 0 ? code : ranks_failure_code(ranks));

@@ -39,8 +39,9 @@ while kill -0 $! 2>/dev/null; do
     code=$?
 done
 echo $code >"$ENDS_FILES/code.$rank"
-exit $code
 END
+await_codes 3 '$ENDS_FILES' >>"$work/rank"
+echo 'exit $code' >>"$work/rank"
 chmod +x "$work/rank"
 ENDS_FILES=$work/ranks
 export ENDS_FILES
@@ -74,8 +75,10 @@ now_ms() {
     echo $(($(date +%s%N) / 1000000))
 }
 
+# Or hangs: its ranks have not ended in time, or it is still there half a minute after them.
 launcher_has_ended() {
-    has_ended $launcher_pid || [ $(($(now_ms) - acted_ms)) -gt $hang_ms ]
+    have_all_ended || ranks_ms=$(now_ms)
+    has_ended $launcher_pid || [ $(($(now_ms) - acted_ms)) -gt $hang_ms ] || [ $(($(now_ms) - ranks_ms)) -gt 30000 ]
 }
 
 # Not before it is in that phase, unless the run ends.
@@ -100,8 +103,13 @@ have_all_ended() {
 
 # The run ends at most that many milliseconds after the last signal; its launcher's code is left in $code.
 end_within() {
+    ranks_ms=$(now_ms)
     await launcher_has_ended
-    has_ended $launcher_pid || { fail "it did not end in $hang_ms ms"; kill -KILL $launcher_pid; }
+    if ! has_ended $launcher_pid; then
+        if have_all_ended; then launcher_hangs=yes; fi
+        fail "it did not end in $(($(now_ms) - acted_ms)) ms"
+        kill -KILL $launcher_pid
+    fi
     ended_ms=$(($(now_ms) - acted_ms))
     wait $launcher_pid 2>/dev/null
     code=$?
@@ -111,6 +119,17 @@ end_within() {
     for file in "$ENDS_FILES"/pid.*; do
         kill -KILL "$(cat "$file")" 2>/dev/null
     done
+}
+
+# once_more COMMAND...: that test. mpirun of Open MPI sometimes waits for a thread of its own after all its ranks have ended
+# (PMIx_server_finalize): the test begins anew then, once, and failures before are not counted.
+once_more() {
+    launcher_hangs=no failures_before=$failures
+    "$@"
+    [ $launcher_hangs = yes ] || return 0
+    echo "note: the launcher did not end after all ranks had; once more: $*"
+    failures=$failures_before
+    "$@"
 }
 
 # in_phase LAUNCHER RANK PHASE OPTION...: a run that the rank has come to that phase of, where it stays for a while.
@@ -194,6 +213,7 @@ expect_codes() {
             *) expected=72 ;;
         esac
         expect_equal "$(cat "$ENDS_FILES/code.$other" 2>/dev/null)" $expected "code of rank $other with $1, rank $2 failing"
+        [ $expected -ne 72 ] || [ "$ENDS_FILES/code.$2" -ot "$ENDS_FILES/code.$other" ] || fail "rank $2 fails, and ends after rank $other"
     done
 }
 
@@ -203,6 +223,10 @@ expect_err_once() {
 
 # with_codes LAUNCHER OPTION...: a run to its end, with the codes of ranks.
 with_codes() {
+    once_more with_codes_once "$@"
+}
+
+with_codes_once() {
     ENDS_CODES=yes
     export ENDS_CODES
     rm -rf "$work/runs/at"
@@ -368,7 +392,7 @@ each_phase() {
     for phase_of in start indexing allocating 'first step' training evaluating saving closing; do
         turns=$((turns + 1))
         for rank_of in $(turn 0 1); do
-            dies "$1" "$rank_of" "$phase_of"
+            once_more dies "$1" "$rank_of" "$phase_of"
         done
         case $soak,$phase_of in
             yes,closing) continue ;;
@@ -376,7 +400,7 @@ each_phase() {
             *) continue ;;
         esac
         for rank_of in $(turn 0 1); do
-            stands_still "$1" "$rank_of" "$phase_of"
+            once_more stands_still "$1" "$rank_of" "$phase_of"
         done
     done
 }
@@ -387,12 +411,12 @@ served_ends() {
         turns=$((turns + 1))
         served="--set sync.mode=$mode"
         for rank_of in $(turn 0 1); do
-            dies "$1" "$rank_of" training
-            dies "$1" $((1 - rank_of)) evaluating
-            stands_still "$1" "$rank_of" training
+            once_more dies "$1" "$rank_of" training
+            once_more dies "$1" $((1 - rank_of)) evaluating
+            once_more stands_still "$1" "$rank_of" training
         done
     done
-    is_asked "$1" 'TERM 1' training
+    once_more is_asked "$1" 'TERM 1' training
     served=
 }
 
@@ -404,7 +428,7 @@ each_request() {
                 no,TERM:1,training | no,USR1:0,evaluating | no,INT:2,"first step" | no,USR1:launcher,indexing | no,TERM:0,saving) ;;
                 *) continue ;;
             esac
-            is_asked "$1" "${request_of%:*} ${request_of#*:}" "$phase_of"
+            once_more is_asked "$1" "${request_of%:*} ${request_of#*:}" "$phase_of"
         done
     done
 }
@@ -413,7 +437,7 @@ each_request() {
 seeds() {
     launchers=$3
     for seed_of in $(seq "$1" "$2"); do
-        at_any_instant "$seed_of"
+        once_more at_any_instant "$seed_of"
     done
 }
 
@@ -421,8 +445,8 @@ reference
 for mpi in $mpis; do
     each_phase "$mpi"
     served_ends "$mpi"
-    never_starts "$mpi" 1 'exit 3'
-    never_starts "$mpi" 0 'kill -KILL $$'
+    once_more never_starts "$mpi" 1 'exit 3'
+    once_more never_starts "$mpi" 0 'kill -KILL $$'
     each_request "$mpi"
     fails "$mpi"
     ends_as_one "$mpi"
@@ -442,10 +466,10 @@ for event in dies stands_still never_starts is_asked; do
     turns=$((turns + 1))
     for srun_of in $(turn $sruns); do
         case $event in
-            dies) dies "$srun_of" 1 training ;;
-            stands_still) stands_still "$srun_of" 0 training ;;
-            never_starts) never_starts "$srun_of" 1 'exit 3' ;;
-            is_asked) is_asked "$srun_of" 'TERM 1' training ;;
+            dies) once_more dies "$srun_of" 1 training ;;
+            stands_still) once_more stands_still "$srun_of" 0 training ;;
+            never_starts) once_more never_starts "$srun_of" 1 'exit 3' ;;
+            is_asked) once_more is_asked "$srun_of" 'TERM 1' training ;;
         esac
     done
 done

@@ -58,29 +58,18 @@ tools_libtools_a_SOURCES = \
 	%D%/export/torch_code.c \
 	%D%/export/torch_module.c \
 	%D%/export/torch_tree.c \
-	%D%/lib/config/config.c \
-	%D%/lib/config/feed_settings.c \
-	%D%/lib/config/hints.c \
-	%D%/lib/config/input_checks.c \
 	%D%/lib/config/intervals.c \
 	%D%/lib/config/model_hints.c \
 	%D%/lib/config/option_help.c \
-	%D%/lib/config/option_needs.c \
-	%D%/lib/config/option_value.c \
-	%D%/lib/config/options.c \
 	%D%/lib/config/overfit.c \
 	%D%/lib/config/pipetrain_options.c \
-	%D%/lib/config/pixels.c \
 	%D%/lib/config/price.c \
-	%D%/lib/config/problems.c \
 	%D%/lib/config/program_option.c \
 	%D%/lib/config/recipes.c \
-	%D%/lib/config/settings.c \
 	%D%/lib/config/settings_finish.c \
 	%D%/lib/config/settings_model.c \
 	%D%/lib/config/training.c \
 	%D%/lib/cpu_times.c \
-	%D%/lib/limits.c \
 	%D%/lib/nvml.c \
 	%D%/lib/phase.c \
 	%D%/lib/results/checkpoint_format.c \
@@ -155,10 +144,8 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/verdict.c \
 	%D%/lib/signals.c \
 	%D%/lib/text/columns.c \
-	%D%/lib/text/number.c \
 	%D%/lib/text/progress.c \
 	%D%/lib/text/progress_line.c \
-	%D%/lib/text/quantity.c \
 	%D%/lib/text/terminal.c \
 	%D%/lib/text/wrapped.c \
 	%D%/lib/trial/trial.c \
@@ -198,6 +185,23 @@ tools_libtools_a_SOURCES = \
 	%D%/tune/tune.c \
 	%D%/tune/tune_report.c \
 	%D%/tune/tune_result.c
+
+# The options, which are all that libpipetrain-feed needs of these folders, and the names of optimizers in their table.
+tools_lib_libsettings_a_SOURCES = \
+	%D%/lib/config/config.c \
+	%D%/lib/config/feed_settings.c \
+	%D%/lib/config/hints.c \
+	%D%/lib/config/input_checks.c \
+	%D%/lib/config/option_needs.c \
+	%D%/lib/config/option_value.c \
+	%D%/lib/config/options.c \
+	%D%/lib/config/pixels.c \
+	%D%/lib/config/problems.c \
+	%D%/lib/config/settings.c \
+	%D%/lib/limits.c \
+	%D%/lib/text/number.c \
+	%D%/lib/text/quantity.c
+tools_lib_libsettings_a_LIBADD = compute/libcompute_a-optimizer.$(OBJEXT)
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-report pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

@@ -68,7 +68,7 @@ $(sim_sync_tests) $(sim_sync_twins): LDADD = $(SIM) $(HELPERS) sync/libsync.a co
 tests/sync/ranks/test_rank_sums_sim: LDADD += $(rank_sums_wraps)
 
 sim_tools_twins = tests/tools/test_resume_sim
-$(sim_tools_twins): LDADD = $(SIM) $(HELPERS) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
+$(sim_tools_twins): LDADD = $(SIM) $(HELPERS) tools/libtools.a tools/lib/libsettings.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
 
 sim_tests = $(sim_stage_tests) $(sim_compute_tests) $(sim_sync_tests)
 sim_twins = $(sim_stage_twins) $(sim_compute_twins) $(sim_sync_twins) $(sim_tools_twins)
@@ -78,7 +78,7 @@ $(sim_twins): %_sim: %.$(OBJEXT)
 script_programs += tests/e2e/pipetrain_sim
 tests_e2e_pipetrain_sim_SOURCES = tools/pipetrain.c tests/e2e/limits/slow.c
 tests_e2e_pipetrain_sim_LDFLAGS = $(slow_ldflags)
-tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
+tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a tools/lib/libsettings.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
 
 # Plans every convolution of every model in all passes and precisions, for devices that need not be installed. make
 # check plans a few of each. test_cudnn_models takes half a minute of a core for each of six batches and devices;

@@ -16,6 +16,11 @@ compute stage/
 sync compute/ stage/
 tools formats/ stage/ loader/ compute/ sync/
 END
+# The loader for other programs is above the loader and the table of options.
+if grep -rnE --include='*.[ch]' '#include "[a-z_]+/' tools/feed | grep -vE '#include "(formats|stage|loader|tools/feed|tools/lib/config|tools/lib/text)/|#include "tools/lib/[a-z_]*\.h"'; then
+    echo '  ^ tools/feed may include only: tools/feed formats stage loader, and of tools/lib config, text and the files beside them'
+    failed=1
+fi
 # The trainer's own library does not know the programs and commands beside it.
 if grep -rnE --include='*.[ch]' '#include "tools/' tools/lib | grep -v '#include "tools/lib/'; then
     echo '  ^ tools/lib may include of tools/ only: tools/lib'; failed=1

@@ -23,6 +23,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* The result of every function that can fail. */
 enum pipetrain_feed_result {
@@ -252,6 +255,9 @@ int pipetrain_feed_close(struct pipetrain_feed *feed);
  * The caller may only give back lent batches afterwards. Does nothing with NULL, nor in a child after a fork. */
 void pipetrain_feed_free(struct pipetrain_feed *feed);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -77,7 +77,7 @@ now_ms() {
 
 # Or hangs: its ranks have not ended in time, or it is still there half a minute after them.
 launcher_has_ended() {
-    have_all_ended || ranks_ms=$(now_ms)
+    { [ "$(ls "$ENDS_FILES" | grep -c '^pid')" -eq 3 ] && have_all_ended 2>/dev/null; } || ranks_ms=$(now_ms)
     has_ended $launcher_pid || [ $(($(now_ms) - acted_ms)) -gt $hang_ms ] || [ $(($(now_ms) - ranks_ms)) -gt 30000 ]
 }
 

@@ -39,13 +39,16 @@ tensors_of() {
     tail -c +$((9 + $(od -An -tu8 -N 8 "$1"))) "$1" | cksum
 }
 
-# same SLICES "TOWERS ..." NAME OPTION...: a run gives the same weights with each of these numbers of towers. On a simulated
-# device, which is slow, only the first and the last number are tried, unless the test is long.
+# same SLICES "TOWERS ..." NAME OPTION...: a run gives the same weights with each of these numbers of towers. Only the first
+# and the last number are tried, unless the test is long or it is the plain run on the CPU.
 same() {
     slices=$1 towers=$2 first=
     what=$3
     shift 3
-    case $simulated:$long:$towers in yes:no:*' '*) towers="${towers%% *} ${towers##* }" ;; esac
+    case $simulated:$long:$what:$towers in
+        no:no:plain:*) ;;
+        *:no:*' '*) towers="${towers%% *} ${towers##* }" ;;
+    esac
     for count in $towers; do
         run_name=$what-$count
         train "$run_name" --set train.slices="$slices" --set devices.towers="$count" --set checkpoint.every=7 \
@@ -65,17 +68,22 @@ same() {
     done
 }
 
+# As same; on a simulated device, which is slow, only where the test is long.
+same_but_simulated() {
+    [ "$simulated:$long" = yes:no ] || same "$@"
+}
+
 # 600 records in batches of 44: 13 of 44, and one of 28. Slices of 6 and 5, and of 4 and 3; of 7, ... and of 2.
 same 8 '1 2 4 8' plain --set train.optimizer=momentum
-same 12 '1 3 6 12' twelve --set train.optimizer=adam --set train.ema=0.9 --set train.clip_norm=1
-same 4 '1 2 4' mixed --set augment.mixup=0.2 --set train.on_nan=skip
+same_but_simulated 12 '1 3 6 12' twelve --set train.optimizer=adam --set train.ema=0.9 --set train.clip_norm=1
+same_but_simulated 4 '1 2 4' mixed --set augment.mixup=0.2 --set train.on_nan=skip
 same 2 '1 2' relaxed --set sync.consistency=relaxed --set train.optimizer=adam
 same 4 '2 4' server --set sync.mode=parameter_server --set train.optimizer=adam
 same 4 '2 4' server-cpu --set sync.mode=parameter_server --set sync.server=cpu --set train.clip_norm=1
 # Gradients as bf16: every sum is rounded, wherever it is computed.
 same 8 '1 2 4 8' wire --set sync.wire=bf16 --set train.optimizer=momentum
-same 2 '1 2' wire-relaxed --set sync.wire=bf16 --set sync.consistency=relaxed --set train.optimizer=adam
-same 4 '2 4' wire-server-cpu --set sync.wire=bf16 --set sync.mode=parameter_server --set sync.server=cpu
+same_but_simulated 2 '1 2' wire-relaxed --set sync.wire=bf16 --set sync.consistency=relaxed --set train.optimizer=adam
+same_but_simulated 4 '2 4' wire-server-cpu --set sync.wire=bf16 --set sync.mode=parameter_server --set sync.server=cpu
 ! cmp -s "$work/runs/wire-1/weights.safetensors" "$work/runs/plain-1/weights.safetensors" ||
     fail 'rounding changes nothing'
 # Where there is bf16: not on every CPU.
@@ -94,7 +102,7 @@ else
     expect_err 'nccl'
 fi
 # More slices than samples in the last batch, so that some are empty.
-same 16 '1 4 16' empty --set data.limit=97
+same_but_simulated 16 '1 4 16' empty --set data.limit=97
 same 4 1 replicated --set train.optimizer=adam
 expect_same_file "$work/runs/replicated-1/weights.safetensors" "$work/runs/server-2/weights.safetensors" 'a server'
 

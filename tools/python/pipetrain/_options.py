@@ -1,0 +1,58 @@
+"""Keywords of Loader that the package does not know itself, as the lines of text that the library parses."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from typing import Any, Mapping
+
+from ._errors import OptionError
+from ._library import Key, keys
+
+_KEYS = {key.name: key for key in keys()}
+# In this order a keyword is looked up without its section.
+_SECTIONS = ("augment", "data", "input")
+
+
+def _find(name: str, own_names: tuple[str, ...]) -> Key:
+    for full_name in (name, *(f"{section}.{name}" for section in _SECTIONS)):
+        if full_name in _KEYS:
+            return _KEYS[full_name]
+    known = (*own_names, *(key.partition(".")[2] for key in _KEYS))
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else "help(pipetrain.Loader) lists all options"
+    raise OptionError(f"there is no option {name!r}: {hint}")
+
+
+def _format(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " ".join(_format(name, item) for item in value)
+    text = str(value)
+    if "\n" in text or "\0" in text:
+        raise OptionError(f"{name}: a value has no line breaks: {text!r}")
+    return text
+
+
+def settings_text(options: Mapping[str, Any], own_names: tuple[str, ...]) -> str:
+    """A line for each option that is not None. OptionError names those that do not exist; the library checks values."""
+    used = {_find(name, own_names).name: value for name, value in options.items() if value is not None}
+    return "".join(f"{name} = {_format(name, value)}\n" for name, value in used.items())
+
+
+def describe_options() -> str:
+    """The list of all options for the help, by section."""
+    lines = []
+    for section in _SECTIONS:
+        lines.append(f"{section}.*:")
+        for key in _KEYS.values():
+            if key.name.startswith(f"{section}."):
+                lines += _describe(key)
+    return "\n".join(lines)
+
+
+def _describe(key: Key) -> list[str]:
+    name = key.name.partition(".")[2]
+    facts = "; ".join(fact for fact in (key.range or key.type, f"default {key.initial}" if key.initial else "") if fact)
+    return [f"    {name}: {facts}", *textwrap.wrap(key.help, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)]

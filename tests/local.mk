@@ -319,6 +319,7 @@ script_tests = \
 	%D%/e2e/test_convert_samples.sh \
 	%D%/e2e/test_convert_unreadable.sh \
 	%D%/peers/test_operations.sh \
+	%D%/tools/test_python.sh \
 	%D%/peers/test_pytorch.sh \
 	%D%/e2e/test_real_images.sh \
 	%D%/e2e/test_real_shards.sh \

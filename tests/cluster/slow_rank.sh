@@ -34,8 +34,17 @@ check() {
     grep -q "^pipetrain_rank_last{.*} $2\$" "$work/$name.prom" || fail "$name: the file for Prometheus has another rank"
 }
 
+# Of equal ranks none is named.
+check_equal() {
+    run mpi_run "$1" 2 "$pipetrain" -c "$work/tiny.conf" --set train.epochs=8 --set "run.dir=$work/runs/$1-equal"
+    expect_code 0 "two equal ranks of $1"
+    ! tr -s '\n ' '  ' <"$work/out" | grep -q 'was last in' || fail "$1: one of two equal ranks is named: $(cat "$work/out")"
+    expect_summary "$1-equal" last_rank.slow false
+}
+
 for mpi in $mpis; do
     check "$mpi" 1 'forward 30000' 'look for other programs'
+    check_equal "$mpi"
 done
 check "$mpi" 0 'decode 10000' 'it waited for input'
 finish

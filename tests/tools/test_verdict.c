@@ -228,7 +228,8 @@ TEST(a_rank_for_which_the_others_wait_is_named)
 {
     struct trial trial = trial_of();
     trial.facts.step_ms = 100;
-    trial.facts.last = (struct last_rank){ .steps = 1000, .ranks = 64, .rank = 37, .share = 0.81, .behind_ms = 14 };
+    trial.facts.last = (struct last_rank){ .steps = 1000, .ranks = 64, .rank = 37, .together = 1, .share = 0.81,
+                                            .behind_ms = 14, .most_ms = 30, .waited_ms = 20, .certainty = 9 };
     assert_null(strstr(find(&trial).text, "was last"));         /* one process */
     trial.facts.last_name = "rank 37 (node12)";
     assert_non_null(strstr(find(&trial).text, "; rank 37 (node12) was last in 81 % of the sums, 14 ms behind the median "
@@ -239,8 +240,17 @@ TEST(a_rank_for_which_the_others_wait_is_named)
     assert_null(strstr(find(&trial).text, "was last"));
     trial.facts.last.behind_ms = 5.04;
     assert_non_null(strstr(find(&trial).text, ", 5.0 ms behind"));
-    trial.facts.last.share = 0.5;
+    trial.facts.last.certainty = 3.9;
     assert_null(strstr(find(&trial).text, "was last"));
+    trial.facts.last.certainty = 4;
+    trial.facts.last.together = 2;
+    trial.facts.last_host = "node12";
+    assert_non_null(strstr(find(&trial).text, "; all 2 ranks of node12 are late together: rank 37 (node12) was last in 81 %"));
+    trial.facts.last = (struct last_rank){ .steps = 1000, .ranks = 64, .rank = 37, .together = 1, .share = 0.02,
+                                           .behind_ms = 0.15, .most_ms = 52, .waited_ms = 0.3, .certainty = 5 };
+    trial.facts.step_ms = 1.3;
+    assert_non_null(strstr(find(&trial).text, "; rank 37 (node12) was last in 2 % of the sums, 0.15 ms behind the median "
+                           "of the others in the mean, as it stands still now and then (for up to 52 ms): look for"));
 }
 
 TEST(relaxed_consistency_is_named_where_the_mode_can_have_it)

@@ -92,6 +92,7 @@ struct member {
     float *gradients;
     struct rank_waits *waits;           /* of rank 0 */
     uint64_t waited_ns;                 /* for the sums of the latest step */
+    uint64_t begun_ns, ended_ns;        /* the latest step */
     uint32_t wrong;                     /* sums */
     int result;
 };
@@ -128,6 +129,7 @@ static uint32_t count_wrong(const struct member *member, uint32_t step)
 static int sum_step(struct member *member, uint32_t step)
 {
     int rc = 0;
+    member->begun_ns = clock_now_ns();
     for (size_t i = 0; i < BUCKETS * floats_of_bucket(); i++)
         member->gradients[i] = gradient_at(member->rank, step, i);
     if (member->rank == slow_rank)
@@ -141,14 +143,17 @@ static int sum_step(struct member *member, uint32_t step)
         rc = stream_record(member->compute, member->end);
     if (rc == 0)
         rc = event_wait(member->end);
-    member->waited_ns = clock_now_ns() - begun_ns;
+    member->ended_ns = clock_now_ns();
+    member->waited_ns = member->ended_ns - begun_ns;
     return rc;
 }
 
 /* Report the step to rank 0, which waits for the reports of all. */
 static int report_step(struct member *member, uint32_t step)
 {
-    struct step_report own = { .times.exposed_reduction = member->waited_ns }, *reports[FAKE_RANKS_MAX] = { &own };
+    struct step_report own = { .times = { .exposed_reduction = member->waited_ns,
+                                          .total = member->ended_ns - member->begun_ns } };
+    struct step_report *reports[FAKE_RANKS_MAX] = { &own };
     assert_int_equal(schedule_find(&member->schedule, step, member->rank, &own.local), 0);
     if (member->rank > 0)
         return remote_towers_send(member->remote, reports);
@@ -210,7 +215,7 @@ static void member_open(struct member *member, uint32_t rank)
     assert_int_equal(remote_towers_open(&member->remote, &remote), 0);
     remote_towers_go(member->remote);
     if (rank == 0)
-        assert_int_equal(rank_waits_open(&member->waits, &member->schedule), 0);
+        assert_int_equal(rank_waits_open(&member->waits, &member->schedule, NULL), 0);
 }
 
 static void member_close(struct member *member)

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "stage/pairwise.h"
+#include "sync/ranks/ranks.h"
 
 #define WARMUP_STEPS 10u
 /* The most step times that are kept for percentiles; in longer runs only every second, third, ... step is kept. */
@@ -45,9 +46,28 @@ void account_close(struct account *account)
     free(account);
 }
 
-int account_watch_ranks(struct account *account)
+/* The number of a rank's host is that of the first rank on it. */
+static void number_hosts(const struct ranks *ranks, uint32_t count, uint32_t *hosts_out)
 {
-    return rank_waits_open(&account->waits, account->schedule);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        uint32_t first = rank > 0 ? hosts_out[rank - 1] : 0;
+        if (strcmp(ranks_host(ranks, first), ranks_host(ranks, rank)) != 0)
+            for (first = 0; strcmp(ranks_host(ranks, first), ranks_host(ranks, rank)) != 0;)
+                first++;
+        hosts_out[rank] = first;
+    }
+}
+
+int account_watch_ranks(struct account *account, const struct ranks *ranks)
+{
+    const uint32_t count = account->schedule->towers / schedule_here(account->schedule).count;
+    uint32_t *const hosts = calloc(count, sizeof(*hosts));
+    if (hosts == NULL)
+        return -ENOMEM;
+    number_hosts(ranks, count, hosts);
+    const int rc = rank_waits_open(&account->waits, account->schedule, hosts);
+    free(hosts);
+    return rc;
 }
 
 void account_resume(struct account *account, const struct account_state *state)

@@ -73,9 +73,10 @@ struct account {
  * classes. 0 or -ENOMEM. */
 int account_open(struct account **account_out, const struct schedule *schedule, uint32_t classes);
 void account_close(struct account *account);
-/* Before the first batch, where all towers of a step wait for each other's sums: find out which rank is last. 0 or
- * -ENOMEM. */
-int account_watch_ranks(struct account *account);
+/* Before the first batch, where all towers of a step wait for each other's sums: find out which rank is last. In rank 0.
+ * 0 or -ENOMEM. */
+struct ranks;
+int account_watch_ranks(struct account *account, const struct ranks *ranks);
 /* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);
 /* Called when the first step begins. */

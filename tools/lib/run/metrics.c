@@ -65,7 +65,7 @@ const struct metric metric_table[] = {
       .help = "Energy that was measured during the run." },
 
     { NULL, FIELD(process.last_rank.number), .unit = UNIT_COUNT, .needs = NEEDS_RANKS, .prometheus = "rank_last",
-      .help = "The rank that the others waited for in most steps." },
+      .help = "The rank for which the others waited longest in all." },
     { NULL, FIELD(process.last_rank.share), .unit = UNIT_SHARE, .needs = NEEDS_RANKS, .prometheus = "rank_last_share",
       .help = "Share of the steps in which that rank was last at the sums." },
     { NULL, FIELD(process.last_rank.behind_seconds), .unit = UNIT_SECONDS, .needs = NEEDS_RANKS,
@@ -289,14 +289,18 @@ const struct metric metric_table[] = {
       .help = "CPU time of the decoders / their busy time; the rest they waited for cores." },
 
     { "last_rank.rank", IN_TIME, FIELD(run.last_rank.rank), .unit = UNIT_COUNT, .needs = NEEDS_RANKS,
-      .label = "rank that others waited for most often",
-      .help = "The rank that was last at the sums of most steps." },
+      .label = "rank that others waited for longest",
+      .help = "The rank that was latest at the sums in the mean over the steps." },
+    { "last_rank.together", IN_TIME, FIELD(run.last_rank.together), .unit = UNIT_COUNT, .needs = NEEDS_RANKS,
+      .help = "How many ranks of its host are late together with it: all of them, or 1." },
     { "last_rank.share", IN_TIME, FIELD(run.last_rank.share), .unit = UNIT_SHARE, .needs = NEEDS_RANKS,
       .label = "steps in which that rank was last",
       .help = "Share of the steps in which that rank was last." },
     { "last_rank.behind_ms", IN_TIME, FIELD(run.last_rank.behind_ms), .unit = UNIT_MS, .needs = NEEDS_RANKS,
       .label = "how much later it was than the others",
       .help = "How much later that rank was than the median of the others, mean over the steps." },
+    { "last_rank.most_ms", IN_TIME, FIELD(run.last_rank.most_ms), .unit = UNIT_MS, .needs = NEEDS_RANKS,
+      .help = "How much later it was in the step in which it was the latest." },
     { "last_rank.input_ms", IN_TIME, FIELD(run.last_rank.input_ms), .unit = UNIT_MS, .needs = NEEDS_RANKS,
       .help = "How much longer that rank waited for input than the median of the others, mean over the steps." },
     { "last_rank.slow", IN_TIME, FIELD(run.last_rank.is_slow), .unit = UNIT_YES_NO, .needs = NEEDS_RANKS,
@@ -394,7 +398,8 @@ void metrics_set_last_rank(struct metric_values *values, const struct account *a
     if (last.steps == 0)
         return;
     values->has |= NEEDS_RANKS;
-    values->run.last_rank = (struct last_rank_values){ last.rank, last.share, last.behind_ms, last.input_ms,
+    values->run.last_rank = (struct last_rank_values){ last.rank, last.together, last.share, last.behind_ms, last.most_ms,
+                                                       last.input_ms,
                                                        last_rank_is_slow(&last, account_step_ms(account)) };
     values->process.last_rank.number = last.rank;
     values->process.last_rank.share = last.share;

@@ -48,8 +48,8 @@ struct cost_values {
     struct { double seconds, money, joules; } best;
 };
 
-/* The rank that was last most often (rank_waits.h). */
-struct last_rank_values { uint32_t rank; double share, behind_ms, input_ms; bool is_slow; };
+/* The rank that costs the run most (rank_waits.h). */
+struct last_rank_values { uint32_t rank, together; double share, behind_ms, most_ms, input_ms; bool is_slow; };
 
 /* Values that exist only for a whole run. */
 struct run_values {

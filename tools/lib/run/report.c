@@ -705,6 +705,7 @@ static struct verdict_facts find_facts(const struct report *report, const struct
         .taken_side = is_encoded(dataset) ? find_taken_side(report, dataset) : 0,
         .last = last,
         .last_name = last.steps > 0 ? ranks_name(report->ranks, last.rank) : NULL,
+        .last_host = last.steps > 0 ? ranks_host(report->ranks, last.rank) : NULL,
         .step_ms = account_step_ms(report->account),
     };
 }

@@ -354,7 +354,7 @@ static int open_outputs(struct run *run)
         return code;
     int rc = account_open(&run->account, &run->plan.schedule, run->net->classes);
     if (rc == 0 && leads(run) && run->ranks != NULL && run->plan.devices.mode->serves != SERVES_EACH)
-        rc = account_watch_ranks(run->account);
+        rc = account_watch_ranks(run->account, run->ranks);
     if (rc == 0 && leads(run))
         rc = open_reports(run);
     if (rc == 0)

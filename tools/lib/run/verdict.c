@@ -168,16 +168,34 @@ static void add_quota(struct verdict *verdict, const struct verdict_facts *facts
                  "%.0f %% of its periods: raise it (cpu.max, docker --cpus)", 100 * facts->cores.throttled);
 }
 
-/* Append the rank for which the others wait, if it slows the run. */
+/* The time that a rank is late as text: "14", "5.0". */
+struct late_text { char text[32]; };
+static struct late_text late_words(double ms)
+{
+    struct late_text words;
+    snprintf(words.text, sizeof(words.text), "%.*f", (ms < 10) + (ms < 1), ms);
+    return words;
+}
+
+/* Append the rank for which the others wait, or its host if all ranks there are late, if it slows the run. */
 static void add_slow_rank(struct verdict *verdict, const struct verdict_facts *facts)
 {
-    const size_t at = strlen(verdict->text);
     const struct last_rank *const last = &facts->last;
+    char who[320], rests[96] = "";
     if (facts->last_name == NULL || !last_rank_is_slow(last, facts->step_ms))
         return;
+    if (last->together > 1)
+        snprintf(who, sizeof(who), "all %u ranks of %s are late together: %s", last->together, facts->last_host,
+                 facts->last_name);
+    else
+        snprintf(who, sizeof(who), "%s", facts->last_name);
+    if (last_rank_rests(last))
+        snprintf(rests, sizeof(rests), " in the mean, as it stands still now and then (for up to %s ms)",
+                 late_words(last->most_ms).text);
+    const size_t at = strlen(verdict->text);
     const bool waits_for_input = last->input_ms > last->behind_ms / 2;
-    snprintf(verdict->text + at, sizeof(verdict->text) - at, "; %s was last in %.0f %% of the sums, %.*f ms behind the "
-             "median of the others: %s", facts->last_name, 100 * last->share, last->behind_ms < 10, last->behind_ms,
+    snprintf(verdict->text + at, sizeof(verdict->text) - at, "; %s was last in %.0f %% of the sums, %s ms behind the "
+             "median of the others%s: %s", who, 100 * last->share, late_words(last->behind_ms).text, rests,
              waits_for_input ? "it waited for input: compare how fast its host reads and decodes"
                              : "look for other programs, heat and slower cores on its host (pipetrain --doctor there)");
 }

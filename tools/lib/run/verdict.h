@@ -54,6 +54,7 @@ struct verdict_facts {
                                          * input, in training or in evaluation, where it is larger */
     struct last_rank last;
     const char *last_name;      /* of that rank: "rank 37 (node12)"; NULL: nothing is known of it */
+    const char *last_host;      /* "node12" */
     double step_ms;             /* mean after warm-up */
 };
 

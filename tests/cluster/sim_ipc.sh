@@ -39,4 +39,12 @@ for failure in cudaIpcOpenMemHandle:2:205 cuStreamWaitValue32:20:801; do
     ! ls "$work/runs/failed-$failure"/weights.safetensors 2>/dev/null || fail "$failure: weights are saved"
 done
 unset FIRST_1
+
+# Groups are for sums of the host: with another reduction that auto has chosen, it is said.
+ranks_train group --set train.steps=2 --set sync.group=2
+expect_code 0 'sync.group where GPUs sum'
+expect_err 'sync.group: no group of 2 ranks sums first, because the sums are computed by ipc'
+ranks_train group-host --set train.steps=2 --set sync.group=2 --set sync.reduce=host
+expect_code 0 'sync.group where the host sums'
+! grep -q 'sync.group' "$work/err" || fail 'a group that sums is said not to'
 finish

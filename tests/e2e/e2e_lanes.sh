@@ -93,6 +93,7 @@ resumed() {
         "$work/runs/resumed"
     lanes resumed "$3" --set data.lanes=4 --set input.keep_shards=$((16777216 * ($3 % 2)))
     grep -q "step $((${1#0}))" "$work/out" "$work/err" || fail "step $1 of $2 is not resumed"
+    expect_err 'with train.slices the weights do not depend on the number of towers'
     expect_same_file "$work/runs/one/weights.safetensors" "$work/runs/resumed/weights.safetensors" \
         "step $1 of $2, resumed with $3 towers"
 }
@@ -103,6 +104,11 @@ run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/resumed" $blocks
     --set train.epochs=5 --set train.steps=40
 expect_code 2 'a checkpoint of another number of lanes'
 expect_err 'data.lanes is 2, there 4'
+
+# Without slices the towers decide the bits.
+train towers $blocks --set train.steps=5
+train towers $blocks --set train.steps=8 --set devices.towers=2
+expect_err 'with another number of towers, .* the weights will differ .* \(only with train.slices they do not\)'
 
 # ---- what is printed, and refused ----
 
@@ -121,7 +127,7 @@ refused() {
 refused 'data\.lanes: lanes are parts of an order of blocks: set data\.shuffle = block' --set data.lanes=4
 refused 'data\.lanes: lanes are parts of' --set data.lanes=4 --set data.shuffle=none
 refused 'data\.lanes: a balanced order .* has no lanes' --set data.lanes=4 --set data.balance=yes --set data.shuffle=block
-refused 'lanes: 601 lanes are more than the 600 records' --set data.lanes=601 --set data.shuffle=block
-refused 'lanes' --set data.lanes=0 --set data.shuffle=block
-refused 'lanes' --set data.lanes=65537 --set data.shuffle=block
+refused 'lanes: 601 lanes are more than the 600 records .*--set data.lanes=600' --set data.lanes=601 --set data.shuffle=block
+refused '--set data.lanes: 0 is out of range' --set data.lanes=0 --set data.shuffle=block
+refused '--set data.lanes: 65537 is out of range' --set data.lanes=65537 --set data.shuffle=block
 finish

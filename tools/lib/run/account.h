@@ -45,6 +45,8 @@ struct account_state {
 /* async: how many training batches of this process' towers had each staleness; `most` is the largest staleness. */
 struct staleness { uint64_t batches[STALENESS_MAX + 1]; uint32_t most; };
 
+struct ranks;
+
 /* Written only by account.c; may be read by all of main's code. Times are on clock_now_ns's clock. */
 struct account {
     const struct schedule *schedule;
@@ -75,7 +77,6 @@ int account_open(struct account **account_out, const struct schedule *schedule, 
 void account_close(struct account *account);
 /* Before the first batch, where all towers of a step wait for each other's sums: find out which rank is last. In rank 0.
  * 0 or -ENOMEM. */
-struct ranks;
 int account_watch_ranks(struct account *account, const struct ranks *ranks);
 /* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);

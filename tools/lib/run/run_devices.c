@@ -355,6 +355,10 @@ int run_devices_agree(struct run_devices *devices, const struct settings *settin
     if (ranks == NULL || !has_to_sum(settings) || !devices->backend->computes)
         return 0;
     const int rc = agree_on_reduction(devices, settings, ranks);
+    if (rc == 0 && settings->sync.group > 1 && devices->reduce != &reduce_ranks_ops)
+        log_message(LOG_RUN, "sync.group: no group of %lld ranks sums first, because the sums are computed by %s (groups are "
+                    "for sums in host memory: sync.reduce = host)", (long long)settings->sync.group,
+                    devices->reduce->name);
     return rc == 0 && devices->reduce == &reduce_ranks_ops ? find_group(devices, settings, ranks) : rc;
 }
 

@@ -206,7 +206,9 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
                      schedule->batch, (unsigned long long)schedule->records[PHASE_TRAIN]);
     else if (schedule->lanes > 1 && schedule->records[PHASE_TRAIN] < schedule->lanes)
         problems_add(problems, "[data] lanes", "%u lanes are more than the %llu records of the training set: use at "
-                     "most that", schedule->lanes, (unsigned long long)schedule->records[PHASE_TRAIN]);
+                     "most that (--set data.lanes=%llu)", schedule->lanes,
+                     (unsigned long long)schedule->records[PHASE_TRAIN],
+                     (unsigned long long)schedule->records[PHASE_TRAIN]);
     return problems->count == 0 ? 0 : -EINVAL;
 }
 

@@ -36,6 +36,27 @@ static void keep_weights(struct run_state *state)
     run_identity_keep_weights(&state->identity, theirs);
 }
 
+/* Is the value of the key the same in both? A missing one counts as the same. */
+static bool is_same_value(const char *ours, const char *theirs, const char *key)
+{
+    const char *const a = run_identity_value(ours, key), *const b = run_identity_value(theirs, key);
+    return a == NULL || b == NULL || strncmp(a, b, strcspn(a, "\n") + 1) == 0;
+}
+
+/* Say whether another number of towers, of all ranks, makes other weights. */
+static void report_towers(const struct run_state *state)
+{
+    const char *const ours = state->identity.text;
+    const char *const slices = run_identity_value(ours, "train.slices");
+    if (is_same_value(ours, state->reader->settings, "devices.towers"))
+        return;
+    if (slices != NULL && strtoll(slices, NULL, 10) > 0)
+        log_message(LOG_RUN, "devices.towers: with train.slices the weights do not depend on the number of towers");
+    else
+        log_message(LOG_RUN, "devices.towers: with another number of towers, those of all ranks together, the weights will "
+                    "differ from those of a run that was not interrupted (only with train.slices they do not)");
+}
+
 /* Report changed settings, of those that may change in a run. Earlier versions did not store the settings of
  * data.shuffle = block. */
 static void report_changes(const struct run_state *state)
@@ -45,6 +66,7 @@ static void report_changes(const struct run_state *state)
     struct run_differences differences;
     if (run_identity_has_changes(&state->identity, theirs, &differences))
         log_message(LOG_RUN, "%s was saved with other settings, which may change: %s", path, differences.words);
+    report_towers(state);
     if (run_identity_value(state->identity.text, "input.read_block") != NULL &&
         run_identity_value(theirs, "input.read_block") == NULL)
         log_message(LOG_RUN, "%s is of a version that did not store the blocks of data.shuffle = block: the order of "

@@ -127,24 +127,29 @@ def _build_library(work: Path) -> Path:
 # ---- the wheel ----
 
 
+def _tag() -> str:
+    return "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+
+
+def _wheel_lines() -> str:
+    return f"Wheel-Version: 1.0\nGenerator: pipetrain_build\nRoot-Is-Purelib: false\nTag: {_tag()}\n"
+
+
 def _digest(data: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def write_wheel(library: Path, folder: Path) -> str:
     """Write a wheel with this library to `folder`; returns the name of the file."""
-    platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
-    tag = f"py3-none-{platform}"
     info = f"pipetrain-{_version()}.dist-info"
     members = {f"pipetrain/{path.name}": path.read_bytes() for path in sorted(PACKAGE.glob("*")) if path.is_file()}
     members[f"pipetrain/{LIBRARY}"] = library.read_bytes()
     members[f"{info}/METADATA"] = _metadata().encode()
     members[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
-    wheel_lines = ("Wheel-Version: 1.0", "Generator: pipetrain_build", "Root-Is-Purelib: false", f"Tag: {tag}")
-    members[f"{info}/WHEEL"] = "".join(f"{line}\n" for line in wheel_lines).encode()
+    members[f"{info}/WHEEL"] = _wheel_lines().encode()
     record = "".join(f"{name},{_digest(data)},{len(data)}\n" for name, data in members.items())
     members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
-    name = f"pipetrain-{_version()}-{tag}.whl"
+    name = f"pipetrain-{_version()}-{_tag()}.whl"
     with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as wheel:
         for member, data in members.items():
             # A fixed time, so that the same files make the same wheel.
@@ -156,6 +161,14 @@ def write_wheel(library: Path, folder: Path) -> str:
 
 
 # ---- what pip calls ----
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Optional[dict[str, Any]] = None) -> str:
+    info = Path(metadata_directory) / f"pipetrain-{_version()}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(_metadata(), "utf-8")
+    (info / "WHEEL").write_text(_wheel_lines(), "utf-8")
+    return info.name
 
 
 def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] = None,

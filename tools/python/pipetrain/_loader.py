@@ -699,7 +699,8 @@ class Loader:
 
     def _close(self) -> None:
         library.pipetrain_feed_close(self._feed)
-        self._lender.finish()
+        if os.getpid() == self._process:
+            self._lender.finish()
 
     # ---- errors ----
 

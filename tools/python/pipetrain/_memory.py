@@ -89,7 +89,8 @@ class Lender:
 
 
 # Batches of pinned memory that were dropped, and those for which events were recorded since; of all loaders, because a
-# loader may be gone before its batches.
+# loader may be gone before its batches. Those that are dropped after their loader was closed are freed when the next
+# loader with pinned memory takes or closes.
 _dropped: collections.deque[_Reference] = collections.deque()
 _fenced: collections.deque[tuple[list[Fence], list[_Reference]]] = collections.deque()
 _reclaiming = threading.Lock()

@@ -188,6 +188,20 @@ def test_interrupts_at_any_moment_lend_no_batch_for_ever(run_script: Run) -> Non
         assert result.returncode == 0 and "all" in result.stdout, result.stderr
 
 
+def test_a_keyboard_interrupt_ends_a_long_call_of_the_library(run_script: Run) -> None:
+    result = run_script("""
+import signal
+from pipetrain._loader import _in_thread
+is_unwanted = threading.Event()
+threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    _in_thread(lambda: int(is_unwanted.wait(30)), is_unwanted.set)
+except KeyboardInterrupt:
+    print("interrupted", is_unwanted.is_set())
+""")
+    expect_clean(result, "interrupted True")
+
+
 # ---- processes ----
 
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "loader/augment/augment.h"
+#include "loader/images/image_memory.h"
 #include "loader/loader_internal.h"
 #include "stage/clock.h"
 #include "stage/thread.h"
@@ -276,6 +277,7 @@ void decoder_loop(void *thread)
     struct loader_thread *const decoder = thread;
     if (decoder->loader->spec.gives_way)
         thread_lower_priority();
+    image_memory_limit_thread(decoder->loader->spec.max_pixels);
     int rc = decoder->open_result = open_contexts(decoder);
     (void)queue_put(decoder->loader->opened, decoder);
     while (rc == 0)

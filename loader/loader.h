@@ -37,6 +37,7 @@ struct loader_spec {
     uint64_t seed;
     const struct augment *augment;      /* NULL: images are only scaled to the network's size */
     uint32_t read_threads, decode_threads;
+    uint64_t max_pixels;                /* of an encoded image; 0: the limit of the process (images/image_memory.h) */
     bool gives_way;                     /* lower the threads' priority below that of towers on the same cores
                                          * (thread.h) */
     uint32_t chunk_records;             /* records per chunk; 0: automatic */

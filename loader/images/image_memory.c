@@ -20,14 +20,21 @@ static struct {
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER,
              .limits = { IMAGE_PIXELS_MAX, SIZE_MAX } };
 
+static _Thread_local uint64_t thread_pixels;     /* 0: memory.limits.pixels */
+
 void image_memory_limit(struct image_limits limits)
 {
     memory.limits = limits;
 }
 
+void image_memory_limit_thread(uint64_t pixels)
+{
+    thread_pixels = pixels;
+}
+
 uint64_t image_memory_pixels(void)
 {
-    return memory.limits.pixels;
+    return thread_pixels > 0 ? thread_pixels : memory.limits.pixels;
 }
 
 size_t image_memory_need(uint64_t pixels)

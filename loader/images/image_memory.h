@@ -16,6 +16,9 @@
 /* `bytes` is the budget; SIZE_MAX: no limit. To be called while no thread decodes. */
 struct image_limits { uint64_t pixels; size_t bytes; };
 void image_memory_limit(struct image_limits limits);
+/* Another limit of pixels for images that the calling thread decodes; 0: that of the process. */
+void image_memory_limit_thread(uint64_t pixels);
+/* The limit of pixels for the calling thread. */
 uint64_t image_memory_pixels(void);
 /* The largest memory that an image of this many pixels needs, in any format. */
 size_t image_memory_need(uint64_t pixels);

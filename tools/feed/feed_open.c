@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "loader/dataset_shards.h"
+#include "loader/images/image_memory.h"
 #include "loader/label_table.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
@@ -179,7 +180,9 @@ static int open_dataset(struct feed_plan *plan, const struct pipetrain_feed_opti
 {
     char *const text = calloc(1, PROBLEM_BYTES);
     const struct dataset_options wanted = dataset_options_of(plan, options);
+    image_memory_limit_thread((uint64_t)plan->settings.input.max_pixels);       /* some images are decoded */
     const int rc = text != NULL ? dataset_open(&plan->dataset, &wanted, text, PROBLEM_BYTES) : -ENOMEM;
+    image_memory_limit_thread(0);
     int result = PIPETRAIN_FEED_OK;
     if (rc == -ECANCELED)
         result = PIPETRAIN_FEED_INTERRUPTED;
@@ -361,6 +364,7 @@ static void init_loader(struct feed_plan *plan, const struct pipetrain_feed_opti
         .augment = plan->is_raw ? NULL : &plan->augment,
         .read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1,
         .decode_threads = decoders_of(settings, options),
+        .max_pixels = (uint64_t)settings->input.max_pixels,
         .chunk_records = (uint32_t)settings->input.chunk,
         .keep_bytes = keep_bytes(&settings->input),
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,

@@ -178,6 +178,10 @@ $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 	%D%/tools/test_convert_files %D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
 feed_tests = %D%/feed/test_feed %D%/feed/test_feed_order
 $(feed_tests): LDADD = $(HELPERS) $(FEED)
+script_programs = %D%/feed/order_hash examples/feed
+%C%_feed_order_hash_LDADD = $(FEED)
+examples_feed_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tools/feed
+examples_feed_LDADD = $(FEED)
 # Calls that the test sees, and that fail when it says so.
 wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
@@ -206,7 +210,7 @@ rank_sums_wraps = $(wrap)memfd_create $(wrap)thread_start
 	$(wrap)ranks_send_all
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
-script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
+script_programs += %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
 	%D%/e2e/observe/event_dump %D%/e2e/resume/option_rows %D%/e2e/resume/tensors_near %D%/e2e/trace/trace_check \
 	%D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow %D%/peers/apply_operations
 %C%_e2e_decode_image_LDADD = $(LOADER)
@@ -273,6 +277,7 @@ script_tests = \
 	%D%/e2e/e2e_towers.sh \
 	%D%/e2e/e2e_unread.sh \
 	%D%/e2e/hardening.sh \
+	%D%/feed/feed_order.sh \
 	%D%/e2e/compare/e2e_compare.sh \
 	%D%/e2e/tune/e2e_tune.sh \
 	%D%/e2e/limits/e2e_images.sh \

@@ -1,7 +1,6 @@
 /* The threads and batches of a feed from one position on: a loader with one ring. Called by the thread that opens,
  * seeks or closes. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,15 @@
 #include "tools/feed/feed_parts.h"
 
 #define BLOCK_ALIGN 64u
+
+/* The header has structs of its own for what is in a block. */
+_Static_assert(sizeof(struct pipetrain_feed_mix) == sizeof(struct mix) &&
+               offsetof(struct pipetrain_feed_mix, right) == offsetof(struct mix, right),
+               "mixes are handed out as they are");
+_Static_assert(sizeof(struct pipetrain_feed_record) == sizeof(struct raw_record) &&
+               offsetof(struct pipetrain_feed_record, count) == offsetof(struct raw_record, count),
+               "records are handed out as they are");
+_Static_assert(PIPETRAIN_FEED_NO_LABEL == BATCH_NO_LABEL, "labels are handed out as they are");
 
 static void *block_allocate(const struct feed_plan *plan)
 {

@@ -13,6 +13,12 @@ static const struct optimizer rules[] = {
 };
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
+/* Where towers take long, each mode has another rule. */
+static bool is_tried(int rule, int mode)
+{
+    return fixture_is_thorough() || rule == mode % RULES;
+}
+
 static const float uneven[] = { 0.25f, 3, 0.5f, 1.75f }, ones[] = { 1, 1, 1, 1 }, fours[] = { 4, 4, 4, 4 },
                    zeros[] = { 0, 0, 0, 0 };
 
@@ -32,6 +38,8 @@ TEST(equal_class_weights_change_nothing)
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_RELAXED, SYNC_INDEPENDENT, SYNC_AVERAGING };
     for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++)
         for (int i = 0; i < RULES; i++) {
+            if (!is_tried(i, (int)m))
+                continue;
             const struct fixture_spec spec = { .schedule = fixture_uneven(2), .mode = modes[m], .optimizer = rules[i],
                                                .every = 3 };
             expect_equal(spec, NULL, ones);
@@ -53,6 +61,8 @@ TEST(towers_and_microbatches_divide_by_the_sum_of_the_whole_batch)
 {
     for (int mode = SYNC_REPLICATED; mode <= SYNC_RELAXED; mode++)
         for (int i = 0; i < RULES; i++) {
+            if (!is_tried(i, mode))
+                continue;
             struct fixture_spec spec = { .schedule = fixture_uneven(1), .mode = (enum sync_mode)mode,
                                          .optimizer = rules[i], .class_weights = uneven };
             fixture_result_of(&one, &spec);

@@ -13,7 +13,7 @@ deadline=60
 # that stands still. On a busy machine it is an alarm.
 end_ms=$([ "$soak" = yes ] && echo 5000 || echo 30000)
 hang_ms=90000       # it does not end
-short=4             # a deadline in which MPI_Init returns
+short=$([ "$simulated" = yes ] && echo 8 || echo 4)   # a deadline in which MPI_Init returns, and GPUs that are simulated plan
 little_kb=$([ "$simulated" = yes ] && echo 120000 || echo 350000)     # of address space: too little for a run
 
 # Each rank leaves its process and its phases in files. ENDS_FIRST="RANK COMMANDS": what one rank does first.

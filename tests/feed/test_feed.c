@@ -194,9 +194,10 @@ TEST(closing_ends_takes_of_other_threads)
 static void seek_often(void *arg)
 {
     struct taker *const taker = arg;
+    struct pipetrain_feed_stats stats = { .struct_bytes = sizeof(stats) };
     for (uint64_t i = 0; i < 20; i++) {
         taker->result = pipetrain_feed_seek_to(taker->feed, i, i % STEPS, NULL);
-        if (taker->result != PIPETRAIN_FEED_OK)
+        if (taker->result != PIPETRAIN_FEED_OK || pipetrain_feed_stats(taker->feed, &stats) != PIPETRAIN_FEED_OK)
             return;
     }
 }
@@ -594,6 +595,11 @@ TEST(each_feed_has_its_limit_of_pixels)
     struct pipetrain_feed *const feed = feed_fixture_open(&options);
     options.settings = "data.index_cache = no\ninput.max_pixels = 63";
     feed_fixture_assert_refused(&options, PIPETRAIN_FEED_DATA, "it has 8x8 pixels, and input.max_pixels is 63");
+    struct pipetrain_feed *refused = NULL;
+    struct pipetrain_feed_problem problem;
+    assert_result(pipetrain_feed_open(&refused, &options, &problem), PIPETRAIN_FEED_DATA);
+    assert_int_equal(problem.record, 0);
+    assert_string_equal(problem.file, fixture_path(place, "train-00000-of-00001"));
     const struct pipetrain_feed_batch batch = feed_fixture_take(feed);
     assert_in_range(batch.images[0], 88, 92);
     assert_int_equal(batch.labels[0], 3);
@@ -659,6 +665,8 @@ TEST(damage_that_is_left_out_is_counted_and_described)
     assert_int_equal(stats.damaged_records, 1);
     assert_result(pipetrain_feed_damaged(feed, 0, &damage), PIPETRAIN_FEED_OK);
     assert_int_equal(damage.record, 12);
+    assert_result(pipetrain_feed_seek_to(feed, 1, 0, NULL), PIPETRAIN_FEED_OK);        /* it is found again */
+    feed_fixture_skip(feed, STEPS);
     assert_result(pipetrain_feed_damaged(feed, 1, &damage), PIPETRAIN_FEED_END);
     assert_result(pipetrain_feed_messages(feed, text, sizeof(text)), PIPETRAIN_FEED_OK);
     assert_non_null(strstr(text, "record 12 at byte "));

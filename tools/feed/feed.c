@@ -79,14 +79,25 @@ void feed_leave_data(struct pipetrain_feed *feed)
     feed_leave(feed);
 }
 
+/* Called with the lock held. After a seek a record is found again. */
+static bool is_kept(const struct pipetrain_feed *feed, const char *message)
+{
+    uint32_t i = 0;
+    while (i < feed->damaged_count && strcmp(feed->damaged[i].message, message) != 0)
+        i++;
+    return i < feed->damaged_count;
+}
+
 /* Keep the first damaged records. Called by a decoder. */
 static void damaged_add(void *arg, const struct damaged_record *record)
 {
     struct pipetrain_feed *const feed = arg;
+    char message[DAMAGE_TEXT_BYTES];
+    damaged_record_describe(record, message, sizeof(message));
     pthread_mutex_lock(&feed->found_lock);
-    if (feed->damaged_count < FEED_DAMAGED_MAX) {
+    if (feed->damaged_count < FEED_DAMAGED_MAX && !is_kept(feed, message)) {
         struct pipetrain_feed_problem *const kept = &feed->damaged[feed->damaged_count++];
-        damaged_record_describe(record, kept->message, sizeof(kept->message));
+        memcpy(kept->message, message, sizeof(message));
         problem_find_record(kept);
     }
     pthread_mutex_unlock(&feed->found_lock);

@@ -25,6 +25,18 @@ static bool read_place(const char *text, uint64_t *record_out)
     return is_place;
 }
 
+/* Where the path begins that ends at `end`: in the same line, after the name of the set. */
+static const char *find_path(const char *message, const char *end)
+{
+    static const char *const sets[] = { "train: ", "validation: " };
+    const char *const newline = memrchr(message, '\n', (size_t)(end - message));
+    const char *path = newline != NULL ? newline + 1 : message;
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        if (strncmp(path, sets[i], strlen(sets[i])) == 0)
+            return path + strlen(sets[i]);
+    return path;
+}
+
 void problem_find_record(struct pipetrain_feed_problem *problem)
 {
     problem->record = PIPETRAIN_FEED_NO_RECORD;
@@ -32,10 +44,13 @@ void problem_find_record(struct pipetrain_feed_problem *problem)
     const char *at = strstr(problem->message, ": record ");
     while (at != NULL && !read_place(at, &problem->record))
         at = strstr(at + 1, ": record ");
-    const size_t bytes = at != NULL ? (size_t)(at - problem->message) : 0;
-    if (at == NULL || bytes >= sizeof(problem->file))
+    if (at == NULL)
         return;
-    memcpy(problem->file, problem->message, bytes);
+    const char *const path = find_path(problem->message, at);
+    const size_t bytes = (size_t)(at - path);
+    if (bytes >= sizeof(problem->file))
+        return;
+    memcpy(problem->file, path, bytes);
     problem->file[bytes] = '\0';
 }
 

@@ -116,7 +116,7 @@ int feed_fail(struct pipetrain_feed_problem *problem, int result, const char *fo
     __attribute__((format(printf, 3, 4)));
 /* The result for a negative errno; `otherwise` if it is no exhausted resource. */
 int feed_result_of(int rc, int otherwise);
-/* Find file and record in a message "PATH: record N at byte B: ...". */
+/* Find file and record in a message "PATH: record N at byte B: ...", or one with the set's name before it. */
 void problem_find_record(struct pipetrain_feed_problem *problem);
 
 /* ---- opening: feed_open.c ---- */

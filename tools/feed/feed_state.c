@@ -8,6 +8,7 @@
 
 #include "formats/crc32c.h"
 #include "loader/shards/text.h"
+#include "stage/log.h"
 #include "tools/feed/feed_parts.h"
 
 /* The first line of a state, with its version. */
@@ -120,9 +121,11 @@ static int compare(const struct feed_plan *plan, const char *state, size_t bytes
     const char *at = state, *const end = state + bytes, *own_at = own, *const own_end = own + own_bytes;
     while (at < end && own_at < own_end) {
         const struct state_line line = next_line(&at, end), mine = next_line(&own_at, own_end);
+        char shown[256];
+        log_escape(line.text, line.bytes, shown, sizeof(shown));
         if (line.bytes != mine.bytes || memcmp(line.text, mine.text, line.bytes) != 0)
-            return feed_fail(problem, PIPETRAIN_FEED_STATE, "the state is of another data set or order: \"%.*s\", and "
-                             "this feed has \"%.*s\"", (int)line.bytes, line.text, (int)mine.bytes, mine.text);
+            return feed_fail(problem, PIPETRAIN_FEED_STATE, "the state is of another data set or order: \"%s\", and "
+                             "this feed has \"%.*s\"", shown, (int)mine.bytes, mine.text);
     }
     if (at < end || own_at < own_end)
         return feed_fail(problem, PIPETRAIN_FEED_STATE, "the state has another number of lines than one of this feed");

@@ -353,7 +353,7 @@ threaded_tests = %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases
 	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
 	%D%/loader/test_read_batch %D%/loader/test_shard_source \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
-	%D%/tools/test_convert_files %D%/tools/test_record_queue %D%/tools/test_scan
+	%D%/tools/test_convert_files %D%/tools/test_record_queue %D%/tools/test_scan $(feed_tests)
 # Under the address and undefined sanitizers in continuous integration (check-asan runs all): the test programs, but for
 # those that compute long and touch no memory that another one does not, and the scripts in which the programs read and
 # write the most kinds of files and end in the most ways. Kernels are tested one by one, and in backends and layers.

@@ -93,6 +93,25 @@ expect_code 0 'a shard that is missing'
 expect_err 'catalog.pipetrain lists 8 shards, 1 of them is missing, such as train-00007-of-00008'
 mv "$work/train-00007-of-00008" "$set"
 
+# A byte of a gzip shard is damaged after the catalog was written: by the catalog all records have a place in the order;
+# without it those that are lost have none. A run is not resumed as the other.
+mkdir "$work/gzip"
+for shard in "$work"/data/train-*; do
+    gzip -c "$shard" >"$work/gzip/${shard##*/}"
+done
+run "$shards" catalog "$work/gzip"
+expect_code 0 'a catalog of gzip shards'
+bytes=$(($(wc -c <"$work/gzip/${shard##*/}") / 3))
+printf XXXX | dd of="$work/gzip/${shard##*/}" bs=1 seek=$bytes conv=notrunc 2>/dev/null
+skips="--set data.train=$work/gzip --set data.on_corrupt=skip --set data.max_corrupt=200 --set train.epochs=3"
+train listed $skips --set train.steps=5
+expect_out_joined '600 records in 4 shards .* 4 compressed ones now; damaged records keep their places in the order'
+rm "$work/gzip/catalog.pipetrain"
+try listed $skips --set train.steps=7
+! grep -q '600 records' "$work/out" || fail 'records that are lost are counted'
+expect_out_joined '[1-5][0-9][0-9] records in 4 shards'
+! grep -q 'resume  *at step 5' "$work/out" || fail 'a run by a catalog is resumed without it'
+
 # Without data.index_cache neither index files nor the catalog are read.
 truncate -s 100 "$set/catalog.pipetrain"
 try cut $of_set

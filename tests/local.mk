@@ -176,7 +176,7 @@ tools_tests = \
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_webdataset %D%/tools/test_archive_walk \
 	%D%/tools/test_convert_files %D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
-feed_tests = %D%/feed/test_feed %D%/feed/test_feed_order
+feed_tests = %D%/feed/test_feed %D%/feed/test_feed_order %D%/feed/test_option_extremes
 $(feed_tests): LDADD = $(HELPERS) $(FEED)
 script_programs = %D%/feed/order_hash examples/feed
 %C%_feed_order_hash_LDADD = $(FEED)
@@ -311,6 +311,7 @@ script_tests = \
 	%D%/e2e/use/e2e_weights_agree.sh \
 	%D%/e2e/use/e2e_report.sh \
 	%D%/e2e/use/e2e_report_browser.sh \
+	%D%/feed/feed_library.sh \
 	%D%/gpu/test_first_light.sh \
 	%D%/gpu/test_gpu_table.sh \
 	%D%/e2e/use/e2e_doctor.sh \

@@ -1,0 +1,103 @@
+#!/bin/sh
+# libpipetrain-feed as built and as installed: what it exports and needs, and a program that is compiled with what
+# pkg-config says of it.
+. "$(dirname "$0")/../e2e/e2e.sh"
+library=$build/libpipetrain-feed.so.0
+header=$(dirname "$0")/../../tools/feed/pipetrain-feed.h
+[ -f "$library" ] || { echo "not built: $library"; exit 99; }
+for tool in readelf nm pkg-config; do
+    command -v $tool >/dev/null 2>&1 || skip "no $tool here"
+done
+
+# ---- the file ----
+
+# expect_none WHAT LINES: there are none.
+expect_none() {
+    [ -z "$2" ] || fail "$1: $(echo "$2" | tr '\n' ' ')"
+}
+
+nm -D --defined-only "$library" | awk '$2 != "A" {print $3}' | sort >"$work/exported"
+grep -oE 'pipetrain_feed_[a-z_]+\(' "$header" | sed 's/($/@@PIPETRAIN_FEED_0/' | sort -u >"$work/declared"
+[ "$(wc -l <"$work/exported")" -ge 15 ] || fail 'less than 15 functions are exported'
+expect_none 'exported, and not in the header, or without a version' "$(comm -23 "$work/exported" "$work/declared")"
+expect_none 'in the header, and not exported' "$(comm -13 "$work/exported" "$work/declared")"
+
+dynamic=$(readelf -dW "$library")
+segments=$(readelf -lW "$library")
+echo "$dynamic" | grep -q 'SONAME.*\[libpipetrain-feed\.so\.0\]' || fail 'another SONAME'
+echo "$dynamic" | grep -Eq 'BIND_NOW|FLAGS.*NOW' || fail 'relocations are not all done at load'
+echo "$segments" | grep -q 'GNU_RELRO' || fail 'no relocation read-only segment'
+echo "$segments" | grep -q 'GNU_STACK' || fail 'no stack segment'
+expect_none 'relocations in the code' "$(echo "$dynamic" | grep TEXTREL)"
+expect_none 'executable stack, or code that is writable' "$(echo "$segments" | grep -E '(GNU_STACK|LOAD).*RWE')"
+expect_none 'needs what only training needs' \
+    "$(echo "$dynamic" | grep NEEDED | grep -Ei 'cuda|cudnn|cublas|nccl|dnnl|gomp|libomp|libmpi|stdc\+\+')"
+# A library does not end, print, fork or set handlers. Sanitizers call what they like.
+if [ "$sanitizer" = no ]; then
+    expect_none 'calls what a library must not' "$(nm -D --undefined-only "$library" | awk '{sub(/@.*/, "", $2); print $2}' |
+        grep -xE 'exit|_exit|_Exit|quick_exit|abort|atexit|raise|kill|signal|sigaction|setrlimit|setenv|putenv|setlocale|chdir|umask|fork|vfork|system|popen|exec.*|posix_spawn.*|stdout|stderr|printf|puts|perror|__printf_chk')"
+fi
+
+# ---- installed ----
+
+# A make of its own, which does not share the jobs of the one that runs the tests.
+run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 install DESTDIR="$work/root"
+expect_code 0 'make install'
+[ "$code" -eq 0 ] || finish
+config=$(find "$work/root" -name pipetrain-feed.pc)
+[ -f "$config" ] || fail 'pipetrain-feed.pc is not installed'
+PKG_CONFIG_PATH=$(dirname "$config") PKG_CONFIG_SYSROOT_DIR=$work/root
+export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+[ "$(pkg-config --modversion pipetrain-feed)" = "$("$pipetrain" --version | awk 'NR == 1 {print $2}')" ] ||
+    fail 'pipetrain-feed.pc has another version'
+cat >"$work/sum.c" <<'END'
+#include <inttypes.h>
+#include <pipetrain-feed.h>
+#include <stdio.h>
+
+int main(int count, char **words)
+{
+    struct pipetrain_feed_options options = { .struct_bytes = sizeof(options), .shards = count > 1 ? words[1] : "",
+                                              .height = 28, .width = 28, .channels = 1, .batch = 64, .epochs = 1,
+                                              .threads = 2, .seed = 7 };
+    struct pipetrain_feed_problem problem;
+    struct pipetrain_feed *feed;
+    if (pipetrain_feed_open(&feed, &options, &problem) != PIPETRAIN_FEED_OK) {
+        printf("%s\n", problem.message);
+        return 1;
+    }
+    struct pipetrain_feed_batch batch = { .struct_bytes = sizeof(batch) };
+    uint64_t samples = 0, labels = 0;
+    int result;
+    while ((result = pipetrain_feed_take(feed, PIPETRAIN_FEED_NO_LIMIT, &batch, &problem)) == PIPETRAIN_FEED_OK) {
+        for (uint32_t i = 0; i < batch.count; i++)
+            labels += (uint64_t)batch.labels[i];
+        samples += batch.count;
+        pipetrain_feed_give_back(feed, batch.handle);
+    }
+    pipetrain_feed_close(feed);
+    pipetrain_feed_free(feed);
+    printf("%s %" PRIu64 " %" PRIu64 "\n", pipetrain_feed_result_name(result), samples, labels);
+    return 0;
+}
+END
+run ${PIPETRAIN_LINK:-${CC:-cc}} $(pkg-config --cflags pipetrain-feed) -o "$work/sum" "$work/sum.c" \
+    $(pkg-config --libs pipetrain-feed)
+expect_code 0 'a program is compiled with pkg-config'
+LD_LIBRARY_PATH=$(dirname "$(dirname "$config")")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+run "$convert" digits --train 600 --validation 150 -o "$work/data"
+expect_code 0 'a data set'
+run "$work/sum" "$work/data"
+expect_code 0 'it reads the training set'
+grep -q '^END 600 2[0-9]*$' "$work/out" || fail 'it got other samples'
+[ ! -s "$work/err" ] || fail 'something was printed'
+run "$work/sum" "$work/nowhere-*"
+expect_code 1 'shards that do not exist'
+grep -q 'nowhere-' "$work/out" || fail 'they are not named'
+[ ! -s "$work/err" ] || fail 'something was printed about them'
+
+run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 uninstall DESTDIR="$work/root"
+expect_code 0 'make uninstall'
+expect_none 'make uninstall leaves' "$(find "$work/root" ! -type d)"
+finish

@@ -1,5 +1,5 @@
-/* The options that libpipetrain-feed takes as text: those of sections data, input and augment, with the names, ranges and
- * meanings that they have in a configuration. Any thread. */
+/* The options that libpipetrain-feed takes as text: those of sections data, input and augment, with the names, ranges
+ * and meanings that they have in a configuration. Any thread. */
 #ifndef PIPETRAIN_FEED_SETTINGS_H
 #define PIPETRAIN_FEED_SETTINGS_H
 
@@ -19,10 +19,10 @@ struct feed_facts {
     bool is_evaluation, is_raw;
 };
 
-/* Set every option to its default, then apply `text` (NULL: none), lines "SECTION.KEY = VALUE" of which later ones win,
- * and check that the options fit together and the facts. Lines are separated by newlines; empty ones are skipped. The
- * value is the rest of its line without the blanks around it. Options without an effect are logged (log_message). 0 with
- * settings that the caller releases; or with problems added -EINVAL or -ENOMEM. */
+/* Set every option to its default, then apply `text` (NULL: none), lines "SECTION.KEY = VALUE" of which later ones
+ * win, and check that the options fit each other and the facts. Lines are separated by newlines; empty ones are
+ * skipped. The value is the rest of its line without the blanks around it. Options without an effect are logged
+ * (log_message). 0 with settings that the caller releases; or with problems added -EINVAL or -ENOMEM. */
 int feed_settings_read(struct settings *settings_out, const char *text, const struct feed_facts *facts,
                        struct problems *problems);
 

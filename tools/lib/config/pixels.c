@@ -45,8 +45,8 @@ struct shape pixels_train_shape(const struct settings *settings, const struct ne
 static struct shape largest_resized(const struct settings *settings, struct shape input)
 {
     const uint32_t side = (uint32_t)settings->augment.train_size;
-    return settings->augment.crop == CROP_EVALUATED && side > input.height ? (struct shape){ input.channels, side, side }
-                                                                           : input;
+    const bool is_larger = settings->augment.crop == CROP_EVALUATED && side > input.height;
+    return is_larger ? (struct shape){ input.channels, side, side } : input;
 }
 
 void pixels_check_resize(struct settings *settings, struct shape input, struct problems *problems)

@@ -41,8 +41,8 @@ fi
 # ---- installed ----
 
 # A make of its own, which does not share the jobs of the one that runs the tests.
-run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 install DESTDIR="$work/root"
-expect_code 0 'make install'
+run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 install-feed DESTDIR="$work/root"
+expect_code 0 'make install-feed'
 [ "$code" -eq 0 ] || finish
 config=$(find "$work/root" -name pipetrain-feed.pc)
 [ -f "$config" ] || fail 'pipetrain-feed.pc is not installed'
@@ -97,7 +97,7 @@ expect_code 1 'shards that do not exist'
 grep -q 'nowhere-' "$work/out" || fail 'they are not named'
 [ ! -s "$work/err" ] || fail 'something was printed about them'
 
-run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 uninstall DESTDIR="$work/root"
-expect_code 0 'make uninstall'
-expect_none 'make uninstall leaves' "$(find "$work/root" ! -type d)"
+run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 uninstall-feed DESTDIR="$work/root"
+expect_code 0 'make uninstall-feed'
+expect_none 'make uninstall-feed leaves' "$(find "$work/root" ! -type d)"
 finish

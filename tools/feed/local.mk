@@ -18,3 +18,10 @@ pkgconfig_DATA = pipetrain-feed.pc
 $(FEED_LIBRARY): $(filter %.a,$(FEED)) $(feed_map)
 	$(AM_V_CCLD)$(CC) $(LANGUAGE_CFLAGS) $(SANITIZER_CFLAGS) $(CFLAGS) $(filter-out -pie,$(HARDENING_LDFLAGS)) $(LDFLAGS) \
 	$(feed_link) -o $@ -Wl,--whole-archive $(firstword $(FEED)) -Wl,--no-whole-archive $(wordlist 2,99,$(FEED)) $(LIBS)
+# Installs the library alone: what it does not need is not built.
+feed_link_name = $(LN_S) -f $(FEED_LIBRARY) libpipetrain-feed.so
+install-feed: install-feedlibDATA install-includeHEADERS install-pkgconfigDATA
+	cd '$(DESTDIR)$(libdir)' && $(feed_link_name)
+uninstall-feed: uninstall-feedlibDATA uninstall-includeHEADERS uninstall-pkgconfigDATA
+	rm -f '$(DESTDIR)$(libdir)/libpipetrain-feed.so'
+.PHONY: install-feed uninstall-feed

@@ -2,8 +2,9 @@
 # libpipetrain-feed as built and as installed: what it exports and needs, and a program that is compiled with what
 # pkg-config says of it.
 . "$(dirname "$0")/../e2e/e2e.sh"
-library=$build/libpipetrain-feed.so.0
-header=$(dirname "$0")/../../tools/feed/pipetrain-feed.h
+top_build=$(cd "$build" && pwd)
+library=$top_build/libpipetrain-feed.so.0
+header=$above/../tools/feed/pipetrain-feed.h
 [ -f "$library" ] || { echo "not built: $library"; exit 99; }
 for tool in readelf nm pkg-config; do
     command -v $tool >/dev/null 2>&1 || skip "no $tool here"
@@ -41,7 +42,7 @@ fi
 # ---- installed ----
 
 # A make of its own, which does not share the jobs of the one that runs the tests.
-run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 install-feed DESTDIR="$work/root"
+run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$top_build" -j1 install-feed DESTDIR="$work/root"
 expect_code 0 'make install-feed'
 [ "$code" -eq 0 ] || finish
 config=$(find "$work/root" -name pipetrain-feed.pc)
@@ -50,54 +51,24 @@ PKG_CONFIG_PATH=$(dirname "$config") PKG_CONFIG_SYSROOT_DIR=$work/root
 export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
 [ "$(pkg-config --modversion pipetrain-feed)" = "$("$pipetrain" --version | awk 'NR == 1 {print $2}')" ] ||
     fail 'pipetrain-feed.pc has another version'
-cat >"$work/sum.c" <<'END'
-#include <inttypes.h>
-#include <pipetrain-feed.h>
-#include <stdio.h>
-
-int main(int count, char **words)
-{
-    struct pipetrain_feed_options options = { .struct_bytes = sizeof(options), .shards = count > 1 ? words[1] : "",
-                                              .height = 28, .width = 28, .channels = 1, .batch = 64, .epochs = 1,
-                                              .threads = 2, .seed = 7 };
-    struct pipetrain_feed_problem problem;
-    struct pipetrain_feed *feed;
-    if (pipetrain_feed_open(&feed, &options, &problem) != PIPETRAIN_FEED_OK) {
-        printf("%s\n", problem.message);
-        return 1;
-    }
-    struct pipetrain_feed_batch batch = { .struct_bytes = sizeof(batch) };
-    uint64_t samples = 0, labels = 0;
-    int result;
-    while ((result = pipetrain_feed_take(feed, PIPETRAIN_FEED_NO_LIMIT, &batch, &problem)) == PIPETRAIN_FEED_OK) {
-        for (uint32_t i = 0; i < batch.count; i++)
-            labels += (uint64_t)batch.labels[i];
-        samples += batch.count;
-        pipetrain_feed_give_back(feed, batch.handle);
-    }
-    pipetrain_feed_close(feed);
-    pipetrain_feed_free(feed);
-    printf("%s %" PRIu64 " %" PRIu64 "\n", pipetrain_feed_result_name(result), samples, labels);
-    return 0;
-}
-END
-run ${PIPETRAIN_LINK:-${CC:-cc}} $(pkg-config --cflags pipetrain-feed) -o "$work/sum" "$work/sum.c" \
+run ${PIPETRAIN_LINK:-${CC:-cc}} $(pkg-config --cflags pipetrain-feed) -o "$work/example" "$above/../examples/feed.c" \
     $(pkg-config --libs pipetrain-feed)
-expect_code 0 'a program is compiled with pkg-config'
+expect_code 0 'the example of doc/feed-library.md is compiled with what pkg-config says'
 LD_LIBRARY_PATH=$(dirname "$(dirname "$config")")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 run "$convert" digits --train 600 --validation 150 -o "$work/data"
 expect_code 0 'a data set'
-run "$work/sum" "$work/data"
-expect_code 0 'it reads the training set'
-grep -q '^END 600 2[0-9]*$' "$work/out" || fail 'it got other samples'
-[ ! -s "$work/err" ] || fail 'something was printed'
-run "$work/sum" "$work/nowhere-*"
+cd "$work" || exit 99
+run ./example data
+expect_code 0 'the example reads the training set'
+grep -q '^epoch 2: 1800 images, mean pixel ' out || fail 'it got other samples'
+[ ! -s err ] || fail 'something was printed'
+run ./example nowhere
 expect_code 1 'shards that do not exist'
-grep -q 'nowhere-' "$work/out" || fail 'they are not named'
-[ ! -s "$work/err" ] || fail 'something was printed about them'
+grep -q '^DATA: .*nowhere' err || fail 'they are not named'
+[ "$(wc -l <err)" -eq 1 ] || fail 'the library printed something, too'
 
-run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$build" -j1 uninstall-feed DESTDIR="$work/root"
+run env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C "$top_build" -j1 uninstall-feed DESTDIR="$work/root"
 expect_code 0 'make uninstall-feed'
 expect_none 'make uninstall-feed leaves' "$(find "$work/root" ! -type d)"
 finish

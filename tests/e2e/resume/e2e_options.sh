@@ -175,7 +175,6 @@ sync.staleness_rate | inverse                   | inert     | devices.towers=2 s
 sync.reduce         | host                      | near      | devices.towers=2
 sync.bucket         | 1KiB                      | near      | devices.towers=2
 sync.group          | 1                         | same
-sync.report_every   | 4                         | same
 report.trace        | trace.json                | same
 report.trace_steps  | 3..4                      | same      | report.trace=trace.json
 report.prometheus   | run.prom                  | same

@@ -12,6 +12,7 @@ sync_libsync_a_SOURCES = \
 	%D%/ranks/rank_exchange.c \
 	%D%/ranks/rank_gather.c \
 	%D%/ranks/rank_heartbeat.c \
+	%D%/ranks/rank_hosts.c \
 	%D%/ranks/rank_memory.c \
 	%D%/ranks/rank_tree.c \
 	%D%/ranks/ranks.c \

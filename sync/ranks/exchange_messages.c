@@ -121,6 +121,7 @@ static int begin_messages(struct exchange *exchange, enum direction direction)
     while (rc == 0 && !is_full(flow) && next_message(exchange, direction, &message)) {
         struct flight *const flight = &flow->flights[flow->begun++ % FLIGHT_MESSAGES];
         flight->bytes = message.bytes;
+        flight->rank = message.rank;
         flow->flight_bytes += message.bytes;
         rc = direction == SENDING
                  ? module->send(message.data, message.bytes, message.rank, tag_of(exchange), &flight->request)
@@ -169,6 +170,13 @@ int exchange_advance_messages(struct exchange *exchange)
     const int received = advance_flow(exchange, RECEIVING);
     const int sent = received < 0 ? received : advance_flow(exchange, SENDING);
     return sent < 0 ? sent : received == 1 && sent == 1;
+}
+
+uint32_t exchange_awaited(const struct exchange *exchange)
+{
+    const struct flow *const receiving = &exchange->flows[RECEIVING];
+    const struct flow *const flow = receiving->completed < receiving->begun ? receiving : &exchange->flows[SENDING];
+    return flow->flights[flow->completed % FLIGHT_MESSAGES].rank;
 }
 
 bool exchange_has_messages(const struct exchange *exchange)

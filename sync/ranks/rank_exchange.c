@@ -40,10 +40,27 @@ static bool have_others_reached(const struct exchange *exchange)
     return have_reached;
 }
 
+/* Let the heartbeat thread see whether messages move. */
+static void watch_messages(struct exchange *exchange)
+{
+    struct ranks *const ranks = exchange->reduce->ranks;
+    const bool has_messages = exchange_has_messages(exchange);
+    if (exchange->job.has_moved)
+        ranks_note_move(ranks);
+    if (has_messages)
+        ranks_wait_for(ranks, exchange_awaited(exchange), exchange->round);
+    if (has_messages && !exchange->is_waiting)
+        ranks_begin_wait(ranks);
+    else if (!has_messages && exchange->is_waiting)
+        ranks_end_wait(ranks);
+    exchange->is_waiting = has_messages;
+}
+
 /* Returns 1 when the round is complete, 0 before, or negative an error of the MPI library. */
 static int test_round(struct exchange *exchange)
 {
     const int rc = exchange_advance_messages(exchange);
+    watch_messages(exchange);
     return rc == 1 ? have_others_reached(exchange) : rc;
 }
 

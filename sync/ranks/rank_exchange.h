@@ -34,7 +34,7 @@ struct circle { uint32_t first, stride, count; };
  * flight. */
 enum direction { RECEIVING, SENDING, DIRECTIONS };
 #define FLIGHT_MESSAGES 16u
-struct flight { struct mpi_request request; size_t bytes; };
+struct flight { struct mpi_request request; uint32_t rank; size_t bytes; };
 struct flow {
     uint32_t transfer;                  /* the next message is of this transfer, or one after it, */
     size_t at;                          /* and begins at this byte of its data */
@@ -52,6 +52,7 @@ struct exchange {
     uint32_t bucket;
     enum exchange_round round;
     bool is_begun;                      /* the messages of the round are in flight */
+    bool is_waiting;                    /* between ranks_begin_wait and ranks_end_wait */
     struct flow flows[DIRECTIONS];
     atomic_uint staged_count;           /* towers of this process whose share is staged */
     atomic_uint submitted_count;        /* exchanges that are staged and not finished */
@@ -168,6 +169,8 @@ int exchange_begin_messages(struct exchange *exchange);
 /* Complete messages and begin others; sets job.has_moved. Returns 1 when all are complete, 0 before, or negative an
  * error of the MPI library. */
 int exchange_advance_messages(struct exchange *exchange);
+/* The rank with which the earliest message that is in flight is exchanged. */
+uint32_t exchange_awaited(const struct exchange *exchange);
 /* Are messages in flight? */
 bool exchange_has_messages(const struct exchange *exchange);
 

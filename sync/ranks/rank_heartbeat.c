@@ -29,6 +29,11 @@ void ranks_set_sums(struct ranks *ranks, uint64_t count)
     atomic_store(&ranks->sums, count);
 }
 
+void ranks_add_sum(struct ranks *ranks)
+{
+    atomic_fetch_add(&ranks->sums, 1);
+}
+
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -381,10 +386,10 @@ static uint32_t connection_extra_s(const struct ranks *ranks, uint32_t other)
     return lacks_answer ? 10 : ranks->launcher.rank == 0 ? 2 : is_higher ? 7 : 6;
 }
 
-/* At the start every rank receives a message from every other rank (rank_memory_connect); `*waited` counts the polls
- * until all have arrived. If two ranks cannot reach each other, all ranks wait, but only the lower rank of the two is
- * to report the error. Therefore the higher rank waits one second longer, and ranks that lack only an answer wait two
- * seconds longer. A rank whose heartbeats do not reach rank 0 was reported earlier, by check_peer. */
+/* At the start a message of every rank has to get to rank 0, and its answer to every rank (rank_hosts_exchange), and
+ * messages between the ranks of a host (rank_memory_connect); `*waited` counts the polls until all have arrived. If two
+ * ranks cannot reach each other, all ranks wait, but only rank 0 or the lower rank of the two is to report the error.
+ * Therefore the higher rank waits one second longer, and ranks that lack only an answer wait two seconds longer. A rank whose heartbeats do not reach rank 0 was reported earlier, by check_peer. */
 static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
     char name[sizeof(ranks->peers->name)];
@@ -400,6 +405,30 @@ static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t de
     note_standstill(ranks);
     ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): do the two use the same "
                "network?", name, polls_in_seconds(deadline));
+}
+
+/* Polls in which no message of a reduction has moved. */
+struct still_sums { uint64_t started, moves; uint32_t polls; };
+
+/* Are all ranks in the same reductions, and messages in flight that do not move? */
+static bool are_sums_still(struct ranks *ranks, const struct still_sums *before, const struct still_sums *now)
+{
+    return atomic_load(&ranks->waiting_jobs) > 0 && now->moves == before->moves && now->started == before->started &&
+           ranks_sums(ranks) >= now->started;
+}
+
+/* Heartbeats do not go between any two ranks: find those that cannot reach each other by the messages of their sums. */
+static void check_sums(struct ranks *ranks, struct still_sums *still, uint32_t deadline)
+{
+    const uint32_t other = atomic_load(&ranks->awaited), is_higher = other < ranks->launcher.rank;
+    struct still_sums now = { .started = atomic_load(&ranks->sums), .moves = atomic_load(&ranks->moves) };
+    now.polls = are_sums_still(ranks, still, &now) ? still->polls + 1 : 0;
+    *still = now;
+    if (now.polls <= deadline + (2 * atomic_load(&ranks->awaited_round) + is_higher) * POLLS_PER_SECOND)
+        return;
+    note_standstill(ranks);
+    ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline) in a sum that all ranks have "
+               "begun: do the two use the same network?", ranks_name(ranks, other), polls_in_seconds(deadline));
 }
 
 /* Exit if this process cannot end by itself: a rank is silent, the MPI library hangs, or a message for which other
@@ -441,6 +470,7 @@ void rank_heartbeat_loop(void *arg)
 {
     struct ranks *const ranks = arg;
     struct standstill standstills[RANKS_THREADS_MAX] = { { 0 } };
+    struct still_sums still_sums = { .polls = 0 };
     uint32_t unconnected = 0;
     const uint32_t deadline = ranks->deadline_s * POLLS_PER_SECOND;
     const uint32_t period = deadline < HEARTBEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
@@ -452,6 +482,7 @@ void rank_heartbeat_loop(void *arg)
         for (uint32_t i = 0; i < neighbour_count(ranks); i++)
             check_peer(ranks, ranks->neighbours[i], deadline);
         check_connections(ranks, &unconnected, deadline);
+        check_sums(ranks, &still_sums, deadline);
         exit_if_stalled(ranks, still >= deadline);
     }
 }

@@ -1,4 +1,4 @@
-/* Memory that ranks on a host share. Ranks connect in two rounds of messages: each offers its memory to the others,
+/* Memory that ranks on a host share. They connect in two rounds of messages: each offers its memory to the others,
  * then answers to each whether it could map the other's memory. */
 #include "sync/ranks/rank_memory.h"
 
@@ -23,7 +23,6 @@ struct offer {
     uint64_t bytes, token;              /* bytes: the size with the token */
     uint64_t place;                     /* a hash of the host, its boot and the PID namespace; 0: unknown */
     int32_t process, descriptor;
-    char host[RANK_MEMORY_HOST_BYTES];  /* the name of its host */
 };
 
 enum round { OFFERS, ANSWERS, CONNECTED };
@@ -43,7 +42,7 @@ struct rank_memory {
     void *memory;
     enum round round;
     bool is_begun;                      /* the messages of the current round are in flight */
-    struct neighbour *neighbours;       /* [rank] */
+    struct neighbour *neighbours;       /* [place of a rank of this host]; NULL before these are known */
 };
 
 /* ---- this rank's memory ---- */
@@ -84,6 +83,23 @@ static bool is_rank(const struct rank_memory *memory, uint32_t rank)
     return rank == ranks_rank(memory->ranks);
 }
 
+static uint32_t near_count(const struct rank_memory *memory)
+{
+    return memory->neighbours != NULL ? rank_hosts_near_count(ranks_hosts(memory->ranks)) : 0;
+}
+
+static uint32_t rank_at(const struct rank_memory *memory, uint32_t place)
+{
+    return rank_hosts_near(ranks_hosts(memory->ranks), place);
+}
+
+int rank_memory_know_hosts(struct rank_memory *memory)
+{
+    const uint32_t count = rank_hosts_near_count(ranks_hosts(memory->ranks));
+    memory->neighbours = count > 0 ? calloc(count, sizeof(*memory->neighbours)) : NULL;
+    return count == 0 || memory->neighbours != NULL ? 0 : -ENOMEM;
+}
+
 int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_t bytes)
 {
     struct rank_memory *const memory = calloc(1, sizeof(*memory));
@@ -92,20 +108,17 @@ int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_
     const size_t token_at = (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
     const size_t room = token_at + sizeof(uint64_t);
     memory->ranks = ranks;
-    memory->neighbours = calloc(ranks_size(ranks), sizeof(*memory->neighbours));
     memory->memory = map_own(memory, room);
-    if (memory->memory == MAP_FAILED || memory->neighbours == NULL) {
+    if (memory->memory == MAP_FAILED || rank_memory_know_hosts(memory) != 0) {
         if (memory->memory != MAP_FAILED)
             munmap(memory->memory, room);
         if (memory->descriptor >= 0)
             close(memory->descriptor);
-        free(memory->neighbours);
         free(memory);
         return -ENOMEM;
     }
     memory->own = (struct offer){ .bytes = room, .token = clock_now_ns() ^ (uint64_t)getpid() << 40,
                                   .place = find_place(), .process = getpid(), .descriptor = memory->descriptor };
-    snprintf(memory->own.host, sizeof(memory->own.host), "%s", ranks_host(ranks, ranks_rank(ranks)));
     *token_of(memory->memory, room) = memory->own.token;
     *memory_out = memory;
     return 0;
@@ -115,9 +128,9 @@ void rank_memory_close(struct rank_memory *memory, bool is_kept)
 {
     if (memory == NULL || is_kept)
         return;
-    for (uint32_t rank = 0; rank < ranks_size(memory->ranks); rank++)
-        if (memory->neighbours[rank].memory != NULL)
-            munmap(memory->neighbours[rank].memory, memory->neighbours[rank].offer.bytes);
+    for (uint32_t place = 0; place < near_count(memory); place++)
+        if (memory->neighbours[place].memory != NULL)
+            munmap(memory->neighbours[place].memory, memory->neighbours[place].offer.bytes);
     munmap(memory->memory, memory->own.bytes);
     if (memory->descriptor >= 0)
         close(memory->descriptor);
@@ -129,17 +142,16 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 {
     if (is_rank(memory, rank))
         return memory->memory;
-    return memory->round == CONNECTED ? memory->neighbours[rank].memory : NULL;
-}
-
-const char *rank_memory_host(const struct rank_memory *memory, uint32_t rank)
-{
-    return is_rank(memory, rank) ? memory->own.host : memory->neighbours[rank].offer.host;
+    if (memory->round != CONNECTED)
+        return NULL;
+    const uint32_t place = rank_hosts_place(ranks_hosts(memory->ranks), rank);
+    return place != RANK_ELSEWHERE ? memory->neighbours[place].memory : NULL;
 }
 
 size_t rank_memory_bytes(const struct rank_memory *memory, uint32_t rank)
 {
-    return is_rank(memory, rank) ? memory->own.bytes : memory->neighbours[rank].offer.bytes;
+    return is_rank(memory, rank) ? memory->own.bytes
+                                 : memory->neighbours[rank_hosts_place(ranks_hosts(memory->ranks), rank)].offer.bytes;
 }
 
 /* ---- connecting ---- */
@@ -201,8 +213,9 @@ static int begin_round(struct rank_memory *memory, int tag)
     const struct mpi_module *const module = ranks_module(memory->ranks);
     const bool is_offer = memory->round == OFFERS;
     int rc = 0;
-    for (uint32_t rank = 0; rank < ranks_size(memory->ranks) && rc == 0; rank++) {
-        struct neighbour *const other = &memory->neighbours[rank];
+    for (uint32_t place = 0; place < near_count(memory) && rc == 0; place++) {
+        struct neighbour *const other = &memory->neighbours[place];
+        const uint32_t rank = rank_at(memory, place);
         if (is_rank(memory, rank))
             continue;
         other->is_sent = other->is_received = false;
@@ -220,8 +233,9 @@ static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
 {
     const struct mpi_module *const module = ranks_module(memory->ranks);
     bool have_passed = true;
-    for (uint32_t rank = 0; rank < ranks_size(memory->ranks); rank++) {
-        struct neighbour *const other = &memory->neighbours[rank];
+    for (uint32_t place = 0; place < near_count(memory); place++) {
+        struct neighbour *const other = &memory->neighbours[place];
+        const uint32_t rank = rank_at(memory, place);
         if (is_rank(memory, rank))
             continue;
         int rc = other->is_sent ? 0 : module->test(&other->send, &other->is_sent);
@@ -240,12 +254,11 @@ static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
 
 static void end_round(struct rank_memory *memory)
 {
-    for (uint32_t rank = 0; rank < ranks_size(memory->ranks); rank++) {
-        struct neighbour *const other = &memory->neighbours[rank];
-        if (is_rank(memory, rank))
+    for (uint32_t place = 0; place < near_count(memory); place++) {
+        struct neighbour *const other = &memory->neighbours[place];
+        if (is_rank(memory, rank_at(memory, place)))
             continue;
         if (memory->round == OFFERS) {
-            other->offer.host[sizeof(other->offer.host) - 1] = '\0';
             other->memory = memory->descriptor >= 0 ? map_offer(memory, &other->offer) : NULL;
             other->could_map = other->memory != NULL;
         } else if (other->memory != NULL && other->could_other_map == 0) {

@@ -60,6 +60,11 @@ const char *ranks_host(const struct ranks *ranks, uint32_t rank)
     return rank == ranks->launcher.rank ? ranks->host : ranks->peers[rank].host;
 }
 
+const struct rank_hosts *ranks_hosts(const struct ranks *ranks)
+{
+    return ranks->hosts;
+}
+
 const char *ranks_library(const struct ranks *ranks)
 {
     return ranks->library;
@@ -141,6 +146,27 @@ bool ranks_can_wake(const struct ranks *ranks, uint32_t rank)
 void ranks_wake(struct ranks *ranks, uint32_t rank, uint32_t lane)
 {
     wakeup_send(ranks->wakeup, rank, lane);
+}
+
+void ranks_begin_wait(struct ranks *ranks)
+{
+    atomic_fetch_add(&ranks->waiting_jobs, 1);
+}
+
+void ranks_wait_for(struct ranks *ranks, uint32_t rank, uint32_t round)
+{
+    atomic_store(&ranks->awaited, rank);
+    atomic_store(&ranks->awaited_round, round);
+}
+
+void ranks_note_move(struct ranks *ranks)
+{
+    atomic_fetch_add(&ranks->moves, 1);
+}
+
+void ranks_end_wait(struct ranks *ranks)
+{
+    atomic_fetch_sub(&ranks->waiting_jobs, 1);
 }
 
 /* ---- the jobs of a communication thread ---- */
@@ -351,7 +377,7 @@ static int find_parents(struct ranks *ranks)
     const char **const hosts = calloc(size, sizeof(*hosts));
     uint32_t *const parents = calloc(size, sizeof(*parents));
     for (uint32_t rank = 0; rank < size && hosts != NULL; rank++)
-        hosts[rank] = wakeup_host(ranks->wakeup, rank);
+        hosts[rank] = rank_hosts_name(ranks->hosts, rank);
     const int rc = hosts != NULL && parents != NULL ? rank_tree_find(hosts, size, parents) : -ENOMEM;
     free(hosts);
     if (rc == 0)
@@ -366,7 +392,7 @@ static void know_names(struct ranks *ranks)
     pthread_mutex_lock(&ranks->lock);
     for (uint32_t rank = 0; rank < ranks->launcher.size; rank++) {
         struct peer *const peer = &ranks->peers[rank];
-        snprintf(peer->host, sizeof(peer->host), "%s", wakeup_host(ranks->wakeup, rank));
+        snprintf(peer->host, sizeof(peer->host), "%s", rank_hosts_name(ranks->hosts, rank));
         snprintf(peer->name, sizeof(peer->name), "rank %u (%s)", rank, peer->host);
         peer->is_known = true;
     }
@@ -403,11 +429,26 @@ static int join_tree(struct ranks *ranks, uint32_t *peer_out)
     return rc;
 }
 
+/* Find the ranks of this host, then those of them that can wake this one. Returns 1 when that is done, 0 before, or
+ * negative an error of the MPI library. */
+static int connect_hosts(struct ranks *ranks, struct rank_wait *wait_out)
+{
+    const int rc = ranks->are_hosts_known ? 1 : rank_hosts_exchange(ranks->hosts, HOSTS_TAG, wait_out);
+    if (rc != 1)
+        return rc;
+    if (!ranks->are_hosts_known && wakeup_know_hosts(ranks->wakeup) != 0) {
+        ranks_fail(ranks, EXIT_CODE_MEMORY, "the ranks of this host: %s", strerror(ENOMEM));
+        return 0;
+    }
+    ranks->are_hosts_known = true;
+    return wakeup_connect(ranks->wakeup, WAKEUP_TAG, wait_out);
+}
+
 /* Called repeatedly until all ranks know which ranks can wake each other. 0 or an error of the MPI library. */
-static int connect_wakeup(struct ranks *ranks, uint32_t *peer_out)
+static int connect_ranks(struct ranks *ranks, uint32_t *peer_out)
 {
     struct rank_wait wait = { .rank = ranks->launcher.rank };
-    int rc = wakeup_connect(ranks->wakeup, WAKEUP_TAG, &wait);
+    int rc = connect_hosts(ranks, &wait);
     const int joined = rc == 1 && !are_few(ranks) ? join_tree(ranks, peer_out) : 0;
     if (rc < 0 || joined != 0)
         return rc < 0 ? -rc : joined;
@@ -440,7 +481,7 @@ static void communicate_until_closed(struct ranks *ranks)
         bool has_moved = false;
         if (rc == 0 && !ranks->are_connected) {
             peer = UINT32_MAX;
-            rc = connect_wakeup(ranks, &peer);
+            rc = connect_ranks(ranks, &peer);
         }
         if (rc == 0)
             rc = messages_advance(ranks, &work.in_flight, &has_moved, &peer);
@@ -545,7 +586,8 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
         snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank,
                  ranks->host);
     }
-    return wakeup_open(&ranks->wakeup, ranks);
+    const int rc = rank_hosts_open(&ranks->hosts, ranks);
+    return rc == 0 ? wakeup_open(&ranks->wakeup, ranks) : rc;
 }
 
 /* Is MPI initialized, is the wake-up connected with all ranks, and has a heartbeat of every peer arrived? */
@@ -608,6 +650,7 @@ static void release(struct ranks *ranks)
         free(out);
     }
     wakeup_close(ranks->wakeup);
+    rank_hosts_close(ranks->hosts);
     for (uint32_t i = 0; i < COLLECTED_KINDS; i++) {
         free(ranks->collections[i].data);
         free(ranks->collections[i].counts);

@@ -33,6 +33,7 @@
 #include "sync/ranks/mpi_module.h"
 
 struct ranks;
+struct rank_hosts;
 
 enum message_kind {
     /* Handled by this module: */
@@ -80,6 +81,8 @@ uint32_t ranks_local_size(const struct ranks *ranks);
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
 /* The name of the rank's host; "" if this rank does not know it. */
 const char *ranks_host(const struct ranks *ranks, uint32_t rank);
+/* Which ranks are on this host (rank_hosts.h); none before ranks_open has found them. */
+const struct rank_hosts *ranks_hosts(const struct ranks *ranks);
 /* "Open MPI 4.1.4" */
 const char *ranks_library(const struct ranks *ranks);
 
@@ -149,6 +152,16 @@ void ranks_set_sums(struct ranks *ranks, uint64_t count);
 /* The number of reductions that all towers of all ranks are known to have started. It is a second or two late for each level of
  * the tree. */
 uint64_t ranks_sums(struct ranks *ranks);
+/* The same for jobs: one more reduction is started, which needs messages between any two ranks. */
+void ranks_add_sum(struct ranks *ranks);
+/* For these jobs: messages are in flight; `rank` is one whose message is missing, in round `round` of the reduction;
+ * a message has arrived or was sent; none is in flight any more. The run fails if no message of any job moves within the
+ * deadline although all ranks have started all reductions: two ranks cannot reach each other. The lower the round, the
+ * earlier: ranks in later rounds wait for the two. */
+void ranks_begin_wait(struct ranks *ranks);
+void ranks_wait_for(struct ranks *ranks, uint32_t rank, uint32_t round);
+void ranks_note_move(struct ranks *ranks);
+void ranks_end_wait(struct ranks *ranks);
 /* The number of this call, from 1: all ranks open reductions with messages of their own in the same order, so those
  * with one number belong together. 0 without ranks. Main only. */
 uint32_t ranks_number_reduction(struct ranks *ranks);

@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 
 #include "stage/thread.h"
+#include "sync/ranks/rank_hosts.h"
 #include "sync/ranks/ranks.h"
 #include "sync/ranks/wakeup.h"
 
-#define RANK_HOST_BYTES 64u
 #define RANK_PHASE_BYTES 32u
 #define RANK_TEXT_BYTES 400u            /* of the message of a failure */
 
@@ -29,7 +29,8 @@ struct failure {
 #define RANK_NOBODY UINT32_MAX
 
 /* Tags of MPI messages; those from RANKS_TAG_FREE on are for jobs. */
-enum { ENVELOPE_TAG = 1, PAYLOAD_TAG = 2, WAKEUP_TAG = 3 };     /* rank_memory_connect also uses WAKEUP_TAG + 1 */
+/* rank_memory_connect also uses WAKEUP_TAG + 1, and rank_hosts_exchange HOSTS_TAG + 1. */
+enum { ENVELOPE_TAG = 1, PAYLOAD_TAG = 2, WAKEUP_TAG = 3, HOSTS_TAG = 5 };
 
 #define EAGER_BYTES 496u                /* data up to this size is sent within the envelope */
 
@@ -108,21 +109,26 @@ struct ranks {
     atomic_uint neighbour_count;
     uint32_t *parents;                  /* [rank]; NULL: of all it is rank 0 */
     struct collection collections[COLLECTED_KINDS];     /* guarded by the lock */
+    struct rank_hosts *hosts;
+    bool are_hosts_known;               /* used by the communication thread only */
     struct wakeup *wakeup;
     /* Announced messages that were received; used by the communication thread only. */
     uint32_t announced_received;
     struct thread *heartbeat;
     struct communication_thread threads[RANKS_THREADS_MAX];
     atomic_uint thread_count;           /* 1 until MPI is initialized */
-    /* While the wake-up is being connected: the rank of which a message is missing, and whether this message is its
-     * answer (struct rank_wait). */
+    /* While the ranks are being connected: the rank of which a message is missing, and whether this message is an answer
+     * (struct rank_wait). */
     atomic_uint unconnected;
     atomic_bool lacks_answer;
     /* The MPI function in which the communication thread may block now; NULL: none. */
     _Atomic(const char *) call;
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
-    atomic_uint_fast64_t sums;          /* of ranks_set_sums */
+    atomic_uint_fast64_t sums;          /* of ranks_set_sums and ranks_add_sum */
+    atomic_uint waiting_jobs;           /* between ranks_begin_wait and ranks_end_wait */
+    atomic_uint_fast64_t moves;         /* of ranks_note_move */
+    atomic_uint awaited, awaited_round; /* of ranks_wait_for */
     uint32_t reductions;                /* calls of ranks_number_reduction; used by main only */
     uint32_t deadline_s;                /* constant */
     char host[RANK_HOST_BYTES];

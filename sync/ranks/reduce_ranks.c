@@ -82,6 +82,7 @@ static void stage(const struct ranks_reduce *reduce, const struct share *share, 
 static void submit(struct exchange *exchange)
 {
     struct ranks_reduce *const reduce = exchange->reduce;
+    ranks_add_sum(reduce->ranks);
     pthread_mutex_lock(&reduce->rendezvous.lock);
     if (!reduce->rendezvous.cancelled && atomic_fetch_add(&exchange->submitted_count, 1) == 0)
         ranks_submit(reduce->ranks, &exchange->job);

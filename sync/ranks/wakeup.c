@@ -67,14 +67,14 @@ void wakeup_close(struct wakeup *wakeup)
     free(wakeup);
 }
 
+int wakeup_know_hosts(struct wakeup *wakeup)
+{
+    return rank_memory_know_hosts(wakeup->memory);
+}
+
 int wakeup_connect(struct wakeup *wakeup, int tag, struct rank_wait *wait_out)
 {
     return rank_memory_connect(wakeup->memory, tag, wait_out);
-}
-
-const char *wakeup_host(const struct wakeup *wakeup, uint32_t rank)
-{
-    return rank_memory_host(wakeup->memory, rank);
 }
 
 bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank)

@@ -14,11 +14,11 @@ int wakeup_open(struct wakeup **wakeup_out, struct ranks *ranks);
 void wakeup_set_threads(struct wakeup *wakeup, uint32_t threads);
 /* Called when no thread of this process uses the flags any more. Accepts NULL. */
 void wakeup_close(struct wakeup *wakeup);
-/* Connect with the other ranks; the same interface as rank_memory_connect. In the communication thread. */
+/* Called when rank_hosts_exchange has returned 1: 0 or -ENOMEM. */
+int wakeup_know_hosts(struct wakeup *wakeup);
+/* Connect with the other ranks of this host; the same interface as rank_memory_connect. In the communication thread. */
 int wakeup_connect(struct wakeup *wakeup, int tag, struct rank_wait *wait_out);
 
-/* The name of that rank's host, when the ranks are connected. */
-const char *wakeup_host(const struct wakeup *wakeup, uint32_t rank);
 /* Can this rank wake `rank`? Always true for itself; for another rank once both are connected, and then in both
  * directions. */
 bool wakeup_reaches(const struct wakeup *wakeup, uint32_t rank);

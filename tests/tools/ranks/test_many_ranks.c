@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "loader/dataset_start.h"
 #include "loader/index_share.h"
 #include "stage/clock.h"
+#include "stage/stop.h"
 #include "sync/ranks/rank_tree.h"
 #include "sync/reduce.h"
 #include "tests/helpers/fake_mpi.h"
@@ -92,6 +94,7 @@ struct member {
 
 static uint32_t size, steps;            /* size: R */
 static uint32_t report_every = 1;       /* up to 3: as many reports fit into an envelope */
+static uint32_t deadline_s = DEADLINE_S;
 static uint32_t slow_rank = UINT32_MAX; /* comes SLOW_US later to the sums of each step */
 static struct ranks *ranks[FAKE_RANKS_MAX];
 static struct member members[FAKE_RANKS_MAX];
@@ -241,7 +244,7 @@ static void start(uint32_t count, uint32_t step_count)
     atomic_store(&hosts, 0);
     atomic_store(&allocated, 0);
     fake_mpi_reset(size, 1, 1);
-    fake_ranks_open(ranks, size, DEADLINE_S);
+    fake_ranks_open(ranks, size, deadline_s);
 }
 
 static void run(void)
@@ -271,33 +274,6 @@ static void end(void)
 
 /* ---- counts ---- */
 
-/* To connect, a rank tells every other one of its memory, and answers. */
-static void check_start(void)
-{
-    assert_int_equal(about_host_count(ranks[0]), size);
-    for (uint32_t rank = 0; rank < size; rank++) {
-        const struct fake_counts counts = fake_mpi_counts(rank);
-        assert_int_equal(counts.sent[FAKE_WAKEUPS].messages, 2 * (size - 1));
-        assert_int_equal(counts.sent[FAKE_MAIL].messages, 0);
-        assert_int_equal(counts.sent[FAKE_JOBS].messages, 0);
-    }
-}
-
-/* Of a bucket a rank sends (R - 1) / R in each of two rounds, to each other rank the same. */
-static void check_sums(void)
-{
-    const uint64_t sums = (uint64_t)steps * BUCKETS, others = size - 1, connecting = 2 * others;
-    for (uint32_t rank = 0; rank < size; rank++) {
-        const struct fake_counts counts = fake_mpi_counts(rank);
-        const struct fake_count *const sent = &counts.sent[FAKE_JOBS], *const received = &counts.received[FAKE_JOBS];
-        assert_int_equal(sent->messages, connecting + sums * 2 * others);
-        assert_int_equal(received->messages, sent->messages);
-        assert_int_equal(received->bytes, sent->bytes);
-        assert_in_range(sent->bytes, sums * 2 * others * PART * sizeof(float),
-                        sums * 2 * others * PART * sizeof(float) + others * 128);
-    }
-}
-
 /* All ranks are on hosts of their own: up to 17 are a star, more a heap in which each has up to 16 children. */
 static uint32_t children_of(uint32_t rank)
 {
@@ -305,6 +281,50 @@ static uint32_t children_of(uint32_t rank)
     if (size <= RANK_TREE_CHILDREN + 1)
         return rank == 0 ? size - 1 : 0;
     return first >= size ? 0 : size - first < RANK_TREE_CHILDREN ? size - first : RANK_TREE_CHILDREN;
+}
+
+/* Ranks in the subtree of that one, itself included. */
+static uint32_t subtree_of(uint32_t rank)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < children_of(rank); i++)
+        count += subtree_of(RANK_TREE_CHILDREN * rank + 1 + i);
+    return count;
+}
+
+/* To connect, the name of each rank's host goes to rank 0 from one rank to the next, and the names of all come back, with
+ * 4 bytes for each rank. Ranks of other hosts exchange nothing. */
+static void check_start(void)
+{
+    enum { NAME_BYTES = 68, HEAD_BYTES = 4, HOST_BYTES = 64 };
+    uint64_t messages = 0;
+    assert_int_equal(about_host_count(ranks[0]), size);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct fake_counts counts = fake_mpi_counts(rank);
+        const uint64_t up = rank > 0 ? subtree_of(rank) : 0, down = children_of(rank);
+        messages += up + down;
+        assert_int_equal(counts.sent[FAKE_WAKEUPS].messages, up + down);
+        assert_int_equal(counts.sent[FAKE_WAKEUPS].bytes,
+                         up * NAME_BYTES + down * (HEAD_BYTES + size * (4 + HOST_BYTES)));
+        assert_int_equal(counts.sent[FAKE_MAIL].messages, 0);
+        assert_int_equal(counts.sent[FAKE_JOBS].messages, 0);
+    }
+    const uint64_t others = size - 1, levels = size <= 17 ? 1 : size <= 273 ? 2 : 3;
+    assert_in_range(messages, 2 * others, (levels + 1) * others);
+}
+
+/* Of a bucket a rank sends (R - 1) / R in each of two rounds, to each other rank the same. */
+static void check_sums(void)
+{
+    const uint64_t sums = (uint64_t)steps * BUCKETS, others = size - 1;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct fake_counts counts = fake_mpi_counts(rank);
+        const struct fake_count *const sent = &counts.sent[FAKE_JOBS], *const received = &counts.received[FAKE_JOBS];
+        assert_int_equal(sent->messages, sums * 2 * others);
+        assert_int_equal(received->messages, sent->messages);
+        assert_int_equal(received->bytes, sent->bytes);
+        assert_int_equal(sent->bytes, sums * 2 * others * PART * sizeof(float));
+    }
 }
 
 /* Children that have children: what they send of a step is longer than an envelope, so that it is two messages,
@@ -334,13 +354,16 @@ static void check_mail(void)
     }
 }
 
-/* Requests: a receive and a send for each other rank and bucket, and the mail with neighbours in the tree. */
+/* Requests: receives and sends of each bucket, at most FLIGHT of each, and the mail with neighbours in the tree; or before
+ * that the names of the hosts of all ranks below. */
 static void check_requests(void)
 {
-    const uint64_t others = size - 1;
+    enum { FLIGHT = 16 };
+    const uint64_t others = size - 1, flight = others < FLIGHT ? others : FLIGHT;
     for (uint32_t rank = 0; rank < size; rank++) {
-        const uint64_t peers = children_of(rank) + (rank > 0);
-        assert_in_range(fake_mpi_counts(rank).requests_most, 2 * others, BUCKETS * 2 * others + 4 * peers + 4);
+        const uint64_t peers = children_of(rank) + (rank > 0), names = rank > 0 ? subtree_of(rank) : 0;
+        assert_in_range(fake_mpi_counts(rank).requests_most, 2 * flight,
+                        (names > BUCKETS * 2 * flight ? names : BUCKETS * 2 * flight) + 4 * peers + 4);
     }
 }
 
@@ -388,6 +411,40 @@ TEST(memory_of_a_rank_grows_little_with_the_number_of_ranks)
     }
     print_message("a rank allocates %zu bytes with %d ranks, %zu with %d\n", bytes[0], FEW, bytes[1], MANY);
     assert_in_range(bytes[1], bytes[0], bytes[0] + (MANY - FEW) * OF_ANOTHER);
+}
+
+/* ---- ranks that do not reach each other ---- */
+
+/* Both reach rank 0, which gets heartbeats of all, and waits for them. */
+static void sum_parted(void)
+{
+    deadline_s = 2;
+    start(4, 1);
+    fake_mpi_part(1, 2);
+    run();
+    _exit(0);
+}
+
+TEST(two_ranks_that_cannot_reach_each_other_end_the_run_in_a_sum)
+{
+    char said[1024] = "";
+    FILE *const file = tmpfile();
+    int status;
+    assert_non_null(file);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(fileno(file), STDERR_FILENO);
+        sum_parted();
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_STALL);
+    rewind(file);
+    assert_true(fread(said, 1, sizeof(said) - 1, file) > 0);
+    assert_non_null(strstr(said, "nothing received from rank 2 for 2 s (sync.deadline) in a sum that all ranks have begun: "
+                                 "do the two use the same network?\n"));
+    assert_null(strstr(said, "rank 3"));
+    fclose(file);
 }
 
 /* ---- the rank for which the others wait ---- */

@@ -21,6 +21,7 @@
 #include "tests/helpers/test_sanitizer.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/lib/run/about.h"
+#include "tools/lib/run/ranks/core_share.h"
 #include "tools/lib/run/ranks/rank_waits.h"
 #include "tools/lib/run/ranks/remote_towers.h"
 #include "tools/lib/run/ranks/shutdown.h"
@@ -386,6 +387,35 @@ TEST(messages_bytes_and_requests_of_a_rank_are_as_computed)
     check_run(test_is_sanitized() ? 20 : 64, 2);
     if (test_is_long())
         check_run(FAKE_RANKS_MAX, 1);
+}
+
+static void share_cores(void *arg)
+{
+    struct member *const member = arg;
+    struct settings settings = { .core_ranks = 0 };
+    member->result = core_share_agree(ranks[member->rank], &settings);
+    member->wrong = settings.core_ranks != 1 || settings.core_rank != 0;
+}
+
+/* Up, the descriptions of the ranks below a rank are one message, down, the shares of all. What is longer than an envelope
+ * is sent as two. */
+TEST(shares_of_all_ranks_are_one_message_to_each)
+{
+    start(40, 1);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        members[rank] = (struct member){ .rank = rank };
+        assert_int_equal(thread_start(&members[rank].thread, "main", share_cores, &members[rank]), 0);
+    }
+    for (uint32_t rank = 0; rank < size; rank++)
+        thread_join(members[rank].thread);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        assert_int_equal(members[rank].result, 0);
+        assert_int_equal(members[rank].wrong, 0);
+        const uint64_t up = rank == 0 ? 0 : children_of(rank) > 0 ? 2 : 1;
+        assert_int_equal(ranks_flush(ranks[rank]), 0);
+        assert_in_range(fake_mpi_counts(rank).sent[FAKE_MAIL].messages, up + children_of(rank), up + 2 * children_of(rank));
+    }
+    fake_ranks_close(ranks, size);
 }
 
 TEST(reports_of_several_steps_are_one_message)

@@ -1,4 +1,4 @@
-/* Rank 0 gathers the resources that all ranks use, and scatters their shares. */
+/* Rank 0 gathers the resources that all ranks use, and sends the shares of all to each. */
 #include "tools/lib/run/ranks/rank_share.h"
 
 #include <errno.h>
@@ -7,6 +7,11 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+
+static void *share_at(const struct rank_share_rule *rule, void *shares, uint32_t rank)
+{
+    return (char *)shares + rank * rule->share_bytes;
+}
 
 static void *user_at(const struct rank_share_rule *rule, void *users, uint32_t rank)
 {
@@ -37,7 +42,7 @@ struct gathering {
     const struct rank_share_rule *rule;
     uint32_t count;                     /* of ranks */
     char *users, *of_host;              /* [rank]; of one host, [its ranks] */
-    char *share, *common;               /* one share each; common: what all shares have in common */
+    char *shares, *common;              /* shares: [rank]; common: one share, what all have in common */
     struct place *places;               /* [count], sorted by host */
     struct host *hosts;                 /* [host_count], in the order of their lowest ranks */
     uint32_t host_count;
@@ -83,30 +88,25 @@ static void find_common(struct gathering *all)
     }
 }
 
-/* Send the shares of a host's ranks. That of rank 0, which is the first of its host, goes to share_out. */
-static int send_shares(struct ranks *ranks, struct gathering *all, const struct host *host, void *share_out)
+/* Find the shares of a host's ranks. */
+static void find_shares(struct gathering *all, const struct host *host)
 {
     const struct rank_share_rule *const rule = all->rule;
-    int rc = 0;
     take_users(all, host);
-    for (uint32_t i = 0; i < host->count && rc == 0; i++) {
-        memcpy(all->share, all->common, rule->share_bytes);
-        rule->share_of(all->of_host, host->count, i, all->share);
-        if (host->places[i].rank == 0)
-            memcpy(share_out, all->share, rule->share_bytes);
-        else
-            rc = ranks_send(ranks, host->places[i].rank, MESSAGE_COLLECTIVE, all->share, rule->share_bytes);
+    for (uint32_t i = 0; i < host->count; i++) {
+        void *const share = share_at(rule, all->shares, host->places[i].rank);
+        memcpy(share, all->common, rule->share_bytes);
+        rule->share_of(all->of_host, host->count, i, share);
     }
-    return rc;
 }
 
 static int open_gathering(struct gathering *all, const struct rank_share_rule *rule, uint32_t count)
 {
     *all = (struct gathering){ .rule = rule, .count = count, .users = calloc(count, rule->user_bytes),
-                               .of_host = calloc(count, rule->user_bytes), .share = calloc(1, rule->share_bytes),
+                               .of_host = calloc(count, rule->user_bytes), .shares = calloc(count, rule->share_bytes),
                                .common = calloc(1, rule->share_bytes), .places = calloc(count, sizeof(*all->places)),
                                .hosts = calloc(count, sizeof(*all->hosts)) };
-    return all->users != NULL && all->of_host != NULL && all->share != NULL && all->common != NULL &&
+    return all->users != NULL && all->of_host != NULL && all->shares != NULL && all->common != NULL &&
            all->places != NULL && all->hosts != NULL ? 0 : -ENOMEM;
 }
 
@@ -114,7 +114,7 @@ static void close_gathering(struct gathering *all)
 {
     free(all->users);
     free(all->of_host);
-    free(all->share);
+    free(all->shares);
     free(all->common);
     free(all->places);
     free(all->hosts);
@@ -134,8 +134,12 @@ static int lead(struct ranks *ranks, const struct rank_share_rule *rule, const v
         find_hosts(&all);
         find_common(&all);
     }
-    for (uint32_t h = 0; h < all.host_count && rc == 0; h++)
-        rc = send_shares(ranks, &all, &all.hosts[h], share_out);
+    for (uint32_t h = 0; h < all.host_count; h++)
+        find_shares(&all, &all.hosts[h]);
+    if (rc == 0)
+        memcpy(share_out, share_at(rule, all.shares, 0), rule->share_bytes);
+    if (rc == 0)
+        rc = ranks_send_all(ranks, MESSAGE_COLLECTIVE, all.shares, all.count * rule->share_bytes);
     close_gathering(&all);
     return rc;
 }
@@ -144,8 +148,17 @@ static int lead(struct ranks *ranks, const struct rank_share_rule *rule, const v
 
 static int follow(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out)
 {
-    const int rc = ranks_send(ranks, 0, MESSAGE_COLLECTIVE, user, rule->user_bytes);
-    return rc == 0 ? receive(ranks, 0, share_out, rule->share_bytes) : rc;
+    const size_t bytes = ranks_size(ranks) * rule->share_bytes;
+    struct message *message;
+    int rc = ranks_send(ranks, 0, MESSAGE_COLLECTIVE, user, rule->user_bytes);
+    if (rc == 0)
+        rc = ranks_receive(ranks, 0, MESSAGE_COLLECTIVE, &message);
+    if (rc != 0)
+        return rc;
+    if (message->bytes == bytes)
+        memcpy(share_out, share_at(rule, message->data, ranks_rank(ranks)), rule->share_bytes);
+    free(message);
+    return 0;
 }
 
 int rank_share_agree(struct ranks *ranks, const struct rank_share_rule *rule, const void *user, void *share_out)

@@ -1,5 +1,6 @@
 /* Ranks of a host that use the same cores or GPUs share them: every rank sends a description of the cores or GPUs that
- * it uses to rank 0, and receives its share, which rank 0 finds host by host. Used by main only. */
+ * it uses to rank 0, which finds the shares host by host and sends those of all ranks to each, as one message that ranks
+ * pass on. Used by main only. */
 #ifndef PIPETRAIN_RANK_SHARE_H
 #define PIPETRAIN_RANK_SHARE_H
 

@@ -137,7 +137,7 @@ static int queue_collection(struct ranks *ranks, struct collection *collection, 
         return 0;
     memcpy(collection->data, &head, sizeof(head));
     const struct message_part whole = { collection->data, collection->used };
-    struct outgoing *const out = outgoing_new(ranks->neighbours[0], 0, kind, &whole, 1);
+    struct outgoing *const out = outgoing_new(ranks->neighbours[0].rank, 0, kind, &whole, 1);
     if (out == NULL)
         return -ENOMEM;
     out->envelope.is_bundle = 1;
@@ -240,7 +240,7 @@ int ranks_send_all(struct ranks *ranks, enum message_kind kind, const void *data
 {
     int rc = 0;
     for (uint32_t i = 0; i < neighbour_count(ranks); i++) {
-        const int sent = send_by(ranks, ranks->neighbours[i], ranks->parents == NULL ? 0 : RANK_ALL, kind,
+        const int sent = send_by(ranks, ranks->neighbours[i].rank, ranks->parents == NULL ? 0 : RANK_ALL, kind,
                                  &(struct message_part){ data, bytes }, 1);
         if (rc == 0)
             rc = sent;
@@ -308,7 +308,7 @@ static void release_outgoing(struct ranks *ranks, struct outgoing *out)
 {
     pthread_mutex_lock(&ranks->lock);
     if (out->envelope.kind == MESSAGE_HEARTBEAT)
-        ranks->peers[out->to].has_heartbeat_queued = false;
+        neighbour_of(ranks, out->to)->has_heartbeat_queued = false;
     ranks->out_count--;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
@@ -405,16 +405,13 @@ static void forward(struct ranks *ranks, uint32_t hop, uint32_t other, const str
 
 static uint32_t *count_of(struct ranks *ranks, struct collection *collection, uint32_t neighbour)
 {
-    uint32_t i = 0;
-    while (ranks->neighbours[i] != neighbour)
-        i++;
-    return &collection->counts[i];
+    return &collection->counts[neighbour_of(ranks, neighbour) - ranks->neighbours];
 }
 
 /* Collect a message, or a bundle, that came from a child on its way to rank 0. */
 static void collect(struct ranks *ranks, struct collection *collection, uint32_t child, const struct message *message)
 {
-    const bool is_bundle = ranks->peers[child].envelope.is_bundle;
+    const bool is_bundle = neighbour_of(ranks, child)->envelope.is_bundle;
     const struct message_part whole = { message->data, message->bytes };
     struct bundle_head head = { .rounds = 1 };
     if (is_bundle)
@@ -457,13 +454,13 @@ static void take_from_parent(struct ranks *ranks, uint32_t other, struct message
         return;
     }
     for (uint32_t i = 1; i < neighbour_count(ranks) && other == RANK_ALL; i++)
-        forward(ranks, ranks->neighbours[i], RANK_ALL, message);
+        forward(ranks, ranks->neighbours[i].rank, RANK_ALL, message);
     deliver(ranks, message);            /* last: main may then close the ranks, when no message is queued */
 }
 
 static void take_from_child(struct ranks *ranks, uint32_t child, struct message *message)
 {
-    const struct envelope *const envelope = &ranks->peers[child].envelope;
+    const struct envelope *const envelope = &neighbour_of(ranks, child)->envelope;
     struct collection *const collection = collection_of(ranks, message->kind);
     if (ranks->launcher.rank == 0 && !envelope->is_bundle) {
         deliver(ranks, message);
@@ -480,7 +477,7 @@ static void take_from_child(struct ranks *ranks, uint32_t child, struct message 
 
 static bool is_from_parent(const struct ranks *ranks, uint32_t neighbour)
 {
-    return ranks->launcher.rank != 0 && neighbour == ranks->neighbours[0];
+    return ranks->launcher.rank != 0 && neighbour == ranks->neighbours[0].rank;
 }
 
 /* A message has come from a neighbour: deliver it, or pass it on. */
@@ -489,7 +486,7 @@ static void take(struct ranks *ranks, uint32_t neighbour, struct message *messag
     if (ranks->parents == NULL || goes_to_neighbour(message->kind))
         deliver(ranks, message);
     else if (is_from_parent(ranks, neighbour))
-        take_from_parent(ranks, ranks->peers[neighbour].envelope.other, message);
+        take_from_parent(ranks, neighbour_of(ranks, neighbour)->envelope.other, message);
     else
         take_from_child(ranks, neighbour, message);
 }
@@ -497,51 +494,49 @@ static void take(struct ranks *ranks, uint32_t neighbour, struct message *messag
 /* The rank that has sent the message which the neighbour passes on. */
 static uint32_t sender_of(const struct ranks *ranks, uint32_t neighbour)
 {
-    const struct envelope *const envelope = &ranks->peers[neighbour].envelope;
+    const struct envelope *const envelope = &neighbour_of(ranks, neighbour)->envelope;
     if (ranks->parents == NULL || goes_to_neighbour(envelope->kind))
         return neighbour;
     return is_from_parent(ranks, neighbour) ? 0 : envelope->other;
 }
 
-static int receive_envelope(struct ranks *ranks, uint32_t rank)
+static int receive_envelope(struct ranks *ranks, struct neighbour *from)
 {
-    struct peer *const peer = &ranks->peers[rank];
-    peer->incoming = NULL;
-    return ranks->module->receive(&peer->envelope, sizeof(peer->envelope), rank, ENVELOPE_TAG, &peer->request);
+    from->incoming = NULL;
+    return ranks->module->receive(&from->envelope, sizeof(from->envelope), from->rank, ENVELOPE_TAG, &from->request);
 }
 
 int messages_begin(struct ranks *ranks, uint32_t *peer_out)
 {
     int rc = 0;
     for (uint32_t i = 0; i < neighbour_count(ranks) && rc == 0; i++) {
-        *peer_out = ranks->neighbours[i];
-        rc = receive_envelope(ranks, ranks->neighbours[i]);
+        *peer_out = ranks->neighbours[i].rank;
+        rc = receive_envelope(ranks, &ranks->neighbours[i]);
     }
     return rc;
 }
 
-static int deliver_and_receive(struct ranks *ranks, uint32_t rank, struct message *message)
+static int deliver_and_receive(struct ranks *ranks, struct neighbour *from, struct message *message)
 {
-    ranks->announced_received += ranks->peers[rank].envelope.is_announced;
-    take(ranks, rank, message);
-    return receive_envelope(ranks, rank);
+    ranks->announced_received += from->envelope.is_announced;
+    take(ranks, from->rank, message);
+    return receive_envelope(ranks, from);
 }
 
 /* An envelope or a payload has arrived: deliver the message, or first receive its payload. */
-static int handle_arrival(struct ranks *ranks, uint32_t rank)
+static int handle_arrival(struct ranks *ranks, struct neighbour *from)
 {
-    struct peer *const peer = &ranks->peers[rank];
-    if (peer->incoming != NULL)
-        return deliver_and_receive(ranks, rank, peer->incoming);
-    struct message *const message = message_new(sender_of(ranks, rank), &peer->envelope);
+    if (from->incoming != NULL)
+        return deliver_and_receive(ranks, from, from->incoming);
+    struct message *const message = message_new(sender_of(ranks, from->rank), &from->envelope);
     if (message == NULL) {
-        lose_message(ranks, "from", rank);
+        lose_message(ranks, "from", from->rank);
         return 0;       /* tried again at the next test, as the request stays complete */
     }
     if (message->bytes <= EAGER_BYTES)
-        return deliver_and_receive(ranks, rank, message);
-    peer->incoming = message;
-    return ranks->module->receive(message->data, message->bytes, rank, PAYLOAD_TAG, &peer->request);
+        return deliver_and_receive(ranks, from, message);
+    from->incoming = message;
+    return ranks->module->receive(message->data, message->bytes, from->rank, PAYLOAD_TAG, &from->request);
 }
 
 int messages_advance(struct ranks *ranks, struct outgoing **in_flight, bool *moved_out, uint32_t *peer_out)
@@ -550,13 +545,13 @@ int messages_advance(struct ranks *ranks, struct outgoing **in_flight, bool *mov
     if (rc == 0)
         rc = test_sends(ranks, in_flight, moved_out, peer_out);
     for (uint32_t i = 0; i < neighbour_count(ranks) && rc == 0; i++) {
-        const uint32_t rank = ranks->neighbours[i];
+        struct neighbour *const from = &ranks->neighbours[i];
         bool has_arrived = false;
-        *peer_out = rank;
-        rc = ranks->module->test(&ranks->peers[rank].request, &has_arrived);
+        *peer_out = from->rank;
+        rc = ranks->module->test(&from->request, &has_arrived);
         if (rc == 0 && has_arrived) {
             *moved_out = true;
-            rc = handle_arrival(ranks, rank);
+            rc = handle_arrival(ranks, from);
         }
     }
     return rc;
@@ -565,7 +560,7 @@ int messages_advance(struct ranks *ranks, struct outgoing **in_flight, bool *mov
 void messages_end(struct ranks *ranks)
 {
     for (uint32_t i = 0; i < neighbour_count(ranks); i++)
-        ranks->module->cancel(&ranks->peers[ranks->neighbours[i]].request);
+        ranks->module->cancel(&ranks->neighbours[i].request);
 }
 
 /* Remove the first message of that kind from the list; NULL: there is none. Lock held. */

@@ -41,7 +41,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
 
 static bool is_parent(const struct ranks *ranks, uint32_t neighbour)
 {
-    return ranks->launcher.rank != 0 && neighbour == ranks->neighbours[0];
+    return ranks->launcher.rank != 0 && neighbour == ranks->neighbours[0].rank;
 }
 
 /* The least number of this rank and those below it. */
@@ -50,8 +50,8 @@ static uint64_t sums_below(struct ranks *ranks)
     uint64_t least = atomic_load(&ranks->sums);
     pthread_mutex_lock(&ranks->lock);
     for (uint32_t i = 0; i < neighbour_count(ranks); i++)
-        if (!is_parent(ranks, ranks->neighbours[i]))
-            least = lesser(least, ranks->peers[ranks->neighbours[i]].heartbeat.sums);
+        if (!is_parent(ranks, ranks->neighbours[i].rank))
+            least = lesser(least, ranks->neighbours[i].heartbeat.sums);
     pthread_mutex_unlock(&ranks->lock);
     return least;
 }
@@ -61,7 +61,7 @@ uint64_t ranks_sums(struct ranks *ranks)
     if (ranks->launcher.rank == 0)
         return sums_below(ranks);
     pthread_mutex_lock(&ranks->lock);
-    const uint64_t all = neighbour_count(ranks) > 0 ? ranks->peers[ranks->neighbours[0]].heartbeat.sums : 0;
+    const uint64_t all = neighbour_count(ranks) > 0 ? ranks->neighbours[0].heartbeat.sums : 0;
     pthread_mutex_unlock(&ranks->lock);
     return lesser(all, atomic_load(&ranks->sums));
 }
@@ -79,28 +79,27 @@ static struct rank_heartbeat own_heartbeat(struct ranks *ranks, uint32_t to)
 void rank_heartbeat_send(struct ranks *ranks, uint32_t to)
 {
     const struct rank_heartbeat heartbeat = own_heartbeat(ranks, to);
+    struct neighbour *const neighbour = neighbour_of(ranks, to);
     pthread_mutex_lock(&ranks->lock);
-    const bool is_queued = ranks->peers[to].has_heartbeat_queued;
-    ranks->peers[to].has_heartbeat_queued = true;
+    const bool is_queued = neighbour->has_heartbeat_queued;
+    neighbour->has_heartbeat_queued = true;
     pthread_mutex_unlock(&ranks->lock);
     if (is_queued || ranks_send(ranks, to, MESSAGE_HEARTBEAT, &heartbeat, sizeof(heartbeat)) == 0)
         return;
     pthread_mutex_lock(&ranks->lock);
-    ranks->peers[to].has_heartbeat_queued = false;   /* the next heartbeat may be queued */
+    neighbour->has_heartbeat_queued = false;   /* the next heartbeat may be queued */
     pthread_mutex_unlock(&ranks->lock);
 }
 
 void rank_heartbeat_receive(struct ranks *ranks, uint32_t from, const struct rank_heartbeat *heartbeat)
 {
-    struct peer *const peer = &ranks->peers[from];
+    struct neighbour *const neighbour = neighbour_of(ranks, from);
     pthread_mutex_lock(&ranks->lock);
-    peer->heartbeat = *heartbeat;
-    peer->age = 0;
-    if (!peer->is_known) {
-        const size_t used = strlen(peer->name);
-        snprintf(peer->name + used, sizeof(peer->name) - used, " (%s)", heartbeat->host);
-        snprintf(peer->host, sizeof(peer->host), "%s", heartbeat->host);
-        peer->is_known = true;
+    neighbour->heartbeat = *heartbeat;
+    neighbour->age = 0;
+    if (!ranks->peers[from].is_known) {
+        snprintf(neighbour->host, sizeof(neighbour->host), "%s", heartbeat->host);
+        ranks_know(ranks, from, neighbour->host);
         pthread_cond_broadcast(&ranks->changed);
     }
     pthread_mutex_unlock(&ranks->lock);
@@ -148,8 +147,8 @@ static void broadcast_failure(struct ranks *ranks, const struct failure *failure
     if (ranks->stop != NULL)
         stop_fail_silently(ranks->stop, (enum exit_code)failure->code, failure->text);
     for (uint32_t i = 0; i < neighbour_count(ranks); i++)
-        if (ranks->neighbours[i] != except)
-            (void)ranks_send(ranks, ranks->neighbours[i], MESSAGE_FAILURE, &sent, sizeof(sent));
+        if (ranks->neighbours[i].rank != except)
+            (void)ranks_send(ranks, ranks->neighbours[i].rank, MESSAGE_FAILURE, &sent, sizeof(sent));
     pthread_mutex_lock(&ranks->lock);
     ranks->is_failing = false;
     pthread_cond_broadcast(&ranks->changed);
@@ -297,7 +296,7 @@ static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     char place[160], here[160];
     const struct rank_heartbeat own = own_heartbeat(ranks, rank);
     pthread_mutex_lock(&ranks->lock);
-    const struct rank_heartbeat last = ranks->peers[rank].heartbeat;
+    const struct rank_heartbeat last = neighbour_of(ranks, rank)->heartbeat;
     const bool is_known = ranks->peers[rank].is_known;
     pthread_mutex_unlock(&ranks->lock);
     note_standstill(ranks);
@@ -305,23 +304,23 @@ static void report_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
     describe_activity(&last, place, sizeof(place));
     if (!is_known)
         fail_for_silence(ranks, rank, "nothing received from %s for %.0f s (sync.deadline): did it start?",
-                         ranks->peers[rank].name, polls_in_seconds(deadline));
+                         ranks_name(ranks, rank), polls_in_seconds(deadline));
     else
         fail_for_silence(ranks, rank, "%s has been silent for %.0f s (sync.deadline); last heartbeat: %s (here: %s)",
-                         ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
+                         ranks_name(ranks, rank), polls_in_seconds(deadline), place, here);
 }
 
 /* Called at every poll. The failure is recorded before the peer is marked as silent, so that a thread whose wait for a
  * message of the peer then ends finds the cause. */
-static void check_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
+static void check_neighbour(struct ranks *ranks, struct neighbour *neighbour, uint32_t deadline)
 {
-    struct peer *const peer = &ranks->peers[rank];
+    struct peer *const peer = &ranks->peers[neighbour->rank];
     pthread_mutex_lock(&ranks->lock);
-    const bool is_late = !peer->is_silent && ++peer->age > deadline;
+    const bool is_late = !peer->is_silent && ++neighbour->age > deadline;
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
         return;
-    report_silent(ranks, rank, deadline);
+    report_silent(ranks, neighbour->rank, deadline);
     pthread_mutex_lock(&ranks->lock);
     peer->is_silent = true;
     pthread_cond_broadcast(&ranks->changed);
@@ -389,22 +388,20 @@ static uint32_t connection_extra_s(const struct ranks *ranks, uint32_t other)
 /* At the start a message of every rank has to get to rank 0, and its answer to every rank (rank_hosts_exchange), and
  * messages between the ranks of a host (rank_memory_connect); `*waited` counts the polls until all have arrived. If two
  * ranks cannot reach each other, all ranks wait, but only rank 0 or the lower rank of the two is to report the error.
- * Therefore the higher rank waits one second longer, and ranks that lack only an answer wait two seconds longer. A rank whose heartbeats do not reach rank 0 was reported earlier, by check_peer. */
+ * Therefore the higher rank waits one second longer, and ranks that lack only an answer wait two seconds longer. A rank whose heartbeats do not reach rank 0 was reported earlier, by check_neighbour. */
 static void check_connections(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
-    char name[sizeof(ranks->peers->name)];
     const uint32_t other = atomic_load(&ranks->unconnected);
     const uint32_t extra_s = connection_extra_s(ranks, other);
     pthread_mutex_lock(&ranks->lock);
     const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_connected;
-    memcpy(name, ranks->peers[other].name, sizeof(name));
     pthread_mutex_unlock(&ranks->lock);
     *waited = waits ? *waited + 1 : 0;
     if (*waited <= deadline + extra_s * POLLS_PER_SECOND)
         return;
     note_standstill(ranks);
     ranks_fail(ranks, EXIT_CODE_STALL, "nothing received from %s for %.0f s (sync.deadline): do the two use the same "
-               "network?", name, polls_in_seconds(deadline));
+               "network?", ranks_name(ranks, other), polls_in_seconds(deadline));
 }
 
 /* Polls in which no message of a reduction has moved. */
@@ -478,9 +475,9 @@ void rank_heartbeat_loop(void *arg)
         check_abort_notices(ranks);
         const uint32_t still = check_communication(ranks, standstills, deadline);
         for (uint32_t i = 0; i < neighbour_count(ranks) && poll % period == 0; i++)
-            rank_heartbeat_send(ranks, ranks->neighbours[i]);
+            rank_heartbeat_send(ranks, ranks->neighbours[i].rank);
         for (uint32_t i = 0; i < neighbour_count(ranks); i++)
-            check_peer(ranks, ranks->neighbours[i], deadline);
+            check_neighbour(ranks, &ranks->neighbours[i], deadline);
         check_connections(ranks, &unconnected, deadline);
         check_sums(ranks, &still_sums, deadline);
         exit_if_stalled(ranks, still >= deadline);

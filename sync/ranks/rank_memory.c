@@ -27,7 +27,7 @@ struct offer {
 
 enum round { OFFERS, ANSWERS, CONNECTED };
 
-struct neighbour {
+struct near_memory {
     struct offer offer;                 /* the other rank's */
     uint32_t could_map, could_other_map;
     void *memory;                       /* the other rank's memory; NULL: not mapped */
@@ -42,7 +42,7 @@ struct rank_memory {
     void *memory;
     enum round round;
     bool is_begun;                      /* the messages of the current round are in flight */
-    struct neighbour *neighbours;       /* [place of a rank of this host]; NULL before these are known */
+    struct near_memory *neighbours;     /* [place of a rank of this host]; NULL before these are known */
 };
 
 /* ---- this rank's memory ---- */
@@ -214,7 +214,7 @@ static int begin_round(struct rank_memory *memory, int tag)
     const bool is_offer = memory->round == OFFERS;
     int rc = 0;
     for (uint32_t place = 0; place < near_count(memory) && rc == 0; place++) {
-        struct neighbour *const other = &memory->neighbours[place];
+        struct near_memory *const other = &memory->neighbours[place];
         const uint32_t rank = rank_at(memory, place);
         if (is_rank(memory, rank))
             continue;
@@ -234,7 +234,7 @@ static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
     const struct mpi_module *const module = ranks_module(memory->ranks);
     bool have_passed = true;
     for (uint32_t place = 0; place < near_count(memory); place++) {
-        struct neighbour *const other = &memory->neighbours[place];
+        struct near_memory *const other = &memory->neighbours[place];
         const uint32_t rank = rank_at(memory, place);
         if (is_rank(memory, rank))
             continue;
@@ -255,7 +255,7 @@ static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
 static void end_round(struct rank_memory *memory)
 {
     for (uint32_t place = 0; place < near_count(memory); place++) {
-        struct neighbour *const other = &memory->neighbours[place];
+        struct near_memory *const other = &memory->neighbours[place];
         if (is_rank(memory, rank_at(memory, place)))
             continue;
         if (memory->round == OFFERS) {

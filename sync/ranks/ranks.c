@@ -52,7 +52,7 @@ uint32_t ranks_local_size(const struct ranks *ranks)
 
 const char *ranks_name(const struct ranks *ranks, uint32_t rank)
 {
-    return ranks->peers[rank].name;
+    return atomic_load(&ranks->peers[rank].name);
 }
 
 const char *ranks_host(const struct ranks *ranks, uint32_t rank)
@@ -75,10 +75,21 @@ const struct mpi_module *ranks_module(const struct ranks *ranks)
     return ranks->module;
 }
 
+void ranks_know(struct ranks *ranks, uint32_t rank, const char *host)
+{
+    struct peer *const peer = &ranks->peers[rank];
+    peer->host = host;
+    if (asprintf(&peer->known_name, "rank %u (%s)", rank, host) < 0)
+        peer->known_name = NULL;
+    else
+        atomic_store(&peer->name, peer->known_name);
+    peer->is_known = true;
+}
+
 static void send_heartbeats(struct ranks *ranks)
 {
     for (uint32_t i = 0; i < neighbour_count(ranks); i++)
-        rank_heartbeat_send(ranks, ranks->neighbours[i]);
+        rank_heartbeat_send(ranks, ranks->neighbours[i].rank);
 }
 
 void ranks_set_phase(struct ranks *ranks, const char *phase)
@@ -362,12 +373,16 @@ static bool are_few(const struct ranks *ranks)
     return ranks->launcher.size <= RANK_TREE_CHILDREN + 1;
 }
 
-static void set_few_neighbours(struct ranks *ranks)
+static int set_few_neighbours(struct ranks *ranks)
 {
-    const uint32_t others = ranks->launcher.size - 1;
-    for (uint32_t i = 0; i < others && ranks->launcher.rank == 0; i++)
-        ranks->neighbours[i] = 1 + i;
-    atomic_store(&ranks->neighbour_count, ranks->launcher.rank == 0 ? others : 1);
+    const uint32_t count = ranks->launcher.rank == 0 ? ranks->launcher.size - 1 : 1;
+    ranks->neighbours = calloc(count > 0 ? count : 1, sizeof(*ranks->neighbours));
+    if (ranks->neighbours == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count && ranks->launcher.rank == 0; i++)
+        ranks->neighbours[i].rank = 1 + i;
+    atomic_store(&ranks->neighbour_count, count);
+    return 0;
 }
 
 /* The ranks have told each other the names of their hosts: find the tree. 0 or -ENOMEM. */
@@ -390,31 +405,43 @@ static int find_parents(struct ranks *ranks)
 static void know_names(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
-    for (uint32_t rank = 0; rank < ranks->launcher.size; rank++) {
-        struct peer *const peer = &ranks->peers[rank];
-        snprintf(peer->host, sizeof(peer->host), "%s", rank_hosts_name(ranks->hosts, rank));
-        snprintf(peer->name, sizeof(peer->name), "rank %u (%s)", rank, peer->host);
-        peer->is_known = true;
-    }
+    for (uint32_t rank = 0; rank < ranks->launcher.size; rank++)
+        if (!ranks->peers[rank].is_known)
+            ranks_know(ranks, rank, rank_hosts_name(ranks->hosts, rank));
     pthread_mutex_unlock(&ranks->lock);
+}
+
+/* The parent, if there is one, and the children. Returns their number. */
+static uint32_t find_neighbours(const struct ranks *ranks, struct neighbour *neighbours)
+{
+    const uint32_t own = ranks->launcher.rank;
+    uint32_t count = 0;
+    if (own > 0 && neighbours != NULL)
+        neighbours[0].rank = ranks->parents[own];
+    count += own > 0;
+    for (uint32_t rank = 1; rank < ranks->launcher.size; rank++)
+        if (ranks->parents[rank] == own) {
+            if (neighbours != NULL)
+                neighbours[count].rank = rank;
+            count++;
+        }
+    return count;
 }
 
 /* 0 or -ENOMEM. */
 static int set_neighbours(struct ranks *ranks)
 {
-    const uint32_t own = ranks->launcher.rank;
     const int rc = find_parents(ranks);
     if (rc != 0)
         return rc;
-    uint32_t count = 0;
-    if (own > 0)
-        ranks->neighbours[count++] = ranks->parents[own];
-    for (uint32_t rank = 1; rank < ranks->launcher.size; rank++)
-        if (ranks->parents[rank] == own)
-            ranks->neighbours[count++] = rank;
+    const uint32_t count = find_neighbours(ranks, NULL);
+    ranks->neighbours = calloc(count > 0 ? count : 1, sizeof(*ranks->neighbours));
+    if (ranks->neighbours == NULL)
+        return -ENOMEM;
+    (void)find_neighbours(ranks, ranks->neighbours);
     know_names(ranks);
     atomic_store(&ranks->neighbour_count, count);
-    return own > 0 && count > 1 ? messages_collect(ranks) : 0;
+    return ranks->launcher.rank > 0 && count > 1 ? messages_collect(ranks) : 0;
 }
 
 /* Many ranks have connected: exchange messages with the neighbours. 0 or an error of the MPI library. */
@@ -574,19 +601,21 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     pthread_cond_init(&ranks->changed, NULL);
     clock_init_condition(&ranks->heartbeat_changed);
     ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
-    ranks->neighbours = calloc(launcher->size, sizeof(*ranks->neighbours));
-    if (ranks->peers == NULL || ranks->neighbours == NULL)
+    ranks->numbers = calloc(launcher->size, sizeof(*ranks->numbers));
+    if (ranks->peers == NULL || ranks->numbers == NULL)
         return -ENOMEM;
     atomic_init(&ranks->neighbour_count, 0);
-    if (are_few(ranks))
-        set_few_neighbours(ranks);
     for (uint32_t rank = 0; rank < launcher->size; rank++) {
         struct peer *const peer = &ranks->peers[rank];
         peer->end = &peer->first;
-        snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank,
-                 ranks->host);
+        peer->host = "";
+        snprintf(ranks->numbers[rank], RANK_NUMBER_BYTES, "rank %u", rank);
+        atomic_init(&peer->name, ranks->numbers[rank]);
     }
-    const int rc = rank_hosts_open(&ranks->hosts, ranks);
+    ranks_know(ranks, launcher->rank, ranks->host);
+    int rc = are_few(ranks) ? set_few_neighbours(ranks) : 0;
+    if (rc == 0)
+        rc = rank_hosts_open(&ranks->hosts, ranks);
     return rc == 0 ? wakeup_open(&ranks->wakeup, ranks) : rc;
 }
 
@@ -595,7 +624,7 @@ static bool are_all_connected(const struct ranks *ranks)
 {
     bool are_all = ranks->is_open && ranks->are_connected;
     for (uint32_t i = 0; i < neighbour_count(ranks); i++)
-        are_all = are_all && ranks->peers[ranks->neighbours[i]].is_known;
+        are_all = are_all && ranks->peers[ranks->neighbours[i].rank].is_known;
     return are_all;
 }
 
@@ -657,6 +686,9 @@ static void release(struct ranks *ranks)
     }
     free(ranks->parents);
     free(ranks->neighbours);
+    for (uint32_t rank = 0; rank < ranks->launcher.size; rank++)
+        free(ranks->peers[rank].known_name);
+    free(ranks->numbers);
     free(ranks->peers);
     pthread_cond_destroy(&ranks->heartbeat_changed);
     pthread_cond_destroy(&ranks->changed);

@@ -68,20 +68,33 @@ struct outgoing {
     unsigned char data[];
 };
 
-/* Another rank with which this process exchanges messages. */
+#define RANK_NUMBER_BYTES 16u           /* "rank 65535" */
+
+/* A rank of the run. */
 struct peer {
-    char name[RANK_HOST_BYTES + 32], host[RANK_HOST_BYTES];     /* constant once is_known */
+    /* "rank 2 (node7)", or "rank 2" before is_known or for lack of memory; constant then. Names stay valid until
+     * ranks_close. */
+    _Atomic(const char *) name;
+    char *known_name;                   /* NULL: not known */
+    const char *host;                   /* a part of the struct neighbour, or of rank_hosts */
+    /* Guarded by the lock: */
+    bool is_known, is_silent;
+    struct message *first, **end;       /* received messages for ranks_receive */
+};
+
+/* A rank with which this process exchanges messages. */
+struct neighbour {
+    uint32_t rank;
     /* Used by the communication thread only: */
-    struct envelope envelope;           /* of the next message from the peer */
+    struct envelope envelope;           /* of the next message from it */
     struct mpi_request request;
     /* The message whose payload is being received; NULL: an envelope is being received. */
     struct message *incoming;
     /* Guarded by the lock: */
-    bool is_known, is_silent;
-    bool has_heartbeat_queued;          /* the latest heartbeat to the peer is not sent yet */
-    uint32_t age;                       /* polls of the heartbeat thread since the peer's last heartbeat */
+    bool has_heartbeat_queued;          /* the latest heartbeat to it is not sent yet */
+    uint32_t age;                       /* polls of the heartbeat thread since its last heartbeat */
     struct rank_heartbeat heartbeat;
-    struct message *first, **end;       /* received messages for ranks_receive */
+    char host[RANK_HOST_BYTES];         /* of its first heartbeat */
 };
 
 /* A communication thread. Thread 0 exchanges the messages of messages.c, too. */
@@ -101,11 +114,12 @@ struct ranks {
     struct launcher launcher;
     const struct mpi_module *module;
     char library[MPI_MODULE_TEXT_BYTES];
-    struct peer *peers;                 /* [rank]; rank 0 uses all but its own, others only the neighbours */
+    struct peer *peers;                 /* [rank] */
+    char (*numbers)[RANK_NUMBER_BYTES]; /* [rank]: names of ranks on unknown hosts */
     /* The ranks with which this one exchanges messages: other ranks' first one is the parent, the others are children.
      * With few ranks all others are children of rank 0. With many they are set when the ranks have connected, and then
      * constant: an acquired count that is not 0 makes them visible. */
-    uint32_t *neighbours;
+    struct neighbour *neighbours;
     atomic_uint neighbour_count;
     uint32_t *parents;                  /* [rank]; NULL: of all it is rank 0 */
     struct collection collections[COLLECTED_KINDS];     /* guarded by the lock */
@@ -162,6 +176,18 @@ static inline uint32_t neighbour_count(const struct ranks *ranks)
 {
     return atomic_load(&((struct ranks *)ranks)->neighbour_count);
 }
+
+/* The neighbour with this rank, which is one. */
+static inline struct neighbour *neighbour_of(const struct ranks *ranks, uint32_t rank)
+{
+    struct neighbour *neighbour = ranks->neighbours;
+    while (neighbour->rank != rank)
+        neighbour++;
+    return neighbour;
+}
+
+/* Name a rank whose host is known. `host` is kept. Lock held. */
+void ranks_know(struct ranks *ranks, uint32_t rank, const char *host);
 
 /* ---- messages.c; called by the communication thread ---- */
 

@@ -431,7 +431,7 @@ TEST(reports_of_several_steps_are_one_message)
  * terms, and less than OF_ANOTHER bytes. */
 TEST(memory_of_a_rank_grows_little_with_the_number_of_ranks)
 {
-    enum { FEW = 8, MANY = 64, OF_ANOTHER = 2048 };
+    enum { FEW = 8, MANY = 64, OF_ANOTHER = 700 };
     size_t bytes[2];
     for (int i = 0; i < 2; i++) {
         start(i == 0 ? FEW : MANY, 1);

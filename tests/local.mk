@@ -176,7 +176,8 @@ tools_tests = \
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_webdataset %D%/tools/test_archive_walk \
 	%D%/tools/test_convert_files %D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
-feed_tests = %D%/feed/test_feed %D%/feed/test_feed_order %D%/feed/test_option_extremes
+feed_tests = %D%/feed/test_feed %D%/feed/test_feed_memory %D%/feed/test_feed_order \
+	%D%/feed/test_option_extremes
 $(feed_tests): LDADD = $(HELPERS) $(FEED)
 script_programs = %D%/feed/order_hash examples/feed
 %C%_feed_order_hash_LDADD = $(FEED)
@@ -208,6 +209,7 @@ rank_sums_wraps = $(wrap)memfd_create $(wrap)thread_start
 %C%_tools_ranks_test_rank_copy_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_flush $(wrap)ranks_receive $(wrap)ranks_send_all
 %C%_tools_ranks_test_checkpoint_transfer_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all
+%C%_feed_test_feed_memory_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc $(wrap)aligned_alloc
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs += %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \

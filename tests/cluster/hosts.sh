@@ -145,4 +145,21 @@ for mpi in $mpis; do
     expect_silence h1 "rank 1 .h2. $silent"
     expect_silence h2 "rank 0 .h1. $silent"
 done
+
+# ---- two hosts that do not reach each other, but the first ----
+
+# What h2 sends to h3 goes to an address that nobody has. MPICH connects all hosts when it starts.
+hosts_down
+hosts_up 3
+"$work/on_host" 2 ip neigh replace 10.77.0.3 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
+for mpi in $mpis; do
+    case $mpi in
+        openmpi) words='nothing received from rank [12] (.h[23]. )?for 4 s .sync.deadline. in a sum that all ranks have begun' ;;
+        mpich) words='MPI_Init has not returned for 4 s' ;;
+    esac
+    run timeout 60 $(hosts_command "$mpi" 3) "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/parted-$mpi" \
+        --set sync.deadline=4
+    expect_code 70 "two hosts that do not reach each other, ranks of $mpi"
+    expect_err "$words"
+done
 finish

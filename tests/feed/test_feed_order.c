@@ -212,6 +212,33 @@ TEST(an_evaluation_is_in_stored_order_in_every_epoch)
     feed_samples_release(&samples);
 }
 
+/* What training leaves out is what an evaluation has. */
+TEST(a_split_divides_the_records)
+{
+    struct pipetrain_feed_options options = options_of(write_set("split"), "data.index_cache = no\n"
+                                                       "data.classes = 10\ndata.validation_split = 0.25");
+    uint64_t hashes = 0, expected = 0, records = 0;
+    options.epochs = 1;
+    for (int i = 0; i < 2; i++) {
+        struct pipetrain_feed_info info = { .struct_bytes = sizeof(info) };
+        options.is_evaluation = i == 1;
+        struct pipetrain_feed *const feed = feed_fixture_open(&options);
+        assert_int_equal(pipetrain_feed_info(feed, &info), PIPETRAIN_FEED_OK);
+        struct feed_samples samples = feed_samples_make(info.records, 1);
+        feed_samples_take(&samples, feed, UINT64_MAX);
+        for (uint64_t s = 0; s < info.records; s++)
+            hashes += samples.samples[s].hash;
+        records += info.records;
+        assert_in_range(info.records, RECORDS / 5, RECORDS * 4 / 5);
+        feed_samples_release(&samples);
+        pipetrain_feed_free(feed);
+    }
+    for (uint64_t id = 0; id < RECORDS; id++)
+        expected += harness_expected(id).pixels_hash;
+    assert_int_equal(records, RECORDS);
+    assert_int_equal(hashes, expected);
+}
+
 TEST(epochs_without_end_go_on)
 {
     struct pipetrain_feed_options options = options_of(write_set("endless"), feed_fixture_options("").settings);

@@ -394,4 +394,25 @@ TEST(sums_in_pairs_are_those_of_a_tree)
     assert_int_equal(pairwise_left(8), 4);
 }
 
+TEST(evaluations_without_training_may_be_repeated)
+{
+    struct schedule schedule = { .records[PHASE_EVALUATE] = 21, .batch = 8, .towers = 2, .epochs = 1, .evaluations = 4 };
+    struct local_batch local;
+    uint64_t number;
+    assert_int_equal(schedule_batch_count(&schedule), 12);
+    for (uint64_t n = 0; n < 12; n++) {
+        assert_int_equal(schedule_find(&schedule, n, 1, &local), 0);
+        assert_int_equal(local.phase, PHASE_EVALUATE);
+        assert_int_equal(local.epoch, n / 3);
+        assert_int_equal(local.step, n % 3);
+        assert_int_equal(local.last_of_phase, n % 3 == 2);
+        assert_int_equal(local.count, n % 3 == 2 ? 2 : 4);
+    }
+    assert_int_equal(schedule_find(&schedule, 12, 1, &local), -ENODATA);
+    schedule.evaluations = 0;
+    assert_int_equal(schedule_batch_count(&schedule), 3);
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 0, 0, 2 }, &number), 0);
+    assert_int_equal(number, 2);
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -187,11 +187,18 @@ static bool is_doubtful(const struct dataset *dataset, uint32_t shard, const str
     return atomic_load(&index->is_unproved) && find_difference(index, listed, text, sizeof(text));
 }
 
-/* Handle a shard that the description lists but that does not exist. */
+/* Handle a shard that the description lists but that does not exist. If rank 0 has it, the set is not damaged: a part of
+ * it was not copied to this host. */
 static void handle_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
     struct dataset *const dataset = opening->dataset;
     char text[OPENING_PROBLEM_BYTES];
+    if (dataset->options.given != NULL) {
+        opening_report_path(opening, -ENOENT, dataset->paths[shard],
+                            "is missing here, and rank 0 has it: copy it from the host of rank 0. Every host needs all "
+                            "shards, also with data.lanes: a lane has blocks of all of them");
+        return;
+    }
     if (dataset->options.skip_damage) {
         dataset->missing_records[shard] = listed->records;
         return;
@@ -740,7 +747,8 @@ static void check_given(struct opening *opening)
     if (given == NULL || given->catalog.shard_count == dataset->shard_count)
         return;
     describe_other(dataset, other, sizeof(other));
-    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0%s: all hosts need the same shards",
+    snprintf(text, sizeof(text), "has %" PRIu32 " shards here, and %" PRIu32 " in rank 0%s: all hosts need the same "
+             "shards, also with data.lanes",
              dataset->shard_count, given->catalog.shard_count, other);
     opening_report_path(opening, -EBADMSG, dataset->options.pattern, text);
 }

@@ -109,4 +109,21 @@ for mpi in $mpis; do
     seen_by_1 "$work/shifted" 2
     refused_apart "$mpi" "rank 1 .$host.*train-2.tfrecord.* is another file than the one that rank 0 describes"
 done
+
+# Only a part of the set was copied to a host: it is not taken for damage, also where that is skipped.
+for rank in 0 1; do
+    rm -rf "$work/$rank/set"
+    cp -r "$work/many" "$work/$rank/set"
+done
+rm "$work/1/set/train-00042-of-00064"
+for how in fail skip; do
+    run $(mpi_command $mpi 2) "$work/apart" "$pipetrain" -c "$work/tiny.conf" --set run.dir=run --set data.train=set \
+        --set data.validation= --set data.shuffle=block --set data.lanes=2 --set "data.on_corrupt=$how" --set train.steps=2
+    expect_code 3 "a shard that rank 1 lacks, on_corrupt = $how"
+    expect_err "rank 1 .$host.*train-00042-of-00064: is missing here, and rank 0 has it: copy it from the host of rank 0"
+done
+rm "$work/1/set/dataset.json"
+run $(mpi_command $mpi 2) "$work/apart" "$pipetrain" -c "$work/tiny.conf" --set run.dir=run --set data.train=set --set data.validation=
+expect_code 3 'a shard that rank 1 lacks, without dataset.json'
+expect_err "rank 1 .$host.*has 63 shards here, and 64 in rank 0, whose first that is not here is train-00042-of-00064"
 finish

@@ -396,7 +396,8 @@ TEST(sums_in_pairs_are_those_of_a_tree)
 
 TEST(evaluations_without_training_may_be_repeated)
 {
-    struct schedule schedule = { .records[PHASE_EVALUATE] = 21, .batch = 8, .towers = 2, .epochs = 1, .evaluations = 4 };
+    struct schedule schedule = { .records[PHASE_EVALUATE] = 21, .batch = 8, .towers = 2, .epochs = 1,
+                                 .evaluations = 4 };
     struct local_batch local;
     uint64_t number;
     assert_int_equal(schedule_batch_count(&schedule), 12);

@@ -5,7 +5,7 @@
 
 A pair is one run of A and one of B right after each other; every second pair begins with B.
 The ratio A / B is taken within a pair, the result is the median of the pairs' ratios. Without
---b the value of A itself is the result.
+--b the value of A itself is the result. --also adds a row with another key of the same runs.
 
 A KEY says where in a command's output its value is:
     a.b           in the last line that is a JSON object, field b of the object a
@@ -23,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import List, NamedTuple, Optional
 
 HEAD = ("| comparison | A | B | A / B (or A) | spread | pairs | target | result | others' CPU |\n"
         "|---|---:|---:|---:|---:|---:|---:|---|---:|")
@@ -49,17 +50,18 @@ def find_value(output, wall_seconds, key):
     return float(value)
 
 
-def run(command, key):
+def run(command, keys):
+    """The value of each key; None of none."""
     begin = time.perf_counter()
     done = subprocess.run(shlex.split(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     wall_seconds = time.perf_counter() - begin
     try:
         if done.returncode != 0:
             raise ValueError(f"exit code {done.returncode}")
-        return find_value(done.stdout, wall_seconds, key)
+        return [find_value(done.stdout, wall_seconds, key) if key else None for key in keys]
     except (ValueError, KeyError, TypeError) as error:
         sys.stderr.write(done.stdout[-2000:] + done.stderr[-2000:])
-        raise SystemExit(f"{error!r}\n  key     {key}\n  command {command}") from None
+        raise SystemExit(f"{error!r}\n  keys    {' '.join(filter(None, keys))}\n  command {command}") from None
 
 
 def processor_seconds():
@@ -100,22 +102,37 @@ def wait_for_idle_cores(seconds_most):
             return
 
 
-def measure(arguments):
-    """Values of A, values of B (empty without B), both by pair, and the others' share of the CPU time."""
-    sides = [(arguments.a, arguments.key_a)]
-    if arguments.b:
-        sides.append((arguments.b, arguments.key_b or arguments.key_a))
-    values = [[] for _ in sides]
+class Row(NamedTuple):
+    name: str
+    keys: List[Optional[str]]       # of A, and of B; None: the row is A's value alone
+    target: str
+
+
+def first_row(arguments):
+    return Row(arguments.name, [arguments.key_a, arguments.key_b or arguments.key_a], arguments.target)
+
+
+def measure_rows(arguments, rows):
+    """Values of A and of B (empty without B), each by pair a list with those of all rows, and the others' share of the CPU
+    time."""
+    commands = [arguments.a] + ([arguments.b] if arguments.b else [])
+    values = [[], []]
     usage = Usage()
     for pair in range(arguments.pairs):
-        order = range(len(sides)) if pair % 2 == 0 else reversed(range(len(sides)))
+        order = range(len(commands)) if pair % 2 == 0 else reversed(range(len(commands)))
         wait_for_idle_cores(arguments.wait)
         with usage:
             for side in order:
-                values[side].append(run(*sides[side]))
-        print(f"{arguments.name} {pair + 1}/{arguments.pairs}: " + "  ".join(f"{v[-1]:.6g}" for v in values),
-              file=sys.stderr, flush=True)
-    return values[0], values[1] if arguments.b else [], usage.others_share()
+                values[side].append(run(commands[side], [row.keys[side] for row in rows]))
+        shown_values = "  ".join(f"{of_side[-1][0]:.6g}" for of_side in values if of_side)
+        print(f"{arguments.name} {pair + 1}/{arguments.pairs}: {shown_values}", file=sys.stderr, flush=True)
+    return *values, usage.others_share()
+
+
+def measure(arguments):
+    """Values of A, values of B (empty without B), both by pair, and the others' share of the CPU time."""
+    a, b, others = measure_rows(arguments, [first_row(arguments)])
+    return [values[0] for values in a], [values[0] for values in b], others
 
 
 def verdict(value, target):
@@ -131,12 +148,13 @@ def shown(value):
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def row(arguments, a, b, others):
+def table_row(row, a, b, others):
+    b = [value for value in b if value is not None]
     results = [x / y for x, y in zip(a, b)] if b else a
     result = statistics.median(results)
-    return (f"| {arguments.name} | {shown(statistics.median(a))} | {shown(statistics.median(b)) if b else '–'} "
+    return (f"| {row.name} | {shown(statistics.median(a))} | {shown(statistics.median(b)) if b else '–'} "
             f"| **{shown(result)}** | {shown(min(results))}…{shown(max(results))} | {len(a)} "
-            f"| {arguments.target} | {verdict(result, arguments.target)} | {others:.0%} |")
+            f"| {row.target} | {verdict(result, row.target)} | {others:.0%} |")
 
 
 def main():
@@ -148,6 +166,10 @@ def main():
     parser.add_argument("--key-b", help="default: --key-a")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--target", default="", help="such as '>= 1.3'")
+    parser.add_argument("--also", nargs=3, action="append", default=[], metavar=("NAME", "KEY", "TARGET"),
+                        help="a further row of the same runs")
+    parser.add_argument("--also-a", nargs=3, action="append", default=[], metavar=("NAME", "KEY", "TARGET"),
+                        help="a further row with the value of A alone")
     parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
                         help="wait so long at most before each pair until the cores are idle (default 0)")
     parser.add_argument("--head", action="store_true", help="print the table's head and stop")
@@ -157,8 +179,11 @@ def main():
         return
     if not arguments.a:
         parser.error("--a is missing")
-    a, b, others = measure(arguments)
-    print(row(arguments, a, b, others), flush=True)
+    rows = [first_row(arguments)] + [Row(name, [key, key], target) for name, key, target in arguments.also]
+    rows += [Row(name, [key, None], target) for name, key, target in arguments.also_a]
+    a, b, others = measure_rows(arguments, rows)
+    for number, row in enumerate(rows):
+        print(table_row(row, [values[number] for values in a], [values[number] for values in b], others), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 #
 #     bench/jpeg_set.sh BUILD PHOTOGRAPHS OUT [COPIES]
 #
-# PHOTOGRAPHS is a folder of JPEG files, whose names up to the first _ are their classes. COPIES of each (default 10)
-# make epochs of a useful length. OUT becomes OUT/folder, OUT/shards and OUT/index.
+# PHOTOGRAPHS is a folder of JPEG files, whose names up to the first _ are their classes, or of folders of classes with
+# such files. COPIES of each (default 10) make epochs of a useful length. OUT becomes OUT/folder, OUT/shards and OUT/index.
 set -eu
 
 [ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -16,9 +16,12 @@ copies=${4:-10}
 
 [ ! -e "$out" ] || { echo "$0: $out is there already" >&2; exit 2; }
 mkdir -p "$out/folder" "$out/index"
-for path in "$photographs"/*.[jJ]*; do
+for path in "$photographs"/*.[jJ]* "$photographs"/*/*.[jJ]*; do
+    [ -f "$path" ] || continue
     name=${path##*/}
-    class=${name%%_*}
+    class=${path%/*}
+    class=${class##*/}
+    [ -d "$photographs/$class" ] || class=${name%%_*}
     mkdir -p "$out/folder/$class"
     copy=0
     while [ "$copy" -lt "$copies" ]; do

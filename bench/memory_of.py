@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Run a command and print its last JSON line with the memory it took added.
 
-    memory_of.py COMMAND [ARGUMENT]...
+    memory_of.py [--less MODULE] COMMAND [ARGUMENT]...
 
 Added: peak_pss_bytes, the greatest sum over the command and its children that was seen; pages that processes share
-count once. Looked at five times a second.
+count once. Looked at five times a second. With --less, which is for commands that begin with a Python interpreter, also
+added_pss_bytes: the same less the memory of this interpreter after it has imported MODULE and done nothing.
 """
 
 import json
@@ -42,11 +43,24 @@ def pss_bytes(process):
         return 0
 
 
+def idle_bytes(interpreter, module):
+    words = [interpreter, "-c", f"import sys, {module}; print(flush=True); sys.stdin.read()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
+        idle.stdout.readline()
+        taken = pss_bytes(idle.pid)
+        idle.stdin.close()
+    return taken
+
+
 def main():
-    if len(sys.argv) < 2:
+    words, less = sys.argv[1:], None
+    if words[:1] == ["--less"]:
+        less, words = words[1:2], words[2:]
+    if not words:
         raise SystemExit(__doc__)
+    idle = idle_bytes(words[0], less[0]) if less else 0
     ended, peak = threading.Event(), 0
-    with subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True) as command:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as command:
         lines = []
         reader = threading.Thread(target=lambda: (lines.extend(command.stdout), ended.set()))
         reader.start()
@@ -56,7 +70,8 @@ def main():
     if command.returncode != 0:
         raise SystemExit(command.returncode)
     report = json.loads([line for line in lines if line.startswith("{")][-1])
-    print(json.dumps(report | {"peak_pss_bytes": peak}))
+    added = {"added_pss_bytes": peak - idle} if less else {}
+    print(json.dumps(report | {"peak_pss_bytes": peak} | added))
 
 
 if __name__ == "__main__":

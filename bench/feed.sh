@@ -2,18 +2,23 @@
 # How fast the data come: every comparison of the loader with images and large sets, or those named, one Markdown row
 # each.
 #
-#     bench/feed.sh [-b BUILD] [-i PHOTOS] [-c CIFAR] [-s SMALL] [-r RAW] [-n PAIRS] [-w SECONDS] [COMPARISON]...
+#     bench/feed.sh [-b BUILD] [-i PHOTOS] [-j THUMBNAILS] [-c CIFAR] [-s SMALL] [-r RAW] [-o OLD_BUILD] [-n PAIRS]
+#                   [-m IMAGES] [-w SECONDS] [COMPARISON]...
 #     bench/feed.sh -l        lists the comparisons
 #
-# PHOTOS is made by bench/jpeg_set.sh; SMALL are shards of millions of small records (pipetrain-convert digits
-# --train=2000000), RAW and CIFAR shards of raw pixels, 256 x 256 and 32 x 32 (bench/raw_set.sh). The peers' Python
-# interpreters come from PEER_TENSORFLOW, PEER_TORCH and PEER_DALI (default python3). bench/README.md says what is
-# measured and what the columns mean.
+# PHOTOS, and THUMBNAILS of 64 x 64 pixels, are made by bench/jpeg_set.sh; SMALL are shards of millions of small records
+# (pipetrain-convert digits --train=2000000), RAW and CIFAR shards of raw pixels, 256 x 256 and 32 x 32
+# (bench/raw_set.sh). IMAGES are those that a peer of photographs decodes in a run (default 3840). The Python
+# interpreters come from PEER_TENSORFLOW, PEER_TORCH (also for pipetrain.Loader) and PEER_DALI (default python3).
+# bench/README.md says what is measured and what the columns mean.
 set -eu
 
 bench=$(cd "$(dirname "$0")" && pwd)
 build=.
 photos=
+thumbnails=
+old=
+images=3840
 cifar=
 small=
 raw=
@@ -25,22 +30,26 @@ dali=${PEER_DALI:-python3}
 cores=$(nproc)
 
 comparisons='tfdata_jpeg torch_jpeg torch_trivial torch_jpeg_memory dali_jpeg tfdata_cifar tfdata_cifar_stored two_decoders decode checksum
-first_batch epoch_boundary small_records lanes raw_copies check check_small'
+first_batch epoch_boundary small_records lanes raw_copies check check_small python_torch python_torch_64 python_tfdata
+python_tfdata_64 python_dali python_dali_64 python_memory old_build'
 
 usage()
 {
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
-while getopts b:i:c:s:r:n:w:lh option; do
+while getopts b:i:j:c:s:r:o:n:m:w:lh option; do
     case $option in
         b) build=$OPTARG ;;
         i) photos=$OPTARG ;;
+        j) thumbnails=$OPTARG ;;
         c) cifar=$OPTARG ;;
         s) small=$OPTARG ;;
         r) raw=$OPTARG ;;
+        o) old=$OPTARG ;;
         n) pairs=$OPTARG ;;
+        m) images=$OPTARG ;;
         w) wait=$OPTARG ;;
         l) echo $comparisons | tr ' ' '\n'; exit 0 ;;
         *) usage ;;
@@ -50,17 +59,31 @@ shift $((OPTIND - 1))
 
 build=$(cd "$build" && pwd)
 script=feed.sh
+export PYTHONPATH="$bench/../tools/python" PIPETRAIN_FEED_LIBRARY="$build/libpipetrain-feed.so.0"
 known="$comparisons"
 . "$bench/rows.sh"
 
 # need VARIABLE OPTION: the folder that a comparison is of.
-need() { eval "test -n \"\$$1\"" || { echo "$0: give the folder of the data with $2" >&2; return 1; }; }
+need() { eval "test -n \"\$$1\"" || { echo "$0: give the folder with $2" >&2; return 1; }; }
 feed() { echo "'$build/bench/feed' -d $cores $*"; }
 photos_shards() { echo "'$photos/shards:train'"; }
 with_memory() { echo "python3 '$bench/memory_of.py' $*"; }
-tfdata() { echo "'$tensorflow' '$bench/peer_tfdata_jpeg.py' --glob '$photos/shards/train-*' --threads $cores"; }
-torch() { echo "'$torch' '$bench/peer_torch_jpeg.py' --folder '$photos/folder' --threads $cores $*"; }
-dali() { echo "'$dali' '$bench/peer_dali.py' --glob '$photos/shards/train-*' --index '$photos/index' --threads $cores"; }
+# The peers and pipetrain.Loader read the set `photos`, which rows of thumbnails set.
+trial() { echo "--images $images --trial $((images / 5))"; }
+tfdata()
+{
+    echo "'$tensorflow' '$bench/peer_tfdata_jpeg.py' --glob '$photos/shards/train-*' --threads $cores $(trial) $*"
+}
+torch() { echo "'$torch' '$bench/peer_torch_jpeg.py' --folder '$photos/folder' --threads $cores $(trial) $*"; }
+dali()
+{
+    echo "'$dali' '$bench/peer_dali.py' --glob '$photos/shards/train-*' --index '$photos/index' --threads $cores \
+        --images $images $*"
+}
+python()
+{
+    echo "'$torch' '$bench/feed_python.py' --shards '$photos/shards/train-*' --threads $cores $*"
+}
 
 jpeg='images/s, JPEG, random part to 224'
 
@@ -104,6 +127,66 @@ cifar_row()
 }
 run_tfdata_cifar() { cifar_row shuffled '>= 12' full --shuffle 10000; }
 run_tfdata_cifar_stored() { cifar_row 'order as stored' '>= 8' none; }
+
+# pipetrain.Loader in Python. Rows of thumbnails measure more images: they take less time each.
+thumbnails() { need thumbnails -j && photos=$thumbnails && images=$((4 * images)); }
+
+# python_row NAME TARGET PEER OURS_OPTION...: images/s, and processor time an image
+python_row()
+{
+    row_name=$1 row_target=$2 row_peer=$3
+    shift 3
+    compare --name "images/s, $row_name" --target "$row_target" --a "$(python "$@")" --b "$row_peer" \
+        --also "processor time an image (us), $row_name" cpu_us_per_image ''
+}
+# torch_row SIDE OURS_OPTION...: also the first batch, and what Python costs
+torch_row()
+{
+    side=$1
+    shift
+    compare --name "images/s, JPEG to $side, Python: ours / PyTorch DataLoader" --target '>= 2' \
+        --a "$(python --side "$side" "$@")" --b "$(torch --side "$side")" \
+        --also "processor time an image (us), JPEG to $side, Python: ours / PyTorch DataLoader" \
+        cpu_us_per_image '<= 0.5' \
+        --also "seconds from opening to the first batch, JPEG to $side: ours / PyTorch DataLoader" \
+        first_batch_seconds '<= 0.2' \
+        --also-a "processor time of the thread that takes, a batch (us), JPEG to $side" thread_us_per_batch '<= 30'
+}
+run_python_torch() { need photos -i && torch_row 224 --images $((2 * images)); }
+run_python_torch_64() { (thumbnails && torch_row 64 --images $((4 * images))); }
+run_python_tfdata()
+{
+    need photos -i &&
+        python_row 'JPEG to 224, Python: ours / tf.data' '>= 1.4' "$(tfdata)" --images $((2 * images))
+}
+run_python_tfdata_64()
+{
+    (thumbnails && python_row 'JPEG to 64, Python: ours / tf.data' '>= 1.4' "$(tfdata --side 64)" \
+        --side 64 --images $((4 * images)))
+}
+run_python_dali()
+{
+    need photos -i &&
+        python_row 'JPEG to 224, Python: ours / DALI on the CPU' '>= 1.9' "$(dali)" --images $((2 * images))
+}
+run_python_dali_64()
+{
+    (thumbnails && python_row 'JPEG to 64, Python: ours / DALI on the CPU' '>= 1.9' "$(dali --side 64)" \
+        --side 64 --images $((4 * images)))
+}
+# Each side less an idle interpreter with PyTorch.
+run_python_memory()
+{
+    need photos -i && compare \
+        --name 'memory of all processes less an idle one, JPEG to 224, bytes: ours / PyTorch DataLoader' \
+        --target '<= 0.3' --key-a added_pss_bytes --a "$(with_memory --less torch "$(python)")" \
+        --b "$(with_memory --less torch "$(torch --decoder simplejpeg)")"
+}
+run_old_build()
+{
+    need photos -i && need old -o && compare --name "$jpeg: this build / the old one" --target '>= 0.98' \
+        --a "$(feed -m -e 2 "$(photos_shards)")" --b "'$old/bench/feed' -d $cores -m -e 2 $(photos_shards)"
+}
 
 # Ours alone.
 run_two_decoders()

@@ -42,17 +42,16 @@ def main():
     if not files:
         raise SystemExit(f"no file matches {arguments.glob}")
     indexes = [os.path.join(arguments.index, os.path.basename(file)) for file in files]
+    begin = time.perf_counter()
     pipeline = photographs(files=files, indexes=indexes, side=arguments.side, batch_size=arguments.batch,
                            num_threads=arguments.threads, device_id=None, prefetch_queue_depth=4, seed=1)
     pipeline.build()
+    pipeline.run()
+    first = time.perf_counter() - begin
     for _ in range(8):
         pipeline.run()
-    count = max(1, arguments.images // arguments.batch)
-    begin = time.perf_counter()
-    for _ in range(count):
-        pipeline.run()
-    speed = count * arguments.batch / (time.perf_counter() - begin)
-    peer_common.print_report(peer="DALI", version=dali.__version__, images_per_second=round(speed, 1),
+    speed = peer_common.measure_batches(pipeline.run, max(1, arguments.images // arguments.batch), arguments.batch)
+    peer_common.print_report(peer="DALI", version=dali.__version__, **speed, first_batch_seconds=round(first, 4),
                              batch=arguments.batch, threads=arguments.threads)
 
 

@@ -52,16 +52,17 @@ def pipeline(calls, files, arguments):
     return data.prefetch(AUTOTUNE).with_options(options)
 
 
-def images_per_second(calls, files, arguments, images):
-    """Behind a first part in which buffers fill and AUTOTUNE settles."""
+def measure(calls, files, arguments, images):
+    """What measure_batches gives after a first part in which buffers fill and AUTOTUNE settles, and the seconds to the
+    first batch."""
+    begin = time.perf_counter()
     iterator = iter(pipeline(calls, files, arguments))
+    next(iterator)
+    first = time.perf_counter() - begin
     for _ in range(max(2, images // arguments.batch // 4)):
         next(iterator)
-    batches = max(1, images // arguments.batch)
-    begin = time.perf_counter()
-    for _ in range(batches):
-        next(iterator)
-    return batches * arguments.batch / (time.perf_counter() - begin)
+    speed = peer_common.measure_batches(lambda: next(iterator), max(1, images // arguments.batch), arguments.batch)
+    return {**speed, "first_batch_seconds": round(first, 4)}
 
 
 def main():
@@ -83,11 +84,11 @@ def main():
     choices = [arguments.calls] if arguments.calls else [AUTOTUNE, arguments.threads, 2 * arguments.threads]
     trials = {}
     if len(choices) > 1:
-        trials = {calls: images_per_second(calls, files, arguments, arguments.trial) for calls in choices}
+        trials = {calls: measure(calls, files, arguments, arguments.trial)["images_per_second"] for calls in choices}
     best = max(trials, key=trials.get) if trials else choices[0]
-    speed = images_per_second(best, files, arguments, arguments.images)
+    speed = measure(best, files, arguments, arguments.images)
     peer_common.print_report(
-        peer="tf.data", version=tensorflow.__version__, images_per_second=round(speed, 1), calls=best,
+        peer="tf.data", version=tensorflow.__version__, **speed, calls=best,
         batch=arguments.batch, threads=arguments.threads, trials={calls: round(rate) for calls, rate in trials.items()})
 
 

@@ -80,18 +80,19 @@ def batches_of(loader):
         yield from loader
 
 
-def images_per_second(decoder, arguments, images):
+def measure(decoder, arguments, images):
+    """What measure_batches gives, and the seconds from before the data set is made to its first batch."""
+    begin = time.perf_counter()
     loader = torch.utils.data.DataLoader(
         Photographs(arguments.folder, decoder, arguments.side, arguments.trivial), arguments.batch, shuffle=True, drop_last=True,
         num_workers=arguments.threads, prefetch_factor=4, persistent_workers=True)
     batches = batches_of(loader)
+    next(batches)
+    first = time.perf_counter() - begin
     for _ in range(2 * arguments.threads):
         next(batches)
-    count = max(1, images // arguments.batch)
-    begin = time.perf_counter()
-    for _ in range(count):
-        next(batches)
-    return count * arguments.batch / (time.perf_counter() - begin)
+    speed = peer_common.measure_batches(lambda: next(batches), max(1, images // arguments.batch), arguments.batch)
+    return {**speed, "first_batch_seconds": round(first, 4)}
 
 
 def main():
@@ -108,13 +109,13 @@ def main():
     torch.set_num_threads(1)
     trials = {}
     if not arguments.decoder:
-        trials = {decoder: images_per_second(decoder, arguments, arguments.trial) for decoder in DECODERS}
+        trials = {decoder: measure(decoder, arguments, arguments.trial)["images_per_second"] for decoder in DECODERS}
     best = arguments.decoder or max(trials, key=trials.get)
-    speed = images_per_second(best, arguments, arguments.images)
+    speed = measure(best, arguments, arguments.images)
     peer_common.print_report(
         peer="PyTorch DataLoader", version=torch.__version__, torchvision=torchvision.__version__,
         simplejpeg=simplejpeg.__version__,
-        images_per_second=round(speed, 1), decoder=best, batch=arguments.batch, workers=arguments.threads,
+        **speed, decoder=best, batch=arguments.batch, workers=arguments.threads,
         trials={decoder: round(rate) for decoder, rate in trials.items()})
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # make check-long: everything that is too long for make check, one part after the other, each of them also a target of its
 # own. A part that fails does not end the others; the table at the end says how each went, and long/PART.log what it said.
-# PYTHON: an interpreter with PyTorch, for check-parity, and with ONNX Runtime, for check-peers; ONEDNN: a folder of
+# PYTHON: an interpreter with PyTorch, for check-parity, ONNX Runtime, for check-peers, pytest, for check-python; ONEDNN: a folder of
 # another oneDNN, for check-onednn.
 set -u
 make=${MAKE:-make}
@@ -55,6 +55,11 @@ if "${PYTHON:-python3}" -c 'import onnx, onnxruntime' 2>/dev/null; then
     part peers "$make" check-peers PYTHON="${PYTHON:-python3}"
 else
     left_out peers 'PYTHON=venv/bin/python names an interpreter with onnx and onnxruntime'
+fi
+if "${PYTHON:-python3}" -c 'import pytest, numpy' 2>/dev/null; then
+    part python "$make" check-python PYTHON="${PYTHON:-python3}"
+else
+    left_out python 'PYTHON=venv/bin/python names an interpreter with pytest and NumPy'
 fi
 if [ -n "${ONEDNN-}" ]; then
     part onednn "$make" check-onednn ONEDNN="$ONEDNN"

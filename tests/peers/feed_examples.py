@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 ROWS = {
     "torch": Row("feed_torch.py", ["torch", "torchvision"], ["--size=32", "--rate=0.01"]),
-    "ddp": Row("feed_torch.py", ["torch", "torchvision"], ["--size=64", "--rate=0.01"], TORCHRUN),
+    "ddp": Row("feed_torch.py", ["torch", "torchvision"], ["--size=32", "--rate=0.01"], TORCHRUN),
     "jax": Row("feed_jax.py", ["jax", "flax", "optax"], ["--size=28"], variables={"JAX_PLATFORMS": "cpu"}),
     "keras": Row("feed_keras.py", ["keras", "jax"], ["--size=28"],
                  variables={"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}),

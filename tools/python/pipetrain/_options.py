@@ -6,6 +6,8 @@ import difflib
 import textwrap
 from typing import Any, Mapping
 
+import numpy as np
+
 from ._errors import OptionError
 from ._library import Key, keys
 
@@ -25,7 +27,7 @@ def _find(name: str, own_names: tuple[str, ...]) -> Key:
 
 
 def _format(name: str, value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return " ".join(_format(name, item) for item in value)
@@ -36,8 +38,15 @@ def _format(name: str, value: Any) -> str:
 
 
 def settings_text(options: Mapping[str, Any], own_names: tuple[str, ...]) -> str:
-    """A line for each option that is not None. OptionError names those that do not exist; the library checks values."""
-    used = {_find(name, own_names).name: value for name, value in options.items() if value is not None}
+    """A line for each option that is not None. OptionError names those that do not exist or are given twice; the
+    library checks values."""
+    used: dict[str, Any] = {}
+    for name, value in options.items():
+        full_name = _find(name, own_names).name
+        if full_name in used:
+            raise OptionError(f"{full_name} is given twice")
+        if value is not None:
+            used[full_name] = value
     return "".join(f"{name} = {_format(name, value)}\n" for name, value in used.items())
 
 

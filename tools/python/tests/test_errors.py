@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pipetrain
@@ -33,7 +34,15 @@ def open_set(folder: Path, **options: Any) -> pipetrain.Loader:
         ({"batch": "16"}, "batch is a whole number"),
         ({"batch": 1 << 40}, "batch"),
         ({"seed": -1}, "seed"),
+        ({"batch": np.array([16])}, "batch is a whole number"),
+        ({"batch": True}, "batch is a whole number"),
+        ({"train": "validation"}, "train is True or False"),
+        ({"decode": "no"}, "decode is True or False"),
+        ({"drop_last": None}, "drop_last is True or False"),
         ({"channels": 2}, "channel"),
+        ({"channels": 3.0}, "channels is a whole number"),
+        ({"crop": "none", "augment.crop": "resized"}, "augment.crop is given twice"),
+        ({"mixup": 0.2, "rank": 0, "world": 9}, "batch of at least 18"),
         ({"size": 0}, "size"),
         ({"size": (8, 8, 3)}, "size"),
         ({"size": 1 << 31}, "."),
@@ -60,11 +69,11 @@ def test_an_option_may_have_its_section(small_set: Path) -> None:
 
 
 def test_options_of_other_types_become_text(small_set: Path) -> None:
-    with open_set(small_set, flip=True, crop="resized", crop_area=(0.5, 1), policy=None, keep_shards="0") as loader:
+    with open_set(small_set, flip=np.bool_(True), crop="resized", crop_area=(0.5, 1), policy=None, keep_shards="0") as loader:
         assert sum(1 for _ in loader) == 7
 
 
-@pytest.mark.parametrize("shards_option", [5, None, ["a", 7], "a\0b"], ids=str)
+@pytest.mark.parametrize("shards_option", [5, None, ["a", 7], "a\0b", "\ud800"], ids=str)
 def test_what_is_no_path_is_refused(shards_option: Any) -> None:
     with pytest.raises(pipetrain.OptionError, match="shards"):
         pipetrain.Loader(shards_option, batch=2)
@@ -115,6 +124,16 @@ def test_a_damaged_record_is_an_error_with_file_and_record(tmp_path: Path) -> No
         with pytest.raises(pipetrain.DataError, match="record 7"):
             for _ in loader:
                 pass
+
+
+def test_the_first_of_too_many_damaged_records_is_named(tmp_path: Path) -> None:
+    folder = shards.make_set(tmp_path / "set")
+    for record in (3, 5, 8):
+        damage(folder / "train-00001-of-00004", record)
+    with open_set(folder, on_corrupt="skip", max_corrupt=1) as loader:
+        with pytest.raises(pipetrain.DataError, match="the first: ") as caught:
+            list(labels for _, labels in loader)
+    assert caught.value.file == str(folder / "train-00001-of-00004") and caught.value.record in (3, 5, 8)
 
 
 def test_damaged_records_can_be_left_out(tmp_path: Path) -> None:

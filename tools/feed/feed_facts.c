@@ -25,12 +25,18 @@ static bool read_place(const char *text, uint64_t *record_out)
     return is_place;
 }
 
-/* Where the path begins that ends at `end`: in the same line, after the name of the set. */
+/* What comes before the path of the first of several damaged records (damage_end, dataset_probe.c). */
+#define FIRST_OF_SEVERAL "; the first: "
+
+/* Where the path begins that ends at `end`: in the same line, after the name of the set or "the first: ". */
 static const char *find_path(const char *message, const char *end)
 {
     static const char *const sets[] = { "train: ", "validation: " };
     const char *const newline = memrchr(message, '\n', (size_t)(end - message));
     const char *path = newline != NULL ? newline + 1 : message;
+    const char *const first = memmem(path, (size_t)(end - path), FIRST_OF_SEVERAL, strlen(FIRST_OF_SEVERAL));
+    if (first != NULL)
+        return first + strlen(FIRST_OF_SEVERAL);
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
         if (strncmp(path, sets[i], strlen(sets[i])) == 0)
             return path + strlen(sets[i]);

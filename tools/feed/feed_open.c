@@ -227,6 +227,10 @@ static int check_schedule(struct feed_plan *plan, struct pipetrain_feed_problem 
     if (plan->steps_per_epoch == 0)
         return feed_fail(problem, PIPETRAIN_FEED_OPTION, "a batch of %" PRIu32 " is larger than the set of %" PRIu64
                          " records, which drop_last leaves out: use a smaller batch", schedule->batch, records);
+    if (schedule->pairs && (schedule->batch + 1) / 2 < schedule->towers)
+        return feed_fail(problem, PIPETRAIN_FEED_OPTION, "batch is %" PRIu32 ", whose pairs %" PRIu32 " ranks cannot "
+                         "share: augment.mixup and cutmix mix two samples of one rank, so use a batch of at least "
+                         "%" PRIu32, schedule->batch, schedule->towers, 2 * schedule->towers);
     if (!schedule_lanes_fit(schedule->lanes, schedule->towers))
         return feed_fail(problem, PIPETRAIN_FEED_OPTION, "data.lanes is %" PRIu32 ", which %" PRIu32
                          " ranks cannot share: use a multiple of world", schedule->lanes, schedule->towers);

@@ -71,7 +71,7 @@ struct pipetrain_feed_options {
     uint32_t channels;          /* 0: 3; 1: grey; more than 3 only of images that are stored as numbers */
     /* Samples of a step, over all ranks together, so that the order does not depend on `world`. Ranks get shares of
      * batch / world samples, the first ones one more if that is no whole number (one pair more where samples are
-     * mixed); in the last step of an epoch a share may be empty. */
+     * mixed); in the last step of an epoch a share may be empty. At least a sample, or a pair, for each rank. */
     uint32_t batch;
     uint32_t rank, world;       /* this is feed `rank` < world of that many; world 0: 1 */
     uint32_t depth;             /* batches that exist, lent ones included; 0: input.prefetch_depth (4) */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import ctypes
 import functools
@@ -244,14 +245,20 @@ def _in_thread(call: Callable[[], int], stop: Callable[[], None]) -> int:
     if threading.current_thread() is not threading.main_thread():
         return call()
     results: List[int] = []
-    thread = threading.Thread(target=lambda: results.append(call()), name="pipetrain", daemon=True)
-    thread.start()
+    is_over = threading.Event()
+
+    def run() -> None:
+        results.append(call())
+        is_over.set()
+
+    # Not threading.Thread, whose start waits and so can be interrupted itself.
+    _thread.start_new_thread(run, ())
     try:
-        while thread.is_alive():
-            thread.join(0.1)
+        while not is_over.wait(0.1):
+            pass
     except BaseException:
         stop()
-        thread.join()
+        is_over.wait()
         raise
     return results[0]
 

@@ -79,8 +79,14 @@ def ends_at_a_keyboard_interrupt(pattern: str) -> None:
     with pipetrain.Loader(pattern, batch=16, size=8, depth=2) as loader:
         batches = iter(loader)
         kept = [next(batches), next(batches)]
-        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+        def interrupt() -> None:
+            while not loader._lock.locked():    # until the main thread takes
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+
         try:
+            threading.Thread(target=interrupt).start()
             next(batches)
             raise AssertionError("no KeyboardInterrupt")
         except KeyboardInterrupt:

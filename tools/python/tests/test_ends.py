@@ -107,16 +107,6 @@ def test_openings_leave_nothing_behind(small_set: Path) -> None:
 # ---- signals ----
 
 
-def interrupt_after(seconds: float) -> threading.Thread:
-    def interrupt() -> None:
-        time.sleep(seconds)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    return thread
-
-
 SLOW = """
 import signal
 loader = pipetrain.Loader(small_set, batch=16, size=8, depth=2)
@@ -124,11 +114,13 @@ batches = iter(loader)
 kept = [next(batches), next(batches)]
 times = []
 def interrupt():
+    while not loader._lock.locked():        # until the main thread takes
+        time.sleep(0.001)
     time.sleep(0.05)
     times.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt).start()
 try:
+    threading.Thread(target=interrupt).start()
     next(batches)
 except KeyboardInterrupt:
     taken = time.monotonic() - times[0]
@@ -193,9 +185,11 @@ def test_a_keyboard_interrupt_ends_a_long_call_of_the_library(run_script: Run) -
 import signal
 from pipetrain._loader import _in_thread
 is_unwanted = threading.Event()
-threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+def call():
+    os.kill(os.getpid(), signal.SIGINT)
+    return int(is_unwanted.wait(30))
 try:
-    _in_thread(lambda: int(is_unwanted.wait(30)), is_unwanted.set)
+    _in_thread(call, is_unwanted.set)
 except KeyboardInterrupt:
     print("interrupted", is_unwanted.is_set())
 """)

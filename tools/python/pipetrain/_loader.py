@@ -37,6 +37,7 @@ _MIX_BYTES = ctypes.sizeof(lib.Mix)
 
 _Path = Union[str, "os.PathLike[str]"]
 _Position = Tuple[int, int]     # epoch, step of the epoch
+_Place = Tuple[int, int]        # rank, number of ranks
 
 
 class Array:
@@ -197,17 +198,34 @@ def _shards(shards: Union[_Path, Sequence[_Path]]) -> bytes:
     return text
 
 
-def _place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
-    """This process's rank and the number of ranks: as given, or torch.distributed's when it is initialised."""
+def _distributed_place() -> Optional[_Place]:
+    """This process's rank and the number of ranks in torch.distributed; None if that is not initialised."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
+
+
+def _refuse_worker() -> None:
+    """Refuse to open a loader in each worker of a DataLoader: each would give all records."""
+    data = sys.modules.get("torch.utils.data")
+    worker = data.get_worker_info() if data is not None else None
+    if worker is not None:
+        raise OptionError(
+            f"this is worker {worker.id} of {worker.num_workers} of a DataLoader, and the loader of each would give all "
+            "records: use num_workers=0, as the library decodes with threads, or give rank and world"
+        )
+
+
+def _place(rank: Optional[int], world: Optional[int]) -> _Place:
+    """As given, or torch.distributed's when it is initialised."""
     if (rank is None) != (world is None):
         raise OptionError("rank and world are given together, or both left out")
     if rank is not None:
         count = _integer("world", world, 1, 2**32 - 1)
         return _integer("rank", rank, 0, count - 1), count
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
+    _refuse_worker()
+    return _distributed_place() or (0, 1)
 
 
 def _threads(threads: Optional[int]) -> int:
@@ -359,8 +377,9 @@ class Loader:
         seed: of the order and of the augmentation.
         epochs: after so many the loader is at its end, and a `for` gives nothing; None: without end.
         rank, world: the number of this process, and how many there are. None: torch.distributed's, if that is
-            initialised when the loader is opened, else 0 and 1. An epoch has as many steps for all ranks; in its last
-            step the share of a rank may be smaller, even empty, unless drop_last is given.
+            initialised when the loader is opened, else 0 and 1; iterating over a loader that was opened too early is an
+            error. An epoch has as many steps for all ranks; in its last step the share of a rank may be smaller, even
+            empty, unless drop_last is given.
         threads: that decode. None: one for each core, or with torchrun this rank's share of the cores.
         depth: batches that exist, those in use included; at least 2, as a `for` has one while it waits for the next.
             None: 4.
@@ -406,6 +425,7 @@ class Loader:
         self._convert = _converter(output)
         height, width = _size(size)
         place = _place(rank, world)
+        self._is_placed = rank is not None
         memory = pinned_memory() if _flag("pin", pin) else None
         # The library calls them as long as there are batches, so they live as long as the module that keeps them.
         callbacks = _callbacks(memory)
@@ -461,6 +481,7 @@ class Loader:
 
     def _iterate(self, pack: Callable[[Batch], Any]) -> _Epoch:
         self._check_process()
+        self._check_place()
         with self._lock:
             if self._is_begun:
                 self._seek(self._end_of_epoch())
@@ -728,6 +749,15 @@ class Loader:
         # The child has the lock as it was at the fork, so nothing may wait for it there.
         if os.getpid() != self._process:
             lib.fail(lib.FORKED)
+
+    def _check_place(self) -> None:
+        place = None if self._is_placed else _distributed_place()
+        if place is not None and place != (self.rank, self.world):
+            raise Error(
+                f"this loader was opened as rank {self.rank} of {self.world}, before torch.distributed was initialised, "
+                f"and this process is rank {place[0]} of {place[1]} now: open it after init_process_group, with Lightning "
+                "in train_dataloader, or give rank and world"
+            )
 
     def _check(self, result: int, problem: Optional[lib.Problem] = None) -> None:
         if result != lib.OK:

@@ -25,6 +25,8 @@ __all__ = ["Dataset", "mix", "partners"]
 class Dataset(IterableDataset):  # type: ignore[misc]
     """A torch.utils.data.IterableDataset whose samples are whole batches: for DataLoader(dataset, batch_size=None),
     with the default num_workers=0. Workers are refused, because the library decodes with threads of its own: `threads`.
+    The batches are this rank's already: do not give the DataLoader to Accelerate's `prepare`, which would divide those
+    of rank 0 once more and use no others.
 
     Takes the arguments of pipetrain.Loader, but `output`. Gives (images, labels): uint8 [N, H, W, C] and int64 [N];
     with mixup or cutmix (images, labels, mixes).

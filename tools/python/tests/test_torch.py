@@ -87,6 +87,44 @@ def test_ranks_are_those_of_torch_distributed(small_set: Path, tmp_path: Path) -
         torch.distributed.destroy_process_group()
 
 
+def test_a_loader_that_was_opened_before_the_ranks_met_says_so(
+    small_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = pipetrain.Loader(small_set / "train-*", **PLAIN)
+    placed = pipetrain.Loader(small_set / "train-*", rank=0, world=1, **PLAIN)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        assert sum(1 for _ in early) == 7
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+        with pytest.raises(pipetrain.Error, match="rank 0 of 1.*rank 0 of 2 now: open it after init_process_group"):
+            iter(early)
+        assert sum(1 for _ in placed) == 7
+    finally:
+        torch.distributed.destroy_process_group()
+    assert sum(1 for _ in early) == 7
+    early.close()
+    placed.close()
+
+
+class OpensInWorker(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """Opens a loader where it is iterated over."""
+
+    def __init__(self, pattern: Path, **place: int) -> None:
+        self.arguments = {"shards": pattern, "output": "torch", **PLAIN, **place}
+
+    def __iter__(self) -> Any:
+        return iter(pipetrain.Loader(**self.arguments))
+
+
+def test_a_loader_in_each_worker_is_refused(small_set: Path) -> None:
+    pattern = small_set / "train-*"
+    with pytest.raises(pipetrain.OptionError, match="worker . of 2 of a DataLoader.*num_workers=0"):
+        list(torch.utils.data.DataLoader(OpensInWorker(pattern), batch_size=None, num_workers=2))
+    placed = OpensInWorker(pattern, rank=0, world=1)
+    batches = torch.utils.data.DataLoader(placed, batch_size=None, num_workers=1)
+    assert sum(len(images) for images, _ in batches) == 100
+
+
 def test_cores_are_shared_between_ranks_of_torchrun(small_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cores = len(os.sched_getaffinity(0))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(max(2, cores)))

@@ -212,8 +212,8 @@ def _refuse_worker() -> None:
     worker = data.get_worker_info() if data is not None else None
     if worker is not None:
         raise OptionError(
-            f"this is worker {worker.id} of {worker.num_workers} of a DataLoader, and the loader of each would give all "
-            "records: use num_workers=0, as the library decodes with threads, or give rank and world"
+            f"this is worker {worker.id} of {worker.num_workers} of a DataLoader, and the loader of each would give "
+            "all records: use num_workers=0, as the library decodes with threads, or give rank and world"
         )
 
 
@@ -754,9 +754,9 @@ class Loader:
         place = None if self._is_placed else _distributed_place()
         if place is not None and place != (self.rank, self.world):
             raise Error(
-                f"this loader was opened as rank {self.rank} of {self.world}, before torch.distributed was initialised, "
-                f"and this process is rank {place[0]} of {place[1]} now: open it after init_process_group, with Lightning "
-                "in train_dataloader, or give rank and world"
+                f"this loader was opened as rank {self.rank} of {self.world}, before torch.distributed was "
+                f"initialised, and this process is rank {place[0]} of {place[1]} now: open it after "
+                "init_process_group, with Lightning in train_dataloader, or give rank and world"
             )
 
     def _check(self, result: int, problem: Optional[lib.Problem] = None) -> None:

@@ -69,7 +69,8 @@ def test_an_option_may_have_its_section(small_set: Path) -> None:
 
 
 def test_options_of_other_types_become_text(small_set: Path) -> None:
-    with open_set(small_set, flip=np.bool_(True), crop="resized", crop_area=(0.5, 1), policy=None, keep_shards="0") as loader:
+    options = {"flip": np.bool_(True), "crop": "resized", "crop_area": (0.5, 1), "policy": None, "keep_shards": "0"}
+    with open_set(small_set, **options) as loader:
         assert sum(1 for _ in loader) == 7
 
 

@@ -291,7 +291,7 @@ static int add_pattern(struct finding *finding, const char *pattern)
     struct shard_list found = { 0 };
     int rc = split_folder_find(&found, finding->counts, pattern, finding->what, finding->problems);
     if (rc == -ENOTSUP) {
-        rc = shard_list_find(&found, pattern, finding->what, finding->problems);
+        rc = shard_list_find_part(&found, pattern, finding->what, finding->problems);
         rc = rc == 0 ? check_names(finding, &found) : rc;
     }
     if (rc == 0)
@@ -357,7 +357,9 @@ int dataset_shards_find(struct shard_list *list_out, const char *patterns, const
 {
     struct finding finding = { .patterns = patterns, .what = what, .counts = counts, .problems = problems };
     const bool is_one = strchr(patterns, ',') == NULL || access(patterns, F_OK) == 0;
-    const int rc = is_one ? add_pattern(&finding, patterns) : find_each(&finding);
+    int rc = is_one ? add_pattern(&finding, patterns) : find_each(&finding);
+    if (rc == 0)
+        rc = shard_list_report_missing(&finding.list, what);
     if (rc < 0)
         shard_list_release(&finding.list);
     else

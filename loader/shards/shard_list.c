@@ -539,16 +539,31 @@ int shard_list_check_numbers(const struct shard_list *list, const char *what, bo
     uint32_t count, begin = 0;
     struct numbered *const files = sort_numbered(list, &count);
     int rc = files != NULL ? 0 : -ENOMEM;
-    for (uint32_t i = 1; rc == 0 && i <= count; i++) {
-        const bool is_same = i < count && stem_compare(&files[i], &files[begin]) == 0;
+    for (uint32_t i = 1; rc == 0 && i < count; i++) {
+        const bool is_same = stem_compare(&files[i], &files[begin]) == 0;
         if (is_same && (files[i].total != files[begin].total || files[i].number == files[i - 1].number))
             rc = report_mixed(&files[files[i].total != files[begin].total ? begin : i - 1], &files[i], what, problems);
-        else if (!is_same && wants_all)
+        begin = is_same ? begin : i;
+    }
+    free(files);
+    return rc == 0 && wants_all ? shard_list_report_missing(list, what) : rc;
+}
+
+int shard_list_report_missing(const struct shard_list *list, const char *what)
+{
+    uint32_t count, begin = 0;
+    struct numbered *const files = sort_numbered(list, &count);
+    if (files == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 1; i <= count; i++) {
+        const bool is_same = i < count && stem_compare(&files[i], &files[begin]) == 0 &&
+                             files[i].total == files[begin].total;
+        if (!is_same)
             report_missing(&files[begin], i - begin, i - begin == list->count, what);
         begin = is_same ? begin : i;
     }
     free(files);
-    return rc;
+    return 0;
 }
 
 /* ---- shards with several names in one folder ---- */
@@ -697,7 +712,7 @@ void shard_list_report_other_split(const struct shard_list *list)
                 count == 1 ? "it" : "them");
 }
 
-int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems)
+int shard_list_find_part(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems)
 {
     struct shard_list list = { 0 };
     struct stat status;
@@ -713,13 +728,27 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
     if (begun != NULL)
         rc = report_path(problems, what, begun, BEGUN_SET_TEXT, -EBADMSG);
     if (rc == 0)
-        rc = shard_list_check_numbers(&list, what, true, problems);
+        rc = shard_list_check_numbers(&list, what, false, problems);
     if (rc < 0) {
         shard_list_release(&list);
         return rc;
     }
     *list_out = list;
     return 0;
+}
+
+int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems)
+{
+    struct shard_list list;
+    int rc = shard_list_find_part(&list, pattern, what, problems);
+    if (rc < 0)
+        return rc;
+    rc = shard_list_report_missing(&list, what);
+    if (rc == 0)
+        *list_out = list;
+    else
+        shard_list_release(&list);
+    return rc;
 }
 
 void shard_list_release(struct shard_list *list)

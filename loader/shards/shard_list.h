@@ -23,6 +23,8 @@ struct shard_list {
  * are skipped. Missing shards of an -of-N set are reported on stderr. 0, or a negative errno with a line in `problems`
  * that begins with `what`; -EBADMSG if a data set is being moved to the directory. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
+/* The same for one of several patterns, of which others may have the missing shards: nothing is reported. */
+int shard_list_find_part(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
 /* Add all shards of a directory, of every split, to an empty list. 0, or a negative errno after which some may have
  * been added. */
 int shard_list_folder(struct shard_list *list, const char *folder);
@@ -34,6 +36,8 @@ int shard_list_join(struct shard_list *list, struct shard_list *other);
  * same number twice. With `wants_all`, missing shards are reported on stderr. 0; -EINVAL with a line in `problems` that
  * begins with `what`; or -ENOMEM. */
 int shard_list_check_numbers(const struct shard_list *list, const char *what, bool wants_all, struct text *problems);
+/* Report the missing shards of -of-N sets. 0 or -ENOMEM. */
+int shard_list_report_missing(const struct shard_list *list, const char *what);
 /* Report shards in one folder whose names differ not only in numbers, since they may belong to different data sets: for
  * a glob, numbered shards (-of-N); for a directory, also others if there are few names. Several names of numbered
  * shards in a directory are an error. 0; -EINVAL with a line in `problems` that begins with `what`; or -ENOMEM. */

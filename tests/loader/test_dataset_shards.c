@@ -7,6 +7,7 @@
 
 #include "loader/dataset_shards.h"
 #include "loader/shards/pattern.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -92,6 +93,28 @@ TEST(a_file_named_twice_is_refused)
     assert_int_equal(symlink("a-1.tfrecord", "soft.tfrecord"), 0);
     assert_problem("a-*, hard.tfrecord", "train: hard.tfrecord: is named twice: the same file as a-2.tfrecord");
     assert_problem("soft.tfrecord, a-*", "train: a-1.tfrecord: is named twice: the same file as soft.tfrecord");
+}
+
+/* What is reported while the patterns are expanded. */
+static const char *reported(const char *patterns)
+{
+    static char text[1024];
+    struct capture capture;
+    capture_begin(&capture);
+    (void)find(patterns);
+    capture_end(&capture, text, sizeof(text));
+    return text;
+}
+
+TEST(missing_shards_are_counted_over_all_patterns)
+{
+    assert_int_equal(mkdir("n", 0700), 0);
+    fixture_write_set("n", 3, 9);
+    assert_string_equal(reported("n/train-00002-of-00003,n/train-00000-of-00003, n/*-00001-*"), "");
+    assert_string_equal(reported("n/train-00000-of-00003,n/train-00002-of-00003"),
+                        "train: found only 2 of the 3 shards that the file names count\n");
+    assert_string_equal(reported("n/train-00000-of-00003"),
+                        "train: found only 1 of the 3 shards that the file names count\n");
 }
 
 TEST(records_are_numbered_in_that_order)

@@ -188,9 +188,12 @@ def _size(size: Union[int, Sequence[int]]) -> Tuple[int, int]:
 
 
 def _shards(shards: Union[_Path, Sequence[_Path]]) -> bytes:
-    paths: Sequence[Any] = shards if isinstance(shards, (list, tuple)) else [shards]
     try:
-        text = b",".join(os.fsencode(path) for path in paths)
+        if isinstance(shards, (str, bytes)):
+            text = os.fsencode(shards)
+        else:   # a comma in a path is a part of its name
+            paths: Sequence[Any] = shards if isinstance(shards, (list, tuple)) else [shards]
+            text = b",".join(os.fsencode(path).replace(b",", b"\\,") for path in paths)
     except (TypeError, UnicodeEncodeError):
         raise OptionError(f"shards is a path or pattern, or a list of them, not {shards!r}") from None
     if b"\0" in text:

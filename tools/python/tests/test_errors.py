@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,18 @@ def test_a_missing_shard_of_several_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_list_of_paths_is_read_in_its_order(tmp_path: Path) -> None:
-    folder = shards.make_set(tmp_path / "set")
+    folder = shards.make_set(tmp_path / "a set, copied")
     paths = sorted(folder.glob("train-*"))
-    with pipetrain.Loader(paths[:2], batch=16, size=8, train=False, crop="none") as loader:
-        assert loader.records == 50
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pipetrain.Loader(paths[::-1], batch=16, size=8, train=False, crop="none") as loader:
+            labels = [label for _, labels in loader for label in labels]
+    assert labels == [shards.label_of(number) for start in (75, 50, 25, 0) for number in range(start, start + 25)]
+    with pytest.warns(pipetrain.LoaderWarning, match="2 of the 4 shards"):
+        with pipetrain.Loader(paths[:2], batch=16, size=8) as loader:
+            assert loader.records == 50
+    with pipetrain.Loader(folder / "train-*", batch=16, size=8) as loader:
+        assert loader.records == 100
 
 
 def damage(path: Path, record: int) -> None:

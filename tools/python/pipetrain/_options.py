@@ -12,6 +12,9 @@ from ._errors import OptionError
 from ._library import Key, keys
 
 _KEYS = {key.name: key for key in keys()}
+# What other loaders call an option.
+_NAMES_ELSEWHERE = {"num_workers": "threads", "workers": "threads", "prefetch_factor": "depth", "pin_memory": "pin",
+                    "scale": "crop_area", "ratio": "crop_aspect"}  # fmt: skip
 # In this order a keyword is looked up without its section.
 _SECTIONS = ("augment", "data", "input")
 
@@ -21,7 +24,7 @@ def _find(name: str, own_names: tuple[str, ...]) -> Key:
         if full_name in _KEYS:
             return _KEYS[full_name]
     known = (*own_names, *(key.partition(".")[2] for key in _KEYS))
-    near = difflib.get_close_matches(name, known, 1)
+    near = [_NAMES_ELSEWHERE[name]] if name in _NAMES_ELSEWHERE else difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]}?" if near else "help(pipetrain.Loader) lists all options"
     raise OptionError(f"there is no option {name!r}: {hint}")
 

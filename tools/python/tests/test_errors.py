@@ -27,6 +27,7 @@ def open_set(folder: Path, **options: Any) -> pipetrain.Loader:
     [
         ({"crpo": "none"}, "did you mean crop"),
         ({"batches": 3}, "did you mean batch"),
+        ({"num_workers": 4}, "did you mean threads"),
         ({"zzzzzz": 3}, "help"),
         ({"crop": "sideways"}, "crop.*sideways"),
         ({"erase": 2}, "erase"),

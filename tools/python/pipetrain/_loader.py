@@ -386,7 +386,7 @@ class Loader:
         threads: that decode. None: one for each core, or with torchrun this rank's share of the cores.
         depth: batches that exist, those in use included; at least 2, as a `for` has one while it waits for the next.
             None: 4.
-        drop_last: leave out the last step of an epoch if it is smaller.
+        drop_last: leave out the last step of an epoch if it is smaller; without effect with train=False.
         pin: batches in pinned memory, for images.to("cuda", non_blocking=True); their memory is filled again only when
             the copies from it have ended. Needs a GPU.
         decode: False: the records as they are stored, instead of images: `for records, ids in loader` with a list of N

@@ -155,7 +155,6 @@ int pipetrain_feed_open(struct pipetrain_feed **feed_out, const struct pipetrain
     const struct log_sink *const before = log_sink_set(&feed->sink);
     const int result = open_feed(feed, options, problem);
     (void)log_sink_set(before);
-    feed->started_ns = clock_now_ns();
     if (result == PIPETRAIN_FEED_OK)
         *feed_out = feed;
     else
@@ -164,6 +163,20 @@ int pipetrain_feed_open(struct pipetrain_feed **feed_out, const struct pipetrain
 }
 
 /* ---- taking ---- */
+
+/* Called with the lock held: what happened before the first take says nothing about the caller's speed. */
+static void begin_counting(struct pipetrain_feed *feed)
+{
+    struct supply *const supply = feed->supply;
+    struct loader_counts counts;
+    if (supply->asked_ns != 0)
+        return;
+    loader_count(supply->loader, &counts);
+    supply->asked_ns = clock_now_ns();
+    supply->read_busy_ns = counts.read_busy_ns;
+    supply->decode_busy_ns = counts.decode_busy_ns;
+    feed->asked_ns = feed->asked_ns != 0 ? feed->asked_ns : supply->asked_ns;
+}
 
 /* Called with the lock held: wait while a seek replaces the supply. Returns OK with the supply, which stays until
  * supply_leave, or the result of the take. */
@@ -186,6 +199,7 @@ static int supply_enter(struct pipetrain_feed *feed, uint64_t until_ns, struct s
             *problem = feed->failure_problem;
         return feed->failure;
     }
+    begin_counting(feed);
     feed->supply->takers++;
     *supply_out = feed->supply;
     return PIPETRAIN_FEED_OK;

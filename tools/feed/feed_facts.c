@@ -182,14 +182,14 @@ static void add_supply(const struct pipetrain_feed *feed, struct pipetrain_feed_
     struct ring_counts ring;
     if (supply == NULL || supply->loader == NULL)
         return;
-    const uint64_t wall_ns = clock_now_ns() - supply->started_ns;
+    const uint64_t wall_ns = supply->asked_ns != 0 ? clock_now_ns() - supply->asked_ns : 0;
     loader_count(supply->loader, &counts);
     ring_count(supply->ring, &ring);
     stats->read_bytes += counts.bytes;
     stats->damaged_records += counts.corrupt_records;
     stats->decoder_warnings += counts.decoder_warnings;
-    stats->read_busy = share(counts.read_busy_ns, wall_ns, spec->read_threads);
-    stats->decode_busy = share(counts.decode_busy_ns, wall_ns, spec->decode_threads);
+    stats->read_busy = share(counts.read_busy_ns - supply->read_busy_ns, wall_ns, spec->read_threads);
+    stats->decode_busy = share(counts.decode_busy_ns - supply->decode_busy_ns, wall_ns, spec->decode_threads);
     stats->ready = (uint32_t)(ring.published - ring.taken);
 }
 
@@ -231,8 +231,7 @@ static void describe_busy(const struct loader_spec *spec, const struct pipetrain
         snprintf(fix, room, "all %" PRIu32 " cores decode: store smaller images (pipetrain-convert)", cores);
 }
 
-/* What limits the caller: its waits since the feed was opened, and how busy the threads were since they were started.
- * */
+/* What limits the caller: its waits since its first take, and how busy the threads were since then or the last seek. */
 static void describe_limit(const struct feed_plan *plan, const struct pipetrain_feed_stats *stats, uint64_t wall_ns,
                            char *out, size_t out_bytes)
 {
@@ -256,7 +255,7 @@ int pipetrain_feed_stats(struct pipetrain_feed *feed, struct pipetrain_feed_stat
     struct pipetrain_feed_stats stats = { .open_ns = clock_now_ns() - feed->opened_ns };
     pthread_mutex_lock(&feed->lock);
     const bool is_closed = feed->is_closed;
-    const uint64_t wall_ns = clock_now_ns() - feed->started_ns;
+    const uint64_t wall_ns = feed->asked_ns != 0 ? clock_now_ns() - feed->asked_ns : 0;
     stats.batches = feed->batches;
     stats.samples = feed->samples;
     stats.waited_ns = feed->waited_ns;

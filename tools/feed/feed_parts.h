@@ -43,15 +43,16 @@ struct lent_batch {
 };
 
 /* The threads and batches from one position on. Every seek makes a new one; the earlier one stays until its last lent
- * batch is given back. The feed's lock protects `lent`, `lent_count`, `takers` and `next`. */
+ * batch is given back. The feed's lock protects all from `asked_ns` on. */
 struct supply {
     const struct feed_plan *plan;
     struct schedule schedule;
     struct stop *stop;
     struct ring *ring;
     struct loader *loader;      /* NULL: its threads have ended */
-    uint64_t started_ns;
     void **blocks;              /* [depth] */
+    uint64_t asked_ns;          /* of the first take; 0: there was none */
+    uint64_t read_busy_ns, decode_busy_ns;      /* of the loader's threads before it */
     struct lent_batch *lent;    /* [depth] */
     uint32_t lent_count;        /* batches that are not given back completely */
     uint32_t takers;            /* threads in ring_take */
@@ -86,8 +87,9 @@ struct pipetrain_feed {
     atomic_uint references;     /* the caller's own until free, one for each lent batch and for each thread inside */
     atomic_bool is_interrupted;
     atomic_bool is_unwanted;    /* close has begun: long reads of the data set end */
-    uint64_t opened_ns, started_ns;     /* begin and end of opening */
+    uint64_t opened_ns;         /* begin of opening */
     pthread_mutex_t lock;       /* protects what follows */
+    uint64_t asked_ns;          /* of the first take; 0: there was none */
     pthread_cond_t changed;     /* is_changing, is_closed, `readers` or a supply's `takers` has changed */
     bool is_changing;           /* a thread is in seek or close */
     bool is_closed;

@@ -215,8 +215,8 @@ struct pipetrain_feed_stats {
     uint64_t read_bytes;        /* of shards */
     uint64_t damaged_records;   /* left out (data.on_corrupt = skip), each counted once between two seeks */
     uint64_t decoder_warnings;  /* images decoded although the decoder warned */
-    double read_busy, decode_busy;      /* share of their time in which readers and decoders worked, 0 to 1, since open
-                                         * or the last seek */
+    double read_busy, decode_busy;      /* share of their time in which readers and decoders worked, 0 to 1, since the
+                                         * first take after open or the last seek; 0 before */
     uint32_t ready, lent;       /* batches that wait for a take, and that are lent, now */
     /* One line: what limits the caller's speed, and which option to change; "" before there were enough batches. */
     char limit[512];

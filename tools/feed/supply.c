@@ -70,7 +70,6 @@ static int start(struct supply *supply, void **blocks, const struct damage_sink 
     spec.rings = &supply->ring;
     spec.stop = supply->stop;
     spec.damage_sink = *sink;
-    supply->started_ns = clock_now_ns();
     return loader_start(&supply->loader, &spec);
 }
 

@@ -125,7 +125,8 @@ class Stats(NamedTuple):
         read_bytes: of shards.
         damaged_records: left out, with on_corrupt="skip".
         decoder_warnings: images that were decoded although the decoder warned.
-        read_busy, decode_busy: share of their time in which the threads that read and that decode worked, 0 to 1.
+        read_busy, decode_busy: share of their time in which the threads that read and that decode worked, 0 to 1, since
+            the first batch was asked for.
         ready, lent: batches that are ready now, and that are used by arrays now.
         limit: a sentence that says what limits the speed and which option to change; "" before there were enough
             batches.

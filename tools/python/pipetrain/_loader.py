@@ -176,9 +176,10 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _channels(channels: Any) -> int:
-    if _integer("channels", channels, 1, 3) == 2:
-        raise OptionError("channels is 1 or 3, not 2")
-    return int(channels)
+    number = _integer("channels", channels, 0, 2**32 - 1)
+    if number not in (1, 3):
+        raise OptionError(f"channels is 1 or 3, not {number}")
+    return number
 
 
 def _size(size: Union[int, Sequence[int]]) -> Tuple[int, int]:

@@ -15,6 +15,8 @@ _KEYS = {key.name: key for key in keys()}
 # What other loaders call an option.
 _NAMES_ELSEWHERE = {"num_workers": "threads", "workers": "threads", "prefetch_factor": "depth", "pin_memory": "pin",
                     "scale": "crop_area", "ratio": "crop_aspect"}  # fmt: skip
+# Options that are arguments of Loader by another name.
+_OWN = {"data.last_batch": "drop_last", "input.decode_threads": "threads", "input.prefetch_depth": "depth"}
 # In this order a keyword is looked up without its section.
 _SECTIONS = ("augment", "data", "input")
 
@@ -30,6 +32,8 @@ def _find(name: str, own_names: tuple[str, ...]) -> Key:
 
 
 def _format(name: str, value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)) and name == "data.shuffle":
+        return "full" if value else "none"     # as DataLoader has it
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
@@ -46,6 +50,8 @@ def settings_text(options: Mapping[str, Any], own_names: tuple[str, ...]) -> str
     used: dict[str, Any] = {}
     for name, value in options.items():
         full_name = _find(name, own_names).name
+        if full_name in _OWN:
+            raise OptionError(f"{name} is given as {_OWN[full_name]}")
         if full_name in used:
             raise OptionError(f"{full_name} is given twice")
         if value is not None:
@@ -59,7 +65,7 @@ def describe_options() -> str:
     for section in _SECTIONS:
         lines.append(f"{section}.*:")
         for key in _KEYS.values():
-            if key.name.startswith(f"{section}."):
+            if key.name.startswith(f"{section}.") and key.name not in _OWN:
                 lines += _describe(key)
     return "\n".join(lines)
 

@@ -79,6 +79,13 @@ def test_a_loop_that_is_left_early_is_followed_by_the_next_epoch(small_set: Path
         assert list(iter(loader)) == []
 
 
+def test_shuffle_may_be_true_or_false(small_set: Path) -> None:
+    with open_small(small_set, shuffle=False) as stored, open_small(small_set, shuffle=True) as full:
+        assert flat(ids_of(stored)) == list(range(100))
+        with open_small(small_set, shuffle="full") as named:
+            assert ids_of(full) == ids_of(named)
+
+
 def test_the_last_step_can_be_left_out(small_set: Path) -> None:
     with open_small(small_set, drop_last=True) as loader:
         assert len(loader) == 6 and [len(ids) for ids in ids_of(loader)] == [16] * 6

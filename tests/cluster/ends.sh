@@ -14,7 +14,8 @@ deadline=60
 end_ms=$([ "$soak" = yes ] && echo 5000 || echo 30000)
 hang_ms=90000       # it does not end
 short=$([ "$simulated" = yes ] && echo 8 || echo 4)   # a deadline in which MPI_Init returns, and GPUs that are simulated plan
-little_kb=$([ "$simulated" = yes ] && echo 120000 || echo 350000)     # of address space: too little for a run
+# Of address space: too little for a run. The libraries of CUDA alone take more than that of a run without them.
+little_kb=$([ "$simulated" = no ] && ldd "$slow" | grep -q libcudart && echo 350000 || echo 120000)
 
 # Each rank leaves its process and its phases in files. ENDS_FIRST="RANK COMMANDS": what one rank does first.
 # ENDS_CODES=yes: its exit code is in a file, too, even if the launcher sends this script SIGTERM first.

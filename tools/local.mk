@@ -189,6 +189,7 @@ tools_libtools_a_SOURCES = \
 # The options, which are all that libpipetrain-feed needs of these folders, and the names of optimizers in their table.
 tools_lib_libsettings_a_SOURCES = \
 	%D%/lib/config/config.c \
+	%D%/lib/config/data_options.c \
 	%D%/lib/config/feed_settings.c \
 	%D%/lib/config/hints.c \
 	%D%/lib/config/input_checks.c \

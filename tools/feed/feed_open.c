@@ -13,6 +13,7 @@
 #include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/feed/feed_parts.h"
+#include "tools/lib/config/data_options.h"
 #include "tools/lib/config/feed_settings.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/pixels.h"
@@ -151,28 +152,18 @@ static struct dataset_options dataset_options_of(const struct feed_plan *plan,
     const uint64_t said = options->is_raw ? 0 : dataset_shards_classes(options->shards, data->label_key);
     const int64_t described = said > 0 && said <= DATASET_CLASSES_MAX ? (int64_t)said + data->label_offset : 0;
     const int64_t classes = data->classes > 0 ? data->classes : described;
-    return (struct dataset_options){
-        .what = options->is_evaluation ? "validation" : "train",
-        .pattern = options->shards,
-        .image_key = data->image_key,
-        .label_key = data->label_key,
-        .shape = options->is_raw ? raw_shape
-                                  : (struct image_shape){ options->height, options->width, options->channels },
-        .is_raw = options->is_raw,
-        .classes = classes > 0 ? (uint32_t)classes : DATASET_CLASSES_MAX,
-        .classes_are_unknown = classes <= 0,
-        .may_lack_classes = true,
-        .label_offset = data->label_offset,
-        .class_names = data->class_names,
-        .layout = data->image_layout,
-        .range = data->image_range,
-        .limit = (uint64_t)data->limit,
-        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
-        .use_index_cache = data->index_cache,
-        .is_unwanted = (const atomic_bool *)options->is_unwanted,
-        .part = data->validation_split <= 0 ? DATASET_ALL : options->is_evaluation ? DATASET_HELD_OUT : DATASET_REST,
-        .held_out = data->validation_split,
-    };
+    struct dataset_options made = data_options(data);
+    made.what = options->is_evaluation ? "validation" : "train";
+    made.pattern = options->shards;
+    made.shape = options->is_raw ? raw_shape : (struct image_shape){ options->height, options->width, options->channels };
+    made.is_raw = options->is_raw;
+    made.classes = classes > 0 ? (uint32_t)classes : DATASET_CLASSES_MAX;
+    made.classes_are_unknown = classes <= 0;
+    made.may_lack_classes = true;
+    made.is_unwanted = (const atomic_bool *)options->is_unwanted;
+    made.part = data->validation_split <= 0 ? DATASET_ALL : options->is_evaluation ? DATASET_HELD_OUT : DATASET_REST;
+    made.held_out = data->validation_split;
+    return made;
 }
 
 static int open_dataset(struct feed_plan *plan, const struct pipetrain_feed_options *options,

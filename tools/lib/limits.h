@@ -9,9 +9,9 @@
 /* ---- of the process: ulimit -s, -v, -d, -n ---- */
 
 /* Called first in main, before any thread: give stacks the size that the program needs, if the limit permits it, and
- * touch main's stack; permit as many open files as the system allows. If the address space is limited, let threads
- * share one malloc arena. From now on a C++ library without memory ends the process with a message. 0, or -ENOMEM after
- * a message. */
+ * touch main's stack; permit as many open files as the system allows. If the address space is limited, let all threads
+ * allocate from one arena of malloc, as each further arena reserves address space. From now on, when a library in C++ runs
+ * out of memory, the process ends with a message. 0, or -ENOMEM after a message. */
 int limits_prepare(void);
 
 /* Bytes that can still be mapped; SIZE_MAX: there is no limit, or it cannot be read. */

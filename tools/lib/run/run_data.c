@@ -18,6 +18,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/program_folder.h"
+#include "tools/lib/config/data_options.h"
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/problems.h"
 #include "tools/lib/config/settings_model.h"
@@ -156,20 +157,11 @@ static void add_lines(struct problems *problems, char *text)
 static struct dataset_options options_of(const struct data_settings *data, const struct net *net,
                                          const struct shape image)
 {
-    return (struct dataset_options){
-        .image_key = data->image_key,
-        .label_key = data->label_key,
-        .shape = { image.height, image.width, image.channels },
-        .classes = net->classes,
-        .label_offset = data->label_offset,
-        .class_names = data->class_names,
-        .layout = data->image_layout,
-        .range = data->image_range,
-        .limit = (uint64_t)data->limit,
-        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
-        .use_index_cache = data->index_cache,
-        .is_unwanted = signals_requested(),
-    };
+    struct dataset_options options = data_options(data);
+    options.shape = (struct image_shape){ image.height, image.width, image.channels };
+    options.classes = net->classes;
+    options.is_unwanted = signals_requested();
+    return options;
 }
 
 static int open_set(struct dataset **dataset_out, const struct dataset_options *options, struct problems *problems)

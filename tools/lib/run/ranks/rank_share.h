@@ -1,6 +1,6 @@
-/* Ranks of a host that use the same cores or GPUs share them: every rank sends a description of the cores or GPUs that
- * it uses to rank 0, which finds the shares host by host and sends those of all ranks to each, as one message that ranks
- * pass on. Used by main only. */
+/* Ranks of a host that use the same cores or GPUs share them. Every rank tells rank 0 which cores or GPUs it uses. Rank 0
+ * finds each rank's share, one host after the other, and sends the shares of all ranks as one message, which ranks pass on
+ * to others. Used by main only. */
 #ifndef PIPETRAIN_RANK_SHARE_H
 #define PIPETRAIN_RANK_SHARE_H
 

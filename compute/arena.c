@@ -13,13 +13,13 @@ static size_t aligned(size_t count)
 
 /* Append ranges for the parameters of the last layer first, and within a layer in the order of enum parameter_kind. */
 static void append(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained,
-                   bool is_frozen)
+                   bool is_frozen, bool is_part)
 {
     for (uint32_t layer = net->layer_count; layer-- > 0;)
         for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
             const uint32_t parameter = net->layers[layer].parameters[kind];
             if (parameter == NET_NO_PARAMETER || net->parameters[parameter].is_trained != is_trained ||
-                net->parameters[parameter].is_frozen != is_frozen)
+                net->parameters[parameter].is_frozen != is_frozen || parameter_is_part(net, parameter) != is_part)
                 continue;
             arena->ranges[parameter] = (struct arena_range){ arena->count, stored_counts[parameter] };
             arena->count += aligned(stored_counts[parameter]);
@@ -35,9 +35,12 @@ static int lay_out(struct arena *arena, const struct net *net, const size_t *sto
     *arena = (struct arena){ .lead = lead, .parameter_count = net->parameter_count, .ranges = ranges, .count = lead };
     for (uint32_t i = 0; i < net->parameter_count; i++)
         ranges[i].offset = ARENA_ELSEWHERE;
-    append(arena, net, stored_counts, is_trained, false);
+    append(arena, net, stored_counts, is_trained, false, false);
+    arena->shared = arena->count;
+    append(arena, net, stored_counts, is_trained, false, true);
     arena->updated = arena->count;
-    append(arena, net, stored_counts, is_trained, true);
+    append(arena, net, stored_counts, is_trained, true, false);
+    append(arena, net, stored_counts, is_trained, true, true);
     return 0;
 }
 
@@ -66,7 +69,7 @@ const struct arena *arenas_of(const struct arenas *arenas, const struct net *net
 
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer)
 {
-    size_t ready = arena->updated;
+    size_t ready = arena->shared;
     for (uint32_t i = 0; i < arena->parameter_count; i++)
         if (net->parameters[i].layer < layer && arena->ranges[i].offset < ready)
             ready = arena->ranges[i].offset;

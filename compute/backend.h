@@ -197,8 +197,8 @@ struct backend_ops {
     int (*stored_sizes)(struct backend *backend, size_t *stored_counts);
     /* Set the layout of the arenas, lent until close. */
     void (*lay_out)(struct backend *backend, const struct arenas *arenas);
-    /* Make the plan for `count` >= 1 samples; keeps no device memory. Logs errors. */
-    int (*plan)(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
+    /* Make a plan; keeps no device memory. Logs errors. */
+    int (*plan)(struct backend *backend, const struct plan_spec *spec, struct plan **plan_out);
     void (*plan_close)(struct plan *plan);
     /* The memory that all plans made so far need together; only one runs at a time. */
     void (*needs)(const struct backend *backend, struct backend_needs *needs_out);
@@ -224,7 +224,8 @@ struct backend_ops {
     void (*plan_describe)(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg);
 
     /* Convert uint8 pixels to the net's input by its transform, and copy the labels, which are needed until the loss.
-     * Afterwards the slot is not read any more. */
+     * Afterwards the slot is not read any more. Pixels, labels and mixes are NULL for a plan that does not read the
+     * image (compute/share.h). */
     int (*input)(struct plan *plan, const struct backend_input *input);
     /* Run all layers; the loss layer computes the result and, in training, the gradient of the logits. */
     int (*forward)(struct plan *plan);
@@ -240,6 +241,20 @@ struct backend_ops {
      * spec.keeps_embedding that of the embedding. Waits for the compute stream, so that all results queued before are
      * complete; allocates nothing. */
     int (*values)(struct plan *plan, uint32_t layer, float *values_out);
+    /* For shares of a net (compute/share.h). NULL: the backend does not compute them. `plan` is one with
+     * LAYER_PART_LOSS after its forward, when outside.stats has those of all parts; samples first .. first + count - 1
+     * of it.
+     *
+     * Queue a copy of the result of these samples to *result_out (pinned host memory), as `result` does; losses are
+     * added in the order of samples. */
+    int (*part_result)(struct plan *plan, uint32_t first, uint32_t count, struct backend_result *result_out);
+    /* Queue a copy of their answers to answers_out (pinned host memory). */
+    int (*part_answers)(struct plan *plan, uint32_t first, uint32_t count, struct answer *answers_out);
+    /* With class weights: set number 0 of the arena of gradients to the sum of the samples' class weights. */
+    int (*part_weigh)(struct plan *plan, uint32_t first, uint32_t count);
+    /* Queue zeros to numbers[0 .. count), and no samples to labels[0 .. rows) (device memory). */
+    int (*send_nothing)(struct backend *backend, float *numbers, size_t count, struct mixed_label *labels,
+                        uint32_t rows);
     /* The caller needs layer_done only after the layers for which `ends` (by layer index) is true, so that the layers
      * in between can run as one segment. Once, after all plans are made; until then every layer with parameters is an
      * end. NULL: the backend has no segments. */
@@ -295,6 +310,8 @@ const struct backend_ops *backend_choose(const char *name, const char *device);
 int backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
 int backend_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
 int backend_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
+/* send_nothing for backends on host memory. */
+void backend_send_nothing(float *numbers, size_t count, struct mixed_label *labels, uint32_t rows);
 /* Why backends on host memory compute exact statistics only. */
 #define BATCH_STATISTICS_ON_CPU "only convolutions on a GPU compute statistics: exact, or devices.kind = cuda"
 /* Called first by every open: does the backend support the spec's device and settings? 0, or -ENOTSUP with a

@@ -91,12 +91,12 @@ static int null_plain(const struct backend *backend, uint32_t parameter, const f
 
 /* ---- plans and steps ---- */
 
-static int null_plan(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
+static int null_plan(struct backend *backend, const struct plan_spec *spec, struct plan **plan_out)
 {
     struct null_plan *const plan = calloc(1, sizeof(*plan));
     if (plan == NULL)
         return -ENOMEM;
-    plan->base = (struct plan_base){ .backend = backend, .count = count, .training = training };
+    plan->base = (struct plan_base){ .backend = backend, .count = spec->count, .training = spec->training };
     *plan_out = (struct plan *)plan;
     return 0;
 }

@@ -23,7 +23,7 @@ struct dropout {
     float scale;                /* factor of kept values */
 };
 
-/* `rate` in [0, 1). */
+/* `rate` in [0, 1); `layer` is net_random_stream. */
 void dropout_init(struct dropout *dropout, uint64_t seed, uint32_t layer, float rate);
 /* The mask of elements 0 .. count - 1 of one sample: 1 kept, 0 dropped. */
 void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,

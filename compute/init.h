@@ -1,5 +1,5 @@
 /* Initial weights: a function of (seed, parameter, element) without state, so that backend, layout and towers do not
- * change them (doc/models.md). Used by towers. */
+ * change them (doc/models.md); so a share of a net has the numbers of the whole net. Used by towers. */
 #ifndef PIPETRAIN_INIT_H
 #define PIPETRAIN_INIT_H
 

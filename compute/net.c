@@ -12,7 +12,7 @@
 
 /* ---- opening, the transform of pixels ---- */
 
-static const char *const kind_names[LAYER_KIND_COUNT] = {
+static const char *const kind_names[LAYER_ROW_COUNT] = {
     [LAYER_CONV2D] = "conv2d",
     [LAYER_DENSE] = "dense",
     [LAYER_BATCH_NORM] = "batch_norm",
@@ -31,6 +31,9 @@ static const char *const kind_names[LAYER_KIND_COUNT] = {
     [LAYER_PAD_CHANNELS] = "pad_channels",
     [LAYER_AUXILIARY_LOSS] = "auxiliary_loss",
     [LAYER_SOFTMAX_LOSS] = "softmax_loss",
+    [LAYER_SEND] = "send",
+    [LAYER_RECEIVE] = "receive",
+    [LAYER_PART_LOSS] = "part_loss",
 };
 
 const char *layer_kind_name(enum layer_kind kind)
@@ -98,6 +101,14 @@ void net_close(struct net *net)
         return;
     free(net->layers);
     free(net->parameters);
+    if (net->share != NULL) {
+        free(net->share->layers);
+        free(net->share->parts);
+        free(net->share->parameters);
+        free(net->share->firsts);
+        free(net->share->is_part);
+    }
+    free(net->share);
     free(net);
 }
 

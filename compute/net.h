@@ -28,7 +28,12 @@ enum layer_kind {
     LAYER_PAD_CHANNELS,     /* every stride-th pixel, with channels of zeros before and after */
     LAYER_AUXILIARY_LOSS,   /* softmax cross-entropy times a weight, added to the loss; in training only */
     LAYER_SOFTMAX_LOSS,     /* softmax cross-entropy with integer labels; the last layer */
-    LAYER_KIND_COUNT
+    LAYER_KIND_COUNT,
+    /* Only in the share of a net that a tower computes (compute/share.h): */
+    LAYER_SEND = LAYER_KIND_COUNT,  /* writes its input to memory outside of the plan, for other towers */
+    LAYER_RECEIVE,          /* no inputs: its output is memory that all towers have filled */
+    LAYER_PART_LOSS,        /* softmax cross-entropy over all classes, of which its input has a part */
+    LAYER_ROW_COUNT         /* of the tables of backends */
 };
 
 /* Functions of one number. Their derivatives at the ends of a range, where they have none, are 0. */
@@ -149,6 +154,16 @@ struct input_transform {
     float mean[NET_CHANNELS_MAX], std[NET_CHANNELS_MAX];
 };
 
+/* Of the share of a net: where its layers and parameters come from. */
+struct net_share {
+    uint32_t *layers;           /* [layer_count]: index of the layer in the whole net; NET_INPUT: not in it */
+    uint32_t *parts;            /* [layer_count]: the part of that layer, from 0 */
+    uint32_t *parameters;       /* [parameter_count]: index of the parameter in the whole net */
+    size_t *firsts;             /* [parameter_count]: index of its first number in the whole parameter */
+    bool *is_part;              /* [parameter_count]: other towers have other parts of the parameter; false: every
+                                 * tower has all of it */
+};
+
 struct net {
     char model[48];
     struct shape input;
@@ -162,6 +177,7 @@ struct net {
     size_t statistic_count;     /* numbers in running statistics */
     uint64_t macs;              /* per sample, forward, of convolutions and dense layers */
     char error[192];            /* net_error */
+    struct net_share *share;    /* NULL: it is a whole net */
 };
 
 /* Open an empty net for images of shape `input`, whose pixels are divided by 255. 0 or -ENOMEM. */
@@ -258,6 +274,20 @@ static inline bool layer_is_trained(const struct layer *layer)
     return !layer->is_frozen && (layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER ||
                                  layer->parameters[PARAMETER_GAMMA] != NET_NO_PARAMETER ||
                                  layer->parameters[PARAMETER_BETA] != NET_NO_PARAMETER);
+}
+
+/* The stream of random numbers from which dropout draws at this layer: the index of the layer in the whole net, and a
+ * stream of its own for each of its parts. */
+static inline uint32_t net_random_stream(const struct net *net, uint32_t layer)
+{
+    const struct net_share *const share = net->share;
+    return share == NULL ? layer : share->layers[layer] + NET_LAYERS_MAX * share->parts[layer];
+}
+
+/* Is it a part of a parameter of the whole net, of which other towers have the other parts? */
+static inline bool parameter_is_part(const struct net *net, uint32_t parameter)
+{
+    return net->share != NULL && net->share->is_part[parameter];
 }
 
 /* Does an update change the parameter? */

@@ -156,7 +156,8 @@ static int open_plans(struct tower *tower, const uint32_t counts[TOWER_COUNTS], 
     for (uint32_t i = 0; i < TOWER_COUNTS && rc == 0; i++) {
         if (counts[i] == 0 || find_plan(tower, counts[i], training) != NULL)
             continue;
-        rc = tower->spec.backend->plan(tower->backend, counts[i], training, &tower->plans[tower->plan_count]);
+        const struct plan_spec plan = { .count = counts[i], .training = training };
+        rc = tower->spec.backend->plan(tower->backend, &plan, &tower->plans[tower->plan_count]);
         if (rc == 0)
             tower->plan_count++;
     }

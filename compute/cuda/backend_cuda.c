@@ -99,6 +99,7 @@ static void cuda_backend_close(struct backend *backend)
     if (backend->done != NULL)
         device->ops->event_close(backend->done);
     free(backend->ends);
+    backend_base_release(&backend->base);
     free(backend);
 }
 

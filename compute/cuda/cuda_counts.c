@@ -744,9 +744,9 @@ static void count_step(const struct counter *counter)
 /* Counts a plan without cuDNN engines, because these would need a device. */
 static int count_plan(struct backend *backend, uint32_t count, struct step_counts *counts_out)
 {
-    struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net,
-                                   .count = count, .training = true } };
+    struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net } };
     struct cache cache = { .count = 0 };
+    plan_base_use(&plan.base, &(struct plan_spec){ .count = count, .training = true });
     const int rc = plan_base_open(&plan.base);
     if (rc == 0)
         count_step(&(struct counter){ .plan = &plan, .counts = counts_out, .cache = &cache });

@@ -57,7 +57,7 @@ static int dropout_plan(struct plan *plan, uint32_t head)
         .channels = layer->in.channels,
         .stored = channels_stored(layer->in.channels),
     };
-    dropout_init(&state->dropout, plan->base.backend->spec.seed, head, layer->rate);
+    dropout_init(&state->dropout, plan->base.backend->spec.seed, net_random_stream(plan->base.net, head), layer->rate);
     return 0;
 }
 
@@ -374,7 +374,7 @@ static const struct layer_ops local_response_norm_ops = {
 /* ---- the layer table ---- */
 
 
-const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
+const struct layer_ops *const cuda_layer_table[LAYER_ROW_COUNT] = {
     [LAYER_CONV2D] = &cuda_weighted_ops,
     [LAYER_DENSE] = &cuda_weighted_ops,
     [LAYER_BATCH_NORM] = &cuda_batch_norm_ops,

@@ -33,10 +33,9 @@ static size_t side_offset(const struct backend *backend)
 
 void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out)
 {
-    struct backend_needs needs = { .values = 0 };
+    struct backend_needs needs = { .values = backend_pool_bytes(&backend->base) };
     size_t side = 0;
     for (const struct plan *plan = backend->plans; plan != NULL; plan = plan->next) {
-        needs.values = larger(needs.values, plan->base.values.bytes);
         needs.workspace = larger(needs.workspace, plan->workspace_bytes);
         side = larger(side, plan->side_bytes);
     }
@@ -247,7 +246,7 @@ static int run_once(struct plan *plan)
     int rc = open_warm_run(plan, &warm_run);
     if (rc != 0)
         return rc;
-    plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
+    plan->base.poisoned = backend->spec.poison ? plan_block(&plan->base) : NULL;
     backend->memory.statistics = warm_run.statistics;
     rc = queue_run(plan, &warm_run);
     backend->memory.statistics = statistics;

@@ -78,7 +78,7 @@ static int poison_block(struct plan *plan, size_t offset, size_t bytes)
 {
     const struct backend *const backend = plan->base.backend;
     return CUDA_CALL(backend->name,
-                     cudaMemsetAsync((char *)backend->base.pool + offset, PLAN_POISON, bytes, backend->stream));
+                     cudaMemsetAsync(plan_block(&plan->base) + offset, PLAN_POISON, bytes, backend->stream));
 }
 
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from)
@@ -176,10 +176,12 @@ static int make_plan(struct plan *plan)
     cuda_measuring_end(plan);
     if (rc == 0 && plan->side_count > 0)
         rc = cuda_side_open(plan->base.backend);
+    if (rc == 0)
+        rc = plan_base_claim(&plan->base);
     return rc == 0 ? cuda_segments_open(plan) : rc;
 }
 
-int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
+int cuda_plan_open(struct backend *backend, const struct plan_spec *spec, struct plan **plan_out)
 {
     assert(backend->arenas != NULL);
     assert(backend->ends == NULL); /* recorded steps contain addresses, which a further plan may change */
@@ -192,11 +194,10 @@ int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struc
     plan->base = (struct plan_base){
         .backend = backend,
         .ops = &cuda_plan_ops,
-        .net = backend_net(&backend->spec, training),
-        .count = count,
-        .training = training,
+        .net = backend_net(&backend->spec, spec->training),
         .keeps_embedding = backend->spec.keeps_embedding,
     };
+    plan_base_use(&plan->base, spec);
     plan->next = backend->plans;
     backend->plans = plan;
     rc = make_plan(plan);

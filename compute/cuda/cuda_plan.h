@@ -169,7 +169,7 @@ int cuda_count_step(const struct backend_spec *spec, uint32_t count, struct step
 /* cuda_loss.c: */
 int cuda_values(struct plan *plan, uint32_t layer, float *values_out);
 /* cuda_plan.c: */
-int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
+int cuda_plan_open(struct backend *backend, const struct plan_spec *spec, struct plan **plan_out);
 void cuda_plan_close(struct plan *plan);
 /* cuda_memory.c: */
 void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out);
@@ -279,7 +279,7 @@ extern const struct layer_ops cuda_layer_norm_ops, cuda_scale_ops, cuda_stochast
 /* This backend's part of plan_base (cuda_plan.c). */
 extern const struct plan_ops cuda_plan_ops;
 /* All layers by kind (cuda_layers.c), and a text for people about one layer of a plan. */
-extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];
+extern const struct layer_ops *const cuda_layer_table[LAYER_ROW_COUNT];
 void cuda_layer_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 
 #endif

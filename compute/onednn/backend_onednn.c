@@ -16,7 +16,7 @@
 #define SUB_BATCH_BYTES ((size_t)2 << 20)       /* the second-level caches of two threads */
 #define UPDATE_GRAIN 16u                        /* floats: 64 bytes, a multiple of every vector */
 
-static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
+static const struct layer_ops *const layer_table[LAYER_ROW_COUNT] = {
     [LAYER_CONV2D] = &onednn_weighted_ops,
     [LAYER_DENSE] = &onednn_weighted_ops,
     [LAYER_BATCH_NORM] = &onednn_batch_norm_ops,
@@ -79,6 +79,7 @@ static void onednn_close(struct backend *backend)
     free(backend->stored);
     free(backend->blocks);
     free(backend->needs_grad);
+    backend_base_release(&backend->base);
     free(backend);
     nn_jit_remove_tower();
 }
@@ -160,7 +161,7 @@ static void onednn_lay_out(struct backend *backend, const struct arenas *arenas)
 
 static void onednn_needs(const struct backend *backend, struct backend_needs *needs_out)
 {
-    *needs_out = (struct backend_needs){ .values = backend->pool_needed, .room = NN_JIT_BYTES };
+    *needs_out = (struct backend_needs){ .values = backend_pool_bytes(&backend->base), .room = NN_JIT_BYTES };
 }
 
 static int onednn_bind(struct backend *backend, const struct backend_memory *memory)
@@ -174,17 +175,18 @@ static int onednn_bind(struct backend *backend, const struct backend_memory *mem
 static int onednn_allocate(struct backend *backend)
 {
     struct device *const device = backend->spec.device;
+    const size_t bytes = backend_pool_bytes(&backend->base);
     void *pool;
-    if (backend->pool_needed <= backend->pool_bytes)
+    if (bytes <= backend->pool_bytes)
         return 0;
     device->ops->free(device, backend->base.pool);
     backend->base.pool = NULL;
     backend->pool_bytes = 0;
-    const int rc = device->ops->alloc(device, backend->pool_needed, &pool);
+    const int rc = device->ops->alloc(device, bytes, &pool);
     if (rc != 0)
         return rc;
     backend->base.pool = pool;
-    backend->pool_bytes = backend->pool_needed;
+    backend->pool_bytes = bytes;
     return nn_jit_result(nn_jit_check_memory());
 }
 
@@ -392,23 +394,24 @@ static void onednn_plan_close(struct plan *plan)
     free(plan);
 }
 
-static int onednn_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
+static int onednn_plan_open(struct backend *backend, const struct plan_spec *spec, struct plan **plan_out)
 {
     struct plan *const plan = calloc(1, sizeof(*plan));
     if (plan == NULL)
         return -ENOMEM;
     plan->base = (struct plan_base){
-        .backend = backend, .ops = &onednn_plan_ops, .net = backend_net(&backend->spec, training), .count = count,
-        .training = training, .keeps_embedding = backend->spec.keeps_embedding };
+        .backend = backend, .ops = &onednn_plan_ops, .net = backend_net(&backend->spec, spec->training),
+        .keeps_embedding = backend->spec.keeps_embedding };
+    plan_base_use(&plan->base, spec);
     int rc = open_tensors(plan);
     if (rc == 0)
         rc = nn_jit_result(plan_base_open(&plan->base));
+    if (rc == 0)
+        rc = plan_base_claim(&plan->base);
     if (rc != 0) {
         onednn_plan_close(plan);
         return rc;
     }
-    if (plan->base.values.bytes > backend->pool_needed)
-        backend->pool_needed = plan->base.values.bytes;
     *plan_out = plan;
     return 0;
 }
@@ -417,7 +420,7 @@ static int onednn_plan_open(struct backend *backend, uint32_t count, bool traini
 
 static int onednn_input(struct plan *plan, const struct backend_input *input)
 {
-    const int rc = plan->bound != plan_backend(plan)->base.pool ? plan_bind_memories(plan) : 0;
+    const int rc = plan->bound != plan_block(&plan->base) ? plan_bind_memories(plan) : 0;
     if (rc != 0)
         return rc;
     plan->epoch = input->epoch;

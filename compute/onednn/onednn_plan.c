@@ -108,14 +108,14 @@ static void *resolve_place(const struct plan *plan, struct place place)
 
 int plan_bind_memories(struct plan *plan)
 {
-    const struct backend *const backend = plan_backend(plan);
+    char *const block = plan_block(&plan->base);
     for (uint32_t i = 0; i < plan->memory_count; i++) {
         const struct plan_memory *const memory = &plan->memories[i];
         const int rc = NN_CHECK(dnnl_memory_set_data_handle(memory->memory, resolve_place(plan, memory->place)));
         if (rc != 0)
             return rc;
     }
-    plan->bound = backend->base.pool;
-    plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
+    plan->bound = block;
+    plan->base.poisoned = plan_backend(plan)->spec.poison ? block : NULL;
     return 0;
 }

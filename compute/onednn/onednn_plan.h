@@ -29,7 +29,6 @@ struct backend {
     size_t large_value_bytes;   /* larger values keep their ReLU mask as bytes, see relu_store_mask */
     size_t sub_batch_bytes;         /* target size of a sub-batch, see value_sub_batch */
     size_t pool_bytes;          /* bytes of base.pool */
-    size_t pool_needed;         /* bytes that the largest plan so far needs */
 };
 
 enum place_kind { PLACE_BUFFER, PLACE_WEIGHTS, PLACE_GRADIENTS };
@@ -56,7 +55,7 @@ struct plan {
     uint32_t memory_count, memory_room;
     uint32_t scratch;           /* buffer: the scratchpad that all primitives share */
     uint32_t labels;            /* buffer: struct mixed_label per sample */
-    const char *bound;          /* the pool that the oneDNN memories point into */
+    const char *bound;          /* the block that the oneDNN memories point into */
     uint32_t epoch;
     uint64_t first_position;
     struct backend_result result;
@@ -74,7 +73,7 @@ static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_
 }
 /* A oneDNN memory object, owned by the plan. 0 or a negative errno. */
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out);
-/* Points all oneDNN memories into the backend's pool, which may have moved. 0 or a negative errno. */
+/* Points all oneDNN memories into the backend's pool, which may have moved, and their block in it. 0 or a negative errno. */
 int plan_bind_memories(struct plan *plan);
 
 static inline enum value_type plan_type(const struct plan *plan)

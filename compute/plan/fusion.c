@@ -6,17 +6,21 @@
 
 #define UNDECIDED (UINT32_MAX - 1)      /* head of a layer that is neither omitted nor in a group yet */
 
-static bool is_loss(const struct net *net, uint32_t layer, bool training)
+static bool is_loss(const struct net *net, struct layer_range range, uint32_t layer, bool training)
 {
-    return layer + 1 == net->layer_count || (training && net->layers[layer].kind == LAYER_AUXILIARY_LOSS);
+    const enum layer_kind kind = net->layers[layer].kind;
+    return layer + 1 == range.end || kind == LAYER_SEND || kind == LAYER_PART_LOSS ||
+           (training && kind == LAYER_AUXILIARY_LOSS);
 }
 
 /* Find the layers that are computed, from the losses backward: a layer is computed if a computed layer reads it. */
-static void find_needed(struct fusion *fusion, bool training)
+static void find_needed(struct fusion *fusion, struct layer_range range, bool training)
 {
-    for (uint32_t i = fusion->net->layer_count; i-- > 0;) {
+    for (uint32_t i = 0; i < fusion->net->layer_count; i++)
+        fusion->groups[i].head = FUSION_LEFT_OUT;
+    for (uint32_t i = range.end; i-- > range.first;) {
         const struct layer *const layer = &fusion->net->layers[i];
-        const bool is_needed = is_loss(fusion->net, i, training) || fusion->readers[i + 1] > 0;
+        const bool is_needed = is_loss(fusion->net, range, i, training) || fusion->readers[i + 1] > 0;
         fusion->groups[i].head = is_needed ? UNDECIDED : FUSION_LEFT_OUT;
         for (uint32_t k = 0; k < layer->input_count && is_needed; k++)
             fusion->readers[layer->inputs[k] + 1]++;
@@ -96,8 +100,8 @@ static void fuse(struct fusion *fusion, uint32_t head, const struct fusion_rule 
     make_group(fusion, head, 0, NULL);
 }
 
-int fusion_open(struct fusion *fusion, const struct net *net, const struct fusion_rule *rules, uint32_t rule_count,
-                bool training)
+int fusion_open(struct fusion *fusion, const struct net *net, struct layer_range range,
+                const struct fusion_rule *rules, uint32_t rule_count, bool training)
 {
     *fusion = (struct fusion){
         .net = net,
@@ -108,7 +112,7 @@ int fusion_open(struct fusion *fusion, const struct net *net, const struct fusio
         fusion_close(fusion);
         return -ENOMEM;
     }
-    find_needed(fusion, training);
+    find_needed(fusion, range, training);
     for (uint32_t i = 0; i < net->layer_count; i++)
         if (fusion->groups[i].head == UNDECIDED)
             fuse(fusion, i, rules, rule_count, training);

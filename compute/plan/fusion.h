@@ -23,10 +23,13 @@ struct fusion_rule {
 
 #define FUSION_LEFT_OUT UINT32_MAX
 
+/* Layers first .. end - 1 of a net, which read nothing of the layers before and end in a loss or LAYER_SEND. */
+struct layer_range { uint32_t first, end; };
+
 /* A group. */
 struct group {
     uint32_t head;              /* the head of this layer's group, which may be the layer itself; FUSION_LEFT_OUT:
-                                 * evaluation omits the layer */
+                                 * evaluation omits the layer, or it is not in the range */
     /* Set for heads only: */
     uint32_t tail_count, tail[FUSION_TAIL_MAX];     /* layers, in order */
     uint32_t input_count, inputs[GROUP_INPUTS_MAX]; /* values: the head's inputs, then further inputs of the tail */
@@ -40,10 +43,11 @@ struct fusion {
                                  * group */
 };
 
-/* For every head the first rule that applies is used. A layer is fused only if it is the only reader of the value
- * before it, and its other inputs are computed before the head. 0 or -ENOMEM. */
-int fusion_open(struct fusion *fusion, const struct net *net, const struct fusion_rule *rules, uint32_t rule_count,
-                bool training);
+/* Find the groups of the layers of `range`; the others are left out. For every head the first rule that applies is used.
+ * A layer is fused only if it is the only reader of the value before it, and its other inputs are computed before the
+ * head. 0 or -ENOMEM. */
+int fusion_open(struct fusion *fusion, const struct net *net, struct layer_range range,
+                const struct fusion_rule *rules, uint32_t rule_count, bool training);
 void fusion_close(struct fusion *fusion);
 
 static inline bool fusion_is_head(const struct fusion *fusion, uint32_t layer)

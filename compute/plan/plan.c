@@ -113,7 +113,7 @@ static int plan_layers(struct plan_base *base)
 /* Has the backend a row for every kind of layer of the net? -ENOTSUP (logged): it has none for a kind. */
 static int check_rows(const struct plan_base *base)
 {
-    for (uint32_t i = 0; i < base->net->layer_count; i++)
+    for (uint32_t i = base->range.first; i < base->range.end; i++)
         if (row_of(base, i) == NULL) {
             const struct layer *const layer = &base->net->layers[i];
             log_message(LOG_ERROR, "layer %s: this backend has no %s", layer->name, layer_word(layer));
@@ -122,11 +122,63 @@ static int check_rows(const struct plan_base *base)
     return 0;
 }
 
+/* ---- the blocks of a backend's pool ---- */
+
+size_t backend_pool_bytes(const struct backend_base *base)
+{
+    return base->block_count > 0 ? base->block_ends[base->block_count - 1] : 0;
+}
+
+void backend_base_release(struct backend_base *base)
+{
+    free(base->block_ends);
+    base->block_ends = NULL;
+    base->block_count = 0;
+}
+
+static int add_blocks(struct backend_base *base, uint32_t count)
+{
+    const size_t end = backend_pool_bytes(base);
+    if (count <= base->block_count)
+        return 0;
+    size_t *const ends = realloc(base->block_ends, count * sizeof(*ends));
+    if (ends == NULL)
+        return -ENOMEM;
+    for (uint32_t i = base->block_count; i < count; i++)
+        ends[i] = end;
+    base->block_ends = ends;
+    base->block_count = count;
+    return 0;
+}
+
+int plan_base_claim(const struct plan_base *plan)
+{
+    struct backend_base *const base = (struct backend_base *)plan->backend;
+    const int rc = add_blocks(base, plan->block + 1);
+    if (rc != 0)
+        return rc;
+    const size_t begin = plan->block > 0 ? base->block_ends[plan->block - 1] : 0;
+    const size_t bytes = base->block_ends[plan->block] - begin;
+    for (uint32_t i = plan->block; i < base->block_count && plan->values.bytes > bytes; i++)
+        base->block_ends[i] += plan->values.bytes - bytes;
+    return 0;
+}
+
+void plan_base_use(struct plan_base *base, const struct plan_spec *spec)
+{
+    const struct layer_range all = { 0, base->net->layer_count };
+    base->count = spec->count;
+    base->training = spec->training;
+    base->range = spec->range.end > 0 ? spec->range : all;
+    base->block = spec->block;
+}
+
 int plan_base_open(struct plan_base *base)
 {
     int rc = check_rows(base);
     if (rc == 0)
-        rc = fusion_open(&base->fusion, base->net, base->ops->rules, base->ops->rule_count, base->training);
+        rc = fusion_open(&base->fusion, base->net, base->range, base->ops->rules, base->ops->rule_count,
+                         base->training);
     if (rc == 0)
         rc = open_values(base);
     if (rc == 0)

@@ -7,11 +7,55 @@
 
 struct backend;                 /* each implementation's starts with a struct backend_base */
 struct plan;                    /* each backend's starts with a struct plan_base */
+struct mixed_label;
+
+/* Which layers a plan computes, and of how many samples. */
+struct plan_spec {
+    uint32_t count;             /* samples, >= 1 */
+    bool training;
+    struct layer_range range;   /* end 0: all layers of the net */
+    /* Plans of the same block share memory: only one of them is between its forward and its backward at a time. */
+    uint32_t block;
+};
+
+/* Memory outside of the plans, in device memory, that connects the plans of a share (compute/share.h). Numbers are fp32,
+ * [part][sample][number]: the numbers of a sample are divided among `parts` equal parts. Lent from before the first
+ * forward. */
+struct outside {
+    /* Of LAYER_RECEIVE: what it reads; and where backward writes the gradient, in the same form (NULL: it is not
+     * wanted). */
+    const float *received;
+    float *received_gradient;
+    uint32_t received_parts;
+    float *sent;                /* of LAYER_SEND: forward writes it, and backward reads its gradient there; one part */
+    /* Labels: the plan that reads the image writes those of its samples, LAYER_PART_LOSS reads those of its. */
+    struct mixed_label *labels;
+    /* Of LAYER_PART_LOSS, [part][sample]: forward writes those of part `part`; backward and results read those of all
+     * `stat_parts` parts. */
+    struct part_stats *stats;
+    uint32_t part, stat_parts;
+};
+
+/* What LAYER_PART_LOSS finds out about the logits of a sample in its part of the classes; the softmax over all classes
+ * follows from these of all parts. */
+struct part_stats {
+    float largest;              /* the largest logit; NaN if one is NaN */
+    uint32_t predicted;         /* its class in the whole net: the first of equals */
+    double sum;                 /* of exp(logit - largest) */
+    double target;              /* sum of target probability * class weight * logit */
+};
 
 struct backend_base {
     const struct backend_ops *ops;
-    void *pool;                 /* memory of the buffers of all plans: only one runs at a time */
+    void *pool;                 /* memory of the buffers of all plans, block by block */
+    size_t *block_ends;         /* [block_count]: bytes from the start of the pool to the end of a block */
+    uint32_t block_count;
 };
+
+/* The bytes of the pool that all plans made so far need. */
+size_t backend_pool_bytes(const struct backend_base *base);
+/* Free what plans have added to it. */
+void backend_base_release(struct backend_base *base);
 
 /* A row of a backend's layer table: how the backend computes groups whose head is of one kind. All functions receive
  * the head and return 0 or a negative errno. */
@@ -59,6 +103,9 @@ struct plan_base {
     const struct net *net;
     uint32_t count;             /* samples */
     bool training;
+    struct layer_range range;
+    uint32_t block;             /* as in struct plan_spec */
+    struct outside outside;     /* set by the tower, if the net is a share */
     bool keeps_embedding;       /* spec.keeps_embedding (backend.h) */
     struct fusion fusion;
     struct value_memory values;
@@ -68,9 +115,13 @@ struct plan_base {
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
 
-/* With backend, ops, net, count, training and keeps_embedding set: find the groups, plan values and layers, then assign
- * the offsets in one block. 0, -EOVERFLOW (a value is too large), or another negative errno. */
+/* Take count, training, range and block from the spec. With backend, ops, net and keeps_embedding set. */
+void plan_base_use(struct plan_base *base, const struct plan_spec *spec);
+/* After plan_base_use: find the groups, plan values and layers, then assign the offsets in the plan's block of the pool.
+ * 0, -EOVERFLOW (a value is too large), or another negative errno. */
 int plan_base_open(struct plan_base *base);
+/* Let the block be large enough for the plan. 0 or -ENOMEM. */
+int plan_base_claim(const struct plan_base *base);
 void plan_base_close(struct plan_base *base);
 
 int plan_base_forward(struct plan_base *base);
@@ -80,12 +131,17 @@ int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uin
 int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_done)(void *arg, uint32_t layer),
                            void *arg);
 
+/* Address of the plan's block, valid until another plan is made. */
+static inline char *plan_block(const struct plan_base *base)
+{
+    const struct backend_base *const backend = (const struct backend_base *)base->backend;
+    return (char *)backend->pool + (base->block > 0 ? backend->block_ends[base->block - 1] : 0);
+}
 /* Address of a buffer, valid until another plan is made; NULL for BUFFER_NONE. */
 static inline void *plan_data(const struct plan *plan, uint32_t buffer)
 {
     const struct plan_base *const base = (const struct plan_base *)plan;
-    char *const pool = (char *)((const struct backend_base *)base->backend)->pool;
-    return buffer != BUFFER_NONE ? pool + base->values.buffers[buffer].offset : NULL;
+    return buffer != BUFFER_NONE ? plan_block(base) + base->values.buffers[buffer].offset : NULL;
 }
 static inline const struct layer *plan_layer(const struct plan *plan, uint32_t layer)
 {

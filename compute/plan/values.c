@@ -180,7 +180,8 @@ static void use_values(struct liveness *liveness, uint32_t head)
 static int plan_forward(struct liveness *liveness)
 {
     struct value_memory *const memory = liveness->memory;
-    int rc = value_memory_buffer(memory, memory->values[0].bytes, &memory->values[0].buffer);
+    const bool has_image = memory->fusion->readers[0] > 0;
+    int rc = has_image ? value_memory_buffer(memory, memory->values[0].bytes, &memory->values[0].buffer) : 0;
     if (rc == 0)
         value_memory_use(memory, memory->values[0].buffer, time_forward(0));
     for (uint32_t i = 0; i < liveness->net->layer_count && rc == 0; i++) {
@@ -195,7 +196,13 @@ static int plan_forward(struct liveness *liveness)
 
 /* ---- backward ---- */
 
-/* A value has a gradient when its layer is trained or one of its inputs has a gradient. */
+/* Does the layer want the gradient of its output, whatever its inputs? */
+static bool wants_gradient(const struct layer *layer)
+{
+    return layer_is_trained(layer) || (layer->kind == LAYER_RECEIVE && !layer->is_frozen);
+}
+
+/* A value has a gradient when its layer wants it or one of its inputs has a gradient. */
 static void find_gradients(struct liveness *liveness)
 {
     struct value *const values = liveness->memory->values;
@@ -203,7 +210,7 @@ static void find_gradients(struct liveness *liveness)
         const struct group *const group = &liveness->groups[i];
         if (group->head != i)
             continue;
-        bool has_gradient = layer_is_trained(&liveness->net->layers[i]);
+        bool has_gradient = wants_gradient(&liveness->net->layers[i]);
         for (uint32_t k = 0; k < group->input_count; k++)
             has_gradient = has_gradient || values[group->inputs[k]].has_gradient;
         values[group->output].has_gradient = has_gradient;

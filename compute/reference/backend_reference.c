@@ -98,6 +98,7 @@ static void reference_close(struct backend *base)
     if (base == NULL)
         return;
     free_memory((struct reference *)base);
+    backend_base_release((struct backend_base *)base);
     free(base);
 }
 
@@ -118,7 +119,7 @@ static void reference_needs(const struct backend *base, struct backend_needs *ne
 {
     const struct reference *const backend = (const struct reference *)base;
     *needs_out = (struct backend_needs){
-        .values = backend->block_bytes + backend->label_count * sizeof(*backend->labels),
+        .values = backend_pool_bytes(&backend->base) + backend->label_count * sizeof(*backend->labels),
     };
 }
 
@@ -134,7 +135,7 @@ static int reference_allocate(struct backend *base)
     struct device *const device = backend->spec.device;
     void *block, *labels;
     free_memory(backend);
-    int rc = device->ops->alloc(device, backend->block_bytes, &block);
+    int rc = device->ops->alloc(device, backend_pool_bytes(&backend->base), &block);
     if (rc != 0)
         return rc;
     backend->base.pool = block;
@@ -165,7 +166,7 @@ static int reference_plain(const struct backend *base, uint32_t parameter, const
 
 /* ---- plans ---- */
 
-static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
+static const struct layer_ops *const layer_table[LAYER_ROW_COUNT] = {
     [LAYER_CONV2D] = &reference_conv2d,
     [LAYER_DENSE] = &reference_dense,
     [LAYER_BATCH_NORM] = &reference_batch_norm,
@@ -184,6 +185,9 @@ static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_PAD_CHANNELS] = &reference_pad_channels,
     [LAYER_AUXILIARY_LOSS] = &reference_loss,
     [LAYER_SOFTMAX_LOSS] = &reference_loss,
+    [LAYER_SEND] = &reference_send,
+    [LAYER_RECEIVE] = &reference_receive,
+    [LAYER_PART_LOSS] = &reference_part_loss,
 };
 
 static size_t reference_value_bytes(const struct plan *plan, uint32_t value)
@@ -233,13 +237,11 @@ static int open_layers(struct reference_plan *plan)
 
 static void require(struct reference *backend, const struct plan_base *plan)
 {
-    if (plan->values.bytes > backend->block_bytes)
-        backend->block_bytes = plan->values.bytes;
     if (plan->count > backend->label_count)
         backend->label_count = plan->count;
 }
 
-static int reference_plan(struct backend *base, uint32_t count, bool training, struct plan **plan_out)
+static int reference_plan(struct backend *base, const struct plan_spec *spec, struct plan **plan_out)
 {
     struct reference *const backend = (struct reference *)base;
     struct reference_plan *const plan = calloc(1, sizeof(*plan));
@@ -248,12 +250,13 @@ static int reference_plan(struct backend *base, uint32_t count, bool training, s
     plan->base = (struct plan_base){
         .backend = base,
         .ops = &reference_plan_ops,
-        .net = backend_net(&backend->spec, training),
-        .count = count,
-        .training = training,
+        .net = backend_net(&backend->spec, spec->training),
         .keeps_embedding = backend->spec.keeps_embedding,
     };
-    const int rc = open_layers(plan);
+    plan_base_use(&plan->base, spec);
+    int rc = open_layers(plan);
+    if (rc == 0)
+        rc = plan_base_claim(&plan->base);
     if (rc != 0) {
         reference_plan_close((struct plan *)plan);
         return rc;
@@ -307,9 +310,10 @@ static int reference_input(struct plan *base, const struct backend_input *input)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     struct reference *const backend = reference_of(&plan->base);
-    plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
-    transform_samples(plan, input, plan_value(base, 0));
-    for (uint32_t n = 0; n < plan->base.count; n++)
+    plan->base.poisoned = backend->spec.poison ? plan_block(&plan->base) : NULL;
+    if (input->pixels != NULL)
+        transform_samples(plan, input, plan_value(base, 0));
+    for (uint32_t n = 0; n < plan->base.count && input->labels != NULL; n++)
         backend->labels[n] = mixing_label(input->mixes, input->labels, n, plan->base.count);
     plan->first_position = input->first_position;
     plan->epoch = input->epoch;
@@ -345,6 +349,14 @@ static int reference_values(struct plan *base, uint32_t layer, float *values_out
     const struct reference_plan *const plan = reference_plan_of(base);
     const size_t count = plan->base.count * shape_count(plan->base.net->layers[layer].in);
     memcpy(values_out, in_value(base, layer, 0), count * sizeof(*values_out));
+    return 0;
+}
+
+static int reference_send_nothing(struct backend *backend, float *numbers, size_t count, struct mixed_label *labels,
+                                  uint32_t rows)
+{
+    (void)backend;
+    backend_send_nothing(numbers, count, labels, rows);
     return 0;
 }
 
@@ -415,6 +427,10 @@ const struct backend_ops backend_reference_ops = {
     .result = reference_result,
     .answers = reference_answers,
     .values = reference_values,
+    .part_result = reference_part_result,
+    .part_answers = reference_part_answers,
+    .part_weigh = reference_part_weigh,
+    .send_nothing = reference_send_nothing,
     .squares = reference_squares,
     .update = reference_update,
     .clip_value = reference_clip_value,

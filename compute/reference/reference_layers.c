@@ -246,7 +246,7 @@ static int dropout_plan(struct plan *base, uint32_t index)
     const uint64_t seed = ((const struct reference *)plan->base.backend)->spec.seed;
     if (!plan->base.training)
         return 0;
-    dropout_init(&plan->layers[index].dropout, seed, index, layer->rate);
+    dropout_init(&plan->layers[index].dropout, seed, net_random_stream(plan->base.net, index), layer->rate);
     return plan_scratch(base, index, plan->base.count * shape_count(layer->out), PASS_FORWARD, PASS_INPUTS,
                         &plan->layers[index].kept);
 }

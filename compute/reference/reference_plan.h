@@ -12,7 +12,7 @@ struct reference {
     struct backend_spec spec;
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent */
-    size_t block_bytes, label_count;    /* size of base.pool, and number of labels: for the largest plan */
+    size_t label_count;                 /* of the largest plan */
     struct mixed_label *labels;
 };
 
@@ -86,6 +86,12 @@ extern const struct layer_ops reference_dense, reference_relu, reference_activat
 
 /* reference_residual.c */
 extern const struct layer_ops reference_layer_norm, reference_channel_scale, reference_stochastic_depth;
+
+/* reference_share.c */
+extern const struct layer_ops reference_send, reference_receive, reference_part_loss;
+int reference_part_result(struct plan *plan, uint32_t first, uint32_t count, struct backend_result *result_out);
+int reference_part_answers(struct plan *plan, uint32_t first, uint32_t count, struct answer *answers_out);
+int reference_part_weigh(struct plan *plan, uint32_t first, uint32_t count);
 
 /* The gradient of a bias: the sum over samples and pixels of each channel. */
 void reference_bias_backward(const struct view *view);

@@ -20,7 +20,7 @@ static char messages[1024];     /* of the last attempt */
 static int plan_once(struct network *fixture, uint32_t count)
 {
     struct plan *plan = NULL;
-    int rc = fixture->ops->plan(fixture->backend, count, true, &plan);
+    int rc = fixture->ops->plan(fixture->backend, &(struct plan_spec){ .count = count, .training = true }, &plan);
     if (rc == 0)
         rc = fixture->ops->allocate(fixture->backend);
     if (plan != NULL)
@@ -83,7 +83,7 @@ TEST(plans_allocate_only_when_asked)
         spec.workspace_max = 1 << 20;
         cuda_fixture_open_with(&fixture, "cuda", &spec, false);
         const size_t before = free_memory(&fixture);
-        assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, true, &plan), 0);
+        assert_int_equal(fixture.ops->plan(fixture.backend, &(struct plan_spec){ .count = SAMPLES, .training = true }, &plan), 0);
         assert_int_equal(free_memory(&fixture), before);
         const struct backend_needs needs = cuda_fixture_needs(&fixture);
         assert_int_equal(fixture.ops->allocate(fixture.backend), 0);
@@ -167,7 +167,7 @@ TEST(sizes_that_overflow_are_refused)
     network_open_device(&fixture, "cuda", net);
     assert_int_equal(network_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
-    assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, not allocated yet */
+    assert_int_equal(fixture.ops->plan(fixture.backend, &(struct plan_spec){ .count = 2, .training = true }, &plan), 0);    /* gigabytes, not allocated yet */
     fixture.ops->plan_close(plan);
     assert_int_equal(try_plan(&fixture, 3), -EOVERFLOW);
     assert_non_null(strstr(messages, "10000x10000"));
@@ -184,7 +184,7 @@ static int set_up(struct network *fixture, const struct backend_spec *spec)
     bool *ends = cuda_fixture_ends(spec->net, 6, 0);
     int rc = network_open_backend(fixture, spec);
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
-        rc = fixture->ops->plan(fixture->backend, i == 0 ? SAMPLES : 5, i == 0, &fixture->plans[i]);
+        rc = fixture->ops->plan(fixture->backend, &(struct plan_spec){ .count = i == 0 ? SAMPLES : 5, .training = i == 0 }, &fixture->plans[i]);
         fixture->plan_count += rc == 0;
     }
     if (rc == 0)

@@ -13,7 +13,7 @@ compute_libcompute_a_SOURCES = \
 	%D%/models/model_convnext.c %D%/models/model_efficientnet.c %D%/models/model_mobilenet.c \
 	%D%/models/model_regnet.c %D%/models/model_resnext_cifar.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/plan.c %D%/plan/values.c \
-	%D%/dropout.c %D%/floats.c %D%/init.c %D%/share.c %D%/learning_rate.c %D%/optimizer.c \
+	%D%/dropout.c %D%/floats.c %D%/init.c %D%/share.c %D%/head.c %D%/learning_rate.c %D%/optimizer.c \
 	%D%/backend.c %D%/team.c %D%/param_groups.c %D%/tower.c %D%/snapshot.c %D%/health.c \
 	%D%/backend_null.c \
 	%D%/reference/backend_reference.c %D%/reference/reference_layers.c \

@@ -8,8 +8,8 @@
 
 #include "compute/init.h"
 #include "stage/heartbeat.h"
+#include "stage/log.h"
 
-#define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
 #define ZERO_FLOATS 16384u
 #define ROUND_FLOATS 1048576u   /* rounded at once */
 #define SUMS_MAX 8u             /* levels of a tree of TOWER_SLICES_MAX microbatches */
@@ -46,10 +46,18 @@ struct tower {
 
     struct param_groups groups;
     void *squares;              /* memory of their sums, NULL where updates need none */
-    struct plan *plans[PLANS_MAX];
+    struct plan **plans;
     uint32_t plan_count;
     struct plan *last;          /* plan of the last forward, NULL when its local batch was empty */
     struct plan *ran;           /* plan of the last microbatch of this batch that was not empty */
+
+    /* With parts. All microbatches are forwarded before backward of the first, each with a plan and memory of its
+     * own. */
+    struct net *share, *train_share;    /* NULL: the tower computes the whole net; train_share: of spec.train_net */
+    struct head head;
+    struct head_run *head_run;
+    struct plan *forwarded[TOWER_SLICES_MAX];   /* by microbatch: the plan of its forward, NULL if it was empty */
+    struct local_batch local;           /* of that forward */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
 };
@@ -57,6 +65,22 @@ struct tower {
 static size_t updated_count(const struct tower *tower)
 {
     return tower->arenas.trained.updated;
+}
+
+/* The number of gradients that are summed over microbatches and towers. */
+static size_t shared_count(const struct tower *tower)
+{
+    return tower->arenas.trained.shared;
+}
+
+bool tower_has_parts(const struct tower *tower)
+{
+    return tower->share != NULL;
+}
+
+const struct net *tower_net(const struct tower *tower)
+{
+    return tower->share != NULL ? tower->share : tower->spec.net;
 }
 
 /* For the watchdog: with host memory this thread computes by itself. */
@@ -113,10 +137,10 @@ static uint32_t sum_levels(const struct tower *tower)
 /* The number of gradients that are rounded to bf16 at once; 0: sums in this tower are not rounded. */
 static size_t rounded_count(const struct tower *tower)
 {
-    const size_t updated = updated_count(tower);
+    const size_t shared = shared_count(tower);
     if (!tower->spec.has_bf16_grads || !tower_has_slices(tower))
         return 0;
-    return updated < ROUND_FLOATS ? updated : ROUND_FLOATS;
+    return shared < ROUND_FLOATS ? shared : ROUND_FLOATS;
 }
 
 static int copy_on_device(struct tower *tower, float *to, const float *from, size_t count)
@@ -126,57 +150,131 @@ static int copy_on_device(struct tower *tower, float *to, const float *from, siz
 
 /* ---- opening ---- */
 
+static int open_share(struct tower *tower, const struct net *whole, struct net **share_out)
+{
+    const struct part_range own = { tower->spec.parts.first, tower->spec.parts.count };
+    return whole != NULL ? share_open(share_out, whole, &tower->head, own) : 0;
+}
+
+/* With parts, and a backend that computes them: open the shares of the nets. */
+static int open_shares(struct tower *tower)
+{
+    const struct tower_spec *const spec = &tower->spec;
+    struct unsupported_reason reason;
+    if (spec->parts.all == 0 || spec->backend->part_result == NULL)
+        return 0;
+    int rc = head_find(&tower->head, spec->net, spec->parts.all, &reason);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: %s", reason.what, reason.why);
+    if (rc == 0)
+        rc = open_share(tower, spec->net, &tower->share);
+    return rc == 0 ? open_share(tower, spec->train_net, &tower->train_share) : rc;
+}
+
 static int lay_out(struct tower *tower)
 {
-    size_t *const counts = calloc(tower->spec.net->parameter_count + 1, sizeof(*counts));
+    const struct net *const net = tower_net(tower);
+    size_t *const counts = calloc(net->parameter_count + 1, sizeof(*counts));
     if (counts == NULL)
         return -ENOMEM;
     int rc = tower->spec.backend->stored_sizes(tower->backend, counts);
     if (rc == 0)
-        rc = arenas_init(&tower->arenas, tower->spec.net, counts, has_class_weights(tower) ? ARENA_LEAD : 0);
+        rc = arenas_init(&tower->arenas, net, counts, has_class_weights(tower) ? ARENA_LEAD : 0);
     if (rc == 0)
         tower->spec.backend->lay_out(tower->backend, &tower->arenas);
     free(counts);
     return rc;
 }
 
-static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training)
+/* Microbatches that have plans of their own; the others of a batch share one. */
+static uint32_t blocks(const struct tower *tower)
 {
+    return tower_has_parts(tower) ? tower->spec.slices.count : 1;
+}
+
+static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training, uint32_t microbatch)
+{
+    const uint32_t block = tower_has_parts(tower) ? microbatch : 0;
     for (uint32_t i = 0; i < tower->plan_count; i++) {
         const struct plan_base *const base = (const struct plan_base *)tower->plans[i];
-        if (base->count == count && base->training == training)
+        if (base->count == count && base->training == training && base->block == block)
             return tower->plans[i];
     }
     return NULL;
 }
 
+static int open_plan(struct tower *tower, uint32_t count, bool training, uint32_t block)
+{
+    const struct plan_spec plan = {
+        .count = count, .training = training, .block = block,
+        .range = tower_has_parts(tower) ? share_trunk(&tower->head) : (struct layer_range){ 0, 0 },
+    };
+    if (count == 0 || find_plan(tower, count, training, block) != NULL)
+        return 0;
+    const int rc = tower->spec.backend->plan(tower->backend, &plan, &tower->plans[tower->plan_count]);
+    if (rc == 0)
+        tower->plan_count++;
+    return rc;
+}
+
 static int open_plans(struct tower *tower, const uint32_t counts[TOWER_COUNTS], bool training)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < TOWER_COUNTS && rc == 0; i++) {
-        if (counts[i] == 0 || find_plan(tower, counts[i], training) != NULL)
-            continue;
-        const struct plan_spec plan = { .count = counts[i], .training = training };
-        rc = tower->spec.backend->plan(tower->backend, &plan, &tower->plans[tower->plan_count]);
-        if (rc == 0)
-            tower->plan_count++;
-    }
+    for (uint32_t i = 0; i < TOWER_COUNTS; i++)
+        for (uint32_t block = 0; block < blocks(tower) && rc == 0; block++)
+            rc = open_plan(tower, counts[i], training, block);
     return rc;
+}
+
+static bool has_counts(const uint32_t counts[TOWER_COUNTS])
+{
+    bool has = false;
+    for (uint32_t i = 0; i < TOWER_COUNTS; i++)
+        has = has || counts[i] > 0;
+    return has;
+}
+
+static int open_head(struct tower *tower)
+{
+    const struct tower_spec *const spec = &tower->spec;
+    if (!tower_has_parts(tower))
+        return 0;
+    const struct head_spec head = {
+        .head = &tower->head,
+        .share = tower->share,
+        .own = { spec->parts.first, spec->parts.count },
+        .slices = spec->slices.all,
+        .slice_max = batch_part_find(spec->parts.batch, spec->slices.pairs, spec->slices.all, 0).count,
+        .first_block = blocks(tower),
+        .trains = has_counts(spec->train_counts),
+        .evaluates = has_counts(spec->evaluate_counts),
+        .device = spec->device,
+        .compute = spec->compute,
+        .ops = spec->backend,
+        .backend = tower->backend,
+    };
+    return head_open(&tower->head_run, &head);
 }
 
 static int open_all(struct tower *tower)
 {
     const struct tower_spec *const spec = &tower->spec;
-    int rc = spec->backend->open(&tower->backend, &spec->backend_spec);
+    int rc = open_shares(tower);
+    tower->spec.backend_spec.net = tower_net(tower);
+    tower->spec.backend_spec.train_net = tower->train_share != NULL ? tower->train_share : spec->train_net;
+    if (rc == 0)
+        rc = spec->backend->open(&tower->backend, &spec->backend_spec);
     if (rc == 0)
         rc = lay_out(tower);
     if (rc == 0)
-        rc = param_groups_init(&tower->groups, spec->net, &tower->arenas.trained, &spec->optimizer);
-    if (rc == 0)
-        rc = open_plans(tower, spec->train_counts, true);
+        rc = param_groups_init(&tower->groups, tower_net(tower), &tower->arenas.trained, &spec->optimizer);
+    if (rc == 0) {
+        tower->plans = calloc(2 * TOWER_COUNTS * blocks(tower), sizeof(struct plan *));
+        rc = tower->plans == NULL ? -ENOMEM : open_plans(tower, spec->train_counts, true);
+    }
     if (rc == 0)
         rc = open_plans(tower, spec->evaluate_counts, false);
-    return rc;
+    return rc == 0 ? open_head(tower) : rc;
 }
 
 int tower_open(struct tower **tower_out, const struct tower_spec *spec)
@@ -185,8 +283,6 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
     if (tower == NULL)
         return -ENOMEM;
     tower->spec = *spec;
-    tower->spec.backend_spec.net = spec->net;
-    tower->spec.backend_spec.train_net = spec->train_net;
     tower->spec.backend_spec.device = spec->device;
     tower->spec.backend_spec.compute = spec->compute;
     const int rc = open_all(tower);
@@ -207,6 +303,8 @@ void tower_close(struct tower *tower)
     device->ops->stream_drain(tower->spec.compute);
     for (uint32_t i = 0; i < tower->plan_count; i++)
         tower->spec.backend->plan_close(tower->plans[i]);
+    free(tower->plans);
+    head_close(tower->head_run);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
     void *const memory[] = { tower->weights, tower->gradients, tower->bf16_grads, tower->rounded, tower->zeros,
@@ -222,6 +320,8 @@ void tower_close(struct tower *tower)
     }
     arenas_release(&tower->arenas);
     param_groups_release(&tower->groups);
+    net_close(tower->share);
+    net_close(tower->train_share);
     free(tower);
 }
 
@@ -231,7 +331,7 @@ void tower_close(struct tower *tower)
 static bool fits_gradients(const struct tower *tower)
 {
     return tower->spec.device->ops->host_memory && !tower->spec.evaluates_only &&
-           net_most_numbers(tower->spec.net) <= tower->arenas.trained.count;
+           net_most_numbers(tower_net(tower)) <= tower->arenas.trained.count;
 }
 
 struct tower_needs tower_needs(const struct tower *tower)
@@ -240,15 +340,16 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t trained = tower->arenas.trained.count, updated = updated_count(tower);
     const size_t statistics = tower->arenas.statistics.count;
     const size_t states = tower_state_count(spec) * updated;
-    const size_t sums = sum_levels(tower) * (updated + (tower_has_slices(tower) ? statistics : 0));
+    const size_t sums = sum_levels(tower) * (shared_count(tower) + (tower_has_slices(tower) ? statistics : 0));
     const size_t average = keeps_average(tower) ? updated + statistics : 0;
     const size_t bf16_grads = (spec->has_bf16_grads ? updated : 0) + rounded_count(tower);
     const size_t always = (trained + (keeps_statistics(tower) ? 2 : 1) * statistics) * sizeof(float);
     const size_t training = (trained + sums + states + average + ZERO_FLOATS) * sizeof(float) +
                             bf16_grads * sizeof(uint16_t) + param_groups_bytes(&tower->groups);
     struct tower_needs needs = {
-        .arenas = always + (spec->evaluates_only ? 0 : training),
-        .initial = fits_gradients(tower) ? 0 : net_most_numbers(spec->net) * sizeof(float),
+        .arenas = always + (spec->evaluates_only ? 0 : training) +
+                  (tower_has_parts(tower) ? head_bytes(tower->head_run) : 0),
+        .initial = fits_gradients(tower) ? 0 : net_most_numbers(tower_net(tower)) * sizeof(float),
     };
     spec->backend->needs(tower->backend, &needs.backend);
     return needs;
@@ -320,7 +421,7 @@ static int alloc_gradients(struct tower *tower)
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
     for (uint32_t i = 0; i < sum_levels(tower) && rc == 0; i++) {
-        rc = alloc_floats(tower, updated, &tower->gradient_sums[i]);
+        rc = alloc_floats_if_any(tower, shared_count(tower), &tower->gradient_sums[i]);
         if (rc == 0 && tower_has_slices(tower))
             rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->statistics_sums[i]);
     }
@@ -347,22 +448,29 @@ static int alloc_arenas(struct tower *tower)
 
 /* ---- initial values: one parameter at a time, in plain form first ---- */
 
+static float *stored_at(const struct tower *tower, uint32_t parameter)
+{
+    const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;
+    return (tower_net(tower)->parameters[parameter].is_trained ? tower->weights : tower->statistics) + offset;
+}
+
 static int set_weights(struct tower *tower, float *plain)
 {
     const struct tower_spec *const spec = &tower->spec;
+    const struct net *const net = tower_net(tower);
     const uint32_t threads = spec->backend->has_teams ? spec->backend_spec.threads : 1;
     int rc = 0;
-    for (uint32_t i = 0; i < spec->net->parameter_count && rc == 0; i++)
+    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
         if (tower_arena_of(tower, i)->ranges[i].count > 0) {
-            init_parameter(spec->net, i, spec->seed, threads, plain);
-            rc = tower_write(tower, i, plain);
+            init_parameter(net, i, spec->seed, threads, plain);
+            rc = spec->backend->pack(tower->backend, i, plain, stored_at(tower, i));
         }
     return rc;
 }
 
 static int set_state(struct tower *tower, uint32_t state, const float *plain)
 {
-    const struct net *const net = tower->spec.net;
+    const struct net *const net = tower_net(tower);
     int rc = 0;
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
         if (parameter_is_updated(&net->parameters[i]))
@@ -388,7 +496,7 @@ static int set_states(struct tower *tower, float *plain, size_t most)
 
 static int set_initial_values(struct tower *tower)
 {
-    const size_t most = net_most_numbers(tower->spec.net);
+    const size_t most = net_most_numbers(tower_net(tower));
     const bool in_gradients = fits_gradients(tower);
     float *const plain = in_gradients ? tower->gradients : malloc(most * sizeof(*plain));
     if (plain == NULL)
@@ -403,6 +511,17 @@ static int set_initial_values(struct tower *tower)
     return rc;
 }
 
+/* Allocate the memory that towers exchange, and connect the trunk's plans with it. */
+static int connect_head(struct tower *tower)
+{
+    const int rc = head_allocate(tower->head_run);
+    for (uint32_t i = 0; i < tower->plan_count && rc == 0; i++) {
+        struct plan_base *const base = (struct plan_base *)tower->plans[i];
+        base->outside = head_outside(tower->head_run, tower->spec.slices.first + base->block);
+    }
+    return rc;
+}
+
 int tower_allocate(struct tower *tower)
 {
     int rc = alloc_arenas(tower);
@@ -411,6 +530,8 @@ int tower_allocate(struct tower *tower)
         rc = tower->spec.backend->bind(tower->backend, &memory);
     if (rc == 0 && !tower->spec.evaluates_only)
         rc = set_initial_values(tower);
+    if (rc == 0 && tower_has_parts(tower))
+        rc = connect_head(tower);
     return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
 }
 
@@ -479,7 +600,7 @@ static int end_sum(struct tower *tower, float *const sums[SUMS_MAX], float *floa
 /* Copies zeros, because devices have no operation that clears memory on a stream. */
 static int clear_gradients(struct tower *tower)
 {
-    const size_t count = updated_count(tower);
+    const size_t count = shared_count(tower);
     int rc = 0;
     for (size_t at = 0; at < count && rc == 0; at += ZERO_FLOATS)
         rc = copy_on_device(tower, tower->gradients + at, tower->zeros,
@@ -585,9 +706,10 @@ static int begin_statistics(struct tower *tower, uint32_t microbatch)
 }
 
 static int run_forward(struct tower *tower, const struct slot *slot, const struct batch_part *part, bool training,
-                       bool is_last)
+                       uint32_t microbatch)
 {
-    struct plan *const plan = find_plan(tower, part->count, training);
+    const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->local.count);
+    struct plan *const plan = find_plan(tower, part->count, training, microbatch);
     if (plan == NULL)
         return -EINVAL;
     const struct backend_input input = {
@@ -607,6 +729,14 @@ static int run_forward(struct tower *tower, const struct slot *slot, const struc
     return rc;
 }
 
+/* With parts: the head and backward follow when all microbatches are forwarded. */
+static int end_forward(struct tower *tower, const struct slot *slot, uint32_t microbatch, uint32_t count)
+{
+    tower->forwarded[microbatch] = tower->last;
+    tower->local = slot->local;
+    return head_send_nothing(tower->head_run, tower->spec.slices.first + microbatch, count);
+}
+
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
 {
     const struct batch_part part = tower_microbatch(tower, &slot->local, microbatch);
@@ -616,10 +746,58 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, b
         tower->ran = NULL;
     int rc = training ? begin_statistics(tower, microbatch) : 0;
     if (rc == 0 && part.count > 0)
-        rc = run_forward(tower, slot, &part, training, is_last);
+        rc = run_forward(tower, slot, &part, training, microbatch);
     else if (rc == 0 && is_last)
         rc = stream_record(tower->spec.compute, slot->free);
+    if (rc == 0 && tower_has_parts(tower))
+        rc = end_forward(tower, slot, microbatch, part.count);
     return rc == 0 && training && tower_has_slices(tower) ? sum_statistics(tower, microbatch, part.count) : rc;
+}
+
+/* ---- the head ---- */
+
+/* The first row of the head that has samples of the microbatch. */
+static uint32_t first_row(const struct tower *tower, uint32_t microbatch)
+{
+    return head_row(tower->head_run, tower->spec.slices.first + microbatch);
+}
+
+const struct head *tower_head(const struct tower *tower)
+{
+    return tower_has_parts(tower) ? &tower->head : NULL;
+}
+
+uint32_t tower_exchanges(const struct tower *tower, struct head_exchange exchanges_out[HEAD_EXCHANGES_MAX])
+{
+    return tower_has_parts(tower) ? head_exchanges(tower->head_run, exchanges_out) : 0;
+}
+
+size_t tower_outside(const struct tower *tower, float **floats_out)
+{
+    if (!tower_has_parts(tower))
+        return 0;
+    *floats_out = head_region(tower->head_run);
+    return head_region_count(tower->head_run);
+}
+
+/* Rows are numbered for dropout as if all batches of the epoch before had all rows. */
+static uint64_t row_position(const struct tower *tower, const struct local_batch *local)
+{
+    const struct tower_slices *const slices = &tower->spec.slices;
+    const uint32_t before = batch_part_find(local->global_count, slices->pairs, slices->all, slices->first).first;
+    const uint64_t batch = (local->first_position - before) / tower->spec.parts.batch;
+    return batch * head_row(tower->head_run, slices->all);
+}
+
+int tower_head_forward(struct tower *tower, const struct local_batch *local, uint32_t stage, bool training)
+{
+    const struct head_batch batch = { training, row_position(tower, local), local->epoch };
+    return head_forward(tower->head_run, stage, &batch);
+}
+
+int tower_head_backward(struct tower *tower, uint32_t stage)
+{
+    return head_backward(tower->head_run, stage);
 }
 
 /* ---- backward ---- */
@@ -629,15 +807,30 @@ static void ignore_layer(void *arg, uint32_t layer)
     (void)arg, (void)layer;
 }
 
+/* With parts: backward of the next microbatch follows. Its sum of class weights comes from the head. */
+static int begin_backward(struct tower *tower)
+{
+    const uint32_t microbatch = tower->summed;
+    if (!tower_has_parts(tower))
+        return 0;
+    tower->last = tower->forwarded[microbatch];
+    if (tower->last == NULL || !has_class_weights(tower))
+        return 0;
+    return tower->spec.backend->part_weigh(head_loss_plan(tower->head_run, true), first_row(tower, microbatch),
+                                           tower_microbatch(tower, &tower->local, microbatch).count);
+}
+
 int tower_accumulate(struct tower *tower)
 {
-    int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, ignore_layer, NULL)
+    int rc = begin_backward(tower);
+    if (rc == 0)
+        rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, ignore_layer, NULL)
                                  : clear_gradients(tower);
     if (rc == 0)
-        rc = round_gradients(tower, tower->gradients, updated_count(tower));
+        rc = round_gradients(tower, tower->gradients, shared_count(tower));
     if (rc != 0)
         return rc;
-    return keep_sum(tower, tower->gradient_sums, tower->gradients, updated_count(tower), tower->summed++,
+    return keep_sum(tower, tower->gradient_sums, tower->gradients, shared_count(tower), tower->summed++,
                     add_gradients);
 }
 
@@ -658,7 +851,7 @@ static void add_sums(struct tower *tower, size_t floats)
 static void layer_done(void *arg, uint32_t layer)
 {
     struct tower *const tower = arg;
-    const size_t floats = arena_ready(&tower->arenas.trained, tower->spec.net, layer);
+    const size_t floats = arena_ready(&tower->arenas.trained, tower_net(tower), layer);
     add_sums(tower, floats);
     tower->ready(tower->ready_arg, floats);
 }
@@ -678,11 +871,13 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
     tower->ready = ready;
     tower->ready_arg = arg;
     tower->skips_update = false;
-    const int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, layer_done, tower)
-                                       : clear_gradients(tower);
+    int rc = begin_backward(tower);
+    if (rc == 0)
+        rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, layer_done, tower)
+                                 : clear_gradients(tower);
     if (rc == 0 && tower->last == NULL) {
-        add_sums(tower, updated_count(tower));
-        ready(arg, updated_count(tower));
+        add_sums(tower, shared_count(tower));
+        ready(arg, shared_count(tower));
     }
     const int added = end_sums(tower);
     return rc != 0 ? rc : added;
@@ -693,10 +888,10 @@ int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count)
     const struct backend_ops *const backend = tower->spec.backend;
     if (backend->segment == NULL)
         return 0;
-    bool *const is_end = calloc(tower->spec.net->layer_count, sizeof(*is_end));
+    bool *const is_end = calloc(tower_net(tower)->layer_count, sizeof(*is_end));
     if (is_end == NULL)
         return -ENOMEM;
-    arena_segment_ends(&tower->arenas.trained, tower->spec.net, ends, count, is_end);
+    arena_segment_ends(&tower->arenas.trained, tower_net(tower), ends, count, is_end);
     const int rc = backend->segment(tower->backend, is_end);
     free(is_end);
     return rc;
@@ -901,13 +1096,39 @@ float *tower_average_statistics(struct tower *tower)
 
 /* ---- results ---- */
 
+/* On the host: a result of the step is requested. */
+static void take_skipped(struct tower *tower, struct backend_result *result)
+{
+    result->is_skipped |= tower->was_skipped;
+    tower->was_skipped = false;
+}
+
 int tower_result(struct tower *tower, struct backend_result *result_out)
 {
     *result_out = (struct backend_result){ .loss_scale = 1 };
     const int rc = tower->ran != NULL ? tower->spec.backend->result(tower->ran, result_out) : 0;
-    result_out->is_skipped |= tower->was_skipped;
-    tower->was_skipped = false;
+    take_skipped(tower, result_out);
     return rc;
+}
+
+int tower_head_result(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
+                      struct backend_result *result_out)
+{
+    struct plan *const plan = head_loss_plan(tower->head_run, local->phase == PHASE_TRAIN);
+    const uint32_t count = tower_microbatch(tower, local, microbatch).count;
+    *result_out = (struct backend_result){ .loss_scale = 1 };
+    const int rc = count > 0 ? tower->spec.backend->part_result(plan, first_row(tower, microbatch), count, result_out)
+                             : 0;
+    take_skipped(tower, result_out);
+    return rc;
+}
+
+int tower_head_answers(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
+                       struct answer *answers_out)
+{
+    struct plan *const plan = head_loss_plan(tower->head_run, local->phase == PHASE_TRAIN);
+    const uint32_t count = tower_microbatch(tower, local, microbatch).count;
+    return count > 0 ? tower->spec.backend->part_answers(plan, first_row(tower, microbatch), count, answers_out) : 0;
 }
 
 int tower_answers(struct tower *tower, struct answer *answers_out)
@@ -936,7 +1157,7 @@ const struct arena *tower_arena(const struct tower *tower)
 
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter)
 {
-    return arenas_of(&tower->arenas, tower->spec.net, parameter);
+    return arenas_of(&tower->arenas, tower_net(tower), parameter);
 }
 
 float *tower_weights(struct tower *tower)
@@ -996,20 +1217,40 @@ struct backend *tower_backend(struct tower *tower)
     return tower->backend;
 }
 
-static float *stored_at(const struct tower *tower, uint32_t parameter)
+uint32_t tower_piece(const struct tower *tower, uint32_t whole, uint32_t after)
 {
-    const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;
-    return (tower->spec.net->parameters[parameter].is_trained ? tower->weights : tower->statistics) + offset;
+    const struct net *const net = tower_net(tower);
+    if (net->share == NULL)
+        return after == NET_NO_PARAMETER ? whole : NET_NO_PARAMETER;
+    for (uint32_t i = after == NET_NO_PARAMETER ? 0 : after + 1; i < net->parameter_count; i++)
+        if (net->share->parameters[i] == whole)
+            return i;
+    return NET_NO_PARAMETER;
+}
+
+size_t tower_piece_first(const struct tower *tower, uint32_t piece)
+{
+    const struct net *const net = tower_net(tower);
+    return net->share != NULL ? net->share->firsts[piece] : 0;
 }
 
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out)
 {
-    return tower->spec.backend->unpack(tower->backend, parameter, stored_at(tower, parameter), plain_out);
+    uint32_t i = NET_NO_PARAMETER;
+    int rc = 0;
+    while (rc == 0 && (i = tower_piece(tower, parameter, i)) != NET_NO_PARAMETER)
+        rc = tower->spec.backend->unpack(tower->backend, i, stored_at(tower, i),
+                                         plain_out + tower_piece_first(tower, i));
+    return rc;
 }
 
 int tower_write(struct tower *tower, uint32_t parameter, const float *plain)
 {
-    return tower->spec.backend->pack(tower->backend, parameter, plain, stored_at(tower, parameter));
+    uint32_t i = NET_NO_PARAMETER;
+    int rc = 0;
+    while (rc == 0 && (i = tower_piece(tower, parameter, i)) != NET_NO_PARAMETER)
+        rc = tower->spec.backend->pack(tower->backend, i, plain + tower_piece_first(tower, i), stored_at(tower, i));
+    return rc;
 }
 
 void tower_describe(const struct tower *tower, void (*write)(void *arg, const char *line), void *arg)

@@ -8,6 +8,7 @@
 #define PIPETRAIN_TOWER_H
 
 #include "compute/backend.h"
+#include "compute/head.h"
 #include "compute/param_groups.h"
 #include "stage/slots.h"
 
@@ -25,9 +26,17 @@ struct tower_slices {
     bool pairs;                 /* as in struct schedule */
 };
 
+/* With model.parts: the parts of the head of the net that a tower computes (compute/share.h). Needs slices, and a
+ * backend that computes shares; on others it does nothing. Without fp16 and has_bf16_grads. */
+struct tower_parts {
+    uint32_t all;               /* parts of every dense layer; 0: every tower computes the whole net */
+    uint32_t first, count;      /* head_own_parts */
+    uint32_t batch;             /* samples of a full batch of the run */
+};
+
 struct tower_spec {
     uint32_t index;
-    const struct net *net;
+    const struct net *net;      /* the whole net */
     const struct net *train_net;        /* as in struct backend_spec; NULL: training uses `net` */
     struct device *device;
     struct stream *compute;
@@ -45,6 +54,7 @@ struct tower_spec {
      * batches of any size are computed at once. */
     uint32_t microbatch_max;
     struct tower_slices slices; /* used instead of microbatch_max, which is then 0 */
+    struct tower_parts parts;
     /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
     uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
     /* With evaluates_only: batches have any number of samples up to evaluate_counts[0], and the microbatches have the
@@ -57,7 +67,8 @@ struct tower_spec {
 /* Bytes by purpose. */
 struct tower_needs {
     size_t arenas;              /* device memory: weights, gradients (of microbatches, their sums, as bf16), optimizer
-                                 * buffers, statistics (and their sums), averages, and the sums that updates need */
+                                 * buffers, statistics (and their sums), averages, the sums that updates need, and
+                                 * what towers exchange for the head */
     size_t initial;             /* host memory, while tower_allocate runs: the initial values of one parameter, where
                                  * the gradients have no room for them */
     struct backend_needs backend;
@@ -125,6 +136,33 @@ int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
  * between as one segment. `ends` are the ends of the buckets in floats, ascending; the last one is the end of all
  * that is updated. Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
+/* ---- model.parts: the head of the net, for all samples of the batch ----
+ *
+ * In a step all microbatches are forwarded first. Then the head: exchanges (head_exchange, in order) and stages
+ * alternate. Then backward of all microbatches, in the same order. */
+
+bool tower_has_parts(const struct tower *tower);
+/* The net that the tower computes: its share, or without parts the whole net. */
+const struct net *tower_net(const struct tower *tower);
+/* The head, with parts; else NULL. */
+const struct head *tower_head(const struct tower *tower);
+/* The exchanges of a step, and the memory that they exchange (for an allocated tower). Return 0 without parts. */
+uint32_t tower_exchanges(const struct tower *tower, struct head_exchange exchanges_out[HEAD_EXCHANGES_MAX]);
+size_t tower_outside(const struct tower *tower, float **floats_out);
+/* Queue forward or backward of own parts of a stage of the head, for the batch to which the local batch belongs. */
+int tower_head_forward(struct tower *tower, const struct local_batch *local, uint32_t stage, bool training);
+int tower_head_backward(struct tower *tower, uint32_t stage);
+/* tower_result and tower_answers of a microbatch, after the last stage's statistics are exchanged. */
+int tower_head_result(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
+                      struct backend_result *result_out);
+int tower_head_answers(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
+                       struct answer *answers_out);
+/* The parameters of tower_net that are parts of parameter `whole` of the whole net: the first after `after`
+ * (NET_NO_PARAMETER: the first of all), or NET_NO_PARAMETER. Without parts it is the parameter itself. */
+uint32_t tower_piece(const struct tower *tower, uint32_t whole, uint32_t after);
+/* Where the numbers of such a parameter begin in the plain form of the whole parameter. */
+size_t tower_piece_first(const struct tower *tower, uint32_t piece);
+
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
  * stream has executed the copy. If the last microbatch has no samples, they are those of the last microbatch of the
  * batch that has samples, if any, because they include the counters of all steps. */
@@ -163,9 +201,9 @@ float *tower_average_statistics(struct tower *tower);
 
 /* ---- arenas ---- */
 
-/* The layout of weights, gradients and states. */
+/* The layout of weights, gradients and states, with ranges by the parameters of tower_net. */
 const struct arena *tower_arena(const struct tower *tower);
-/* The layout of the arena that holds a parameter: tower_arena, or the arena of statistics. */
+/* The layout of the arena that holds a parameter of tower_net: tower_arena, or the arena of statistics. */
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter);
 float *tower_weights(struct tower *tower);
 /* The gradients of this tower's backward; NULL where the tower only evaluates. */
@@ -187,8 +225,8 @@ float *tower_state(struct tower *tower, uint32_t state);
 const struct param_groups *tower_param_groups(const struct tower *tower);
 const struct tower_spec *tower_spec(const struct tower *tower);
 struct backend *tower_backend(struct tower *tower);
-/* Copy a parameter's weights or statistics (parameter->count floats, in plain row-major order) to or from the host.
- * Blocks. */
+/* Copy the weights or statistics of a parameter of the whole net (parameter->count floats, in plain row-major order) to
+ * or from the host; with parts only the numbers that the tower has. Blocks. */
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out);
 int tower_write(struct tower *tower, uint32_t parameter, const float *plain);
 /* Write one line per layer of the training plan: its implementation. */

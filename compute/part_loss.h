@@ -71,13 +71,15 @@ MIXING_RULE double part_sum_total(const struct part_sum *sum)
     return total;
 }
 
-/* The part with the first largest logit; one with a NaN, if there is any. */
+/* The part with the first largest logit; the first with a NaN, if there is any. */
 MIXING_RULE uint32_t part_with_largest(const struct part_stats *stats, uint32_t rows, uint32_t parts)
 {
     uint32_t best = 0;
-    for (uint32_t p = 1; p < parts; p++)
-        if (!(stats[(size_t)p * rows].largest <= stats[(size_t)best * rows].largest))
+    for (uint32_t p = 1; p < parts; p++) {
+        const float largest = stats[(size_t)best * rows].largest;
+        if (!isnan(largest) && !(stats[(size_t)p * rows].largest <= largest))
             best = p;
+    }
     return best;
 }
 

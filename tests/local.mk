@@ -55,7 +55,7 @@ compute_tests = %D%/compute/test_activations %D%/compute/test_arena %D%/compute/
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_groups %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_models \
 	%D%/compute/test_net %D%/compute/test_net_difference %D%/compute/test_net_file \
-	%D%/compute/test_optimizer %D%/compute/test_precisions %D%/compute/test_residual \
+	%D%/compute/test_optimizer %D%/compute/test_precisions %D%/compute/test_residual %D%/compute/test_share \
 	%D%/compute/test_skip %D%/compute/loss/test_class_weights \
 	%D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
 	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \

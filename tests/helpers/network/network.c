@@ -172,7 +172,7 @@ int network_open_backend(struct network *network, const struct backend_spec *spe
     if (rc == 0)
         rc = network->ops->stored_sizes(network->backend, counts);
     if (rc == 0)
-        rc = arenas_init(&network->arenas, network->net, counts, 0);
+        rc = arenas_init(&network->arenas, network->net, counts, spec->class_weights != NULL ? ARENA_LEAD : 0);
     if (rc == 0)
         network->ops->lay_out(network->backend, &network->arenas);
     return rc;

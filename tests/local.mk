@@ -146,6 +146,7 @@ tools_tests = \
 	%D%/tools/test_memory_needs \
 	%D%/tools/test_metrics \
 	%D%/tools/test_options \
+	%D%/tools/test_parts_gain \
 	%D%/tools/test_pixel_order \
 	%D%/tools/test_pixels \
 	%D%/tools/test_price \

@@ -110,6 +110,7 @@ tools_libtools_a_SOURCES = \
 	%D%/lib/run/observe/observers.c \
 	%D%/lib/run/observe/prometheus.c \
 	%D%/lib/run/observe/tensorboard.c \
+	%D%/lib/run/parts_gain.c \
 	%D%/lib/run/pipeline.c \
 	%D%/lib/run/plan_doubts.c \
 	%D%/lib/run/progress_display.c \

@@ -12,6 +12,7 @@
 #include "tools/lib/config/options.h"
 #include "tools/lib/config/recipes.h"
 #include "tools/lib/run/memory_needs.h"
+#include "tools/lib/run/parts_gain.h"
 #include "tools/lib/run/run_plan.h"
 #include "tools/lib/text/number.h"
 
@@ -258,6 +259,38 @@ static void print_recipe(const struct net *net, FILE *out)
     print_beside("recipe", 11, text, out);
 }
 
+/* What model.parts sends, or would send, if the net ends in dense layers. */
+static void print_parts(const struct net *net, const struct settings *settings, FILE *out)
+{
+    const uint32_t towers = settings_towers(settings), parts = (uint32_t)settings->model.parts;
+    const uint32_t slices = settings->train.slices > 0 ? (uint32_t)settings->train.slices : towers;
+    const uint32_t batch = (uint32_t)settings_global_batch(settings);
+    struct parts_step step = { .parts = parts > 0 ? parts : towers, .towers = towers,
+                               .rows = (batch + slices - 1) / slices * slices };
+    struct parts_gain gain;
+    char layers[PARTS_TEXT_SIZE], sent[PARTS_TEXT_SIZE], what[PARTS_TEXT_SIZE + 64], text[3 * PARTS_TEXT_SIZE];
+    if (!parts_gain_find(&gain, net, &step)) {
+        step = (struct parts_step){ .parts = 1, .towers = 1, .rows = batch };
+        if (!parts_gain_find(&gain, net, &step))
+            return;
+    }
+    parts_gain_layers(&gain.head, net, layers);
+    parts_gain_describe(&gain, sent);
+    if (parts > 0)
+        snprintf(what, sizeof(what), "%s in %u part%s", layers, parts, parts == 1 ? "" : "s");
+    else if (step.towers > 1)
+        snprintf(what, sizeof(what), "model.parts = %u would divide %s", step.parts, layers);
+    else
+        snprintf(what, sizeof(what), "model.parts would divide %s", layers);
+    if (step.towers > 1)
+        snprintf(text, sizeof(text), "%s: %s (batch %u, %u towers); less below a batch of %s", what, sent, batch, towers,
+                 number_grouped(gain.batch).text);
+    else
+        snprintf(text, sizeof(text), "%s: towers send less than all gradients below a batch of %s", what,
+                 number_grouped(gain.batch).text);
+    print_beside("parts", 11, text, out);
+}
+
 /* The fastest backend for this CPU, chosen as in a run. */
 static const struct backend_ops *find_backend(struct backend_spec *spec)
 {
@@ -393,6 +426,7 @@ int describe_net(const struct net *net, struct settings *settings, FILE *out)
     print_counts(net, out);
     fprintf(out, "activations  %s with gradients, training at batch %u on %s in %s\n",
             number_bytes(step.value_bytes).text, spec.local_max, step.place, precision_name(spec.precision));
+    print_parts(net, settings, out);
     if (is_on_gpu)
     {
         print_step(&step.counts, out);

@@ -83,6 +83,7 @@ memory.planned_bytes
 model
 optimizer
 parameters
+parts
 plan.backend
 plan.cores
 plan.decode_threads

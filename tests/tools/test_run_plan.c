@@ -96,4 +96,25 @@ TEST_WITH(local_batches_are_cut_into_microbatches, begin, end)
     assert_int_equal(spec.train_counts[2], 5 % 3);
 }
 
+TEST_WITH(towers_that_train_own_neighbouring_parts, begin, end)
+{
+    struct run_plan plan = plan_of(3, false);
+    plan.schedule.towers = 4;
+    plan.schedule.slices = 4;
+    settings.model.parts = 8;
+    for (uint32_t tower = 0; tower < 4; tower++) {
+        const struct tower_parts parts = run_plan_tower(&plan, &settings, tower).parts;
+        assert_int_equal(parts.all, 8);
+        assert_int_equal(parts.first, 2 * tower);
+        assert_int_equal(parts.count, 2);
+        assert_int_equal(parts.batch, 8);
+    }
+    plan.only_evaluated = 100;
+    assert_int_equal(run_plan_tower(&plan, &settings, 1).parts.all, 0);
+    plan.only_evaluated = 0;
+    plan.devices.backend = backend_find("null");
+    assert_non_null(plan.devices.backend);
+    assert_int_equal(run_plan_tower(&plan, &settings, 1).parts.all, 0);
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -203,6 +203,57 @@ TEST(what_does_not_go_together_is_reported)
     assert_string_equal(problem, "");
 }
 
+/* Dense layers of 384, 192 and 10 units, in slices. */
+#define PARTS(count, ...) SETTINGS("model.name=cifar_alexnet", "train.slices=4", "model.parts=" count, __VA_ARGS__)
+
+static void assert_refused(const char *key, const char *why)
+{
+    if (strstr(problem, key) == NULL || strstr(problem, why) == NULL)
+        fail_msg("'%s' has no '%s' of %s", problem, why, key);
+}
+
+TEST(what_model_parts_cannot_do_is_reported)
+{
+    PARTS("2", "devices.towers=2");
+    assert_string_equal(problem, "");
+    PARTS("3", "devices.towers=1");
+    assert_refused("model.parts:", "units, which 3 parts do not divide: model.parts may be 1, 2");
+    PARTS("2", "devices.towers=4");
+    assert_refused("model.parts:", "2 parts can be shared by 1 or 2 towers, because sums over parts are added in pairs; "
+                   "devices.towers is 4");
+    SETTINGS("model.name=cifar_alexnet", "model.parts=2");
+    assert_refused("model.parts:", "set train.slices = 2");
+    PARTS("2", "sync.mode=parameter_server", "devices.towers=2");
+    assert_refused("sync.mode:", "use replicated");
+    PARTS("2", "sync.consistency=relaxed", "devices.towers=2");
+    assert_refused("sync.consistency:", "use strong");
+    PARTS("2", "sync.wire=bf16", "devices.towers=2");
+    assert_refused("sync.wire:", "use fp32");
+    PARTS("2", "devices.precision=fp16");
+    assert_refused("devices.precision:", "use bf16");
+    PARTS("2", "train.optimizer=lars");
+    assert_refused("train.optimizer:", "use momentum");
+}
+
+/* Numbers of classes often have no divisors. */
+TEST(more_classes_are_an_answer_where_only_they_do_not_fit)
+{
+    PARTS("2", "data.classes=11");
+    assert_refused("model.parts:", "units, which 2 parts do not divide");
+    assert_refused("model.parts:", "or use data.classes = 12, with classes that no image has");
+    PARTS("5", "data.classes=11");
+    assert_null(strstr(problem, "data.classes"));
+}
+
+TEST(a_network_without_dense_layers_at_its_end_has_no_parts)
+{
+    SETTINGS("model.name=densenet40_k12", "train.slices=4", "model.parts=2");
+    assert_string_equal(problem, "");
+    SETTINGS("model.name=squeezenet1_1", "train.slices=4", "model.parts=2");
+    assert_refused("model.parts:", "does not end in a dense layer");
+    assert_refused("model.parts:", "leave model.parts out");
+}
+
 static int release(void **state)
 {
     (void)state;

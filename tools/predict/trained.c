@@ -111,6 +111,7 @@ void trained_set_batch(struct settings *settings, int64_t batch)
     settings->train.batch_per_tower = 0;
     settings->train.accumulate = 1;
     settings->train.slices = 0;
+    settings->model.parts = 0;
     settings->devices.towers = 1;
     settings->sync.mode = SYNC_REPLICATED;
     settings->sync.consistency = CONSISTENCY_STRONG;

@@ -10,6 +10,7 @@
 #include "compute/backend.h"
 #include "compute/learning_rate.h"
 #include "compute/optimizer.h"
+#include "compute/share.h"
 #include "loader/augment/augment.h"
 #include "loader/images/image.h"
 #include "loader/order.h"
@@ -121,6 +122,7 @@ struct model_settings {
     char *skip, *freeze;
     bool weights_differ;        /* continue even if the weights and the configuration contradict each other */
     bool dropout, auxiliary;
+    int64_t parts;              /* of the dense layers at the end, which towers share (compute/share.h); 0 = none */
     /* The transform of pixels; if none of these is set, that of the model. Divisor 0 = 255. One number for all
      * channels, or one for each; no number = mean 0, deviation 1. */
     double divisor;

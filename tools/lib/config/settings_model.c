@@ -7,6 +7,7 @@
 
 #include "compute/model.h"
 #include "compute/netfile/net_file.h"
+#include "compute/share.h"
 #include "stage/text/names.h"
 #include "tools/lib/config/config.h"
 #include "tools/lib/config/model_hints.h"
@@ -239,6 +240,42 @@ static void check_freeze(struct settings *settings, struct problems *problems, s
         settings_report(settings, problems, SECTION_MODEL, "freeze", message);
 }
 
+/* Write what to do if the dense layers cannot be divided into so many parts: use another number, which divides all of
+ * them, or more classes, if only those do not fit. */
+static void advise_on_parts(const struct net *net, uint32_t parts, char *text, size_t size)
+{
+    struct unsupported_reason reason;
+    struct head head;
+    if (head_find(&head, net, 1, &reason) != 0) {
+        snprintf(text, size, ": leave model.parts out");
+        return;
+    }
+    size_t used = (size_t)snprintf(text, size, ": model.parts may be 1");
+    for (uint32_t fitting = 2; fitting <= SHARE_PARTS_MAX && used < size; fitting++)
+        if (head_find(&head, net, fitting, &reason) == 0)
+            used += (size_t)snprintf(text + used, size - used, ", %u", fitting);
+    for (uint32_t stage = 0; stage + 1 < head.stage_count; stage++)
+        if (head.stages[stage].units % parts != 0)
+            return;
+    if (used < size)
+        snprintf(text + used, size - used, "; or use data.classes = %u, with classes that no image has",
+                 (net->classes + parts - 1) / parts * parts);
+}
+
+/* Check that the dense layers at the end can be divided, for which only training uses model.parts. */
+static void check_parts(struct settings *settings, struct problems *problems, const struct net *net)
+{
+    const uint32_t parts = (uint32_t)settings->model.parts;
+    struct unsupported_reason reason;
+    struct head head;
+    char advice[256], message[512];
+    if (parts == 0 || settings->only_classifies || head_find(&head, net, parts, &reason) == 0)
+        return;
+    advise_on_parts(net, parts, advice, sizeof(advice));
+    snprintf(message, sizeof(message), "%s%s", reason.why, advice);
+    settings_report(settings, problems, SECTION_MODEL, "parts", message);
+}
+
 static void check_skip(struct settings *settings, struct problems *problems)
 {
     if (*settings->model.skip != '\0' && *settings->model.weights == '\0')
@@ -318,6 +355,7 @@ static int check_net(struct settings *settings, struct problems *problems)
     check_patterns(settings, problems, "freeze", settings->model.freeze);
     check_patterns(settings, problems, "skip", settings->model.skip);
     check_freeze(settings, problems, net);
+    check_parts(settings, problems, net);
     check_skip(settings, problems);
     rc = check_train_size(settings, problems, net);
     net_close(net);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "compute/share.h"
 #include "stage/schedule.h"
 #include "stage/text/decimal.h"
 #include "tools/lib/config/option_needs.h"
@@ -244,15 +245,15 @@ static void check_wire(struct settings *settings, struct problems *problems)
                     "parameter_server or async");
 }
 
-/* Write the numbers of towers that can share the slices: "1, 3, 6 or 12". */
-static void fitting_towers(uint32_t slices, char *text, size_t size)
+/* Write the numbers of towers that can share so many slices, or parts (head_parts_fit): "1, 3, 6 or 12". */
+static void fitting_towers(uint32_t count, char *text, size_t size)
 {
     size_t used = 0;
     *text = '\0';
-    for (uint32_t towers = 1; towers <= slices && used < size; towers++) {
-        if (!schedule_slices_fit(slices, towers))
+    for (uint32_t towers = 1; towers <= count && used < size; towers++) {
+        if (!schedule_slices_fit(count, towers))
             continue;
-        const char *const before = used == 0 ? "" : towers == slices ? " or " : ", ";
+        const char *const before = used == 0 ? "" : towers == count ? " or " : ", ";
         used += (size_t)snprintf(text + used, size - used, "%s%u", before, towers);
     }
 }
@@ -292,6 +293,47 @@ static void check_slices(struct settings *settings, struct problems *problems)
         settings_report(settings, problems, SECTION_SYNC, "mode",
                         "in this mode the weights depend on the number of towers, which train.slices excludes: use "
                         "replicated or parameter_server");
+}
+
+/* Check that the towers of the run can share model.parts, in slices that do not depend on them. */
+static void check_part_towers(struct settings *settings, struct problems *problems)
+{
+    const uint32_t parts = (uint32_t)settings->model.parts, count = settings_towers(settings);
+    char message[256], fitting[64], towers[64];
+    fitting_towers(parts, fitting, sizeof(fitting));
+    describe_towers(settings, towers, sizeof(towers));
+    snprintf(message, sizeof(message), "%u part%s can be shared by %s tower%s, because sums over parts are added in pairs; "
+             "%s", parts, parts == 1 ? "" : "s", fitting, parts == 1 ? "" : "s", towers);
+    if (!head_parts_fit(parts, count))
+        settings_report(settings, problems, SECTION_MODEL, "parts", message);
+    snprintf(message, sizeof(message), "needs slices, so that the weights do not depend on the number of towers: set "
+             "train.slices = %u, or another number that %u tower%s can share", parts, count, count == 1 ? "" : "s");
+    if (settings->train.slices == 0)
+        settings_report(settings, problems, SECTION_MODEL, "parts", message);
+}
+
+/* Check model.parts, which has an effect only where towers train. The network was checked when it was opened. */
+static void check_parts(struct settings *settings, struct problems *problems)
+{
+    if (settings->model.parts == 0 || settings->only_classifies)
+        return;
+    check_part_towers(settings, problems);
+    if (settings->sync.mode != SYNC_REPLICATED)
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "with model.parts a tower updates its own parts: use replicated");
+    if (settings->sync.consistency == CONSISTENCY_RELAXED)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "with model.parts towers need each other's activations within a step: use strong");
+    if (settings->sync.wire == WIRE_BF16)
+        settings_report(settings, problems, SECTION_SYNC, "wire",
+                        "bf16 is for gradients alone, and with model.parts towers also send activations: use fp32");
+    if (settings->devices.precision == PRECISION_FP16)
+        settings_report(settings, problems, SECTION_DEVICES, "precision",
+                        "model.parts does not support the loss scaling of fp16: use bf16");
+    if (settings->train.optimizer == OPTIMIZER_LARS)
+        settings_report(settings, problems, SECTION_TRAIN, "optimizer",
+                        "lars needs the norms of whole layers, and with model.parts a tower has parts of them: use "
+                        "momentum");
 }
 
 bool settings_use_bf16_grads(const struct settings *settings)
@@ -374,6 +416,7 @@ void settings_check_sync(struct settings *settings, struct problems *problems)
     check_consistency(settings, problems);
     check_wire(settings, problems);
     check_slices(settings, problems);
+    check_parts(settings, problems);
     if (mode->serves == SERVES_EACH)
         check_served_towers(settings, problems);
     const bool is_served = mode->has_owners || mode->serves != SERVES_NOBODY;

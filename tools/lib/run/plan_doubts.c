@@ -482,6 +482,19 @@ static bool is_reduction_unused(const struct doubts *doubts, char *words)
     return true;
 }
 
+/* Do towers send more with parts of layers than with all gradients? */
+static bool are_parts_more(const struct doubts *doubts, char *words)
+{
+    struct parts_gain gain;
+    char sent[PARTS_TEXT_SIZE];
+    if (!run_plan_parts_gain(doubts->plan, doubts->settings, doubts->net, &gain) || gain.bytes <= gain.replicated_bytes)
+        return false;
+    parts_gain_describe(&gain, sent);
+    snprintf(words, LINE_BYTES, "model.parts: %s, because a batch of %u is more than %u: leave it out unless it is for "
+             "the memory of towers", sent, doubts->plan->schedule.batch, gain.batch);
+    return true;
+}
+
 /* ---- batch normalisation of one value ---- */
 
 /* The first batch normalisation of layers with a single pixel; NULL: there is none. */
@@ -542,6 +555,7 @@ void plan_doubts_print(const struct run_plan *plan, const struct settings *setti
         is_decay_too_large, are_betas_swapped, is_goal_of_guessing, is_not_mixed, is_padding_too_wide,
         are_the_same_dropped, is_one_normalised, is_norm_of_last_batch, is_most_dropped, is_average_short,
         is_rho_small, is_label_smoothed_away, is_reduction_unused,
+        are_parts_more,
     };
     const struct doubts doubts = { plan, settings, run_plan_train_net(plan, net),
                                    (double)schedule_steps_per_epoch(&plan->schedule),

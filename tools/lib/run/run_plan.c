@@ -67,6 +67,25 @@ static bool is_mixed(const struct run_plan *plan, const struct settings *setting
     return is_on && plan->only_evaluated == 0 && settings->input.source != INPUT_SYNTHETIC;
 }
 
+uint32_t run_plan_parts(const struct run_plan *plan, const struct settings *settings)
+{
+    return plan->only_evaluated == 0 && plan->devices.backend->computes ? (uint32_t)settings->model.parts : 0;
+}
+
+bool run_plan_parts_gain(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                         struct parts_gain *gain_out)
+{
+    const struct schedule *const schedule = &plan->schedule;
+    const uint32_t parts = run_plan_parts(plan, settings);
+    if (parts == 0)
+        return false;
+    const struct parts_step step = {
+        .parts = parts, .towers = schedule->towers,
+        .rows = schedule->slices * batch_part_find(schedule->batch, schedule->pairs, schedule->slices, 0).count,
+    };
+    return parts_gain_find(gain_out, net, &step);
+}
+
 bool run_plan_loads(const struct run_plan *plan, const struct settings *settings)
 {
     return settings->input.source != INPUT_SYNTHETIC && !plan->is_fed;
@@ -284,6 +303,17 @@ static int check_net(const struct run_plan *plan, const struct settings *setting
     return -EINVAL;
 }
 
+/* Can the backend compute parts of a net, if the run has any? */
+static int check_parts(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
+{
+    const struct backend_ops *const backend = plan->devices.backend;
+    if (run_plan_parts(plan, settings) == 0 || backend->part_result != NULL)
+        return 0;
+    problems_add(problems, "[model] parts", "%s on %s does not compute parts of layers: use devices.kind = cpu with "
+                 "devices.backend = reference, or leave model.parts out", backend->name, backend->device);
+    return -EINVAL;
+}
+
 /* Can the backend fuse statistics, in a run that trains? Its precision was checked when it was chosen. */
 static int check_statistics(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
 {
@@ -307,7 +337,8 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
     const int net_rc = check_net(plan, settings, net, problems);
     const int statistics_rc = check_statistics(plan, settings, problems);
-    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0 || statistics_rc != 0)
+    const int parts_rc = check_parts(plan, settings, problems);
+    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0 || statistics_rc != 0 || parts_rc != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PHASE_TRAIN] + plan->schedule.records[PHASE_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
@@ -542,6 +573,22 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     wrapped_write(out, line);
 }
 
+/* Print how the towers divide the dense layers at the end, and what that saves. */
+static void print_parts(const struct run_plan *plan, const struct settings *settings, const struct net *net, FILE *out)
+{
+    struct parts_gain gain;
+    char layers[PARTS_TEXT_SIZE], sent[PARTS_TEXT_SIZE];
+    if (!run_plan_parts_gain(plan, settings, net, &gain))
+        return;
+    const uint32_t parts = gain.head.parts, towers = plan->schedule.towers;
+    parts_gain_layers(&gain.head, net, layers);
+    parts_gain_describe(&gain, sent);
+    if (towers == 1)
+        wrapped_print(out, "parts     %s in %u part%s, all on one tower", layers, parts, parts == 1 ? "" : "s");
+    else
+        wrapped_print(out, "parts     %s in %u parts, %u on a tower: %s", layers, parts, parts / towers, sent);
+}
+
 static void print_steps(const struct schedule *schedule, const struct settings *settings, FILE *out)
 {
     const uint64_t per_epoch = schedule_steps_per_epoch(schedule), records = schedule->records[PHASE_TRAIN];
@@ -605,6 +652,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_order(plan, settings, datasets, out);
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
+    print_parts(plan, settings, net, out);
     warn_of_threads(plan);
     warn_of_towers(plan, settings);
     warn_of_binding(settings);
@@ -751,6 +799,15 @@ static struct tower_slices slices_of(const struct schedule *schedule, uint32_t t
                                   .pairs = schedule->pairs };
 }
 
+static struct tower_parts parts_of(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
+{
+    const uint32_t parts = run_plan_parts(plan, settings);
+    const struct part_range own = head_own_parts(parts, plan->schedule.towers, tower);
+    if (parts == 0)
+        return (struct tower_parts){ 0 };
+    return (struct tower_parts){ .all = parts, .first = own.first, .count = own.count, .batch = plan->schedule.batch };
+}
+
 /* The most samples that a tower computes at once. */
 static uint32_t computed_at_once(const struct run_plan *plan)
 {
@@ -791,6 +848,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
         .microbatch_max = plan->microbatch_max,
         .slices = slices_of(&plan->schedule, tower),
+        .parts = parts_of(plan, settings, tower),
         .optimizer = plan->optimizer,
         .average_decay = plan->only_evaluated > 0 ? 0 : settings->train.ema,
         .seed = (uint64_t)settings->run.seed,

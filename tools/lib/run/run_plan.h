@@ -18,6 +18,7 @@
 #include "sync/bucket.h"
 #include "tools/lib/config/settings.h"
 #include "tools/lib/run/memory_needs.h"
+#include "tools/lib/run/parts_gain.h"
 #include "tools/lib/run/run_devices.h"
 
 struct run_plan {
@@ -58,6 +59,11 @@ static inline const struct net *run_plan_train_net(const struct run_plan *plan, 
 {
     return plan->train_net != NULL ? plan->train_net : net;
 }
+/* The parts into which the towers divide the head of the net (model.parts); 0 where they do not train. */
+uint32_t run_plan_parts(const struct run_plan *plan, const struct settings *settings);
+/* What they send each other in a full batch. False without parts. */
+bool run_plan_parts_gain(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                         struct parts_gain *gain_out);
 /* Does the run have a loader? */
 bool run_plan_loads(const struct run_plan *plan, const struct settings *settings);
 /* Do towers compute on cores, for which the loader competes? */

@@ -57,6 +57,14 @@ static void report_towers(const struct run_state *state)
                     "differ from those of a run that was not interrupted (only with train.slices they do not)");
 }
 
+/* Say what other parts change. */
+static void report_parts(const struct run_state *state)
+{
+    if (!is_same_value(state->identity.text, state->reader->settings, "model.parts"))
+        log_message(LOG_RUN, "model.parts: in other parts the dense layers are rounded otherwise, and dropout between them "
+                    "draws other numbers");
+}
+
 /* Report changed settings, of those that may change in a run. Earlier versions did not store the settings of
  * data.shuffle = block. */
 static void report_changes(const struct run_state *state)
@@ -67,6 +75,7 @@ static void report_changes(const struct run_state *state)
     if (run_identity_has_changes(&state->identity, theirs, &differences))
         log_message(LOG_RUN, "%s was saved with other settings, which may change: %s", path, differences.words);
     report_towers(state);
+    report_parts(state);
     if (run_identity_value(state->identity.text, "input.read_block") != NULL &&
         run_identity_value(theirs, "input.read_block") == NULL)
         log_message(LOG_RUN, "%s is of a version that did not store the blocks of data.shuffle = block: the order of "

@@ -299,6 +299,7 @@ static void summarize(struct report *report, struct json *json, const struct rep
     json_u64(json, "batch", report->plan->schedule.batch);
     json_u64(json, "accumulate", (uint64_t)report->settings->train.accumulate);
     json_u64(json, "slices", report->plan->schedule.slices);
+    json_u64(json, "parts", run_plan_parts(report->plan, report->settings));
     json_quoted(json, "precision", precision_name(report->settings->devices.precision));
     json_u64(json, "seed", (uint64_t)report->settings->run.seed);
     if (report->identity != NULL)

@@ -87,6 +87,7 @@ static inline size_t backend_workspace(const struct backend_spec *spec)
 }
 
 struct mix;
+struct part_norms;
 
 /* The input of a step. Pointers are to device memory. */
 struct backend_input {
@@ -271,6 +272,11 @@ struct backend_ops {
 
     /* Compute the sums of squares of ranges. */
     int (*squares)(struct backend *backend, const struct squares *squares, uint32_t count);
+    /* With parts whose norms are exchanged (compute/part_norms.h): put the numbers of the own parts, which `squares` and
+     * `check` have found; and after the exchange, add those of all parts: the totals, and whether the update is skipped.
+     * NULL: the arenas are in host memory, where the tower adds. */
+    int (*put_norms)(struct backend *backend, const struct part_norms *norms);
+    int (*add_norms)(struct backend *backend, const struct part_norms *norms);
     /* Update the ranges by the optimizer's rule. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                   const struct optimizer_range *ranges, uint32_t range_count);

@@ -107,6 +107,12 @@ static bool skips_nonfinite(const struct tower *tower)
     return tower->spec.backend_spec.skips_nonfinite;
 }
 
+/* Do updates need norms over the parts of all towers? */
+static bool has_part_norms(const struct tower *tower)
+{
+    return tower->groups.norms.parts > 0;
+}
+
 static bool has_class_weights(const struct tower *tower)
 {
     return tower->spec.backend_spec.class_weights != NULL;
@@ -913,7 +919,7 @@ int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count)
 
 bool tower_updates_at_once(const struct tower *tower)
 {
-    return tower->groups.clips || skips_nonfinite(tower) ||
+    return tower->groups.clips || skips_nonfinite(tower) || has_part_norms(tower) ||
            (tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16);
 }
 
@@ -978,28 +984,69 @@ static int clip_gradients(struct tower *tower, size_t offset, size_t count, cons
     return tower->spec.backend->clip_value(tower->backend, tower_applied(tower) + offset, count, (float)limit);
 }
 
-int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
+/* Find the ranges of an update, clip their gradients, and sum the squares that the update needs. */
+static int prepare_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
-    const struct backend_ops *const backend = tower->spec.backend;
     struct param_groups *const groups = &tower->groups;
     const struct optimizer_range arena = { .weights = tower->weights, .gradients = tower_applied(tower),
                                            .states = { tower->states[0], tower->states[1] } };
-    int rc = decide_skip(tower);
+    groups->scale = step->gradient_scale;
+    param_groups_select(groups, &arena, offset, offset + count);
+    const int rc = clip_gradients(tower, offset, count, step);
+    return rc == 0 && groups->squares_count > 0
+               ? tower->spec.backend->squares(tower->backend, groups->squares, groups->squares_count)
+               : rc;
+}
+
+int tower_put_norms(struct tower *tower, const struct optimizer_step *step)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    const struct part_norms *const norms = &tower->groups.norms;
+    size_t offset = 0, count = updated_count(tower);
+    if (!has_part_norms(tower))
+        return 0;
+    leave_out_lead(tower, &offset, &count);
+    const int rc = prepare_update(tower, offset, count, step);
+    if (rc != 0 || backend->put_norms != NULL)
+        return rc != 0 ? rc : backend->put_norms(tower->backend, norms);
+    for (uint32_t i = 0; i < norms->count * part_norms_numbers(norms); i++)
+        part_norms_put(norms, i, tower->is_nonfinite);
+    return 0;
+}
+
+/* After the exchange: the norms over all parts, and whether any of them has a gradient that is not finite. */
+static int add_norms(struct tower *tower)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    const struct part_norms *const norms = &tower->groups.norms;
+    if (!has_part_norms(tower))
+        return 0;
+    if (backend->add_norms != NULL)
+        return backend->add_norms(tower->backend, norms);
+    for (uint32_t sum = 0; sum < norms->sums; sum++)
+        part_norms_add(norms, sum);
+    part_norms_add_gradients(norms);
+    tower->is_nonfinite = part_norms_nonfinite(norms);
+    return 0;
+}
+
+int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
+{
+    const struct param_groups *const groups = &tower->groups;
+    int rc = add_norms(tower);
+    if (rc == 0)
+        rc = decide_skip(tower);
     if (rc != 0 || tower->skips_update)
         return rc;
     leave_out_lead(tower, &offset, &count);
     if (count == 0)
         return 0;
-    groups->scale = step->gradient_scale;
-    param_groups_select(groups, &arena, offset, offset + count);
-    rc = clip_gradients(tower, offset, count, step);
-    if (rc == 0 && groups->squares_count > 0)
-        rc = backend->squares(tower->backend, groups->squares, groups->squares_count);
+    rc = has_part_norms(tower) ? 0 : prepare_update(tower, offset, count, step);
     if (rc != 0)
         return rc;
     begin_work(tower, "updating weights");
-    return end_work(tower, backend->update(tower->backend, &tower->spec.optimizer, step, groups->ranges,
-                                           groups->range_count));
+    return end_work(tower, tower->spec.backend->update(tower->backend, &tower->spec.optimizer, step, groups->ranges,
+                                                       groups->range_count));
 }
 
 int tower_defer(struct tower *tower)

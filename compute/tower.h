@@ -121,10 +121,14 @@ int tower_weigh(struct tower *tower, size_t offset, size_t count, uint32_t sampl
  * tower_applied. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
 /* Must every bucket of gradients pass tower_check before one tower_update of all updated weights? Yes with fp16, when
- * steps are skipped if gradients are not finite, and when the norm of all gradients is clipped. Otherwise buckets are
- * updated as they arrive. */
+ * steps are skipped if gradients are not finite, when the norm of all gradients is clipped, and with LARS and parts.
+ * Otherwise buckets are updated as they arrive. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
+/* With parts, after all checks and before tower_update at once: queue the sums of squares that the update needs, and put
+ * those of the own parts, with whether their gradients are finite, where the towers exchange them
+ * (compute/part_norms.h). tower_update with the same step then follows the exchange. Otherwise does nothing. */
+int tower_put_norms(struct tower *tower, const struct optimizer_step *step);
 /* With spec.defers: queue a copy of the gradients of this step, which the updates of the next step apply. */
 int tower_defer(struct tower *tower);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */

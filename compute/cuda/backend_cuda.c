@@ -302,6 +302,18 @@ static int cuda_backend_squares(struct backend *backend, const struct squares *s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_squares(backend->stream, squares, count));
 }
 
+static int cuda_backend_put_norms(struct backend *backend, const struct part_norms *norms)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_put_norms(backend->stream, norms, backend->scale));
+}
+
+static int cuda_backend_add_norms(struct backend *backend, const struct part_norms *norms)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_add_norms(backend->stream, norms, backend->scale));
+}
+
 /* The loss scale is adjusted once, after all ranges. */
 static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer,
                                const struct optimizer_step *step, const struct optimizer_range *ranges,
@@ -447,6 +459,8 @@ const struct backend_ops backend_cuda_ops = {
     .check = cuda_backend_check,
     .restore_if_nonfinite = cuda_backend_restore_if_nonfinite,
     .squares = cuda_backend_squares,
+    .put_norms = cuda_backend_put_norms,
+    .add_norms = cuda_backend_add_norms,
     .update = cuda_backend_update,
     .clip_value = cuda_backend_clip_value,
     .scale = cuda_backend_scale,

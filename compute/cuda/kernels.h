@@ -360,6 +360,12 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
 cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /* host struct of device pointers */,
                            uint32_t count);
 
+/* Put the numbers of the own parts where they are exchanged; those of all parts are then added (compute/part_norms.h),
+ * and if one of them is not finite, the next update is skipped. scale NULL: steps are not skipped. */
+cudaError_t kernel_put_norms(cudaStream_t stream, const struct part_norms *norms /* host struct of device pointers */,
+                             const struct loss_scale *scale);
+cudaError_t kernel_add_norms(cudaStream_t stream, const struct part_norms *norms, struct loss_scale *scale);
+
 /* Applies compute/optimizer.h's rule to ranges (device pointers) of the same arenas; one launch handles up to 112
  * ranges after the first, in any order. kept and decayed: optimizer_numbers for ranges without and with weight decay.
  * shadow (NULL: none) also gets the new weights, rounded to `type`: it points to the weights of the first range, and

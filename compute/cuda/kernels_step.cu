@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "compute/floats.h"
+#include "compute/part_norms.h"
 
 #define QUAD 4u             /* floats a thread reads at once */
 
@@ -75,6 +76,39 @@ cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares, u
             status = launch_blocks(stream, some, 1, sum_square_parts, ranges);
     }
     return status;
+}
+
+/* ---- norms over parts: one block, because these are a few numbers ---- */
+
+static __global__ void put_norms(part_norms norms, const struct loss_scale *scale)
+{
+    await_kernels_before();
+    const bool is_nonfinite = scale != NULL && scale->overflowed == LOSS_SCALE_BROKEN;
+    for (uint32_t i = threadIdx.x; i < norms.count * part_norms_numbers(&norms); i += THREADS)
+        part_norms_put(&norms, i, is_nonfinite);
+}
+
+cudaError_t kernel_put_norms(cudaStream_t stream, const struct part_norms *norms, const struct loss_scale *scale)
+{
+    return launch_blocks(stream, 1, 1, put_norms, *norms, scale);
+}
+
+static __global__ void add_norms(part_norms norms, struct loss_scale *scale)
+{
+    await_kernels_before();
+    for (uint32_t sum = threadIdx.x; sum < norms.sums; sum += THREADS)
+        part_norms_add(&norms, sum);
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    part_norms_add_gradients(&norms);
+    if (scale != NULL && part_norms_nonfinite(&norms))
+        scale->overflowed = LOSS_SCALE_BROKEN;
+}
+
+cudaError_t kernel_add_norms(cudaStream_t stream, const struct part_norms *norms, struct loss_scale *scale)
+{
+    return launch_blocks(stream, 1, 1, add_norms, *norms, scale);
 }
 
 /* ---- update: the rules of compute/optimizer.c, in the same order of operations ---- */

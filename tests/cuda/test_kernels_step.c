@@ -6,6 +6,7 @@
 
 #include "compute/cuda/kernels.h"
 #include "compute/floats.h"
+#include "compute/part_norms.h"
 #include "stage/pairwise.h"
 #include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
@@ -259,6 +260,66 @@ TEST(squares_equal_those_of_the_host)
         assert_true(fabs(device - host[0]) <= 1e-13 * host[0]);
     }
     areas_close();
+}
+
+/* The same norms on the device, in memory of its own. */
+static struct part_norms norms_on_device(const struct part_norms *host)
+{
+    struct part_norms device = *host;
+    const size_t numbers = (size_t)host->parts * part_norms_numbers(host);
+    device.own = area_new(host->own, host->count * host->sums * SQUARES_ROOM * sizeof(double));
+    device.exchanged = area_new(host->exchanged, numbers * sizeof(double));
+    device.totals = area_new(NULL, host->sums * sizeof(double));
+    device.all_squares = host->all_squares != NULL ? area_new(host->all_squares, SQUARES_ROOM * sizeof(double)) : NULL;
+    return device;
+}
+
+/* Each of the parts but the own ones is exchanged already; part `broken` is not finite. */
+static void check_norms(struct part_norms norms, uint32_t broken, bool skips)
+{
+    const uint32_t numbers = part_norms_numbers(&norms);
+    const bool is_own = broken - norms.first < norms.count, is_broken = skips && broken < norms.parts;
+    const struct loss_scale scale = { .factor = 1, .overflowed = is_own ? LOSS_SCALE_BROKEN : LOSS_SCALE_LEFT_OUT };
+    double all[SQUARES_ROOM] = { 12.5 };
+    struct loss_scale found;
+    norms.own = host_new(norms.count * norms.sums * SQUARES_ROOM * sizeof(double));
+    norms.exchanged = host_new((size_t)norms.parts * numbers * sizeof(double));
+    norms.totals = host_new(norms.sums * sizeof(double));
+    norms.all_squares = norms.gradient_sums > 0 ? all : NULL;
+    for (size_t i = 0; i < norms.count * norms.sums * SQUARES_ROOM; i++)
+        norms.own[i] = 1.0 / (double)(3 + i);
+    for (uint32_t i = 0; i < norms.parts * numbers; i++)
+        norms.exchanged[i] = i % numbers == 0 ? i / numbers == broken : 1.0 / (7 + i);
+    const struct part_norms device = norms_on_device(&norms);
+    struct loss_scale *const device_scale = skips ? area_new(&scale, sizeof(scale)) : NULL;
+    CUDA_OK(kernel_put_norms(stream, &device, device_scale));
+    CUDA_OK(kernel_add_norms(stream, &device, device_scale));
+    for (uint32_t i = 0; i < norms.count * numbers; i++)
+        part_norms_put(&norms, i, skips && is_own);
+    for (uint32_t sum = 0; sum < norms.sums; sum++)
+        part_norms_add(&norms, sum);
+    part_norms_add_gradients(&norms);
+    assert_holds(device.exchanged, norms.exchanged, (size_t)norms.parts * numbers * sizeof(double));
+    assert_holds(device.totals, norms.totals, norms.sums * sizeof(double));
+    if (norms.all_squares != NULL)
+        assert_holds(device.all_squares, all, sizeof(all));
+    if (skips) {
+        read_back(device_scale, &found, sizeof(found));
+        assert_int_equal(found.overflowed == LOSS_SCALE_BROKEN, is_broken);
+    }
+    areas_close();
+}
+
+TEST(norms_over_parts_are_those_of_the_host)
+{
+    for (uint32_t broken = 0; broken < 5; broken++)
+        for (int skips = 0; skips < 2; skips++) {
+            check_norms((struct part_norms){ .parts = 4, .first = 2, .count = 2, .sums = 5, .gradient_sums = 3 }, broken,
+                        skips);
+            check_norms((struct part_norms){ .parts = 4, .first = 1, .count = 1 }, broken, skips);
+        }
+    check_norms((struct part_norms){ .parts = 64, .count = 64, .sums = 48, .gradient_sums = 32 }, 63, true);
+    check_norms((struct part_norms){ .parts = 1, .count = 1, .sums = 2, .gradient_sums = 2 }, 1, false);
 }
 
 TEST(gradients_are_clipped_as_on_the_host)

@@ -16,7 +16,7 @@ struct area { size_t offset, count; };
 
 struct head_run {
     struct head_spec spec;
-    struct area features, labels, statistics, outputs[HEAD_STAGES_MAX];
+    struct area features, labels, statistics, norms, outputs[HEAD_STAGES_MAX];
     size_t region_count;
     float *region;
     /* Sums of gradients over own parts, in pairs (stage/pairwise.h): sums[n] is one of 2^n parts. */
@@ -49,6 +49,7 @@ static void lay_out(struct head_run *run)
     for (uint32_t s = 0; s + 1 < head->stage_count; s++)
         run->outputs[s] = add_area(run, rows * head->stages[s].units);
     run->statistics = add_area(run, rows * head->parts * STATS_FLOATS);
+    run->norms = add_area(run, head->parts * run->spec.norm_floats);
     for (uint32_t s = 0; s < head->stage_count; s++)
         if (head->stages[s].sends_gradient && rows * head->stages[s].inputs > run->sums_count)
             run->sums_count = rows * head->stages[s].inputs;
@@ -178,6 +179,11 @@ size_t head_region_count(const struct head_run *run)
     return run->region_count;
 }
 
+float *head_norms(const struct head_run *run)
+{
+    return at(run, &run->norms);
+}
+
 static struct head_exchange exchange_of(const struct head_run *run, const struct area *area, bool sums)
 {
     const uint32_t towers = run->spec.head->parts / run->spec.own.count;
@@ -196,7 +202,8 @@ uint32_t head_exchanges(const struct head_run *run, struct head_exchange exchang
             head->stages[s].sends_gradient && run->spec.trains ? exchange_of(run, inputs_of(run, s), true)
                                                                : (struct head_exchange){ .count = 0 };
     }
-    return HEAD_OUTPUTS + 2 * head->stage_count;
+    exchanges_out[head_exchange_of_norms(head)] = exchange_of(run, &run->norms, false);
+    return head_exchange_of_norms(head) + 1;
 }
 
 uint32_t head_row(const struct head_run *run, uint32_t slice)

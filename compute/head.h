@@ -9,6 +9,7 @@
  *   labels      [row]                           struct mixed_label
  *   outputs     [stage][part][row][unit]        of every stage but the last, later their gradients
  *   statistics  [part][row]                     struct part_stats of the logits
+ *   norms       [part][number]                  what updates need to know of all parts (compute/part_norms.h)
  *
  * Each is exchanged in equal pieces, one for each tower in order (struct head_exchange). */
 #ifndef PIPETRAIN_HEAD_H
@@ -41,6 +42,11 @@ static inline uint32_t head_exchange_of_gradients(const struct head *head, uint3
 {
     return HEAD_OUTPUTS + 2 * head->stage_count - 1 - stage;
 }
+/* Before the update. */
+static inline uint32_t head_exchange_of_norms(const struct head *head)
+{
+    return HEAD_OUTPUTS + 2 * head->stage_count;
+}
 
 struct head_spec {
     const struct head *head;            /* lent */
@@ -49,6 +55,7 @@ struct head_spec {
     uint32_t slices;                    /* of the run */
     uint32_t slice_max;                 /* the most samples of a slice */
     uint32_t first_block;               /* blocks before it are the trunk's (struct plan_spec) */
+    size_t norm_floats;                 /* of every part: param_groups_part_floats */
     bool trains, evaluates;
     struct device *device;              /* lent */
     struct stream *compute;             /* lent */
@@ -67,7 +74,10 @@ int head_allocate(struct head_run *run);
 /* The region, after head_allocate, and its size. */
 float *head_region(const struct head_run *run);
 size_t head_region_count(const struct head_run *run);
-/* The exchanges of a step; count 0: it is not made (the gradients of a stage that sends none). Returns their number. */
+/* The norms in the region. */
+float *head_norms(const struct head_run *run);
+/* The exchanges of a step; count 0: it is not made (the gradients of a stage that sends none, norms that no update
+ * needs). Returns their number. */
 uint32_t head_exchanges(const struct head_run *run, struct head_exchange exchanges_out[HEAD_EXCHANGES_MAX]);
 
 /* The memory with which the trunk's plans of this slice of the run are to be connected. */

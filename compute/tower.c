@@ -252,6 +252,7 @@ static int open_head(struct tower *tower)
         .slices = spec->slices.all,
         .slice_max = batch_part_find(spec->parts.batch, spec->slices.pairs, spec->slices.all, 0).count,
         .first_block = blocks(tower),
+        .norm_floats = param_groups_part_floats(&tower->groups),
         .trains = has_counts(spec->train_counts),
         .evaluates = has_counts(spec->evaluate_counts),
         .device = spec->device,
@@ -274,6 +275,9 @@ static int open_all(struct tower *tower)
         rc = lay_out(tower);
     if (rc == 0)
         rc = param_groups_init(&tower->groups, tower_net(tower), &tower->arenas.trained, &spec->optimizer);
+    if (rc == 0 && tower_has_parts(tower))
+        rc = param_groups_divide(&tower->groups, tower->share, &tower->arenas.trained, spec->parts.all,
+                                 (struct part_range){ spec->parts.first, spec->parts.count }, skips_nonfinite(tower));
     if (rc == 0) {
         tower->plans = calloc(2 * TOWER_COUNTS * blocks(tower), sizeof(struct plan *));
         rc = tower->plans == NULL ? -ENOMEM : open_plans(tower, spec->train_counts, true);
@@ -521,6 +525,8 @@ static int set_initial_values(struct tower *tower)
 static int connect_head(struct tower *tower)
 {
     const int rc = head_allocate(tower->head_run);
+    if (rc == 0)
+        param_groups_bind_exchange(&tower->groups, head_norms(tower->head_run));
     for (uint32_t i = 0; i < tower->plan_count && rc == 0; i++) {
         struct plan_base *const base = (struct plan_base *)tower->plans[i];
         base->outside = head_outside(tower->head_run, tower->spec.slices.first + base->block);

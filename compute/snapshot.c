@@ -20,8 +20,9 @@ enum part_kind {
     PART_COUNT = PART_STATES + TOWER_STATES_MAX
 };
 
-/* A range of device memory, and the offset of its copy in the block; stays: it is not copied. */
-struct part { const void *memory; size_t bytes, offset; bool stays; };
+/* A range of device memory, from float `first` of an arena on, and the offset of its copy in the block; stays: it is not
+ * copied. */
+struct part { const void *memory; size_t first, bytes, offset; bool stays; };
 
 struct snapshot {
     struct tower *tower;        /* lent */
@@ -52,25 +53,45 @@ static bool may_stay(enum part_kind part, enum snapshot_kind kind)
     return kind == SNAPSHOT_LAST && (part == PART_WEIGHTS || part >= PART_STATES);
 }
 
+/* Are the things that all towers have in the snapshot of another tower? */
+static bool is_rest(const struct tower *tower)
+{
+    return tower_has_parts(tower) && tower_spec(tower)->parts.first > 0;
+}
+
+/* Floats [first, end) of an arena, which is NULL as long as it is not allocated. */
+static struct part arena_part(const float *arena, size_t first, size_t end)
+{
+    return (struct part){ .memory = arena != NULL ? arena + first : NULL, .first = first,
+                          .bytes = (end - first) * sizeof(float) };
+}
+
+static void find_memory(struct tower *tower, struct part parts[PART_COUNT])
+{
+    const struct arena *const arena = tower_arena(tower);
+    const uint32_t states = tower_state_count(tower_spec(tower));
+    const bool has_average = tower_spec(tower)->average_decay > 0;
+    const size_t first = is_rest(tower) ? arena->shared : 0;
+    const size_t statistics = is_rest(tower) ? 0 : tower_statistics_count(tower);
+    memset(parts, 0, PART_COUNT * sizeof(*parts));
+    parts[PART_WEIGHTS] = arena_part(tower_weights(tower), first, arena->count);
+    parts[PART_GRADIENTS] = arena_part(tower_gradients(tower), first, arena->updated);
+    parts[PART_STATISTICS] = arena_part(tower_statistics(tower), 0, statistics);
+    if (has_average) {
+        parts[PART_AVERAGES] = arena_part(tower_average_weights(tower), first, arena->updated);
+        parts[PART_AVERAGED_STATISTICS] = arena_part(tower_average_statistics(tower), 0, statistics);
+    }
+    if (!is_rest(tower))
+        parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
+    for (uint32_t i = 0; i < states; i++)
+        parts[PART_STATES + i] = arena_part(tower_state(tower, i), first, arena->updated);
+}
+
 /* Returns the bytes of the block: all copied parts with their padding, never 0. */
 static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct part parts[PART_COUNT])
 {
-    const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
-    const size_t state_bytes = tower_arena(tower)->updated * sizeof(float);
-    const uint32_t states = tower_state_count(tower_spec(tower));
     size_t offset = 0;
-    parts[PART_WEIGHTS] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
-    parts[PART_GRADIENTS] = (struct part){ .memory = tower_gradients(tower), .bytes = state_bytes };
-    parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
-                                            .bytes = tower_statistics_count(tower) * sizeof(float) };
-    const bool has_average = tower_spec(tower)->average_decay > 0;
-    parts[PART_AVERAGES] = (struct part){ .memory = tower_average_weights(tower),
-                                          .bytes = has_average ? state_bytes : 0 };
-    parts[PART_AVERAGED_STATISTICS] = (struct part){
-        .memory = tower_average_statistics(tower), .bytes = has_average ? parts[PART_STATISTICS].bytes : 0 };
-    parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
-    for (uint32_t i = 0; i < TOWER_STATES_MAX; i++)
-        parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? state_bytes : 0 };
+    find_memory(tower, parts);
     for (int i = 0; i < PART_COUNT; i++) {
         if (!is_wanted(i, kind))
             parts[i].bytes = 0;
@@ -158,20 +179,32 @@ enum snapshot_kind snapshot_kind(const struct snapshot *snapshot)
     return snapshot->kind;
 }
 
+uint32_t snapshot_parameter(const struct snapshot *snapshot, uint32_t whole, uint32_t part)
+{
+    return tower_part(snapshot->tower, whole, part);
+}
+
+/* The offset of a parameter in a part, in floats. */
+static size_t offset_in(const struct snapshot *snapshot, const struct part *part, uint32_t parameter)
+{
+    const struct arena_range *const range = &tower_arena_of(snapshot->tower, parameter)->ranges[parameter];
+    assert(range->offset >= part->first);
+    assert(part->bytes >= (range->offset - part->first + range->count) * sizeof(float));
+    return range->offset - part->first;
+}
+
 static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)
 {
     const struct part *const part = &snapshot->parts[kind];
     const void *const copy = snapshot->block + part->offset;
-    const float *const arena = part->stays ? part->memory : copy;
-    const struct arena_range *const range = &tower_arena_of(snapshot->tower, parameter)->ranges[parameter];
-    assert(part->bytes >= (range->offset + range->count) * sizeof(float));
+    const float *const floats = part->stays ? part->memory : copy;
     return tower_spec(snapshot->tower)->backend->plain(tower_backend(snapshot->tower), parameter,
-                                                       arena + range->offset, plain_out);
+                                                       floats + offset_in(snapshot, part, parameter), plain_out);
 }
 
 static bool is_trained(const struct tower *tower, uint32_t parameter)
 {
-    return tower_spec(tower)->net->parameters[parameter].is_trained;
+    return tower_net(tower)->parameters[parameter].is_trained;
 }
 
 static float *find_room(const struct snapshot *snapshot, float *arena, uint32_t parameter)
@@ -202,10 +235,11 @@ int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *p
 int snapshot_value_in_place(struct snapshot *snapshot, uint32_t parameter, float *between, const float **plain_out)
 {
     const int kind = is_trained(snapshot->tower, parameter) ? PART_WEIGHTS : PART_STATISTICS;
-    const struct arena_range *const range = &tower_arena_of(snapshot->tower, parameter)->ranges[parameter];
-    const size_t count = tower_spec(snapshot->tower)->net->parameters[parameter].count;
-    void *const stored = snapshot->block + snapshot->parts[kind].offset + range->offset * sizeof(float);
-    assert(snapshot->kind == SNAPSHOT_EVALUATED && range->count >= count);
+    const struct part *const part = &snapshot->parts[kind];
+    const size_t count = tower_net(snapshot->tower)->parameters[parameter].count;
+    void *const stored = snapshot->block + part->offset + offset_in(snapshot, part, parameter) * sizeof(float);
+    assert(snapshot->kind == SNAPSHOT_EVALUATED);
+    assert(tower_arena_of(snapshot->tower, parameter)->ranges[parameter].count >= count);
     const int rc = snapshot_value(snapshot, parameter, between);
     if (rc == 0)
         memcpy(stored, between, count * sizeof(float));
@@ -220,7 +254,7 @@ int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float
 
 static bool is_frozen(const struct tower *tower, uint32_t parameter)
 {
-    return is_trained(tower, parameter) && !parameter_is_updated(&tower_spec(tower)->net->parameters[parameter]);
+    return is_trained(tower, parameter) && !parameter_is_updated(&tower_net(tower)->parameters[parameter]);
 }
 
 /* The average of a frozen weight is the weight itself. */

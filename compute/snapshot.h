@@ -12,6 +12,10 @@
 
 struct snapshot;
 
+/* With model.parts a tower has some parts of the parameters of the head (tower.h). Snapshots of the first tower, that
+ * with parts.first 0, contain everything that it has, those of other towers only what that tower has not: their own
+ * parts, and the other frozen weights. A `parameter` is one of tower_net(tower) in all functions below. */
+
 enum snapshot_kind {
     SNAPSHOT_STATE,     /* the whole state, copied */
     SNAPSHOT_LAST,      /* the whole state of a tower that makes no more steps: only small parts are copied; weights and
@@ -24,7 +28,7 @@ enum snapshot_kind {
 
 /* The bytes of pinned memory that a snapshot of the tower needs. */
 size_t snapshot_bytes(struct tower *tower, enum snapshot_kind kind);
-/* The bytes of snapshot_carried; the tower need not have allocated its memory. */
+/* The bytes of snapshot_carried of the first tower; this one need not have allocated its memory. */
 size_t snapshot_carried_bytes(struct tower *tower);
 /* Allocate that memory, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
 int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snapshot_kind kind);
@@ -40,6 +44,9 @@ int snapshot_queue(struct snapshot *snapshot);
 struct event *snapshot_end(struct snapshot *snapshot);
 enum snapshot_kind snapshot_kind(const struct snapshot *snapshot);
 
+/* The parameter that is part `part` of a parameter of the whole net, or all of it if it is not divided; in the snapshot of
+ * a tower that has it (tower_part). */
+uint32_t snapshot_parameter(const struct snapshot *snapshot, uint32_t whole, uint32_t part);
 /* Get the plain form of a parameter (parameter->count floats): its value, or, if it is updated, its part of buffer
  * `state` < tower_state_count. Any thread; allocates nothing. 0 or a negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
@@ -57,8 +64,8 @@ int snapshot_value_in_place(struct snapshot *snapshot, uint32_t parameter, float
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 /* The average of a parameter, if the tower keeps averages. */
 int snapshot_average(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
-/* The state that the backend carries, for snapshot_write_carried; *bytes_out is 0 when there is none. Valid as long
- * as the snapshot; any thread. */
+/* The state that the backend carries, for snapshot_write_carried; *bytes_out is 0 when there is none, or when it is in the
+ * snapshot of the first tower. Valid as long as the snapshot; any thread. */
 const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out);
 
 /* Restore a tower, together with tower_write for values. Block until done. -EINVAL: the tower carries another number of

@@ -1287,13 +1287,26 @@ size_t tower_piece_first(const struct tower *tower, uint32_t piece)
     return net->share != NULL ? net->share->firsts[piece] : 0;
 }
 
+uint32_t tower_part(const struct tower *tower, uint32_t whole, uint32_t part)
+{
+    const struct net *const net = tower_net(tower);
+    uint32_t i = tower_piece(tower, whole, NET_NO_PARAMETER);
+    while (i != NET_NO_PARAMETER && parameter_is_part(net, i) && net->share->parts[net->parameters[i].layer] != part)
+        i = tower_piece(tower, whole, i);
+    return i;
+}
+
+int tower_read_piece(struct tower *tower, uint32_t piece, float *plain_out)
+{
+    return tower->spec.backend->unpack(tower->backend, piece, stored_at(tower, piece), plain_out);
+}
+
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out)
 {
     uint32_t i = NET_NO_PARAMETER;
     int rc = 0;
     while (rc == 0 && (i = tower_piece(tower, parameter, i)) != NET_NO_PARAMETER)
-        rc = tower->spec.backend->unpack(tower->backend, i, stored_at(tower, i),
-                                         plain_out + tower_piece_first(tower, i));
+        rc = tower_read_piece(tower, i, plain_out + tower_piece_first(tower, i));
     return rc;
 }
 

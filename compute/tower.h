@@ -166,6 +166,11 @@ int tower_head_answers(struct tower *tower, const struct local_batch *local, uin
 uint32_t tower_piece(const struct tower *tower, uint32_t whole, uint32_t after);
 /* Where the numbers of such a parameter begin in the plain form of the whole parameter. */
 size_t tower_piece_first(const struct tower *tower, uint32_t piece);
+/* The parameter of tower_net that is part `part` of a parameter of the whole net, or all of it if it is not divided.
+ * NET_NO_PARAMETER: another tower has that part. */
+uint32_t tower_part(const struct tower *tower, uint32_t whole, uint32_t part);
+/* tower_read of a parameter of tower_net, whose numbers alone are written. */
+int tower_read_piece(struct tower *tower, uint32_t piece, float *plain_out);
 
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
  * stream has executed the copy. If the last microbatch has no samples, they are those of the last microbatch of the

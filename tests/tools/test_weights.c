@@ -136,7 +136,7 @@ static int fixture_close(void **state)
 
 static int save(struct fixture *fixture, const char *file, uint64_t steps, const char **broken_out)
 {
-    return weights_save(fixture->weights, fixture->directory, file, fixture->tower, steps, broken_out);
+    return weights_save(fixture->weights, fixture->directory, file, &fixture->tower, steps, broken_out);
 }
 
 static FILE *file_open(const char *name)
@@ -396,7 +396,7 @@ TEST(the_weights_of_an_evaluation_say_which_one)
         assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_EVALUATED), 0);
         assert_int_equal(snapshot_queue(snapshot), 0);
         no_memory = true;
-        const int rc = weights_save_best(weights, fixture->directory, snapshot, &best, &broken);
+        const int rc = weights_save_best(weights, fixture->directory, &snapshot, &best, &broken);
         no_memory = false;
         assert_int_equal(rc, 0);
         FILE *file = file_open("best.safetensors");
@@ -411,7 +411,7 @@ TEST(the_weights_of_an_evaluation_say_which_one)
         json_decref(header);
         fclose(file);
         /* The same memory saves the last weights. */
-        assert_int_equal(weights_save(weights, fixture->directory, "w.safetensors", fixture->tower, 80, &broken), 0);
+        assert_int_equal(weights_save(weights, fixture->directory, "w.safetensors", &fixture->tower, 80, &broken), 0);
         snapshot_close(snapshot);
         weights_close(weights);
     }
@@ -435,7 +435,7 @@ TEST(weights_of_an_evaluation_that_are_not_finite_are_not_saved)
     assert_int_equal(tower_write(fixture->tower, 1, numbers), 0);
     assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_EVALUATED), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(weights_save_best(weights, fixture->directory, snapshot, &best, &broken), -EDOM);
+    assert_int_equal(weights_save_best(weights, fixture->directory, &snapshot, &best, &broken), -EDOM);
     assert_string_equal(broken, fixture->net->parameters[1].name);
     assert_null(file_open("best.safetensors"));
     numbers[0] = was;

@@ -97,12 +97,45 @@ bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower)
     return shape->here.count == 0 || (tower >= shape->here.first && tower - shape->here.first < shape->here.count);
 }
 
+/* The pieces of a parameter. */
+static uint32_t piece_count(const struct checkpoint_shape *shape, uint32_t parameter)
+{
+    const bool is_divided = shape->parts.all > 0 && shape->net->parameters[parameter].layer >= shape->parts.first;
+    return is_divided ? shape->parts.all : 1;
+}
+
 bool checkpoint_has_others(const struct checkpoint_shape *shape)
 {
-    bool has = checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, 1, 0, 0 });
+    bool has = checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, 1, 0, 0, 0 });
     for (uint32_t i = 0; i < shape->net->parameter_count; i++)
-        has = has || checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_VALUE, 1, 0, i });
-    return shape->towers > 1 && has;
+        has = has || checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_VALUE, 1, 0, i, 0 });
+    return shape->towers > 1 && (has || shape->parts.all > 0);
+}
+
+uint32_t checkpoint_snapshots(const struct checkpoint_shape *shape)
+{
+    const uint32_t here = shape->here.count > 0 ? shape->here.count : shape->towers;
+    return shape->is_same && shape->parts.all == 0 ? shape->here.first == 0 : here;
+}
+
+static uint32_t tensors_most(const struct checkpoint_shape *shape)
+{
+    const uint32_t towers = shape->is_same ? 1 : shape->towers;
+    return towers * (shape->net->parameter_count * (2 + shape->states) + 1);
+}
+
+static uint32_t pieces_most(const struct checkpoint_shape *shape)
+{
+    uint32_t more = 0;
+    for (uint32_t i = 0; i < shape->net->parameter_count; i++)
+        more += (piece_count(shape, i) - 1) * (2 + shape->states);
+    return tensors_most(shape) + more;
+}
+
+size_t checkpoint_layout_bytes(const struct checkpoint_shape *shape)
+{
+    return (tensors_most(shape) + 1u) * sizeof(struct checkpoint_tensor) +
+           (pieces_most(shape) + 1u) * sizeof(struct checkpoint_piece);
 }
 
 static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint_shape *shape,
@@ -112,7 +145,6 @@ static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint
         return;
     struct checkpoint_tensor *const tensor = &layout->tensors[layout->count++];
     tensor->place = place;
-    tensor->offset = layout->bytes;
     tensor->bytes = place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
                                                      : shape->net->parameters[place.parameter].count * sizeof(float);
     checkpoint_name(shape->net, place, tensor->name);
@@ -122,30 +154,59 @@ static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint
 static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, uint32_t tower)
 {
     for (uint32_t i = 0; i < shape->net->parameter_count; i++) {
-        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i });
-        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_RAW, tower, 0, i });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i, 0 });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_RAW, tower, 0, i, 0 });
         for (uint32_t s = 0; s < shape->states; s++)
-            add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i });
+            add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i, 0 });
     }
+}
+
+static void add_pieces(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, uint32_t tensor)
+{
+    const struct checkpoint_tensor *const whole = &layout->tensors[tensor];
+    const bool is_carried = whole->place.part == CHECKPOINT_CARRIED;
+    const uint32_t count = is_carried ? 1 : piece_count(shape, whole->place.parameter);
+    for (uint32_t i = 0; i < count; i++) {
+        struct checkpoint_piece *const piece = &layout->pieces[layout->piece_count++];
+        *piece = (struct checkpoint_piece){ .tensor = tensor, .place = whole->place, .bytes = whole->bytes / count };
+        piece->place.piece = i;
+        if (count > 1)
+            piece->place.tower = i / (count / shape->towers);
+    }
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct checkpoint_tensor *const left = a, *const right = b;
+    return strcmp(left->name, right->name);
 }
 
 /* Carried data, which are bytes, come last, so that floats are aligned. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape)
 {
-    const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (2 + shape->states) + 1);
-    *layout = (struct checkpoint_layout){ .tensors = calloc(most, sizeof(*layout->tensors)) };
-    if (layout->tensors == NULL)
+    *layout = (struct checkpoint_layout){
+        .tensors = calloc(tensors_most(shape) + 1u, sizeof(*layout->tensors)),
+        .pieces = calloc(pieces_most(shape) + 1u, sizeof(*layout->pieces)),
+    };
+    if (layout->tensors == NULL || layout->pieces == NULL) {
+        checkpoint_layout_close(layout);
         return -ENOMEM;
+    }
     for (uint32_t t = 0; t < shape->towers; t++)
         add_tower(layout, shape, t);
     for (uint32_t t = 0; t < shape->towers; t++)
-        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, t, 0, 0 });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, t, 0, 0, 0 });
+    if (shape->by_name)
+        qsort(layout->tensors, layout->count, sizeof(*layout->tensors), compare_names);
+    for (uint32_t i = 0; i < layout->count; i++)
+        add_pieces(layout, shape, i);
     return 0;
 }
 
 void checkpoint_layout_close(struct checkpoint_layout *layout)
 {
     free(layout->tensors);
+    free(layout->pieces);
     *layout = (struct checkpoint_layout){ .count = 0 };
 }
 
@@ -202,22 +263,41 @@ void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_pl
     if (!checkpoint_has_room(shape, place))
         return NULL;
     const struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
-    return place.part == CHECKPOINT_STATE ? snapshot_state_room(snapshot, place.state, place.parameter)
-                                          : snapshot_value_room(snapshot, place.parameter);
+    const uint32_t parameter = snapshot_parameter(snapshot, place.parameter, place.piece);
+    return place.part == CHECKPOINT_STATE ? snapshot_state_room(snapshot, place.state, parameter)
+                                          : snapshot_value_room(snapshot, parameter);
 }
 
 int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_place place,
                     struct snapshot *const *snapshots, void *out)
 {
     const struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
-    if (place.part == CHECKPOINT_VALUE && shape->averages)
-        return snapshot_average(snapshot, place.parameter, out);
-    if (place.part == CHECKPOINT_VALUE || place.part == CHECKPOINT_RAW)
-        return snapshot_value(snapshot, place.parameter, out);
-    if (place.part == CHECKPOINT_STATE)
-        return snapshot_state(snapshot, place.state, place.parameter, out);
     size_t bytes;
-    const void *const carried = snapshot_carried(snapshot, &bytes);
-    memcpy(out, carried, bytes);
-    return 0;
+    if (place.part == CHECKPOINT_CARRIED) {
+        const void *const carried = snapshot_carried(snapshot, &bytes);
+        memcpy(out, carried, bytes);
+        return 0;
+    }
+    const uint32_t parameter = snapshot_parameter(snapshot, place.parameter, place.piece);
+    if (place.part == CHECKPOINT_VALUE && shape->averages)
+        return snapshot_average(snapshot, parameter, out);
+    if (place.part == CHECKPOINT_STATE)
+        return snapshot_state(snapshot, place.state, parameter, out);
+    return snapshot_value(snapshot, parameter, out);
+}
+
+int checkpoint_take_in_place(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                             struct snapshot *const *snapshots, float *between, const float **plain_out)
+{
+    struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
+    const uint32_t parameter = snapshot_parameter(snapshot, place.parameter, place.piece);
+    return snapshot_value_in_place(snapshot, parameter, between, plain_out);
+}
+
+int checkpoint_read(const struct checkpoint_shape *shape, struct checkpoint_place place, struct tower *const *towers,
+                    float *out)
+{
+    assert(checkpoint_is_here(shape, place.tower) && place.part == CHECKPOINT_VALUE);
+    struct tower *const tower = towers[place.tower - shape->here.first];
+    return tower_read_piece(tower, tower_part(tower, place.parameter, place.piece), out);
 }

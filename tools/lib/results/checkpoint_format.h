@@ -13,17 +13,27 @@
 
 /* ---- tensors ---- */
 
-/* The contents of a run's checkpoints. */
+/* model.parts: every tower has some neighbouring parts of each parameter of the dense layers at the end of the network
+ * (compute/share.h), which are ranges of its numbers. A file contains whole parameters. */
+struct checkpoint_parts {
+    uint32_t all;               /* parts of a parameter; 0: every tower has all parameters */
+    uint32_t first;             /* the first layer whose parameters are divided; so are those of all later layers */
+};
+
+/* The contents of a run's checkpoints, or of its weights. */
 struct checkpoint_shape {
     const struct net *net;      /* borrowed */
     uint32_t towers;            /* number of towers of the run */
+    struct checkpoint_parts parts;      /* with is_same */
     struct tower_range here;    /* those of this process; count 0: all of them */
     uint32_t states;            /* number of optimizer buffers for each parameter */
     size_t carried_bytes;       /* bytes of backend state that is kept from step to step, for each tower; 0 = none */
     bool averages;              /* averages of weights and statistics are kept (train.ema) */
     bool weights_differ;        /* the weights of towers differ while they train */
-    /* All towers have the same state (train.slices): only that of tower 0 is saved, as if it were the only tower. */
+    /* All towers have the same state (train.slices), but for parts: only that of tower 0 is saved, with the parts of
+     * the others, as if it were the only tower. */
     bool is_same;
+    bool by_name;               /* tensors are in the order of their names */
     /* Snapshots are SNAPSHOT_LAST: there is one checkpoint, at the end, and its buffer is the towers' own memory. */
     bool stays;
 };
@@ -32,21 +42,31 @@ struct checkpoint_shape {
  * are averages; CHECKPOINT_RAW then are the trained ones. */
 enum checkpoint_part { CHECKPOINT_VALUE, CHECKPOINT_RAW, CHECKPOINT_STATE, CHECKPOINT_CARRIED };
 
-/* Identifies a tensor. `parameter` has no meaning for CHECKPOINT_CARRIED; `state` only for CHECKPOINT_STATE. */
+/* Identifies a tensor, or a piece of one. `parameter` has no meaning for CHECKPOINT_CARRIED; `state` only for
+ * CHECKPOINT_STATE. */
 struct checkpoint_place {
     enum checkpoint_part part;
     uint32_t tower, state, parameter;
+    uint32_t piece;             /* of a divided parameter: which part of it */
 };
 
 struct checkpoint_tensor {
     struct checkpoint_place place;
     char name[TENSOR_NAME_BYTES];
-    size_t offset, bytes;       /* in the data section of the file */
+    size_t bytes;
+};
+
+/* A tensor consists of a piece for each part of a divided parameter, otherwise of one. */
+struct checkpoint_piece {
+    uint32_t tensor;
+    struct checkpoint_place place;      /* with the tower that has it */
+    size_t bytes;
 };
 
 struct checkpoint_layout {
-    struct checkpoint_tensor *tensors;  /* in the order of the data */
-    uint32_t count;
+    struct checkpoint_tensor *tensors;  /* in the order of the file */
+    struct checkpoint_piece *pieces;    /* likewise */
+    uint32_t count, piece_count;
     size_t bytes;               /* of all tensors together */
 };
 
@@ -57,28 +77,47 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
 /* Is it the name of a tensor of a checkpoint other than weights or statistics? */
 bool checkpoint_name_is_state(const char *name);
 /* Is this tensor of this tower saved? Towers that are one model share all tensors but the statistics of batch
- * normalization and the carried data. */
+ * normalization and the carried data. A tensor of a divided parameter is one of tower 0. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* Is this tower one of this process? */
 bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower);
-/* Are tensors of towers other than tower 0 saved? If not, the other processes of a run have nothing to send. */
+/* Is anything of towers other than tower 0 saved? If not, the other processes of a run have nothing to send. */
 bool checkpoint_has_others(const struct checkpoint_shape *shape);
-/* Make the list of tensors. 0 or -ENOMEM. */
+/* The number of towers of this process that make snapshots, those with the lowest numbers. */
+uint32_t checkpoint_snapshots(const struct checkpoint_shape *shape);
+/* An upper limit of the memory of a layout. */
+size_t checkpoint_layout_bytes(const struct checkpoint_shape *shape);
+/* Make the lists of tensors and pieces. 0 or -ENOMEM. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape);
 /* Free the memory of a layout. Accepts a struct of zeros. */
 void checkpoint_layout_close(struct checkpoint_layout *layout);
 
-/* Functions for tensors in the snapshots of this process' towers, which are in the order of the towers. Call them once
- * for each tensor, in the order of the layout. */
+/* Functions for pieces in the snapshots of this process' towers, which are in the order of the towers. Call them once
+ * for each piece, in an order in which the pieces of a parameter are in that of enum checkpoint_part. */
 
-/* The memory of its tower that is used as the tensor's buffer; NULL: there is none (checkpoint_shape.stays). */
+/* The memory of its tower that is used as the piece's buffer; NULL: there is none (checkpoint_shape.stays). */
 void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_place place,
                       struct snapshot *const *snapshots);
-/* Does checkpoint_room return memory for this tensor? */
+/* Does checkpoint_room return memory for this piece? */
 bool checkpoint_has_room(const struct checkpoint_shape *shape, struct checkpoint_place place);
-/* Convert the tensor to its plain form. 0 or a negative errno of the backend. */
+/* Convert the piece to its plain form. 0 or a negative errno of the backend. */
 int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_place place,
                     struct snapshot *const *snapshots, void *out);
+/* The same for a CHECKPOINT_VALUE in snapshots of an evaluation, whose memory is used for the plain form
+ * (snapshot_value_in_place). */
+int checkpoint_take_in_place(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                             struct snapshot *const *snapshots, float *between, const float **plain_out);
+/* Convert a CHECKPOINT_VALUE of the towers of this process, which run no steps, without snapshots: the values with which
+ * they compute now. Blocks. 0 or a negative errno. */
+int checkpoint_read(const struct checkpoint_shape *shape, struct checkpoint_place place, struct tower *const *towers,
+                    float *out);
+
+/* Provides the pieces of towers of other processes, which a checkpoint_sender of the same layout sends. */
+struct checkpoint_source {
+    /* Receive the next piece of this tower in the order of the layout. 0 or a negative errno. */
+    int (*take)(void *arg, uint32_t tower, void *out, size_t bytes);
+    void *arg;
+};
 
 /* ---- metadata ---- */
 

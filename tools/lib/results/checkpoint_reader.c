@@ -233,7 +233,7 @@ static int read_mean(const struct checkpoint_reader *reader, const struct net *n
 static int read_place(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,
                       bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
 {
-    if (!is_own)
+    if (!is_own && reader->towers > 1)
         return read_mean(reader, net, place, numbers, sum, problem);
     const struct safetensors_tensor *tensor = find_tensor(reader, net, place);
     if (tensor == NULL) {
@@ -261,6 +261,25 @@ static int write_carried(const struct checkpoint_reader *reader, struct tower *t
     return rc;
 }
 
+/* Write the parts of a parameter of the whole net that the tower has. */
+static int write_average(struct tower *tower, uint32_t parameter, const float *numbers)
+{
+    uint32_t i = NET_NO_PARAMETER;
+    int rc = 0;
+    while (rc == 0 && (i = tower_piece(tower, parameter, i)) != NET_NO_PARAMETER)
+        rc = snapshot_write_average(tower, i, numbers + tower_piece_first(tower, i));
+    return rc;
+}
+
+static int write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *numbers)
+{
+    uint32_t i = NET_NO_PARAMETER;
+    int rc = 0;
+    while (rc == 0 && (i = tower_piece(tower, parameter, i)) != NET_NO_PARAMETER)
+        rc = snapshot_write_state(tower, state, i, numbers + tower_piece_first(tower, i));
+    return rc;
+}
+
 /* Load a value. If there are averages, they have the plain name. */
 static int write_values(const struct checkpoint_reader *reader, struct tower *tower, struct checkpoint_place place,
                         bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
@@ -268,7 +287,7 @@ static int write_values(const struct checkpoint_reader *reader, struct tower *to
     const struct tower_spec *const spec = tower_spec(tower);
     int rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
     if (rc == 0 && spec->average_decay > 0) {
-        rc = snapshot_write_average(tower, place.parameter, numbers);
+        rc = write_average(tower, place.parameter, numbers);
         place.part = CHECKPOINT_RAW;
         if (rc == 0)
             rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
@@ -287,7 +306,7 @@ static int write_parameter(const struct checkpoint_reader *reader, struct tower 
     for (place.state = 0; place.state < states && is_updated && rc == 0; place.state++) {
         rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
         if (rc == 0)
-            rc = snapshot_write_state(tower, place.state, place.parameter, numbers);
+            rc = write_state(tower, place.state, place.parameter, numbers);
     }
     return rc;
 }
@@ -302,8 +321,8 @@ int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower
     double *const sum = malloc(most * sizeof(*sum));
     int rc = numbers == NULL || sum == NULL ? -ENOMEM : 0;
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
-        rc = write_parameter(reader, tower, (struct checkpoint_place){ CHECKPOINT_VALUE, index, 0, i }, is_own, numbers,
-                             sum, problem);
+        rc = write_parameter(reader, tower, (struct checkpoint_place){ CHECKPOINT_VALUE, index, 0, i, 0 }, is_own,
+                             numbers, sum, problem);
     free(sum);
     free(numbers);
     return rc == 0 ? write_carried(reader, tower, index, is_own, problem) : rc;

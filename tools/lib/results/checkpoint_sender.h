@@ -7,12 +7,12 @@
 
 struct checkpoint_sender;
 
-/* The destination of tensors. Its functions return 0, or a negative errno after which nothing more can be sent. */
+/* The destination of pieces. Its functions return 0, or a negative errno after which nothing more can be sent. */
 struct checkpoint_sink {
-    /* Send the next tensor of this process. `error` is 0, or a negative errno: the tensor could not be converted, and
-     * the data are meaningless. */
+    /* Send the next piece of this process. `error` is 0, or a negative errno: the piece could not be converted, and the
+     * data are meaningless. */
     int (*put)(void *arg, const void *data, size_t bytes, int error);
-    /* Send everything that was put so far, for which the receiver waits: the next tensor of the file is another
+    /* Send everything that was put so far, for which the receiver waits: the next piece of the file is another
      * process', or there is none. */
     int (*flush)(void *arg);
     void *arg;
@@ -30,5 +30,7 @@ void checkpoint_sender_close(struct checkpoint_sender *sender);
 /* Send complete snapshots of all towers of this process, in the order of the towers. Allocates nothing; blocks if the
  * sink does. Afterwards the snapshots may be returned. 0, or a negative errno of the sink. */
 int checkpoint_sender_send(struct checkpoint_sender *sender, struct snapshot *const *snapshots);
+/* The same for weights, from towers that run no steps (checkpoint_read). */
+int checkpoint_sender_send_towers(struct checkpoint_sender *sender, struct tower *const *towers);
 
 #endif

@@ -27,7 +27,7 @@ struct checkpoint_writer {
     struct checkpoint_layout layout;
     struct tensor_writer file;
     const struct weights_about *about;  /* borrowed */
-    char *data;                         /* buffer of all tensors that have none in their tower, concatenated */
+    char *data;                         /* buffer of all pieces that have none in their tower, concatenated */
     const char *settings;               /* borrowed */
     struct checkpoint_metadata metadata;        /* of the copied state */
 };
@@ -35,8 +35,8 @@ struct checkpoint_writer {
 static size_t data_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
 {
     size_t bytes = 0;
-    for (uint32_t i = 0; i < layout->count; i++)
-        bytes += checkpoint_has_room(shape, layout->tensors[i].place) ? 0 : layout->tensors[i].bytes;
+    for (uint32_t i = 0; i < layout->piece_count; i++)
+        bytes += checkpoint_has_room(shape, layout->pieces[i].place) ? 0 : layout->pieces[i].bytes;
     return bytes;
 }
 
@@ -47,7 +47,7 @@ static size_t limit_bytes(const struct checkpoint_shape *shape, const char *sett
     if (checkpoint_layout_open(&layout, shape) != 0)
         return 0;
     const size_t bytes = sizeof(struct checkpoint_writer) + (of_file ? layout.bytes : data_bytes(shape, &layout)) +
-                         layout.count * sizeof(struct checkpoint_tensor) + tensor_writer_bytes(layout.count) +
+                         checkpoint_layout_bytes(shape) + tensor_writer_bytes(layout.count, layout.piece_count) +
                          2 * strlen(settings) + HEADER_TEXT_BYTES + weights_about_bytes(shape->net) +
                          2 * FILE_DIRECT_ALIGNMENT;
     checkpoint_layout_close(&layout);
@@ -79,8 +79,8 @@ static int take_room(struct checkpoint_writer *writer)
     if (writer->data == NULL)
         return -ENOMEM;
     memset(writer->data, 0, bytes);     /* the kernel allocates the pages at the first write */
-    return tensor_writer_open(&writer->file, writer->layout.count, OWN_TEXTS + WEIGHTS_ABOUT_TEXTS,
-                              FILE_DIRECT_ALIGNMENT);
+    return tensor_writer_open(&writer->file, writer->layout.count, writer->layout.piece_count,
+                              OWN_TEXTS + WEIGHTS_ABOUT_TEXTS, FILE_DIRECT_ALIGNMENT);
 }
 
 static void name_tensors(struct checkpoint_writer *writer)
@@ -175,13 +175,13 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
 
 /* ---- saving ---- */
 
-static int take_tensor(const struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor,
-                       struct snapshot *const *snapshots, void *out)
+static int take_piece(const struct checkpoint_writer *writer, const struct checkpoint_piece *piece,
+                      struct snapshot *const *snapshots, void *out)
 {
     const struct checkpoint_source *const source = &writer->source;
-    return checkpoint_is_here(&writer->shape, tensor->place.tower)
-               ? checkpoint_take(&writer->shape, tensor->place, snapshots, out)
-               : source->take(source->arg, tensor->place.tower, out, tensor->bytes);
+    return checkpoint_is_here(&writer->shape, piece->place.tower)
+               ? checkpoint_take(&writer->shape, piece->place, snapshots, out)
+               : source->take(source->arg, piece->place.tower, out, piece->bytes);
 }
 
 /* Does the part contain weights? Averages and statistics count as weights, too. */
@@ -190,23 +190,22 @@ static bool is_weight(enum checkpoint_part part)
     return part == CHECKPOINT_VALUE || part == CHECKPOINT_RAW;
 }
 
-/* After an error the other tensors are still received, because other processes send them. */
+/* After an error the other pieces are still received, because other processes send them. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_metadata *metadata)
 {
     char *next = writer->data;
     int rc = 0;
-    writer->file.broken = NULL;
-    for (uint32_t i = 0; i < writer->layout.count; i++) {
-        const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-        void *const room = checkpoint_room(&writer->shape, tensor->place, snapshots);
+    tensor_writer_begin(&writer->file);
+    for (uint32_t i = 0; i < writer->layout.piece_count; i++) {
+        const struct checkpoint_piece *const piece = &writer->layout.pieces[i];
+        void *const room = checkpoint_room(&writer->shape, piece->place, snapshots);
         void *const out = room != NULL ? room : next;
-        next += room != NULL ? 0 : tensor->bytes;
-        const int taken = take_tensor(writer, tensor, snapshots, out);
-        if (taken == 0)
-            tensor_writer_put(&writer->file, i, out, is_weight(tensor->place.part));
-        else if (rc == 0)
-            rc = taken;
+        next += room != NULL ? 0 : piece->bytes;
+        const int taken = take_piece(writer, piece, snapshots, out);
+        rc = rc != 0 ? rc : taken;
+        if (rc == 0)
+            tensor_writer_put(&writer->file, piece->tensor, out, piece->bytes, is_weight(piece->place.part));
     }
     writer->metadata = *metadata;
     return rc;
@@ -291,10 +290,11 @@ struct checkpoint_saver {
     struct checkpoint_metadata taken_metadata;
 };
 
-/* Those of an item: of a checkpoint, or the one of the best weights. */
+/* Those of an item: of a checkpoint, or of the best weights. */
 static uint32_t most_snapshots(const struct checkpoint_saver_spec *spec)
 {
-    return spec->towers > 1 ? spec->towers : 1;
+    const uint32_t most = spec->towers > spec->best_towers ? spec->towers : spec->best_towers;
+    return most > 1 ? most : 1;
 }
 
 /* Wait for an item. False: there will be no more. */
@@ -365,12 +365,17 @@ static void save_best(struct checkpoint_saver *saver)
 {
     const struct checkpoint_saver_spec *const spec = &saver->spec;
     const char *broken = NULL;
-    const int rc = weights_save_best(spec->weights, spec->directory, saver->taken[0], &saver->taken_metadata, &broken);
-    spec->give_back(spec->arg, 0, saver->taken[0]);
+    const int rc = spec->weights_sender != NULL
+                       ? checkpoint_sender_send(spec->weights_sender, saver->taken)
+                       : weights_save_best(spec->weights, spec->directory, saver->taken, &saver->taken_metadata, &broken);
+    for (uint32_t d = 0; d < spec->best_towers; d++)
+        spec->give_back(spec->arg, d, saver->taken[d]);
+    if (spec->weights_sender != NULL)
+        return;
     pthread_mutex_lock(&saver->lock);
     saver->counts.best_failed = rc != 0;
     pthread_mutex_unlock(&saver->lock);
-    if (rc != 0)
+    if (rc != 0 && rc != -ECANCELED)    /* -ECANCELED: as in save_state */
         report_failure(saver, rc, broken);
 }
 
@@ -431,11 +436,11 @@ void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const
     put(saver, snapshots, saver->spec.towers, metadata);
 }
 
-void checkpoint_saver_put_best(struct checkpoint_saver *saver, struct snapshot *evaluated,
+void checkpoint_saver_put_best(struct checkpoint_saver *saver, struct snapshot *const *evaluated,
                                const struct checkpoint_metadata *metadata)
 {
     assert(metadata->files == CHECKPOINT_BEST_WEIGHTS);
-    put(saver, &evaluated, 1, metadata);
+    put(saver, evaluated, saver->spec.best_towers, metadata);
 }
 
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out)

@@ -10,13 +10,6 @@
 
 struct checkpoint_writer;
 
-/* Provides the tensors of towers of other processes, which a checkpoint_sender sends. */
-struct checkpoint_source {
-    /* Receive the next tensor of this tower in the order of the layout. 0 or a negative errno. */
-    int (*take)(void *arg, uint32_t tower, void *out, size_t bytes);
-    void *arg;
-};
-
 /* Upper limits of the memory that opening allocates, for the plan, and of the size of a file. */
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings);
 size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *settings);
@@ -28,8 +21,8 @@ int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct c
                            const struct weights_about *about);
 /* Accepts NULL. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);
-/* Copy and hash complete snapshots of all towers of this process, in the order of the towers, and the source's tensors
- * of other towers, which are received completely even after an error. Afterwards the snapshots may be returned, unless
+/* Copy and hash complete snapshots of all towers of this process, in the order of the towers, and the source's pieces of
+ * other towers, which are received completely even after an error. Afterwards the snapshots may be returned, unless
  * the buffer is the towers' memory. Allocates nothing. 0, or a negative errno of the backend or the source. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_metadata *metadata);
@@ -49,7 +42,7 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
 /* ---- the thread that saves during training ---- */
 
 /* The thread copies the snapshots for a checkpoint, returns them, and writes the copy. Weights of an evaluation are
- * written from their snapshot, which is returned afterwards. While it writes, one more item may wait; a further one
+ * written from their snapshots, which are returned afterwards. While it writes, one more item may wait; a further one
  * blocks the caller. An error is printed, and the run continues with earlier
  * checkpoints. In a process that does not write checkpoints the thread sends the snapshots to the process that does,
  * which prints errors and counts checkpoints. */
@@ -66,8 +59,11 @@ struct checkpoint_saver_spec {
     struct checkpoint_writer *writer;
     struct run_directory *directory;
     struct checkpoint_sender *sender;   /* not NULL: this process sends; writer, directory and keep are not used */
-    struct weights *weights;            /* for checkpoint_saver_put_best; may be NULL without it */
-    uint32_t towers, keep;              /* towers of this process */
+    /* For checkpoint_saver_put_best; may be NULL without it. weights_sender: likewise, with the layout weights_shape. */
+    struct weights *weights;
+    struct checkpoint_sender *weights_sender;
+    uint32_t towers, best_towers;       /* towers of this process with snapshots of states, and of evaluations */
+    uint32_t keep;
     void (*give_back)(void *arg, uint32_t tower, struct snapshot *snapshot);    /* called by the thread */
     void *arg;
 };
@@ -78,9 +74,9 @@ int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct che
  * checkpoint is waiting. `metadata` are needed only for writing. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
                           const struct checkpoint_metadata *metadata);
-/* In the process that writes: save the weights of the best evaluation, a complete SNAPSHOT_EVALUATED of tower 0, which
- * is borrowed until give_back. Otherwise as checkpoint_saver_put; what is put first is saved first. */
-void checkpoint_saver_put_best(struct checkpoint_saver *saver, struct snapshot *evaluated,
+/* Save the weights of the best evaluation, complete SNAPSHOT_EVALUATEDs of best_towers towers, which are borrowed until
+ * give_back. Otherwise as checkpoint_saver_put; what is put first is saved first. */
+void checkpoint_saver_put_best(struct checkpoint_saver *saver, struct snapshot *const *evaluated,
                                const struct checkpoint_metadata *metadata);
 /* The current counts. Accepts NULL: *counts_out is unchanged. */
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);

@@ -108,17 +108,22 @@ static int fail_to_save(const struct results *results, int rc, const char *broke
     else if (rc == -EREMOTEIO)
         stop_fail(results->stop, EXIT_CODE_DEVICE,
                   "the weights could not be read back from the device after step %" PRIu64, steps);
-    else
+    else if (rc != -ECANCELED)  /* another process has failed, which ends the run */
         log_message(LOG_ERROR, "%s/" WEIGHTS_FILE ": %s", run_directory_path(results->directory), strerror(-rc));
     return (int)exit_code_of(rc, EXIT_CODE_OUTPUT);
 }
 
-int results_save(struct results *results, struct tower *tower, uint64_t steps, double learning_rate)
+bool results_can_save(const struct results *results)
 {
-    if (results->weights == NULL || !results->have_begun)
+    return results->weights != NULL && results->have_begun;
+}
+
+int results_save(struct results *results, struct tower *const *towers, uint64_t steps, double learning_rate)
+{
+    if (!results_can_save(results))
         return 0;
     const char *broken = NULL;
-    const int rc = weights_save(results->weights, results->directory, WEIGHTS_FILE, tower, steps, &broken);
+    const int rc = weights_save(results->weights, results->directory, WEIGHTS_FILE, towers, steps, &broken);
     return rc == 0 ? 0 : fail_to_save(results, rc, broken, steps, learning_rate);
 }
 

@@ -33,9 +33,12 @@ int results_check(const struct settings *settings, struct weights_spec saved, co
 int results_begin(struct results *results);
 /* Report if the directory was moved or emptied; the run then continues. If it was removed, the run fails. */
 void results_look(struct results *results);
-/* Save the weights after `steps`, if there are any; `learning_rate` is for a message. 0, or an exit code after a
- * message. If weights are not finite or cannot be read from the device, the run fails. */
-int results_save(struct results *results, struct tower *tower, uint64_t steps, double learning_rate);
+/* Has the run weights to save? */
+bool results_can_save(const struct results *results);
+/* Save the weights after `steps`, if there are any, from the towers of this process (weights_save); `learning_rate` is for
+ * a message. 0, or an exit code after a message. If weights are not finite or cannot be read from the device, the run
+ * fails. */
+int results_save(struct results *results, struct tower *const *towers, uint64_t steps, double learning_rate);
 /* Accepts a struct of zeros. */
 void results_close(struct results *results);
 

@@ -128,43 +128,60 @@ const struct safetensors_text *weights_about_texts(const struct weights_about *a
 struct weights {
     struct weights_spec spec;
     struct weights_about *about;
+    struct checkpoint_shape shape;
+    struct checkpoint_layout layout;
+    struct checkpoint_source source;
     struct tensor_writer file;
-    uint32_t *parameters;       /* in the order of the file */
-    float *data;                /* buffer of all tensors that have none elsewhere, concatenated */
-    float *between;             /* room for any one tensor, to convert it in its snapshot; NULL: `data` has all */
+    float *data;                /* buffer of all pieces that have none elsewhere, concatenated */
+    float *between;             /* room for any one piece, to convert it in its snapshot; NULL: `data` has all */
 };
 
-static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
+struct checkpoint_shape weights_shape(struct weights_spec spec)
 {
-    return spec.borrows && spec.net->parameters[parameter].is_trained;
+    return (struct checkpoint_shape){ .net = spec.net, .parts = spec.parts, .is_same = true, .by_name = true,
+                                      .towers = spec.parts.all > 0 ? spec.towers : 1, .here = spec.here };
 }
 
-/* The number of floats of the tensors that need a buffer. */
-static size_t float_count(struct weights_spec spec)
+static bool is_borrowed(struct weights_spec spec, const struct checkpoint_shape *shape,
+                        const struct checkpoint_piece *piece)
 {
-    size_t count = 0;
-    for (uint32_t i = 0; i < spec.net->parameter_count; i++)
-        count += is_borrowed(spec, i) ? 0 : spec.net->parameters[i].count;
-    return count;
+    return spec.borrows && checkpoint_is_here(shape, piece->place.tower) &&
+           spec.net->parameters[piece->place.parameter].is_trained;
 }
 
-/* What weights_save_best needs in addition, with the texts in the header. */
-static size_t best_bytes(struct weights_spec spec)
+/* The bytes of the pieces that need a buffer. */
+static size_t data_bytes(struct weights_spec spec, const struct checkpoint_shape *shape,
+                         const struct checkpoint_layout *layout)
 {
-    if (spec.best_settings == NULL)
-        return 0;
-    return (spec.borrows ? net_most_numbers(spec.net) * sizeof(float) : 0) + 2 * strlen(spec.best_settings) +
-           BEST_TEXTS * OWN_TEXT_BYTES;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < layout->piece_count; i++)
+        bytes += is_borrowed(spec, shape, &layout->pieces[i]) ? 0 : layout->pieces[i].bytes;
+    return bytes;
+}
+
+/* The bytes of weights.between. */
+static size_t between_bytes(struct weights_spec spec, const struct checkpoint_layout *layout)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < layout->piece_count; i++)
+        most = layout->pieces[i].bytes > most ? layout->pieces[i].bytes : most;
+    return spec.best_settings != NULL && spec.borrows ? most : 0;
 }
 
 size_t weights_bytes(struct weights_spec spec)
 {
-    if (spec.net == NULL)
+    const struct checkpoint_shape shape = weights_shape(spec);
+    struct checkpoint_layout layout;
+    if (spec.net == NULL || checkpoint_layout_open(&layout, &shape) != 0)
         return 0;
-    const size_t count = spec.net->parameter_count;
-    return best_bytes(spec) + sizeof(struct weights) + OWN_TEXTS * OWN_TEXT_BYTES + weights_about_bytes(spec.net) +
-           tensor_writer_bytes(spec.net->parameter_count) + count * sizeof(uint32_t) +
-           float_count(spec) * sizeof(float);
+    const size_t best_bytes = spec.best_settings == NULL ? 0 : 2 * strlen(spec.best_settings) +
+                                                               BEST_TEXTS * OWN_TEXT_BYTES;
+    const size_t bytes = best_bytes + sizeof(struct weights) + OWN_TEXTS * OWN_TEXT_BYTES +
+                         weights_about_bytes(spec.net) + checkpoint_layout_bytes(&shape) +
+                         tensor_writer_bytes(layout.count, layout.piece_count) + between_bytes(spec, &layout) +
+                         data_bytes(spec, &shape, &layout);
+    checkpoint_layout_close(&layout);
+    return bytes;
 }
 
 size_t weights_file_bytes(const struct net *net)
@@ -176,36 +193,23 @@ size_t weights_file_bytes(const struct net *net)
 
 static int take_room(struct weights *weights)
 {
-    const size_t count = weights->spec.net->parameter_count, data_bytes = float_count(weights->spec) * sizeof(float);
-    weights->parameters = calloc(count + 1, sizeof(*weights->parameters));
-    weights->data = malloc(data_bytes + sizeof(float));
-    const bool converts = weights->spec.best_settings != NULL && weights->spec.borrows;
-    if (converts)
-        weights->between = malloc(net_most_numbers(weights->spec.net) * sizeof(float) + sizeof(float));
-    if (weights->parameters == NULL || weights->data == NULL || (converts && weights->between == NULL))
+    const size_t data = data_bytes(weights->spec, &weights->shape, &weights->layout);
+    const size_t between = between_bytes(weights->spec, &weights->layout);
+    weights->data = malloc(data + sizeof(float));
+    if (between > 0)
+        weights->between = malloc(between);
+    if (weights->data == NULL || (between > 0 && weights->between == NULL))
         return -ENOMEM;
-    memset(weights->data, 0, data_bytes);       /* the kernel allocates the pages at the first write */
-    return tensor_writer_open(&weights->file, weights->spec.net->parameter_count,
-                              OWN_TEXTS + BEST_TEXTS + WEIGHTS_ABOUT_TEXTS,
-                              SAFETENSORS_ALIGNMENT);
-}
-
-/* The position of a parameter in the order of names. */
-static uint32_t place_of(const struct net *net, uint32_t parameter)
-{
-    uint32_t place = 0;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        place += strcmp(net->parameters[i].name, net->parameters[parameter].name) < 0;
-    return place;
+    memset(weights->data, 0, data);     /* the kernel allocates the pages at the first write */
+    return tensor_writer_open(&weights->file, weights->layout.count, weights->layout.piece_count,
+                              OWN_TEXTS + BEST_TEXTS + WEIGHTS_ABOUT_TEXTS, SAFETENSORS_ALIGNMENT);
 }
 
 static void name_tensors(struct weights *weights)
 {
-    const struct net *const net = weights->spec.net;
-    for (uint32_t i = 0; i < net->parameter_count; i++) {
-        const uint32_t place = place_of(net, i);
-        weights->parameters[place] = i;
-        tensor_writer_name(&weights->file, place, net->parameters[i].name, &net->parameters[i], 0);
+    for (uint32_t i = 0; i < weights->layout.count; i++) {
+        const struct checkpoint_tensor *const tensor = &weights->layout.tensors[i];
+        tensor_writer_name(&weights->file, i, tensor->name, &weights->spec.net->parameters[tensor->place.parameter], 0);
     }
 }
 
@@ -257,7 +261,10 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
     if (weights == NULL)
         return -ENOMEM;
     weights->spec = spec;
-    int rc = take_room(weights);
+    weights->shape = weights_shape(spec);
+    int rc = checkpoint_layout_open(&weights->layout, &weights->shape);
+    if (rc == 0)
+        rc = take_room(weights);
     if (rc == 0) {
         name_tensors(weights);
         rc = weights_about_open(&weights->about, spec.net, pixels);
@@ -288,6 +295,11 @@ int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_
     return make_longest_header(weights);
 }
 
+void weights_set_source(struct weights *weights, const struct checkpoint_source *source)
+{
+    weights->source = *source;
+}
+
 const struct weights_about *weights_about(const struct weights *weights)
 {
     return weights->about;
@@ -301,97 +313,104 @@ void weights_close(struct weights *weights)
     weights_about_close(weights->about);
     free(weights->between);
     free(weights->data);
-    free(weights->parameters);
+    checkpoint_layout_close(&weights->layout);
     free(weights);
 }
 
 /* ---- saving ---- */
 
-/* The memory of a parameter's gradients: a tower stores them in the layout of its weights, which needs at least as much
+/* Where the weights are read from: one is NULL. */
+struct weights_origin {
+    struct tower *const *towers;
+    struct snapshot *const *snapshots;
+};
+
+/* The memory of a piece's gradients: a tower stores them in the layout of its weights, which needs at least as much
  * space as plain floats. */
-static float *gradients_of(uint32_t parameter, struct tower *tower)
+static float *gradients_of(const struct weights *weights, const struct checkpoint_piece *piece,
+                           struct tower *const *towers)
 {
+    struct tower *const tower = towers[piece->place.tower - weights->shape.here.first];
+    const uint32_t parameter = tower_part(tower, piece->place.parameter, piece->place.piece);
     const struct arena_range *const range = &tower_arena(tower)->ranges[parameter];
     assert(tower_gradients(tower) != NULL && tower_spec(tower)->device->ops->host_memory);
-    assert(range->count >= tower_spec(tower)->net->parameters[parameter].count);
+    assert(range->count * sizeof(float) >= piece->bytes);
     return tower_gradients(tower) + range->offset;
 }
 
-/* Read all tensors, up to the first one that is not finite; nothing is written then. */
-static int read_tensors(struct weights *weights, struct tower *tower)
+/* Convert a piece of this process: to the memory of gradients, within its snapshot, or to `next`. */
+static int take_here(const struct weights *weights, const struct checkpoint_piece *piece,
+                     const struct weights_origin *origin, float *next, const float **plain_out)
 {
-    struct tensor_writer *const file = &weights->file;
-    float *next = weights->data;
-    int rc = 0;
-    for (uint32_t i = 0; i < file->count && rc == 0 && file->broken == NULL; i++) {
-        const uint32_t parameter = weights->parameters[i];
-        const bool borrows = is_borrowed(weights->spec, parameter);
-        float *const data = borrows ? gradients_of(parameter, tower) : next;
-        next += borrows ? 0 : weights->spec.net->parameters[parameter].count;
-        rc = tower_read(tower, parameter, data);
-        if (rc == 0)
-            tensor_writer_put(file, i, data, true);
-    }
-    return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
+    if (origin->snapshots != NULL && weights->between != NULL)
+        return checkpoint_take_in_place(&weights->shape, piece->place, origin->snapshots, weights->between, plain_out);
+    const bool borrows = origin->towers != NULL && is_borrowed(weights->spec, &weights->shape, piece);
+    float *const data = borrows ? gradients_of(weights, piece, origin->towers) : next;
+    *plain_out = data;
+    return origin->towers != NULL ? checkpoint_read(&weights->shape, piece->place, origin->towers, data)
+                                  : checkpoint_take(&weights->shape, piece->place, origin->snapshots, data);
 }
 
-/* Convert a parameter of the snapshot: into `next`, or within the snapshot if only one at a time has room elsewhere. */
-static int take_plain(struct weights *weights, struct snapshot *snapshot, uint32_t parameter, float *next,
-                      const float **plain_out)
+static int take_piece(const struct weights *weights, const struct checkpoint_piece *piece,
+                      const struct weights_origin *origin, float *next, const float **plain_out)
 {
-    if (weights->between != NULL)
-        return snapshot_value_in_place(snapshot, parameter, weights->between, plain_out);
+    if (checkpoint_is_here(&weights->shape, piece->place.tower))
+        return take_here(weights, piece, origin, next, plain_out);
     *plain_out = next;
-    return snapshot_value(snapshot, parameter, next);
+    return weights->source.take(weights->source.arg, piece->place.tower, next, piece->bytes);
 }
 
-static int read_snapshot(struct weights *weights, struct snapshot *snapshot)
+/* Read all pieces. Those of other processes are received completely even after an error or a number that is not finite,
+ * because they are sent. */
+static int read_pieces(struct weights *weights, const struct weights_origin *origin)
 {
-    struct tensor_writer *const file = &weights->file;
     float *next = weights->data;
     int rc = 0;
-    for (uint32_t i = 0; i < file->count && rc == 0; i++) {
-        const uint32_t parameter = weights->parameters[i];
+    tensor_writer_begin(&weights->file);
+    for (uint32_t i = 0; i < weights->layout.piece_count; i++) {
+        const struct checkpoint_piece *const piece = &weights->layout.pieces[i];
         const float *plain;
-        rc = take_plain(weights, snapshot, parameter, next, &plain);
+        const bool is_here = checkpoint_is_here(&weights->shape, piece->place.tower);
+        const int taken = rc == 0 || !is_here ? take_piece(weights, piece, origin, next, &plain) : 0;
+        rc = rc != 0 ? rc : taken;
         if (rc == 0)
-            tensor_writer_put(file, i, plain, true);
-        next += weights->between != NULL ? 0 : weights->spec.net->parameters[parameter].count;
+            tensor_writer_put(&weights->file, piece->tensor, plain, piece->bytes, true);
+        next += is_borrowed(weights->spec, &weights->shape, piece) ? 0 : piece->bytes / sizeof(float);
     }
-    return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
+    return rc == 0 || rc == -ENOMEM || rc == -ECANCELED ? rc : -EREMOTEIO;
 }
 
-int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *snapshot,
+static int write_file(struct weights *weights, struct run_directory *directory, const char *name)
+{
+    tensor_writer_join(&weights->file);
+    return whole_file_write(run_directory_fd(directory), name, weights->file.parts, weights->file.part_count);
+}
+
+/* 0, or -EDOM and its name if a number is not finite. */
+static int check_finite(const struct weights *weights, const char **broken_out)
+{
+    *broken_out = weights->file.broken;
+    return weights->file.broken != NULL ? -EDOM : 0;
+}
+
+int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *const *snapshots,
                       const struct checkpoint_metadata *metadata, const char **broken_out)
 {
-    struct tensor_writer *const writer = &weights->file;
-    writer->broken = NULL;
-    int rc = read_snapshot(weights, snapshot);
-    *broken_out = writer->broken;
-    if (writer->broken != NULL)
-        return -EDOM;
+    int rc = read_pieces(weights, &(struct weights_origin){ .snapshots = snapshots });
+    if (rc == 0)
+        rc = check_finite(weights, broken_out);
     if (rc == 0)
         rc = make_best_header(weights, metadata);
-    if (rc != 0)
-        return rc;
-    tensor_writer_join(writer);
-    return whole_file_write(run_directory_fd(directory), CHECKPOINT_BEST_FILE, writer->parts, writer->part_count);
+    return rc == 0 ? write_file(weights, directory, CHECKPOINT_BEST_FILE) : rc;
 }
 
-int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
+int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *const *towers,
                  uint64_t steps, const char **broken_out)
 {
-    struct tensor_writer *const writer = &weights->file;
-    writer->broken = NULL;
-    int rc = read_tensors(weights, tower);
-    if (writer->broken != NULL) {
-        *broken_out = writer->broken;
-        return -EDOM;
-    }
+    int rc = read_pieces(weights, &(struct weights_origin){ .towers = towers });
+    if (rc == 0)
+        rc = check_finite(weights, broken_out);
     if (rc == 0)
         rc = make_header(weights, steps);
-    if (rc != 0)
-        return rc;
-    tensor_writer_join(writer);
-    return whole_file_write(run_directory_fd(directory), file, writer->parts, writer->part_count);
+    return rc == 0 ? write_file(weights, directory, file) : rc;
 }

@@ -51,8 +51,13 @@ struct weights;
 /* The specification of the weights to save. */
 struct weights_spec {
     const struct net *net;      /* borrowed; NULL: nothing */
-    /* The tower's gradients, in host memory, are used as the buffer of trained parameters, so no memory is allocated
-     * for it. */
+    /* With parts: towers of the run, and those of this process (struct checkpoint_shape). Without, the weights are
+     * those of one tower of this process, and these are 0. */
+    struct checkpoint_parts parts;
+    uint32_t towers;
+    struct tower_range here;
+    /* The gradients of towers of this process, in host memory, are used as the buffer of their trained parameters, so
+     * no memory is allocated for it. */
     bool borrows;
     const char *learned;        /* the text of WEIGHTS_LEARNED, borrowed; NULL: trained on the data set */
     /* weights_save_best is called, with this identity of the run (tools/lib/run/run_identity.h), borrowed; NULL: it is
@@ -60,6 +65,8 @@ struct weights_spec {
     const char *best_settings;
 };
 
+/* The layout of the weights, for a checkpoint_sender too. */
+struct checkpoint_shape weights_shape(struct weights_spec spec);
 /* Upper limits of the memory that weights_open allocates, for the plan, and of the size of the file. */
 size_t weights_bytes(struct weights_spec spec);
 size_t weights_file_bytes(const struct net *net);
@@ -70,20 +77,23 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
 int weights_name_classes(struct weights *weights, char *names);
 /* Set the text of WEIGHTS_SHARDS, which is copied. Before the first weights_save. 0 or -ENOMEM. */
 int weights_name_shards(struct weights *weights, const char text[static WEIGHTS_SHARDS_BYTES]);
+/* Set where parts of towers of other processes come from. Before the first weights_save, with parts. */
+void weights_set_source(struct weights *weights, const struct checkpoint_source *source);
 /* Valid until weights_close. */
 const struct weights_about *weights_about(const struct weights *weights);
 /* Accepts NULL. */
 void weights_close(struct weights *weights);
-/* Write the tower's weights as `file` in the run directory, atomically, with the XXH3 of every tensor in the metadata.
- * The tower must run no more steps, and borrowed gradients are overwritten. Allocates nothing. 0 or a negative errno:
- * -EDOM if a weight is not finite (nothing is written, and *broken_out is the name of its tensor), -ENOMEM, or
- * -EREMOTEIO if the tower cannot be read for another reason. */
-int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
+/* Write the towers' weights as `file` in the run directory, atomically, with the XXH3 of every tensor in the metadata.
+ * `towers` are those of this process, or without parts the one whose weights these are. They must run no more steps,
+ * and borrowed gradients are overwritten. Allocates nothing. 0 or a negative errno: -EDOM if a weight is not finite
+ * (nothing is written, and *broken_out is the name of its tensor), -ENOMEM, -ECANCELED from the source (another process
+ * has failed), or -EREMOTEIO if a tower cannot be read for another reason. */
+int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *const *towers,
                  uint64_t steps, const char **broken_out);
-/* Write the weights of an evaluation, a SNAPSHOT_EVALUATED whose contents are lost, as CHECKPOINT_BEST_FILE, in the
- * same way; `metadata` describe the evaluation. From any thread, but not while another function uses the weights.
- * Allocates nothing. Returns as weights_save. */
-int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *snapshot,
+/* Write the weights of an evaluation, the SNAPSHOT_EVALUATEDs of these towers, whose contents are lost, as
+ * CHECKPOINT_BEST_FILE, in the same way; `metadata` describe the evaluation. From any thread, but not while another
+ * function uses the weights. Allocates nothing. Returns as weights_save. */
+int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *const *snapshots,
                       const struct checkpoint_metadata *metadata, const char **broken_out);
 
 #endif

@@ -488,6 +488,14 @@ static bool has_begun(const struct run *run)
     return leads(run) ? run->results.have_begun : run->next > run->plan.schedule.first;
 }
 
+static int save_weights(struct run *run)
+{
+    struct tower *towers[DEVICES_TOWERS_MAX];
+    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++)
+        towers[d] = pipeline_tower(run->pipeline, d);
+    return results_save(&run->results, towers, run->account->step, run->settings->train.learning_rate);
+}
+
 /* Save the weights, and prepare the last checkpoint, which gets its name after the reports are written. */
 static int save(struct run *run)
 {
@@ -496,8 +504,7 @@ static int save(struct run *run)
     run->state.progress.spent = cost_spent(run->cost);
     run_state_settle(&run->state);
     if (!stop_failed(run->stop) && leads(run))
-        code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
-                            run->settings->train.learning_rate);
+        code = save_weights(run);
     if (stop_code(run->stop) == EXIT_CODE_NONFINITE)
         run_state_give_up(&run->state);
     const struct run_last last = { run->next, !stop_failed(run->stop) && has_begun(run), signals_exit_code() != 0 };

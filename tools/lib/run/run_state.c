@@ -375,7 +375,7 @@ static int open_checkpoints(struct run_state *state, const struct settings *sett
     state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
     state->saved_ns = clock_now_ns();
     state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
-    state->snapshot_count = shape.is_same ? shape.here.first == 0 : shape.here.count;
+    state->snapshot_count = checkpoint_snapshots(&shape);
     return state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
 }
 
@@ -397,6 +397,7 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     const struct checkpoint_saver_spec spec = { .writer = state->writer, .sender = state->sender,
                                                 .weights = state->weights,
                                                 .directory = directory, .towers = state->snapshot_count,
+                                                .best_towers = 1,
                                                 .keep = (uint32_t)settings->checkpoint.keep,
                                                 .give_back = give_back, .arg = pipeline };
     return checkpoint_saver_start(&state->saver, &spec);
@@ -485,7 +486,7 @@ static void keep_weights_of(struct run_state *state, struct step_report *report)
     run_progress_write(&progress, metadata.progress);
     metadata.best_by = option_choice_name(option_find(SECTION_TRAIN, "best_by"), (int)by);
     metadata.best_value = run_progress_best_value(&state->kept);
-    checkpoint_saver_put_best(state->saver, report->evaluated, &metadata);
+    checkpoint_saver_put_best(state->saver, &report->evaluated, &metadata);
     report->evaluated = NULL;
 }
 

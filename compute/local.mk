@@ -25,7 +25,8 @@ compute_libcompute_a_SOURCES += \
 	%D%/onednn/onednn_plan.c %D%/onednn/onednn_store.c %D%/onednn/onednn_input.c %D%/onednn/onednn_weighted.c \
 	%D%/onednn/onednn_depthwise.c %D%/onednn/onednn_first.c %D%/onednn/onednn_norm.c \
 	%D%/onednn/onednn_norm_loops.c %D%/onednn/onednn_pool.c %D%/onednn/onednn_residual.c \
-	%D%/onednn/onednn_activation.c %D%/onednn/onednn_multiply.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_channels.c %D%/onednn/onednn_loss.c
+	%D%/onednn/onednn_activation.c %D%/onednn/onednn_multiply.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_channels.c %D%/onednn/onednn_loss.c \
+	%D%/onednn/onednn_share.c
 endif
 if HAVE_CUDA
 compute_libcompute_a_LIBADD = $(kernels:.cu=.$(OBJEXT))

@@ -90,7 +90,10 @@ MIXING_RULE struct part_softmax part_combine(const struct part_stats *stats, uin
     struct part_sum sum = { 0, { 0 } }, target = { 0, { 0 } };
     for (uint32_t p = 0; p < parts; p++) {
         const struct part_stats *const part = &stats[(size_t)p * rows];
-        part_sum_add(&sum, part->sum * exp((double)part->largest - (double)best->largest));
+        /* Logits that are all -inf add nothing, whatever their sum is. */
+        part_sum_add(&sum, part->largest == -INFINITY
+                               ? 0
+                               : part->sum * exp((double)part->largest - (double)best->largest));
         part_sum_add(&target, part->target);
     }
     const struct part_softmax softmax = { log(part_sum_total(&sum)) + (double)best->largest, part_sum_total(&target),

@@ -35,6 +35,9 @@ static const struct layer_ops *const layer_table[LAYER_ROW_COUNT] = {
     [LAYER_PAD_CHANNELS] = &onednn_pad_channels_ops,
     [LAYER_AUXILIARY_LOSS] = &onednn_loss_ops,
     [LAYER_SOFTMAX_LOSS] = &onednn_loss_ops,
+    [LAYER_SEND] = &onednn_send_ops,
+    [LAYER_RECEIVE] = &onednn_receive_ops,
+    [LAYER_PART_LOSS] = &onednn_part_loss_ops,
 };
 
 const struct fusion_rule onednn_rules[] = {
@@ -426,9 +429,10 @@ static int onednn_input(struct plan *plan, const struct backend_input *input)
     plan->epoch = input->epoch;
     plan->first_position = input->first_position;
     struct mixed_label *const labels = plan_data(plan, plan->labels);
-    for (uint32_t i = 0; i < plan->base.count; i++)
+    for (uint32_t i = 0; i < plan->base.count && input->labels != NULL; i++)
         labels[i] = mixing_label(input->mixes, input->labels, i, plan->base.count);
-    input_convert(plan, input);
+    if (input->pixels != NULL)
+        input_convert(plan, input);
     return 0;
 }
 
@@ -452,6 +456,14 @@ static int onednn_result(struct plan *plan, struct backend_result *result_out)
 static int onednn_answers(struct plan *plan, struct answer *answers_out)
 {
     memcpy(answers_out, plan_data(plan, plan->base.answers), plan->base.count * sizeof(*answers_out));
+    return 0;
+}
+
+static int onednn_send_nothing(struct backend *backend, float *numbers, size_t count, struct mixed_label *labels,
+                               uint32_t rows)
+{
+    (void)backend;
+    backend_send_nothing(numbers, count, labels, rows);
     return 0;
 }
 
@@ -481,14 +493,20 @@ static void describe_layer(const struct plan *plan, uint32_t i, char *text, size
         snprintf(text, text_size, "own loop");
 }
 
+/* The layout of the first input; numbers outside of the plan are in N,C,H,W order. */
+static const char *input_name(const struct plan *plan, const struct layer *layer)
+{
+    return layer->input_count > 0 ? layout_name(&plan->tensors[layer->inputs[0] + 1]) : "nchw";
+}
+
 static void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
 {
-    for (uint32_t i = 0; i < plan->base.net->layer_count; i++) {
+    for (uint32_t i = plan->base.range.first; i < plan->base.range.end; i++) {
         const struct layer *const layer = plan_layer(plan, i);
         char how[512], line[768];
         describe_layer(plan, i, how, sizeof(how));
-        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->tensors[layer->inputs[0] + 1]),
-                 layout_name(&plan->tensors[i + 1]), how);
+        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, input_name(plan, layer),
+                 layer->kind == LAYER_SEND ? "nchw" : layout_name(&plan->tensors[i + 1]), how);
         write(arg, line);
     }
 }
@@ -545,6 +563,10 @@ const struct backend_ops backend_onednn_ops = {
     .result = onednn_result,
     .answers = onednn_answers,
     .values = onednn_values,
+    .part_result = onednn_part_result,
+    .part_answers = onednn_part_answers,
+    .part_weigh = onednn_part_weigh,
+    .send_nothing = onednn_send_nothing,
     .squares = onednn_squares,
     .update = onednn_update,
     .clip_value = onednn_clip_value,

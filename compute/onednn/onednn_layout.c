@@ -743,28 +743,44 @@ static uint32_t find_uniform(const struct layouts *layouts)
     return source == conv->in.channels && source != 8 && source != 16 ? NHWC : source;
 }
 
-static int choose_layouts(struct layouts *layouts)
+/* Chooses the layouts around one layer that reads values. */
+static int choose_layer(struct layouts *layouts, uint32_t i)
 {
     struct backend *const backend = layouts->backend;
+    const struct layer *const layer = &layouts->net->layers[i];
+    uint32_t *const in_block = &backend->blocks[layer->inputs[0] + 1];
+    struct choice choice = {
+        .backend = backend, .layer = layer, .has_data = backend->needs_grad[layer->inputs[0] + 1],
+        .with_relu = with_relu(layouts, i),
+        .in = { .type = backend->type, .shape = layer->in, .block = *in_block, .is_nhwc = backend->is_nhwc },
+        .out = { .type = backend->type, .shape = layer->out, .is_nhwc = backend->is_nhwc },
+    };
+    choose_blocks(layouts, i, &choice);
+    *in_block = choice.in.block;
+    backend->blocks[i + 1] = choice.out.block;
+    backend->needs_grad[i + 1] = layer_is_trained(layer);
+    for (uint32_t k = 0; k < layer->input_count; k++)
+        backend->needs_grad[i + 1] |= backend->needs_grad[layer->inputs[k] + 1];
+    return choose_parameters(backend, &choice);
+}
+
+/* LAYER_RECEIVE reads no value; its numbers have one pixel and are rows, as those of a dense layer. */
+static void choose_received(struct layouts *layouts, uint32_t i)
+{
+    const struct layer *const layer = &layouts->net->layers[i];
+    layouts->backend->blocks[i + 1] = layer->out.channels;
+    layouts->backend->needs_grad[i + 1] = !layer->is_frozen;
+}
+
+static int choose_layouts(struct layouts *layouts)
+{
     int rc = 0;
-    backend->is_nhwc = layouts->uniform == NHWC;
-    for (uint32_t i = 0; i < layouts->net->layer_count && rc == 0; i++) {
-        const struct layer *const layer = &layouts->net->layers[i];
-        uint32_t *const in_block = &backend->blocks[layer->inputs[0] + 1];
-        struct choice choice = {
-            .backend = backend, .layer = layer, .has_data = backend->needs_grad[layer->inputs[0] + 1],
-            .with_relu = with_relu(layouts, i),
-            .in = { .type = backend->type, .shape = layer->in, .block = *in_block, .is_nhwc = backend->is_nhwc },
-            .out = { .type = backend->type, .shape = layer->out, .is_nhwc = backend->is_nhwc },
-        };
-        choose_blocks(layouts, i, &choice);
-        *in_block = choice.in.block;
-        backend->blocks[i + 1] = choice.out.block;
-        backend->needs_grad[i + 1] = layer_is_trained(layer);
-        for (uint32_t k = 0; k < layer->input_count; k++)
-            backend->needs_grad[i + 1] |= backend->needs_grad[layer->inputs[k] + 1];
-        rc = choose_parameters(backend, &choice);
-    }
+    layouts->backend->is_nhwc = layouts->uniform == NHWC;
+    for (uint32_t i = 0; i < layouts->net->layer_count && rc == 0; i++)
+        if (layouts->net->layers[i].input_count > 0)
+            rc = choose_layer(layouts, i);
+        else
+            choose_received(layouts, i);
     return rc;
 }
 

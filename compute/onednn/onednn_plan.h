@@ -246,6 +246,7 @@ extern const struct layer_ops onednn_weighted_ops, onednn_batch_norm_ops, onednn
     onednn_average_pool_ops, onednn_dropout_ops, onednn_add_ops, onednn_concat_ops, onednn_pad_channels_ops,
     onednn_response_ops, onednn_loss_ops;
 extern const struct layer_ops onednn_layer_norm_ops, onednn_scale_ops, onednn_stochastic_depth_ops;
+extern const struct layer_ops onednn_send_ops, onednn_receive_ops, onednn_part_loss_ops;
 /* Which layers are fused. */
 extern const struct fusion_rule onednn_rules[];
 extern const uint32_t onednn_rule_count;
@@ -295,5 +296,8 @@ void input_convert(const struct plan *plan, const struct backend_input *input);
 int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+int onednn_part_result(struct plan *plan, uint32_t first, uint32_t count, struct backend_result *result_out);
+int onednn_part_answers(struct plan *plan, uint32_t first, uint32_t count, struct answer *answers_out);
+int onednn_part_weigh(struct plan *plan, uint32_t first, uint32_t count);
 
 #endif

@@ -13,7 +13,9 @@
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/team_sleep.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_random.h"
 
 enum { SLICES = 4, SLICE_MAX = 4, ROWS = SLICES * SLICE_MAX, PARTS_MAX = 4, STAGES_MAX = 3 };
 
@@ -32,17 +34,18 @@ static uint32_t draw(struct draws *draws, uint32_t below)
     return (uint32_t)(random_u64(draws->key, draws->next++) % below);
 }
 
-/* The layers before the dense layers: up to three, of which a convolution may be the last, so that features are pixels.
- * */
+/* The layers before the dense layers: none, or a convolution with others after it. Features may be pixels. */
 static uint32_t trunk_append(struct net *net, struct draws *draws, uint32_t from)
 {
     static const uint32_t filters[] = { 3, 8, 17 };
-    const uint32_t layers = draw(draws, 4);
+    const struct window window = window_square(3, 1, PADDING_SAME);
+    const uint32_t layers = draw(draws, 5), channels = filters[draw(draws, 3)];
     if (layers > 0)
-        from = (uint32_t)net_conv2d(net, "conv1", from, filters[draw(draws, 3)], window_square(3, 1, PADDING_SAME),
-                                    true);
+        from = (uint32_t)net_conv2d(net, "conv1", from, channels, window, true);
     if (layers > 1)
         from = (uint32_t)net_relu(net, "relu1", from);
+    if (layers > 3)
+        from = (uint32_t)net_add(net, "sum", from, (uint32_t)net_conv2d(net, "conv2", from, channels, window, false));
     if (layers > 2)
         from = draw(draws, 2) == 0 ? (uint32_t)net_max_pool(net, "pool", from, window_square(2, 2, PADDING_VALID))
                                    : (uint32_t)net_global_average(net, "mean", from);
@@ -96,10 +99,11 @@ struct setting {
     const char *backend;
     const struct net *net;      /* whole */
     uint32_t parts, towers, threads;
+    enum layout layout;
     float smoothing;
     const float *class_weights;
     bool evaluates;
-    float broken;               /* not 0: the last bias of the middle class */
+    const float *biases;        /* not NULL: biases of the last dense layer, whose weights are 0: the logits */
 };
 
 /* Samples first .. first + counts[s] - 1 are slice s, where first is the sum of the counts before. */
@@ -158,7 +162,8 @@ static struct plan *stage_plan(struct shares *shares, uint32_t stage, uint32_t p
 
 static struct backend_spec spec_of(const struct setting *setting)
 {
-    return (struct backend_spec){ .threads = setting->threads, .local_max = SLICE_MAX, .poison = true,
+    return (struct backend_spec){ .threads = setting->threads, .layout = setting->layout, .local_max = SLICE_MAX,
+                                  .poison = true,
                                   .label_smoothing = setting->smoothing, .class_weights = setting->class_weights };
 }
 
@@ -498,21 +503,27 @@ static void shares_run(struct shares *shares, struct outcome *outcome)
 
 /* ---- the whole net on the reference backend ---- */
 
+static void last_layer_set(struct network *whole, const float *biases)
+{
+    const struct layer *const last = &whole->net->layers[whole->net->layer_count - 2];
+    const uint32_t weight = last->parameters[PARAMETER_WEIGHT], bias = last->parameters[PARAMETER_BIAS];
+    float *const zeros = calloc(whole->net->parameters[weight].count, sizeof(*zeros));
+    assert_non_null(zeros);
+    network_write(whole, whole->weights, weight, zeros);
+    network_write(whole, whole->weights, bias, biases);
+    free(zeros);
+}
+
 /* Open the net that everything is compared with; all weights come from it. */
 static void whole_open(struct network *whole, const struct setting *setting)
 {
-    const struct net *const net = setting->net;
     struct backend_spec spec = spec_of(setting);
     spec.local_max = ROWS;
-    network_open_settings(whole, "reference", net, spec);
+    spec.layout = LAYOUT_AUTO;
+    network_open_settings(whole, "reference", setting->net, spec);
     network_draw_weights(whole, 5);
-    if (setting->broken == 0)
-        return;
-    const uint32_t parameter = net->layers[net->layer_count - 2].parameters[PARAMETER_BIAS];
-    float *const plain = network_numbers(whole, parameter);
-    plain[net->classes / 2] = setting->broken;
-    network_write(whole, whole->weights, parameter, plain);
-    free(plain);
+    if (setting->biases != NULL)
+        last_layer_set(whole, setting->biases);
 }
 
 static uint32_t count_of(const struct sliced_batch *batch)
@@ -662,6 +673,8 @@ static const uint32_t counts[][SLICES] = {
 
 /* ---- against the whole net, and towers against each other ---- */
 
+static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };        /* of oneDNN */
+
 /* Checks nets drawn from the seeds from `first` on, with what the setting says. */
 static void check_nets(struct setting setting, uint32_t first, uint32_t nets,
                        void (*change)(struct sliced_batch *batch))
@@ -672,6 +685,8 @@ static void check_nets(struct setting setting, uint32_t first, uint32_t nets,
         struct net *const net = net_make(seed, 0);
         struct sliced_batch batch = batch_make(net, counts[seed % COUNTS], seed);
         setting.net = net;
+        if (strcmp(setting.backend, "onednn") == 0)
+            setting.layout = layouts[seed % 3];
         if (change != NULL)
             change(&batch);
         check_parts(setting, &batch);
@@ -743,7 +758,7 @@ TEST_ON_EACH_BACKEND(samples_without_a_label_count_for_nothing)
     check_nets((struct setting){ .backend = backend, .evaluates = true }, 510, 5, take_labels);
 }
 
-TEST_ON_EACH_BACKEND(shares_are_the_same_with_two_threads)
+TEST_ON_EACH_BACKEND(towers_may_have_several_threads)
 {
     check_nets((struct setting){ .backend = backend, .threads = 2 }, 600, 5, NULL);
 }
@@ -787,31 +802,141 @@ TEST_ON_EACH_BACKEND(a_frozen_trunk_gets_no_gradients)
     }
 }
 
+/* ---- given logits ---- */
+
+/* The caller frees the logits. */
+static float *logits_make(uint32_t classes)
+{
+    float *const logits = malloc(classes * sizeof(*logits));
+    assert_non_null(logits);
+    for (uint32_t c = 0; c < classes; c++)
+        logits[c] = 6 * test_uniform(random_key(5, RANDOM_DRAW, 9), c) - 3;
+    return logits;
+}
+
+/* A net whose logits are the biases. */
+static struct net *bias_net(uint32_t classes)
+{
+    return network_net_end(network_net_begin("biases", (struct shape){ 3, 2, 2 }, classes), NET_INPUT);
+}
+
+static const float *many_weights(uint32_t classes)
+{
+    static float weights[8192];
+    for (uint32_t c = 0; c < classes; c++)
+        weights[c] = c % 7 == 3 ? 0 : 0.25f * (float)(c % 11);
+    return weights;
+}
+
+/* Many classes in each part, a number of them that no vector divides, with several largest logits, of which the first
+ * is the answer. */
+TEST_ON_EACH_BACKEND(many_classes_are_searched_for_the_first_largest)
+{
+    enum { CLASSES = 4 * 1303 };
+    static const uint32_t largest[] = { 0, 511, 512, 1302, 1303, 3000, CLASSES - 1 };
+    if (!computes_shares(backend))
+        return;
+    struct net *const net = bias_net(CLASSES);
+    for (uint32_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++) {
+        struct sliced_batch batch = batch_make(net, counts[i % COUNTS], i);
+        struct setting setting = { .backend = backend, .net = net, .evaluates = i % 2 == 0,
+                                   .biases = logits_make(CLASSES), .smoothing = i % 3 == 0 ? 0 : 0.1f,
+                                   .class_weights = i < 5 ? NULL : many_weights(CLASSES) };
+        float *const logits = (float *)(uintptr_t)setting.biases;
+        for (uint32_t k = i; k < sizeof(largest) / sizeof(largest[0]); k++)
+            logits[largest[k]] = 4.5f;
+        ((int32_t *)(uintptr_t)batch.input.labels)[0] = (int32_t)largest[i];
+        check_parts(setting, &batch);
+        free(logits);
+        network_input_release(&batch.input);
+    }
+    net_close(net);
+}
+
+/* Logits that are all -inf in one part rule its classes out. */
+TEST_ON_EACH_BACKEND(a_part_may_have_no_finite_logit)
+{
+    enum { CLASSES = 20 };
+    if (!computes_shares(backend))
+        return;
+    struct net *const net = bias_net(CLASSES);
+    struct sliced_batch batch = batch_make(net, counts[1], 3);
+    float *const logits = logits_make(CLASSES);
+    for (uint32_t c = 5; c < 10; c++)
+        logits[c] = -INFINITY;
+    for (uint32_t n = 0; n < ROWS; n++)
+        ((int32_t *)(uintptr_t)batch.input.labels)[n] = (int32_t)(10 + n % 10);
+    check_parts((struct setting){ .backend = backend, .net = net, .biases = logits }, &batch);
+    free(logits);
+    network_input_release(&batch.input);
+    net_close(net);
+}
+
+/* One sample, so that the gradient of the biases is that of its logits. */
+TEST_ON_EACH_BACKEND(threads_change_no_bits_of_the_loss)
+{
+    enum { CLASSES = 4 * 203 };
+    if (!computes_shares(backend))
+        return;
+    struct net *const net = bias_net(CLASSES);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sliced_batch batch = batch_make(net, counts[i == 0 ? 3 : 1], 4);
+        struct setting setting = { .backend = backend, .net = net, .parts = PARTS_MAX, .towers = 2, .smoothing = 0.1f,
+                                   .biases = logits_make(CLASSES) };
+        const uint32_t bias = net->layers[net->layer_count - 2].parameters[PARAMETER_BIAS];
+        struct network whole;
+        struct outcome outcomes[3];
+        whole_open(&whole, &setting);
+        for (setting.threads = 1; setting.threads <= 3; setting.threads++) {
+            struct outcome *const outcome = &outcomes[setting.threads - 1];
+            struct shares shares;
+            shares_open(&shares, &setting, &batch, &whole);
+            shares_run(&shares, outcome);
+            shares_close(&shares);
+            for (uint32_t s = 0; s < SLICES; s++)
+                assert_same_result(&outcome->results[s], &outcomes[0].results[s]);
+            assert_memory_equal(outcome->answers, outcomes[0].answers, sizeof(outcome->answers));
+            if (i == 0)
+                assert_memory_equal(outcome->gradients[bias], outcomes[0].gradients[bias], CLASSES * sizeof(float));
+        }
+        for (uint32_t t = 0; t < 3; t++)
+            outcome_release(&outcomes[t]);
+        free((float *)(uintptr_t)setting.biases);
+        network_close(&whole);
+        network_input_release(&batch.input);
+    }
+    net_close(net);
+}
+
 /* A logit that is not finite, in the third of four parts, is the answer, and no loss and no gradient of the last layer
  * is finite. */
 static void check_broken(const char *backend, float value)
 {
-    struct net *const net = network_net_begin("broken", (struct shape){ 3, 4, 4 }, 20);
-    network_net_end(net, net_dense(net, "fc1", NET_INPUT, 12, true));
+    enum { CLASSES = 20 };
+    struct net *const net = bias_net(CLASSES);
     struct sliced_batch batch = batch_make(net, counts[1], 900);
-    const struct setting setting = { .backend = backend, .net = net, .parts = PARTS_MAX, .towers = 2, .broken = value };
-    const uint32_t weight = net->layers[net->layer_count - 2].parameters[PARAMETER_WEIGHT];
+    float *const logits = logits_make(CLASSES);
+    const struct setting setting = { .backend = backend, .net = net, .parts = PARTS_MAX, .towers = 2,
+                                     .biases = logits };
+    const uint32_t bias = net->layers[net->layer_count - 2].parameters[PARAMETER_BIAS];
     struct network whole;
     struct shares shares;
     struct outcome outcome;
+    logits[CLASSES / 2] = value;
     whole_open(&whole, &setting);
     shares_open(&shares, &setting, &batch, &whole);
     shares_run(&shares, &outcome);
     assert_true(isnan(result_sum(&outcome).loss_sum));
     assert_int_equal(result_sum(&outcome).counted, count_of(&batch));
     for (uint32_t row = 0; row < ROWS; row++)
-        assert_int_equal(outcome.answers[row].predicted, net->classes / 2);
-    for (size_t i = 0; i < net->parameters[weight].count; i++)
-        assert_true(isnan(outcome.gradients[weight][i]));
+        assert_int_equal(outcome.answers[row].predicted, CLASSES / 2);
+    for (size_t c = 0; c < CLASSES; c++)
+        assert_true(isnan(outcome.gradients[bias][c]));
     shares_close(&shares);
     outcome_release(&outcome);
     network_close(&whole);
     network_input_release(&batch.input);
+    free(logits);
     net_close(net);
 }
 
@@ -1021,4 +1146,4 @@ TEST(parameters_of_a_share_are_rows_of_those_of_the_whole_net)
     }
 }
 
-TESTS_MAIN(NULL, NULL)
+TESTS_MAIN_WITH_TEAMS

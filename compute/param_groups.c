@@ -23,18 +23,20 @@ static bool decays(const struct optimizer *optimizer, const struct parameter *pa
     return optimizer->decay_scope == DECAY_ALL || parameter->decays;
 }
 
-/* Visit the parameters in arena order: those of the last layer first. */
+/* Visit the parameters in arena order: those of the last layer first, and parts after all others. */
 static void find_groups(struct param_groups *groups, const struct net *net, const struct arena *arena,
-                        const struct optimizer *optimizer)
+                        const struct optimizer *optimizer, bool is_part)
 {
     for (uint32_t layer = net->layer_count; layer-- > 0;)
         for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
             const uint32_t parameter = net->layers[layer].parameters[kind];
-            if (parameter != NET_NO_PARAMETER && parameter_is_updated(&net->parameters[parameter]))
-                add_parameter(groups, (struct param_group){
-                                          .offset = arena->ranges[parameter].offset, .end = arena->updated,
-                                          .decays = decays(optimizer, &net->parameters[parameter]),
-                                          .adapts = optimizer_adapts(optimizer->kind) && kind == PARAMETER_WEIGHT });
+            if (parameter == NET_NO_PARAMETER || !parameter_is_updated(&net->parameters[parameter]) ||
+                parameter_is_part(net, parameter) != is_part)
+                continue;
+            add_parameter(groups, (struct param_group){
+                                      .offset = arena->ranges[parameter].offset, .end = arena->updated,
+                                      .decays = decays(optimizer, &net->parameters[parameter]),
+                                      .adapts = optimizer_adapts(optimizer->kind) && kind == PARAMETER_WEIGHT });
         }
 }
 
@@ -50,7 +52,8 @@ int param_groups_init(struct param_groups *groups, const struct net *net, const 
     };
     if (groups->groups == NULL || groups->ranges == NULL || groups->squares == NULL)
         return -ENOMEM;
-    find_groups(groups, net, arena, optimizer);
+    find_groups(groups, net, arena, optimizer, false);
+    find_groups(groups, net, arena, optimizer, true);
     return 0;
 }
 

@@ -58,7 +58,7 @@ compute_tests = %D%/compute/test_activations %D%/compute/test_arena %D%/compute/
 	%D%/compute/test_optimizer %D%/compute/test_precisions %D%/compute/test_residual %D%/compute/test_share \
 	%D%/compute/test_skip %D%/compute/loss/test_class_weights \
 	%D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
-	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
+	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower %D%/compute/test_tower_parts \
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_param_groups %D%/compute/test_part_norms \
 	%D%/compute/test_values
 if HAVE_ONEDNN

@@ -167,6 +167,10 @@ struct norms { double all, weights[PARAMETERS_MAX], gradients[PARAMETERS_MAX]; }
 
 static struct norms norms_of(const struct tower_norms *tower)
 {
+    const float *next = tower->weights;
+    for (uint32_t i = 0; i < tower->groups.range_count; next += tower->groups.ranges[i++].count)
+        assert_ptr_equal(tower->groups.ranges[i].weights, next);
+    assert_ptr_equal(next, tower->weights + tower->arenas.trained.updated);
     struct norms norms = { .all = tower->groups.clips ? tower->groups.all_sums[0] : 0 };
     for (uint32_t p = 0; p < tower->share->parameter_count; p++) {
         const struct optimizer_range *const range = range_of(tower, p);

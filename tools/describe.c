@@ -304,12 +304,25 @@ static const struct backend_ops *find_backend(struct backend_spec *spec)
     return ops;
 }
 
+/* Let the tower have the first parts of the head and the first slices, if the settings have parts. */
+static void add_parts(struct tower_spec *spec, const struct settings *settings)
+{
+    const uint32_t towers = settings_towers(settings), parts = (uint32_t)settings->model.parts;
+    const uint32_t slices = (uint32_t)settings->train.slices;
+    if (parts == 0)
+        return;
+    spec->slices = (struct tower_slices){ .all = slices, .count = slices / towers };
+    spec->parts = (struct tower_parts){ .all = parts, .count = parts / towers,
+                                        .batch = (uint32_t)settings_global_batch(settings) };
+}
+
 /* The bytes of activations and gradients, from a plan: nothing is allocated. */
-static int find_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
-                       size_t *bytes_out)
+static int find_values(const struct net *net, const struct settings *settings, const struct backend_ops *ops,
+                       const struct backend_spec *backend_spec, size_t *bytes_out)
 {
     struct tower_spec spec = { .net = net, .backend = ops, .backend_spec = *backend_spec,
                                .train_counts = { backend_spec->local_max } };
+    add_parts(&spec, settings);
     struct tower_needs needs;
     const int rc = memory_needs_tower(&spec, &device_host_ops, &needs);
     if (rc == 0)
@@ -344,11 +357,12 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
 /* The device of a training step, the bytes of its activations and gradients, and (on a GPU) its calls. */
 struct step { const char *place; size_t value_bytes; struct step_counts counts; };
 
-static int find_step_on_cpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
+static int find_step_on_cpu(const struct net *net, const struct settings *settings, struct backend_spec *spec,
+                            struct step *step_out)
 {
     const struct backend_ops *const ops = find_backend(spec);
     step_out->place = "the CPU";
-    return find_values(net, ops, spec, &step_out->value_bytes);
+    return find_values(net, settings, ops, spec, &step_out->value_bytes);
 }
 
 /* The calls are counted without queuing them, so no GPU is needed. */
@@ -417,15 +431,16 @@ int describe_net(const struct net *net, struct settings *settings, FILE *out)
     const bool is_on_gpu = settings->devices.kind == DEVICE_CHOICE_CUDA;
     int rc = make_spec(settings, &spec);
     if (rc == 0)
-        rc = is_on_gpu ? find_step_on_gpu(net, &spec, &step) : find_step_on_cpu(net, &spec, &step);
+        rc = is_on_gpu ? find_step_on_gpu(net, &spec, &step) : find_step_on_cpu(net, settings, &spec, &step);
     if (rc != 0)
         return rc;
     fprintf(out, "%s: image %ux%ux%u, %u class%s\n\n", net->model, net->input.height, net->input.width,
             net->input.channels, net->classes, net->classes == 1 ? "" : "es");
     print_layers(net, out);
     print_counts(net, out);
-    fprintf(out, "activations  %s with gradients, training at batch %u on %s in %s\n",
-            number_bytes(step.value_bytes).text, spec.local_max, step.place, precision_name(spec.precision));
+    fprintf(out, "activations  %s with gradients, training at batch %u on %s in %s%s\n",
+            number_bytes(step.value_bytes).text, spec.local_max, step.place, precision_name(spec.precision),
+            is_on_gpu && settings->model.parts > 0 ? ", without parts" : "");
     print_parts(net, settings, out);
     if (is_on_gpu)
     {

@@ -132,6 +132,9 @@ tiny   | train.batch=700 data.last_batch=drop                         | refused 
 tiny   | train.batch=700                                              | warned | a batch of 700 is more than the 600 records
 tiny   | train.batch=0                                                | refused | 0 samples are no batch
 tiny   | train.batch_per_tower=30 train.slices=2 devices.towers=2     | warned | train.slices: weights depend on the batch
+tiny   | model.parts=2                                                | refused | parts: needs slices
+tiny   | model.parts=2 train.slices=2 devices.towers=2 train.batch=600 devices.backend=reference | warned | model.parts: a tower sends .* because a batch of 600 is more than
+tiny   | model.parts=2 train.slices=2 devices.towers=2 devices.backend=reference | passed
 tiny   | model.file=norm.net train.batch=1                            | refused | batch normalisation of one value, whose variance is 0: n1 has one pixel, .*: use a batch of at least 2
 tiny   | model.file=norm.net train.batch=2 devices.towers=2           | refused | use a batch of at least 4
 tiny   | model.file=norm.net train.batch=4 train.slices=4             | refused | use a batch of at least 8

@@ -63,7 +63,9 @@ void parts_gain_layers(const struct head *head, const struct net *net, char text
 /* In decimal units, as bandwidths are. */
 static void write_bytes(uint64_t bytes, char text[32])
 {
-    if (bytes < 1000000000)
+    if (bytes < 1000000)
+        snprintf(text, 32, "%.1f kB", (double)bytes / 1e3);
+    else if (bytes < 1000000000)
         snprintf(text, 32, "%.1f MB", (double)bytes / 1e6);
     else
         snprintf(text, 32, "%.2f GB", (double)bytes / 1e9);

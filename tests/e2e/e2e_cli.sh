@@ -125,6 +125,7 @@ expect_err '^pipetrain: input.source = synthetic needs no shards: data.train and
 for example in "$(dirname "$0")"/../../examples/*.conf; do
     case $example in
     */imagenet_resnet50.conf) less='--set train.batch=2' ;;
+    */many_classes.conf) less='--set train.batch=8' ;;
     */finetune_*.conf) less='--set train.batch=2 --set model.weights= --set model.skip= --set train.class_weights=
         --set train.best_by=accuracy --set checkpoint.keep_best=no' ;;
     *) less= ;;

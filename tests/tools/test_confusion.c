@@ -229,6 +229,14 @@ static void write_json(const struct evaluation_result *result, FILE *out)
 }
 
 /* Among five classes or fewer, every answer is one of the first five. */
+/* A line is at least a digit and a comma for each class. */
+TEST(the_size_of_a_csv_is_that_of_the_classes_with_samples)
+{
+    assert_int_equal(evaluation_csv_bytes(10, 1000), 2 * 10 * 11);
+    assert_int_equal(evaluation_csv_bytes(100000, 5), 2 * 100000 * 6);
+    assert_true(evaluation_csv_bytes(100000, 100000) == UINT64_C(2) * 100000 * 100001);
+}
+
 TEST(top5_is_given_for_more_than_five_classes_only)
 {
     for (uint32_t classes = 1; classes <= 7; classes++) {

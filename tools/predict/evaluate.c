@@ -20,10 +20,13 @@
 #include "tools/lib/results/weights.h"
 #include "tools/lib/run/run_data.h"
 #include "tools/lib/signals.h"
+#include "tools/lib/text/number.h"
 #include "tools/lib/text/wrapped.h"
 #include "tools/predict/evaluation_result.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
+
+#define CSV_MOST (UINT64_C(1) << 30)    /* bytes of the confusion matrix, which is in memory before it is written */
 
 struct evaluate_request {
     const struct network_arguments *network;
@@ -78,6 +81,19 @@ static int open_data(struct evaluation *evaluation)
     return code == 0 ? known_names_find(&evaluation->names, &evaluation->trained) : code;
 }
 
+/* Refuse a matrix of very many classes, almost all of which would be zeros. */
+static int check_csv(const struct evaluation *evaluation)
+{
+    const uint32_t classes = evaluation->trained.net->classes;
+    const uint64_t samples = evaluation->trained.dataset->record_count, bytes = evaluation_csv_bytes(classes, samples);
+    if (evaluation->request->csv == NULL || bytes <= CSV_MOST)
+        return 0;
+    log_message(LOG_ERROR, "--csv: the matrix of %s classes and %s samples would be at least %s of text: use --json, "
+                "which lists the pairs of classes that occur", number_grouped(classes).text,
+                number_grouped(samples).text, number_bytes(bytes).text);
+    return EXIT_CODE_USAGE;
+}
+
 static int prepare(struct evaluation *evaluation)
 {
     const struct evaluate_request *const request = evaluation->request;
@@ -91,6 +107,8 @@ static int prepare(struct evaluation *evaluation)
                             WEIGHTS_EVALUATED);
     if (code == 0)
         code = open_data(evaluation);
+    if (code == 0)
+        code = check_csv(evaluation);
     phase_enter(RUN_PHASE_PLANNING);
     if (code == 0)
         code = trained_plan(&evaluation->trained, evaluation->trained.dataset->record_count, NULL);

@@ -338,6 +338,12 @@ int evaluation_write_json(const struct evaluation_result *result, FILE *out)
     return text != NULL ? 0 : -ENOMEM;
 }
 
+uint64_t evaluation_csv_bytes(uint32_t classes, uint64_t samples)
+{
+    const uint64_t rows = samples < classes ? samples : classes;
+    return 2 * (uint64_t)classes * (rows + 1);
+}
+
 /* Quotes are doubled as in RFC 4180; control characters are escaped as in messages, for people who use a terminal. */
 static void write_csv_class(const struct evaluation_result *result, uint32_t class, FILE *out)
 {

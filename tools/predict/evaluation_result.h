@@ -27,5 +27,7 @@ int evaluation_write_json(const struct evaluation_result *result, FILE *out);
 /* Write the confusion matrix: a header line with the classes, then a line for every class that has samples, with the
  * number of its samples that were predicted as each class. */
 void evaluation_write_csv(const struct evaluation_result *result, FILE *out);
+/* The fewest bytes that it writes if every class, as far as there are samples for it, has one. */
+uint64_t evaluation_csv_bytes(uint32_t classes, uint64_t samples);
 
 #endif

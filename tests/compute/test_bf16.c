@@ -2,14 +2,17 @@
  * fp32, and weights stay fp32. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/onednn/onednn_plan.h"
+#include "compute/part_loss.h"
 #include "stage/random.h"
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_random.h"
 
 enum { NETS = 24, COUNT = 6 };
 
@@ -260,6 +263,154 @@ TEST(values_take_half_the_memory)
     need_bf16();
     struct net *net = small_net();
     assert_true(value_bytes(net, PRECISION_BF16) < 0.6 * value_bytes(net, PRECISION_FP32));
+    net_close(net);
+}
+
+/* ---- shares of a net ----
+ *
+ * Values are bf16, memory outside of the plan is fp32. These chains have no primitive of oneDNN, so that they run on any
+ * CPU. */
+
+enum { RECEIVED_PARTS = 2, NUMBERS = 26 };
+
+/* A net without parameters: LAYER_RECEIVE (or the image), a ReLU, and `end`. */
+static struct net *chain_net(bool from_image, enum layer_kind end)
+{
+    const struct shape image = { 17, 2, 3 }, row = { NUMBERS, 1, 1 }, shape = from_image ? image : row;
+    const enum layer_kind kinds[] = { LAYER_RECEIVE, LAYER_RELU, end };
+    struct net *const net = network_net_begin("chain", image, NUMBERS);
+    for (uint32_t i = from_image; i < 3; i++) {
+        struct layer *const layer = &net->layers[net->layer_count];
+        *layer = (struct layer){ .kind = kinds[i], .input_count = i > 0, .in = shape, .out = shape };
+        layer->inputs[0] = i > 0 ? net->layer_count - 1 : 0;
+        snprintf(layer->name, sizeof(layer->name), "%s", layer_kind_name(kinds[i]));
+        for (uint32_t k = 0; k < PARAMETER_KIND_COUNT; k++)
+            layer->parameters[k] = NET_NO_PARAMETER;
+        net->layer_count++;
+    }
+    return net;
+}
+
+/* A plan of the whole chain, whose values are bf16 also where the CPU does not multiply them. */
+static struct plan *chain_plan(struct network *network, const struct net *net, bool blocked)
+{
+    open_in(network, net, COUNT, PRECISION_FP32);
+    network->backend->type = VALUE_BF16;
+    for (uint32_t v = 0; v <= net->layer_count && blocked; v++)
+        network->backend->blocks[v] = 8;
+    if (!blocked)
+        network->backend->blocks[0] = net->input.channels;      /* which no layer reads */
+    return network_plan(network, COUNT, true);
+}
+
+static float rounded(float number)
+{
+    return bf16_to_float(bf16_from_float(number));
+}
+
+static void numbers_draw(float *numbers, size_t count, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = 8 * test_uniform(random_key(seed, RANDOM_DRAW, 0), i) - 4;
+}
+
+/* Where number i of a sample is outside. */
+static size_t received_at(size_t sample, size_t i)
+{
+    const size_t of_part = NUMBERS / RECEIVED_PARTS;
+    return (i / of_part * COUNT + sample) * of_part + i % of_part;
+}
+
+TEST(numbers_outside_of_a_plan_are_fp32)
+{
+    struct net *const net = chain_net(false, LAYER_SEND);
+    float received[COUNT * NUMBERS], gradient[COUNT * NUMBERS], sent[COUNT * NUMBERS], wanted[COUNT * NUMBERS];
+    struct network network;
+    struct plan *const plan = chain_plan(&network, net, false);
+    plan->base.outside = (struct outside){ .received = received, .received_gradient = gradient,
+                                           .received_parts = RECEIVED_PARTS, .sent = sent };
+    numbers_draw(received, COUNT * NUMBERS, 1);
+    numbers_draw(wanted, COUNT * NUMBERS, 2);
+    assert_int_equal(network.ops->input(plan, &(struct backend_input){ .pixels = NULL }), 0);
+    assert_int_equal(network.ops->forward(plan), 0);
+    for (size_t n = 0; n < COUNT; n++)
+        for (size_t i = 0; i < NUMBERS; i++)
+            assert_true(sent[n * NUMBERS + i] == fmaxf(rounded(received[received_at(n, i)]), 0));
+    memcpy(sent, wanted, sizeof(sent));
+    assert_int_equal(network.ops->backward(plan, NULL, NULL), 0);
+    for (size_t n = 0; n < COUNT; n++)
+        for (size_t i = 0; i < NUMBERS; i++) {
+            const size_t at = received_at(n, i);
+            assert_true(gradient[at] == (received[at] > 0 ? rounded(wanted[n * NUMBERS + i]) : 0));
+        }
+    network_close(&network);
+    net_close(net);
+}
+
+/* Features in blocks of channels, the last of which is padded. */
+TEST(features_are_sent_channel_by_channel)
+{
+    struct net *const net = chain_net(true, LAYER_SEND);
+    const size_t numbers = shape_count(net->input), pixels = numbers / net->input.channels;
+    struct backend_input input = network_input(net, COUNT, 3);
+    float *const sent = malloc(COUNT * numbers * sizeof(*sent));
+    struct mixed_label labels[COUNT];
+    struct network network;
+    struct plan *const plan = chain_plan(&network, net, true);
+    assert_non_null(sent);
+    plan->base.outside = (struct outside){ .sent = sent, .labels = labels };
+    assert_int_equal(network.ops->input(plan, &input), 0);
+    assert_int_equal(network.ops->forward(plan), 0);
+    for (size_t n = 0; n < COUNT; n++) {
+        for (size_t i = 0; i < numbers; i++) {
+            const uint8_t pixel = input.pixels[n * numbers + i % pixels * net->input.channels + i / pixels];
+            assert_true(sent[n * numbers + i] == rounded((float)pixel / 255));
+        }
+        assert_int_equal(labels[n].label, input.labels[n]);
+    }
+    network_close(&network);
+    network_input_release(&input);
+    free(sent);
+    net_close(net);
+}
+
+/* Logits are the received numbers, rounded; the statistics are as exact as with fp32, the gradients rounded. */
+TEST(the_loss_of_a_part_reads_and_writes_bf16)
+{
+    struct net *const net = chain_net(false, LAYER_PART_LOSS);
+    float received[COUNT * NUMBERS], gradient[COUNT * NUMBERS];
+    struct mixed_label labels[COUNT];
+    struct part_stats stats[COUNT];
+    const struct part_rule rule = { .classes = NUMBERS, .weight_total = NUMBERS };
+    struct network network;
+    struct plan *const plan = chain_plan(&network, net, false);
+    plan->base.outside = (struct outside){ .received = received, .received_gradient = gradient, .received_parts = 1,
+                                           .labels = labels, .stats = stats, .stat_parts = 1 };
+    numbers_draw(received, COUNT * NUMBERS, 4);
+    for (uint32_t n = 0; n < COUNT; n++)
+        labels[n] = (struct mixed_label){ 3 * (int32_t)n, 3 * (int32_t)n, 1 };
+    assert_int_equal(network.ops->input(plan, &(struct backend_input){ .pixels = NULL }), 0);
+    assert_int_equal(network.ops->forward(plan), 0);
+    assert_int_equal(network.ops->backward(plan, NULL, NULL), 0);
+    for (uint32_t n = 0; n < COUNT; n++) {
+        double sum = 0;
+        float logits[NUMBERS];
+        for (uint32_t c = 0; c < NUMBERS; c++) {
+            logits[c] = fmaxf(rounded(received[n * NUMBERS + c]), 0);
+            assert_true(logits[c] < stats[n].largest || (logits[c] == stats[n].largest && c >= stats[n].predicted));
+            sum += exp((double)logits[c] - (double)stats[n].largest);
+        }
+        assert_true(logits[stats[n].predicted] == stats[n].largest);
+        assert_true(fabs(stats[n].sum - sum) <= 1e-6 * sum);
+        assert_true(stats[n].target == (double)logits[labels[n].label]);
+        const struct part_softmax softmax = part_combine(&stats[n], COUNT, 1);
+        for (uint32_t c = 0; c < NUMBERS; c++) {
+            const float wanted = part_gradient(&rule, &labels[n], 1, &softmax, c, logits[c]);
+            const bool is_active = received[n * NUMBERS + c] > 0;
+            assert_true(fabsf(gradient[n * NUMBERS + c] - (is_active ? wanted : 0)) <= 0x1p-8f * fabsf(wanted));
+        }
+    }
+    network_close(&network);
     net_close(net);
 }
 

@@ -24,11 +24,19 @@ static const struct layer_ops *row_of(const struct plan_base *base, uint32_t hea
 
 /* ---- making ---- */
 
+/* Is the value read or written by the layers of the plan? */
+static bool is_in_range(const struct plan_base *base, uint32_t value)
+{
+    return value == 0 ? base->range.first == 0 : value > base->range.first && value <= base->range.end;
+}
+
 /* Find the bytes of all values. A plan has a few buffers of the size of each value; their sum must not overflow. */
 static int find_bytes(struct plan_base *base, size_t *bytes)
 {
     const size_t most = SIZE_MAX / 16 / (base->net->layer_count + 1);
     for (uint32_t v = 0; v <= base->net->layer_count; v++) {
+        if (!is_in_range(base, v))
+            continue;
         bytes[v] = base->ops->value_bytes(plan_of(base), v);
         if (bytes[v] == 0 || bytes[v] > most)
             return -EOVERFLOW;

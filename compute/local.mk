@@ -34,14 +34,15 @@ compute_libcompute_a_SOURCES += \
 	%D%/cuda/backend_cuda.c %D%/cuda/cuda_side.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_segment.c %D%/cuda/cuda_memory.c \
 	%D%/cuda/cuda_store.c %D%/cuda/cuda_counts.c %D%/cuda/cuda_weighted.c %D%/cuda/cuda_norm.c \
 	%D%/cuda/cuda_activation.c %D%/cuda/cuda_residual.c \
-	%D%/cuda/cuda_layers.c %D%/cuda/cuda_loss.c %D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
+	%D%/cuda/cuda_layers.c %D%/cuda/cuda_loss.c %D%/cuda/cuda_share.c %D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
 	%D%/cuda/plan_cache.c %D%/cuda/plan_timing.c %D%/cuda/cudnn_conv.c %D%/cuda/cudnn_engine.c %D%/cuda/cudnn_graph.c
 endif
 
 # nvcc compiles the kernels and nothing else; it writes its dependencies itself.
 kernels = \
 	%D%/cuda/kernels.cu %D%/cuda/kernels_activation.cu %D%/cuda/kernels_channels.cu %D%/cuda/kernels_loss.cu %D%/cuda/kernels_norm.cu \
-	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_residual.cu %D%/cuda/kernels_step.cu
+	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_residual.cu %D%/cuda/kernels_share.cu \
+	%D%/cuda/kernels_step.cu
 NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
 SUFFIXES = .cu
 # Updates of weights are rounded as the CPU rounds them: no product is contracted with a sum. They run at the speed of the

@@ -67,6 +67,8 @@ static int open_class_weights(struct backend *backend)
     if (rc != 0)
         return rc;
     backend->class_weights = memory;
+    for (uint32_t c = 0; c < backend->spec.net->classes; c++)
+        backend->class_weight_total += (double)backend->spec.class_weights[c];
     return cuda_store_write(backend, backend->class_weights, backend->spec.class_weights, bytes);
 }
 
@@ -152,6 +154,10 @@ static int cuda_backend_supports(const struct backend_spec *spec, struct unsuppo
     const struct layer *const split = spec->net != NULL ? find_split_groups(spec->net) : NULL;
     if (split != NULL)
         return refuse_groups(split, reason);
+    if (spec->net != NULL && spec->net->share != NULL && spec->precision == PRECISION_FP16)
+        return unsupported_reason_set(reason, -EINVAL, "parts",
+                                      "fp16 has one loss scale for all gradients, but towers have gradients of their "
+                                      "own with parts: set devices.precision = bf16");
     if (spec->layout == LAYOUT_NCHW)
         return unsupported_reason_set(reason, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
     if (spec->convolution != CONVOLUTION_AUTO)
@@ -229,7 +235,7 @@ static void describe_recording(const struct plan *plan, char *text, size_t text_
 static void cuda_backend_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
 {
     char line[768];
-    for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++) {
+    for (uint32_t i = plan->base.range.first; i < plan->base.range.end; i++) {
         cuda_layer_describe(plan, i, line, sizeof(line));
         write(arg, line);
     }
@@ -272,6 +278,13 @@ static int cuda_backend_result(struct plan *plan, struct backend_result *result_
         return rc;
     return ops->copy(spec->compute, &result_out->is_skipped, &scale->overflowed, sizeof(scale->overflowed),
                      COPY_FROM_DEVICE);
+}
+
+static int cuda_backend_part_result(struct plan *plan, uint32_t first, uint32_t count,
+                                    struct backend_result *result_out)
+{
+    const int rc = cuda_part_sum(plan, first, count, NULL);
+    return rc == 0 ? cuda_backend_result(plan, result_out) : rc;
 }
 
 static int cuda_backend_answers(struct plan *plan, struct answer *answers_out)
@@ -455,6 +468,10 @@ const struct backend_ops backend_cuda_ops = {
     .result = cuda_backend_result,
     .answers = cuda_backend_answers,
     .values = cuda_values,
+    .part_result = cuda_backend_part_result,
+    .part_answers = cuda_part_answers,
+    .part_weigh = cuda_part_weigh,
+    .send_nothing = cuda_send_nothing,
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,
     .restore_if_nonfinite = cuda_backend_restore_if_nonfinite,

@@ -393,6 +393,9 @@ const struct layer_ops *const cuda_layer_table[LAYER_ROW_COUNT] = {
     [LAYER_PAD_CHANNELS] = &pad_channels_ops,
     [LAYER_AUXILIARY_LOSS] = &cuda_softmax_loss_ops,
     [LAYER_SOFTMAX_LOSS] = &cuda_softmax_loss_ops,
+    [LAYER_SEND] = &cuda_send_ops,
+    [LAYER_RECEIVE] = &cuda_receive_ops,
+    [LAYER_PART_LOSS] = &cuda_part_loss_ops,
 };
 
 void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, size_t text_size)

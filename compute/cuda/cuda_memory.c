@@ -185,26 +185,77 @@ static int grow_memory(struct backend *backend)
 
 /* ---- the first run ---- */
 
-/* Temporary memory that replaces a slot and the statistics in the first run. */
+/* Temporary memory, all zeros, that replaces a slot, the statistics and memory outside of the plan in the first run. */
 struct warm_run {
-    uint8_t *pixels;
+    uint8_t *pixels;            /* NULL: the plan does not read the image */
     int32_t *label;
     float *statistics;
+    struct outside outside;
+    void *memory;
 };
+
+/* Bytes of the pieces of the memory. */
+struct warm_bytes { size_t pixels, label, statistics, outside, labels, stats; };
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The numbers of a sample that the plan of a share sends, or receives, outside. */
+static size_t outside_numbers(const struct plan *plan)
+{
+    size_t numbers = 0;
+    for (uint32_t i = plan->base.range.first; i < plan->base.range.end; i++)
+        if (plan_layer(plan, i)->kind == LAYER_SEND || plan_layer(plan, i)->kind == LAYER_RECEIVE)
+            numbers = larger(numbers, shape_count(plan_layer(plan, i)->out));
+    return numbers;
+}
+
+static struct warm_bytes warm_bytes_of(const struct plan *plan)
+{
+    const size_t rows = plan_net(plan)->share != NULL ? plan->base.count : 0;
+    return (struct warm_bytes){
+        .pixels = cuda_plan_has_image(plan) ? rounded(shape_count(plan_net(plan)->input)) : 0,
+        .label = rounded(sizeof(int32_t)),
+        .statistics = rounded(plan->base.backend->arenas->statistics.count * sizeof(float)),
+        .outside = rounded(rows * outside_numbers(plan) * sizeof(float)),
+        .labels = rounded(rows * sizeof(struct mixed_label)),
+        .stats = rounded(rows * sizeof(struct part_stats)),
+    };
+}
+
+/* What is received, its gradient and what is sent share memory, as nobody reads the result. Statistics are those of one
+ * part. */
+static void place_warm_run(const struct warm_bytes *bytes, char *memory, struct warm_run *warm_run)
+{
+    char *const label = memory + bytes->pixels, *const statistics = label + bytes->label;
+    char *const outside = statistics + bytes->statistics, *const labels = outside + bytes->outside;
+    float *const numbers = (float *)(void *)outside;
+    *warm_run = (struct warm_run){
+        .pixels = bytes->pixels > 0 ? (uint8_t *)memory : NULL,
+        .label = (int32_t *)(void *)label,
+        .statistics = (float *)(void *)statistics,
+        .outside = {
+            .received = numbers, .received_gradient = numbers, .received_parts = 1, .sent = numbers,
+            .labels = (struct mixed_label *)(void *)labels,
+            .stats = (struct part_stats *)(void *)(labels + bytes->labels), .stat_parts = 1,
+        },
+        .memory = memory,
+    };
+}
 
 static int open_warm_run(const struct plan *plan, struct warm_run *warm_run)
 {
     const struct backend *const backend = plan->base.backend;
     struct device *const device = backend->spec.device;
-    const size_t pixels = (shape_count(plan->base.net->input) + 63) / 64 * 64, label = 64;
+    const struct warm_bytes bytes = warm_bytes_of(plan);
+    const size_t all = bytes.pixels + bytes.label + bytes.statistics + bytes.outside + bytes.labels + bytes.stats;
     void *memory;
-    const int rc = device->ops->alloc(device, pixels + label + backend->arenas->statistics.count * sizeof(float),
-                                      &memory);
+    const int rc = device->ops->alloc(device, all, &memory);
     if (rc != 0)
         return rc;
-    warm_run->pixels = memory;
-    warm_run->label = (int32_t *)(void *)(warm_run->pixels + pixels);
-    warm_run->statistics = (float *)(void *)(warm_run->pixels + pixels + label);
+    place_warm_run(&bytes, memory, warm_run);
     return 0;
 }
 
@@ -224,7 +275,8 @@ static int clear_gradients(struct backend *backend)
 static int queue_run(struct plan *plan, const struct warm_run *warm_run)
 {
     struct backend *const backend = plan->base.backend;
-    const struct backend_input input = { .pixels = warm_run->pixels, .labels = warm_run->label };
+    const struct backend_input input = { .pixels = warm_run->pixels,
+                                         .labels = warm_run->pixels != NULL ? warm_run->label : NULL };
     int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->base.pool, 0, backend->pool_bytes, backend->stream));
     if (rc == 0)
         rc = cuda_input(plan, 1, &input);
@@ -237,21 +289,24 @@ static int queue_run(struct plan *plan, const struct warm_run *warm_run)
     return rc;
 }
 
-/* Runs the plan once, on temporary pixels, labels and statistics; clears the gradients afterwards. */
+/* Runs the plan once, on temporary pixels, labels, statistics and memory outside; clears the gradients afterwards. */
 static int run_once(struct plan *plan)
 {
     struct backend *const backend = plan->base.backend;
     float *const statistics = backend->memory.statistics;
+    const struct outside outside = plan->base.outside;
     struct warm_run warm_run;
     int rc = open_warm_run(plan, &warm_run);
     if (rc != 0)
         return rc;
     plan->base.poisoned = backend->spec.poison ? plan_block(&plan->base) : NULL;
     backend->memory.statistics = warm_run.statistics;
+    plan->base.outside = warm_run.outside;
     rc = queue_run(plan, &warm_run);
     backend->memory.statistics = statistics;
+    plan->base.outside = outside;
     const int waited = cuda_store_wait(backend); /* also for work queued before a failure */
-    backend->spec.device->ops->free(backend->spec.device, warm_run.pixels);
+    backend->spec.device->ops->free(backend->spec.device, warm_run.memory);
     plan->is_ready = rc == 0 && waited == 0;
     return rc != 0 ? rc : waited;
 }

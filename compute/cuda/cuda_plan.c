@@ -94,20 +94,32 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
                                                     cudaMemcpyDeviceToDevice, backend->stream));
 }
 
+static int open_labels(struct plan *plan)
+{
+    struct value_memory *const values = &plan->base.values;
+    plan->labels = BUFFER_NONE;
+    if (!cuda_plan_has_image(plan))
+        return 0;
+    const int rc = value_memory_buffer(values, plan->base.count * sizeof(struct mixed_label), &plan->labels);
+    if (rc != 0)
+        return rc;
+    value_memory_use(values, plan->labels, time_forward(0));
+    value_memory_use(values, plan->labels, time_forward(plan_net(plan)->layer_count - 1));
+    return 0;
+}
+
 /* Adds the buffers that the input step writes besides the image, and the buffer for the result of a step; compiles
  * convolutions. */
 static int begin_plan(struct plan *plan)
 {
     struct value_memory *const values = &plan->base.values;
-    int rc = value_memory_buffer(values, plan->base.count * sizeof(struct mixed_label), &plan->labels);
+    int rc = open_labels(plan);
     if (rc == 0)
         rc = value_memory_buffer(values, sizeof(struct step_values), &plan->step);
     if (rc == 0)
         rc = value_memory_buffer(values, sizeof(struct backend_result), &plan->result);
     if (rc != 0)
         return rc;
-    value_memory_use(values, plan->labels, time_forward(0));
-    value_memory_use(values, plan->labels, time_forward(plan_net(plan)->layer_count - 1));
     value_memory_use_always(values, plan->step);
     value_memory_use_always(values, plan->result);
     return cuda_convs_compile(plan);
@@ -166,6 +178,16 @@ static int plan_again(struct plan *plan)
     return plan_base_open(&plan->base);
 }
 
+/* Blocks are as large as the open plans need: a plan that did not fit and was closed takes no memory. */
+static int claim_blocks(struct backend *backend)
+{
+    int rc = 0;
+    backend_base_release(&backend->base);
+    for (struct plan *plan = backend->plans; plan != NULL && rc == 0; plan = plan->next)
+        rc = plan_base_claim(&plan->base);
+    return rc;
+}
+
 static int make_plan(struct plan *plan)
 {
     plan->planner = planner_of(plan->base.backend);
@@ -177,7 +199,7 @@ static int make_plan(struct plan *plan)
     if (rc == 0 && plan->side_count > 0)
         rc = cuda_side_open(plan->base.backend);
     if (rc == 0)
-        rc = plan_base_claim(&plan->base);
+        rc = claim_blocks(plan->base.backend);
     return rc == 0 ? cuda_segments_open(plan) : rc;
 }
 

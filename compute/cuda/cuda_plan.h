@@ -49,6 +49,7 @@ struct backend {
     struct backend_memory memory;       /* lent, NULLs until bind */
     void *shadow;                       /* 16-bit types: a copy of all weights in that type */
     float *class_weights;               /* device memory, [classes]; NULL: all 1 */
+    double class_weight_total;          /* their sum, if there are any */
     struct loss_scale *scale;           /* device memory; NULL unless the type is fp16 or steps may be skipped */
     void *workspace;                    /* memory of library calls: of one on the stream, and after that of one on the
                                          * side stream */
@@ -70,8 +71,8 @@ struct segment {
 struct plan {
     struct plan_base base;
     struct plan *next;
-    uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values, struct
-                                         * backend_result */
+    uint32_t labels, step, result;      /* buffers: struct mixed_label per sample (BUFFER_NONE: the plan does not read
+                                         * the image), struct step_values, struct backend_result */
     size_t workspace_bytes;             /* bytes that this plan needs */
     size_t side_bytes;                  /* the same for calls on the side stream */
     uint32_t side_count;                /* weight gradients on the side stream */
@@ -174,6 +175,10 @@ void cuda_plan_close(struct plan *plan);
 /* cuda_memory.c: */
 void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out);
 int cuda_memory_allocate(struct backend *backend);
+/* cuda_share.c: */
+int cuda_part_weigh(struct plan *plan, uint32_t first, uint32_t count);
+int cuda_part_answers(struct plan *plan, uint32_t first, uint32_t count, struct answer *answers_out);
+int cuda_send_nothing(struct backend *backend, float *numbers, size_t count, struct mixed_label *labels, uint32_t rows);
 /* cuda_segment.c: */
 int cuda_plan_forward(struct plan *plan);
 int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
@@ -183,6 +188,12 @@ int cuda_plan_segment(struct backend *backend, const bool *ends);
 #define LAYER_KERNEL(plan, kernel, ...) \
     CUDA_CALL((plan)->base.backend->name, \
               kernel((plan)->base.backend->stream, (plan)->base.backend->type, __VA_ARGS__))
+
+/* Does the plan read the image? Plans of a share's head do not. */
+static inline bool cuda_plan_has_image(const struct plan *plan)
+{
+    return plan->base.values.values[0].buffer != BUFFER_NONE;
+}
 
 /* Does segment() record the plan's steps as CUDA graphs? */
 bool cuda_plan_is_recorded(const struct plan *plan);
@@ -213,7 +224,8 @@ int cuda_side_join(struct backend *backend);
 /* Before the first and after the last recording. 0 or a negative errno (logged). */
 int cuda_side_record(struct backend *backend, bool is_recording);
 
-/* Queues the input step for `count` samples of pixels and labels in device memory. */
+/* Queues the input step for `count` samples of pixels and labels in device memory, which are NULL for a plan that does
+ * not read the image. */
 int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *input);
 
 /* Copies to device memory and waits until it is done. 0 or a negative errno. */
@@ -273,6 +285,10 @@ uint32_t cuda_norm_line(const struct plan *plan, uint32_t norm);
 /* Activations and products (cuda_activation.c), and the activation of a layer for the kernels. */
 extern const struct layer_ops cuda_activation_ops, cuda_multiply_ops;
 struct curve cuda_curve_of(const struct plan *plan, uint32_t index);
+/* Layers of shares (cuda_share.c). cuda_part_sum queues the result of samples first .. first + count - 1 to
+ * plan->result and, if weight_sum is not NULL, the sum of their class weights to it. */
+extern const struct layer_ops cuda_send_ops, cuda_receive_ops, cuda_part_loss_ops;
+int cuda_part_sum(struct plan *plan, uint32_t first, uint32_t count, float *weight_sum);
 /* Residual branches (cuda_residual.c). */
 extern const struct layer_ops cuda_layer_norm_ops, cuda_scale_ops, cuda_stochastic_depth_ops;
 

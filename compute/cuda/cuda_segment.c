@@ -141,24 +141,24 @@ static bool is_end(const struct plan *plan, uint32_t layer)
     return layer_is_trained(plan_layer(plan, layer)) && (ends == NULL || ends[layer]);
 }
 
-/* The first trained layer: those before it have no backward. */
-static uint32_t first_trained(const struct net *net)
+/* The first head that has a backward; the end of the plan's layers: none has. */
+static uint32_t find_first(const struct plan *plan)
 {
-    uint32_t layer = 0;
-    while (layer < net->layer_count && !layer_is_trained(&net->layers[layer]))
+    uint32_t layer = plan->base.range.first;
+    while (layer < plan->base.range.end && !value_memory_needs_grad(&plan->base.values, layer))
         layer++;
     return layer;
 }
 
 int cuda_segments_open(struct plan *plan)
 {
-    const uint32_t last = first_trained(plan_net(plan));
+    const uint32_t last = find_first(plan);
     if (!plan->base.training)
         return 0;
     plan->segments = calloc(plan_net(plan)->layer_count, sizeof(*plan->segments));
     if (plan->segments == NULL)
         return -ENOMEM;
-    uint32_t first = plan_net(plan)->layer_count - 1;
+    uint32_t first = plan->base.range.end - 1;
     for (uint32_t i = first + 1; i-- > last;) {
         if (i > last && !is_end(plan, i))
             continue;
@@ -195,15 +195,25 @@ void cuda_segments_close(struct plan *plan)
  * four calls per layer. */
 #define MANY_LAYERS 80u
 
+/* Multiply-accumulates of a sample in forward. */
+static uint64_t plan_macs(const struct plan *plan)
+{
+    uint64_t macs = 0;
+    for (uint32_t i = plan->base.range.first; i < plan->base.range.end; i++)
+        macs += plan_layer(plan, i)->macs;
+    return macs;
+}
+
 bool cuda_plan_is_small(const struct plan *plan)
 {
-    return (double)plan_net(plan)->macs * plan->base.count < SMALL_STEP_MACS;
+    return (double)plan_macs(plan) * plan->base.count < SMALL_STEP_MACS;
 }
 
 bool cuda_plan_is_recorded(const struct plan *plan)
 {
     const enum graph_use use = plan->base.backend->spec.graph;
-    const bool is_worth_it = cuda_plan_is_small(plan) || plan_net(plan)->layer_count > MANY_LAYERS;
+    const uint32_t layers = plan->base.range.end - plan->base.range.first;
+    const bool is_worth_it = cuda_plan_is_small(plan) || layers > MANY_LAYERS;
     return use == GRAPH_ON || (use == GRAPH_AUTO && is_worth_it);
 }
 

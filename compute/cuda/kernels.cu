@@ -73,9 +73,12 @@ cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct
         return cudaErrorInvalidValue;
     if (!is_aligned({ out }))
         return cudaErrorMisalignedAddress;
-    const size_t threads = (size_t)shape->count * shape->pixels * (shape->stored / GROUP);
-    return launch_threads(stream, threads > shape->count ? threads : shape->count, kernels[type], *shape, *transform,
-                          pixels, labels, mixes, first_position, epoch, out, labels_out, values);
+    struct image_shape read = *shape;
+    read.count = pixels != NULL ? shape->count : 0;
+    const size_t threads = (size_t)read.count * read.pixels * (read.stored / GROUP);
+    const size_t least = pixels != NULL ? read.count : 1;
+    return launch_threads(stream, threads > least ? threads : least, kernels[type], read, *transform, pixels, labels,
+                          mixes, first_position, epoch, out, labels_out, values);
 }
 
 /* ---- relu and sums ---- */

@@ -17,6 +17,7 @@
 #include "compute/dropout.h"
 #include "compute/mixing.h"
 #include "compute/net.h"
+#include "compute/part_loss.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -124,7 +125,7 @@ struct loss_shape {
 
 /* out = transformed pixels (count x pixels x channels uint8 -> stored channels), mixed first when mixes is not NULL;
  * labels_out: the targets of every sample; *values is set from the arguments. The slot's pixels are not read
- * afterwards. */
+ * afterwards. Without pixels (NULL) only *values is set. */
 cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
                          const struct input_transform *transform /* host */, const uint8_t *pixels,
                          const int32_t *labels, const struct mix *mixes, uint64_t first_position, uint32_t epoch,
@@ -355,6 +356,60 @@ struct sample_loss {
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
                                 const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);
+
+/* ---- layers of shares of a net (compute/share.h) ---- */
+
+/* Values whose numbers are outside in fp32 as [part][sample][number of a part], in C,H,W order. */
+struct outside_shape {
+    uint32_t count, pixels;     /* samples, pixels of each */
+    uint32_t channels, stored;  /* real and stored channels of a pixel */
+    uint32_t parts;             /* divides channels * pixels */
+};
+
+/* outside = values. `outside` need not be aligned to more than its numbers. */
+cudaError_t kernel_to_outside(cudaStream_t stream, enum value_type type, const struct outside_shape *shape,
+                              const void *values, float *outside);
+/* values = [values +] outside; zeros in padding channels. */
+cudaError_t kernel_from_outside(cudaStream_t stream, enum value_type type, const struct outside_shape *shape,
+                                const float *outside, void *values, bool adds);
+/* numbers[0 .. count) = 0, labels[0 .. rows) = no sample. */
+cudaError_t kernel_send_nothing(cudaStream_t stream, size_t count, float *numbers, uint32_t rows,
+                                struct mixed_label *labels);
+
+/* Rows of logits of a part of the classes. */
+struct part_loss_shape {
+    uint32_t count;             /* rows */
+    uint32_t first;             /* the first class of the part, in the whole net */
+    uint32_t classes, stored;   /* logits of a row, without and with padding */
+    uint32_t part, parts;       /* this part and all of them */
+    struct part_rule rule;      /* class weights in device memory */
+};
+
+/* stats[part * count + row] = the statistics of the logits (struct part_stats). exp is computed in fp32, sums in double
+ * in an order fixed by the number of classes. */
+cudaError_t kernel_part_stats(cudaStream_t stream, enum value_type type, const struct part_loss_shape *shape,
+                              const void *logits, const struct mixed_label *labels, struct part_stats *stats);
+/* The gradient of the logits by part_gradient, with exp in fp32, from the statistics of all parts: [parts][count]. Zeros
+ * in padding columns. */
+cudaError_t kernel_part_gradient(cudaStream_t stream, enum value_type type, const struct part_loss_shape *shape,
+                                 const void *logits, const struct mixed_label *labels, const struct part_stats *stats,
+                                 void *gradient);
+
+/* Labels and statistics of rows. A host struct of device pointers. */
+struct part_rows {
+    uint32_t count, parts;
+    const struct mixed_label *labels;   /* [count] */
+    const struct part_stats *stats;     /* [parts][count] */
+    struct part_rule rule;
+};
+
+/* The result of rows first .. first + count - 1: losses are added in the order of rows; skipped_steps and loss_scale of
+ * *scale (NULL: 0 and 1). weight_sum: set to the sum of the class weights; NULL: not wanted. */
+cudaError_t kernel_part_result(cudaStream_t stream, const struct part_rows *rows, uint32_t first, uint32_t count,
+                               const struct loss_scale *scale, float *weight_sum, struct backend_result *result);
+/* answers[0 .. count) = those of rows first .. first + count - 1. */
+cudaError_t kernel_part_answers(cudaStream_t stream, const struct part_rows *rows, uint32_t first, uint32_t count,
+                                struct answer *answers);
 
 /* Sums of squares (compute/floats.h) of any number of ranges. */
 cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /* host struct of device pointers */,

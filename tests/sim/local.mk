@@ -16,7 +16,7 @@ tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/kernel_fixture.c %D%/check/sim_test_kernels.cc
 compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_fused tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
 	tests/cuda/test_kernels tests/cuda/test_kernels_activation tests/cuda/test_kernels_channels tests/cuda/test_kernels_loss \
-	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_residual tests/cuda/test_kernels_step
+	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_residual tests/cuda/test_kernels_share tests/cuda/test_kernels_step
 if HAVE_CUPTI
 tests_helpers_libhelpers_a_SOURCES += tests/cuda/cuda_calls_cupti.c
 sync_tests += tests/cuda/test_timeline
@@ -46,13 +46,13 @@ sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures t
 sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels_sim \
 	tests/cuda/test_kernels_loss_sim \
 	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_residual_sim \
-	tests/cuda/test_kernels_step_sim \
+	tests/cuda/test_kernels_share_sim tests/cuda/test_kernels_step_sim \
 	tests/cuda/test_kernels_activation_sim tests/compute/test_activations_sim \
 	tests/compute/test_average_sim tests/compute/test_frozen_sim tests/compute/test_graph_sim tests/compute/test_groups_sim \
 	tests/compute/test_evaluation_sim \
 	tests/compute/test_layers_sim tests/compute/test_precisions_sim tests/compute/test_residual_sim tests/compute/test_skip_sim tests/compute/loss/test_mixing_sim \
 	tests/compute/loss/test_class_weights_sim tests/compute/loss/test_smoothing_sim \
-	tests/compute/test_snapshot_sim tests/compute/test_tower_sim \
+	tests/compute/test_share_sim tests/compute/test_snapshot_sim tests/compute/test_tower_sim \
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 

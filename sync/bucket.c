@@ -7,10 +7,10 @@
 #define FIRST_BYTES ((size_t)1 << 20)
 #define MOST_BYTES ((size_t)16 << 20)
 
-/* The start of the first parameter after arena position `from`, or the arena's end. */
+/* The start of the first parameter after arena position `from`, or the end of those that every tower has. */
 static size_t next_parameter(const struct arena *arena, size_t from)
 {
-    size_t next = arena->updated;
+    size_t next = arena->shared;
     for (uint32_t i = 0; i < arena->parameter_count; i++) {
         const size_t offset = arena->ranges[i].offset;
         if (offset > from && offset < next)
@@ -23,7 +23,7 @@ static size_t next_parameter(const struct arena *arena, size_t from)
 static size_t next_end(const struct arena *arena, size_t begin, size_t floats_min)
 {
     size_t end = next_parameter(arena, begin);
-    while (end < arena->updated && end - begin < floats_min)
+    while (end < arena->shared && end - begin < floats_min)
         end = next_parameter(arena, end);
     return end;
 }
@@ -35,8 +35,8 @@ static struct growth growth_of(const struct arena *arena, size_t bucket_bytes)
 {
     if (bucket_bytes != BUCKET_AUTO)
         return (struct growth){ bucket_bytes / sizeof(float), bucket_bytes / sizeof(float) };
-    if (arena->updated <= WHOLE_BYTES / sizeof(float))
-        return (struct growth){ arena->updated, arena->updated };
+    if (arena->shared <= WHOLE_BYTES / sizeof(float))
+        return (struct growth){ arena->shared, arena->shared };
     return (struct growth){ FIRST_BYTES / sizeof(float), MOST_BYTES / sizeof(float) };
 }
 
@@ -49,7 +49,7 @@ static uint32_t count_buckets(const struct arena *arena, const struct growth *gr
 {
     uint32_t count = 0;
     size_t floats_min = growth->first;
-    for (size_t end = 0; end < arena->updated; floats_min = grown(growth, floats_min), count++)
+    for (size_t end = 0; end < arena->shared; floats_min = grown(growth, floats_min), count++)
         end = next_end(arena, end, floats_min);
     return count;
 }
@@ -71,16 +71,22 @@ void buckets_add(struct buckets *buckets, enum region region, const struct arena
         growth.most = growth.most == 0 ? 1024 : growth.most * 2;
     size_t begin = 0, floats_min = growth.first;
     do {
-        const size_t end = arena->updated > 0 ? next_end(arena, begin, floats_min) : 0;
+        const size_t end = arena->shared > 0 ? next_end(arena, begin, floats_min) : 0;
         append(buckets, &(struct bucket){ .region = region, .offset = begin, .count = end - begin });
         begin = end;
         floats_min = grown(&growth, floats_min);
-    } while (begin < arena->updated);
+    } while (begin < arena->shared);
 }
 
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use)
 {
     append(buckets, &(struct bucket){ .region = region, .count = count, .use = use });
+}
+
+void buckets_add_exchange(struct buckets *buckets, size_t offset, size_t piece, uint32_t towers, enum bucket_use use)
+{
+    append(buckets, &(struct bucket){ .region = REGION_OUTSIDE, .offset = offset, .count = towers * piece, .use = use,
+                                      .piece = piece });
 }
 
 void buckets_share_out(struct buckets *buckets, uint32_t towers)

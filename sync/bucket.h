@@ -1,6 +1,6 @@
-/* Buckets: ranges of a tower's arenas that are reduced over towers, or sent to them, as a whole. Buckets never split a
- * parameter, are in arena order (for gradients the order in which backward computes them), and cover all updated
- * parameters; frozen parameters are equal in all towers. */
+/* Buckets: ranges of a tower's arenas that are reduced over towers, or sent to them, as a whole. Buckets of parameters
+ * never split one, are in arena order (for gradients the order in which backward computes them), and cover all updated
+ * parameters that every tower has; frozen parameters are equal in all towers. */
 #ifndef PIPETRAIN_BUCKET_H
 #define PIPETRAIN_BUCKET_H
 
@@ -16,6 +16,7 @@ enum region {
     REGION_DEFERRED = REGION_STATES + OPTIMIZER_STATES_MAX,     /* sums of gradients, applied a step later */
     REGION_STATISTICS,
     REGION_AVERAGED_STATISTICS,
+    REGION_OUTSIDE,             /* what the plans of a share of a net read from each other (compute/head.h) */
     REGION_COUNT
 };
 
@@ -27,6 +28,10 @@ enum bucket_use {
     BUCKET_ALL_REDUCE,          /* every tower gets the sum over towers */
     BUCKET_REDUCE,              /* its owner gets the sum; the other towers' arenas do not change */
     BUCKET_BROADCAST,           /* every tower gets a copy of the owner's values */
+    /* The bucket consists of as many pieces of equal length as there are towers, in their order: */
+    BUCKET_ALL_GATHER,          /* every tower gets a copy of every tower's values of its own piece */
+    BUCKET_REDUCE_SCATTER,      /* every tower gets the sum over towers of its own piece; the rest of its bucket does not
+                                 * change */
     /* With a parameter server (server.h): */
     /* Gradients: the server gets the sum and, unless server_updates_apart, updates the weights. */
     BUCKET_SERVE,
@@ -40,6 +45,7 @@ struct bucket {
     size_t offset, count;       /* floats of the region's arena */
     enum bucket_use use;
     uint32_t owner;             /* a tower, for BUCKET_REDUCE and BUCKET_BROADCAST */
+    size_t piece;               /* floats of a piece, for BUCKET_ALL_GATHER and BUCKET_REDUCE_SCATTER; otherwise 0 */
 };
 struct bucket_run { uint32_t first, count; };
 /* The buckets of gradients come first: bucket b of the gradients is bucket[b]. */
@@ -49,6 +55,15 @@ struct buckets {
     struct bucket_run of[REGION_COUNT];         /* the buckets of each region, in arena order */
 };
 
+/* The pieces of `count` neighbouring towers from tower `first` on. */
+static inline struct bucket bucket_pieces(const struct bucket *bucket, uint32_t first, uint32_t count)
+{
+    struct bucket pieces = *bucket;
+    pieces.offset += first * bucket->piece;
+    pieces.count = count * bucket->piece;
+    return pieces;
+}
+
 #define BUCKET_AUTO ((size_t)0) /* bytes */
 
 /* Append the buckets of a region, at least one. Each but the last has at least bucket_bytes, or more if there would be
@@ -56,6 +71,8 @@ struct buckets {
  * the first bucket, so that reducing begins early, and doubles from bucket to bucket up to 16 MiB, because every
  * reduction has a fixed cost. */
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
+/* Append the bucket of an exchange between towers, with pieces of `piece` floats from `offset` of REGION_OUTSIDE on. */
+void buckets_add_exchange(struct buckets *buckets, size_t offset, size_t piece, uint32_t towers, enum bucket_use use);
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);
 /* Assign owners to the buckets of gradients, for BUCKET_REDUCE: each bucket in turn to the tower that owns the least so

@@ -37,6 +37,15 @@ static void copy_from(const struct share *share, uint32_t owner)
            (share->end - begin) * sizeof(float));
 }
 
+static void copy_to_others(const struct share *share)
+{
+    const struct host_arena *const arenas = host_reduce_of(share->rendezvous)->arenas;
+    const float *const values = arenas[share->tower].floats[share->region] + share->begin;
+    for (uint32_t d = 0; d < share->rendezvous->towers; d++)
+        if (d != share->tower)
+            memcpy(arenas[d].floats[share->region] + share->begin, values, (share->end - share->begin) * sizeof(float));
+}
+
 /* Sums a share; called on a communication stream. */
 static void share_sum(void *arg)
 {
@@ -53,6 +62,8 @@ static void share_sum(void *arg)
     case BUCKET_ALL_REDUCE: sum_into(share, (struct tower_range){ 0, share->rendezvous->towers }); break;
     case BUCKET_REDUCE: sum_into(share, (struct tower_range){ bucket->owner, 1 }); break;
     case BUCKET_BROADCAST: copy_from(share, bucket->owner); break;
+    case BUCKET_ALL_GATHER: copy_to_others(share); break;
+    case BUCKET_REDUCE_SCATTER: sum_into(share, (struct tower_range){ share->tower, 1 }); break;
     default: assert(!"a bucket of a parameter server");
     }
     range_end();
@@ -75,20 +86,40 @@ static bool is_owner(const struct share *share)
     return share->tower == share_bucket(share)->owner;
 }
 
+/* The range of the bucket that others read of the tower's values; count 0: none. */
+static struct bucket read_range(const struct share *share)
+{
+    struct bucket range = *share_bucket(share);
+    if (range.use == BUCKET_ALL_GATHER)
+        return bucket_pieces(&range, share->tower, 1);
+    if (range.use == BUCKET_BROADCAST && !is_owner(share))
+        range.count = 0;
+    return range;
+}
+
+/* The range of the bucket that is written for the tower; count 0: none. */
+static struct bucket written_range(const struct share *share)
+{
+    struct bucket range = *share_bucket(share);
+    if (range.use == BUCKET_REDUCE_SCATTER)
+        return bucket_pieces(&range, share->tower, 1);
+    if ((range.use == BUCKET_REDUCE && !is_owner(share)) || (range.use == BUCKET_BROADCAST && is_owner(share)))
+        range.count = 0;
+    return range;
+}
+
 static int queue_copy_in(struct rendezvous *rendezvous, const struct share *share)
 {
-    const struct bucket *const bucket = share_bucket(share);
-    const bool is_read = bucket->use != BUCKET_BROADCAST || is_owner(share);
-    return is_read ? host_arena_copy_in(arena_of(rendezvous, share), &rendezvous->members[share->tower], bucket) : 0;
+    const struct bucket range = read_range(share);
+    return range.count > 0 ? host_arena_copy_in(arena_of(rendezvous, share), &rendezvous->members[share->tower], &range)
+                           : 0;
 }
 
 static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share, struct stream *stream)
 {
-    const struct bucket *const bucket = share_bucket(share);
-    const enum bucket_use use = bucket->use;
-    const bool is_written = use == BUCKET_ALL_REDUCE || is_owner(share) == (use == BUCKET_REDUCE);
+    const struct bucket range = written_range(share);
     const struct reduce_member *const member = &rendezvous->members[share->tower];
-    return is_written ? host_arena_copy_out(arena_of(rendezvous, share), member, bucket, stream) : 0;
+    return range.count > 0 ? host_arena_copy_out(arena_of(rendezvous, share), member, &range, stream) : 0;
 }
 
 static const struct rendezvous_ops in_place = { .sum = queue_sum };

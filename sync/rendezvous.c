@@ -94,18 +94,33 @@ static struct share_range whole_range(const struct bucket *bucket, bool has_it)
     return (struct share_range){ bucket->offset, bucket->offset + (has_it ? bucket->count : 0) };
 }
 
+static struct share_range piece_range(const struct bucket *bucket, uint32_t tower)
+{
+    const struct bucket piece = bucket_pieces(bucket, tower, 1);
+    return whole_range(&piece, true);
+}
+
+/* How a bucket is divided into shares. A reduction that continues outside of the streams only stages terms or values
+ * there: towers of the process share the additions, and each stages its own piece. */
+static enum bucket_use shared_as(const struct rendezvous *rendezvous, const struct bucket *bucket)
+{
+    const bool is_staged = rendezvous->ops->is_completed_later && bucket->use != BUCKET_ALL_GATHER;
+    return is_staged ? BUCKET_ALL_REDUCE : bucket->use;
+}
+
 /* An equal number of whole cache lines for each tower. A bucket with an owner is summed by the owner only, or copied by
- * each of the others; the values of a server are copied by all. A reduction that continues outside of the streams only
- * stages terms or values there, which all towers of the process share. */
+ * each of the others; the values of a server are copied by all. Each tower sums its own piece, or sends it to the
+ * others. */
 struct share_range rendezvous_range(const struct rendezvous *rendezvous, const struct bucket *bucket, uint32_t tower)
 {
     const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN, towers = rendezvous->sharing.count;
     const size_t first = lines * (tower - rendezvous->sharing.first) / towers * SHARE_ALIGN;
     const size_t last = lines * (tower - rendezvous->sharing.first + 1) / towers * SHARE_ALIGN;
-    switch (rendezvous->ops->is_completed_later ? BUCKET_ALL_REDUCE : bucket->use) {
+    switch (shared_as(rendezvous, bucket)) {
     case BUCKET_REDUCE: return whole_range(bucket, tower == bucket->owner);
     case BUCKET_BROADCAST: return whole_range(bucket, tower != bucket->owner);
     case BUCKET_FETCH: return whole_range(bucket, true);
+    case BUCKET_ALL_GATHER: case BUCKET_REDUCE_SCATTER: return piece_range(bucket, tower);
     case BUCKET_ALL_REDUCE: case BUCKET_SERVE: case BUCKET_SQUARE: case BUCKET_UPDATE: break;
     }
     return (struct share_range){ bucket->offset + first, bucket->offset + (last < bucket->count ? last : bucket->count) };

@@ -20,7 +20,8 @@ struct share {
     struct rendezvous *rendezvous;
     uint32_t tower, bucket;
     enum region region;         /* the region of the bucket */
-    size_t begin, end;          /* floats of the region that the tower sums, or copies from the owner or a server */
+    size_t begin, end;          /* floats of the region that the tower sums, copies from the owner or a server, or sends
+                                 * to the others */
     uint64_t batches[SHARE_BATCHES];    /* the latest batches for which the tower started the bucket */
     uint64_t started_count;     /* number of these batches; used by the tower's thread only */
     uint64_t summed_count;      /* number of calls of share_batch */
@@ -84,8 +85,8 @@ int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops,
  * shares, or because of `is_used`: something else uses it. It then stays reachable. */
 bool rendezvous_close(struct rendezvous *rendezvous, bool is_used);
 bool rendezvous_is_cancelled(struct rendezvous *rendezvous);
-/* The range that tower `tower` of the run, one of `sharing`, sums of the bucket, or copies from the owner or a
- * server. */
+/* The range that tower `tower` of the run, one of `sharing`, sums of the bucket, copies from the owner or a server, or
+ * sends to the others. */
 struct share_range { size_t begin, end; };
 struct share_range rendezvous_range(const struct rendezvous *rendezvous, const struct bucket *bucket, uint32_t tower);
 /* For functions that streams call: was a stream abandoned, so that data that they use, such as traces, may already be

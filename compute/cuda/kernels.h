@@ -469,10 +469,13 @@ struct tower_arenas {
     void *values[KERNEL_TOWERS_MAX];
 };
 
-/* For i in [begin, end): the sum over all towers, in fp32 and in pairs (stage/pairwise.h), rounded once to `type`, into
- * the arenas of `into_count` >= 1 towers from `into` on. begin is a multiple of 4. */
+/* Neighbouring arenas of a struct tower_arenas. */
+struct some_arenas { uint32_t first, count; };
+
+/* For i in [begin, end): the sum over the towers `from`, in fp32 and in pairs (stage/pairwise.h), rounded once to
+ * `type`, into the arenas of the towers `into`; of one tower a copy. Both are at least one tower. */
 cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas /* host */,
-                              size_t begin, size_t end, uint32_t into, uint32_t into_count);
+                              size_t begin, size_t end, struct some_arenas from, struct some_arenas into);
 
 #define SUM_TERMS_MAX 64u
 #define TERM_TOWERS_MAX 4096u

@@ -595,50 +595,64 @@ static __device__ void add_quad(floats<QUAD> *sum, const floats<QUAD> &more)
 /* In pairs (stage/pairwise.h): sums[n] is the sum of the last 2^n towers, if bit n of the number of towers so far is
  * set. */
 template <typename T>
-static __device__ floats<QUAD> sum_in_pairs(const tower_arenas &arenas, size_t i, size_t rest)
+static __device__ floats<QUAD> sum_in_pairs(const tower_arenas &arenas, some_arenas from, size_t i, size_t rest)
 {
     floats<QUAD> sums[SUM_LEVELS];
-    for (uint32_t tower = 0; tower < arenas.count; tower++) {
-        floats<QUAD> sum = read_some<QUAD>((const T *)arenas.values[tower] + i, rest);
+    for (uint32_t tower = 0; tower < from.count; tower++) {
+        floats<QUAD> sum = read_some<QUAD>((const T *)arenas.values[from.first + tower] + i, rest);
         uint32_t level = 0;
         for (; tower >> level & 1; level++)
             add_quad(&sum, sums[level]);
         sums[level] = sum;
     }
     uint32_t level = 0;
-    while ((arenas.count >> level & 1) == 0)
+    while ((from.count >> level & 1) == 0)
         level++;
     floats<QUAD> sum = sums[level];
-    for (level++; arenas.count >> level > 0; level++)
-        if (arenas.count >> level & 1)
+    for (level++; from.count >> level > 0; level++)
+        if (from.count >> level & 1)
             add_quad(&sum, sums[level]);
     return sum;
 }
 
 template <typename T>
-static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
+static __device__ void sum_some(const tower_arenas &arenas, some_arenas from, some_arenas into, size_t i, size_t rest)
 {
-    await_kernels_before();
-    const size_t i = begin + thread_number() * QUAD, rest = end - i;
-    if (i >= end)
-        return;
-    const floats<QUAD> sum = sum_in_pairs<T>(arenas, i, rest);
-    for (uint32_t tower = into; tower < into_end; tower++)
+    const floats<QUAD> sum = sum_in_pairs<T>(arenas, from, i, rest);
+    for (uint32_t tower = into.first; tower < into.first + into.count; tower++)
         write_some((T *)arenas.values[tower] + i, sum, rest);
 }
 
-cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas,
-                              size_t begin, size_t end, uint32_t into, uint32_t count)
+/* The first thread's vector may begin before the range. */
+template <typename T>
+static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, some_arenas from, some_arenas into)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(tower_arenas, size_t, size_t, uint32_t, uint32_t) =
+    await_kernels_before();
+    const size_t i = begin / QUAD * QUAD + thread_number() * QUAD;
+    if (i >= begin && i < end)
+        sum_some<T>(arenas, from, into, i, end - i);
+    for (size_t k = begin; i < begin && k < i + QUAD && k < end; k++)
+        sum_some<T>(arenas, from, into, k, 1);
+}
+
+static bool are_among(const struct tower_arenas *arenas, struct some_arenas some)
+{
+    return some.count > 0 && some.first < arenas->count && some.count <= arenas->count - some.first;
+}
+
+cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas,
+                              size_t begin, size_t end, struct some_arenas from, struct some_arenas into)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(tower_arenas, size_t, size_t, some_arenas, some_arenas) =
         FOR_TYPES(sum_towers);
-    if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0 || count == 0 ||
-        into >= arenas->count || count > arenas->count - into)
+    if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || !are_among(arenas, from) ||
+        !are_among(arenas, into))
         return cudaErrorInvalidValue;
     for (uint32_t tower = 0; tower < arenas->count; tower++)
         if (!is_aligned({ arenas->values[tower] }))
             return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(end - begin, QUAD), kernels[type], *arenas, begin, end, into, into + count);
+    const size_t first = begin / QUAD * QUAD;
+    return launch_threads(stream, pieces(end - first, QUAD), kernels[type], *arenas, begin, end, from, into);
 }
 
 /* ---- sums over terms, for the reductions between processes ---- */

@@ -209,10 +209,11 @@ static int sum_into(struct trial *trial, uint32_t d, float *there)
     struct trial_device *const own = &trial->devices[d];
     const uint32_t number = number_of(trial, trial->group->rank, d);
     const struct tower_arenas arenas = { 3, { own->memory, there, there + (size_t)(1 + number) * NUMBERS } };
+    const struct some_arenas from = { 0, 3 }, into = { 2, 1 };
     int rc = cuda_enter(own->device);
     if (rc == 0)
         rc = CUDA_CALL(cuda_name(own->device),
-                       kernel_sum_towers(cuda_stream_of(own->stream), VALUE_FP32, &arenas, 0, NUMBERS, 2, 1));
+                       kernel_sum_towers(cuda_stream_of(own->stream), VALUE_FP32, &arenas, 0, NUMBERS, from, into));
     return rc == 0 ? await(trial, own) : rc;
 }
 

@@ -8,7 +8,11 @@
  * each tower. With one process, or one tower in each, there are two rounds, which send as many bytes as a ring.
  *
  * With sync.wire = bf16 numbers of a tower and complete sums are sent as bf16, and sums of several towers of a process
- * as fp32, so that sums are rounded once. */
+ * as fp32, so that sums are rounded once.
+ *
+ * Buckets of pieces: what is gathered goes to the towers with the same number in other processes first, and then to those
+ * of the same process, so that a process gets each piece once. What is scattered goes from every tower to every other
+ * one, which adds its own piece of all. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <assert.h>
@@ -36,14 +40,14 @@ static bool is_in_pairs(const struct nccl_group *group, const struct bucket *buc
     return bucket->use == BUCKET_REDUCE || (bucket->use == BUCKET_ALL_REDUCE && (group->in_pairs || is_bf16));
 }
 
+bool nccl_is_sent(const struct nccl_rank *rank, const struct bucket *bucket)
+{
+    return bucket->piece > 0 || is_in_pairs(rank->group, bucket, nccl_is_bf16(rank, bucket));
+}
+
 bool nccl_is_bf16(const struct nccl_rank *rank, const struct bucket *bucket)
 {
     return rank->member.bf16_grads != NULL && bucket->region == REGION_GRADIENTS;
-}
-
-bool nccl_is_in_pairs(const struct nccl_rank *rank, const struct bucket *bucket)
-{
-    return is_in_pairs(rank->group, bucket, nccl_is_bf16(rank, bucket));
 }
 
 /* ---- slices and parts, in whole lines ---- */
@@ -93,6 +97,16 @@ static void *advanced(void *values, enum value_type type, size_t count)
     return (char *)values + count * value_bytes(type);
 }
 
+/* Floats of the longest piece that is summed, in whole lines; 0: none is. */
+static size_t longest_piece(const struct buckets *buckets)
+{
+    size_t most = 0;
+    for (uint32_t b = 0; b < buckets->count; b++)
+        if (buckets->bucket[b].use == BUCKET_REDUCE_SCATTER && buckets->bucket[b].piece > most)
+            most = buckets->bucket[b].piece;
+    return part_most(most, 1);
+}
+
 /* The longest bucket that is summed in pairs; 0: none is. */
 static size_t longest(const struct nccl_group *group, const struct buckets *buckets, bool has_bf16_grads)
 {
@@ -113,13 +127,16 @@ static struct nccl_exchange plan_exchange(const struct nccl_group *group, const 
     struct nccl_exchange exchange = { .memory = NULL };
     const size_t most = longest(group, buckets, has_bf16_grads);
     const bool is_remote = group->processes > 1;
+    exchange.piece_most = longest_piece(buckets);
+    exchange.bytes = group->towers * exchange.piece_most * sizeof(float);
     if (most == 0)
         return exchange;
     exchange.slice_most = part_most(most, group->here.count);
     exchange.part_most = part_most(exchange.slice_most, group->processes);
     exchange.slices = group->here.count + (is_remote ? group->own_count : 0);
     const size_t parts = 1 + (is_remote ? group->term_count : 0);
-    exchange.bytes = (exchange.slices * exchange.slice_most + parts * exchange.part_most) * sizeof(float);
+    const size_t bytes = (exchange.slices * exchange.slice_most + parts * exchange.part_most) * sizeof(float);
+    exchange.bytes = bytes > exchange.bytes ? bytes : exchange.bytes;
     return exchange;
 }
 
@@ -376,6 +393,94 @@ static int add_all_terms(struct nccl_rank *rank, const struct nccl_range *range)
                           range->type, sum_at(rank, range));
 }
 
+/* ---- pieces ---- */
+
+static uint32_t tower_of(const struct nccl_rank *rank, uint32_t process, uint32_t number)
+{
+    return process * rank->group->here.count + number;
+}
+
+/* The piece of a tower of the run. */
+static struct part piece_of(const struct nccl_rank *rank, const struct nccl_range *range, uint32_t tower)
+{
+    const size_t piece = range->count / rank->group->towers;    /* shorter while warming up */
+    return (struct part){ tower * piece, piece };
+}
+
+/* Towers with the same number send each other their pieces. */
+static int gather_from_processes(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    int rc = 0;
+    for (uint32_t process = 0; process < rank->group->processes && rc == 0; process++) {
+        const uint32_t other = tower_of(rank, process, own_number(rank));
+        if (process != own_process(rank))
+            rc = exchange_parts(rank, range, other, piece_of(rank, range, rank->tower), piece_of(rank, range, other));
+    }
+    return rc;
+}
+
+/* The towers of this process send each other the pieces that they have from all processes. */
+static int gather_from_towers(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct tower_range here = rank->group->here;
+    int rc = 0;
+    for (uint32_t other = 0; other < here.count; other++)
+        for (uint32_t process = 0; process < rank->group->processes && other != own_number(rank) && rc == 0; process++)
+            rc = exchange_parts(rank, range, here.first + other,
+                                piece_of(rank, range, tower_of(rank, process, own_number(rank))),
+                                piece_of(rank, range, tower_of(rank, process, other)));
+    return rc;
+}
+
+static int queue_gather_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const int rc = rank->group->processes > 1 ? queue_round(rank, range, gather_from_processes) : 0;
+    return rc != 0 || rank->group->here.count == 1 ? rc : queue_round(rank, range, gather_from_towers);
+}
+
+/* The memory for the numbers of a tower, of the piece of this one. */
+static float *piece_from(const struct nccl_rank *rank, uint32_t tower)
+{
+    return (float *)rank->exchange.memory + tower * rank->exchange.piece_most;
+}
+
+static int scatter_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const size_t count = piece_of(rank, range, rank->tower).count;
+    int rc = 0;
+    for (uint32_t other = 0; other < rank->group->towers && rc == 0; other++) {
+        if (other == rank->tower)
+            continue;
+        const float *const sent = (const float *)range->values + piece_of(rank, range, other).begin;
+        rc = post_send(rank, other, sent, VALUE_FP32, count);
+        if (rc == 0)
+            rc = post_receive(rank, other, piece_from(rank, other), VALUE_FP32, count);
+    }
+    return rc;
+}
+
+/* Kernels that add need aligned memory, and pieces may begin anywhere. */
+static int queue_sum_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    struct stream *const stream = rank->member.communication;
+    const struct part part = piece_of(rank, range, rank->tower);
+    float *const own = (float *)range->values + part.begin, *const copy = piece_from(rank, rank->tower);
+    const size_t bytes = part.count * sizeof(float);
+    struct sum_terms terms = { .count = 0 };
+    int rc = stream->device->ops->copy(stream, copy, own, bytes, COPY_ON_DEVICE);
+    for (uint32_t tower = 0; tower < rank->group->towers; tower++)
+        add_operand(&terms, (struct operand){ piece_from(rank, tower), VALUE_FP32 }, tower, 1);
+    if (rc == 0)
+        rc = queue_addition(rank, &terms, part.count, VALUE_FP32, copy);
+    return rc != 0 ? rc : stream->device->ops->copy(stream, own, copy, bytes, COPY_ON_DEVICE);
+}
+
+static int queue_scatter_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const int rc = rank->group->towers > 1 ? queue_round(rank, range, scatter_pieces) : 0;
+    return rc != 0 ? rc : queue_sum_pieces(rank, range);
+}
+
 /* ---- all together ---- */
 
 static int queue_scatter(struct nccl_rank *rank, const struct nccl_range *range)
@@ -400,6 +505,10 @@ static int queue_gather(struct nccl_rank *rank, const struct nccl_range *range)
 int nccl_exchange_queue(struct nccl_rank *rank, const struct bucket *bucket, void *values, size_t count)
 {
     const struct nccl_range range = { bucket, values, count, nccl_is_bf16(rank, bucket) ? VALUE_BF16 : VALUE_FP32 };
+    if (bucket->use == BUCKET_ALL_GATHER)
+        return queue_gather_pieces(rank, &range);
+    if (bucket->use == BUCKET_REDUCE_SCATTER)
+        return queue_scatter_pieces(rank, &range);
     const int rc = queue_scatter(rank, &range);
     return rc != 0 ? rc : queue_gather(rank, &range);
 }

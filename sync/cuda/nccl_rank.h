@@ -48,10 +48,11 @@ struct inflight_collective {
     struct event *reduced;              /* on the communication stream: the sum is complete */
 };
 
-/* Device memory for sums in pairs of ranges up to a certain length (nccl_exchange.c). */
+/* Device memory for sums in pairs of ranges and pieces up to a certain length (nccl_exchange.c). */
 struct nccl_exchange {
     void *memory;                       /* NULL: no sum is in pairs */
     size_t bytes;
+    size_t piece_most;                  /* for pieces all of it is [towers][piece_most]; for ranges: */
     size_t slice_most, part_most;       /* floats of the longest slice and part */
     size_t slices;                      /* of local and sums together */
     float *local;                       /* [here.count][slice_most]: this tower's slice of the towers of this process */
@@ -113,8 +114,8 @@ bool nccl_have_all_started(const struct nccl_group *group, uint64_t number);
 
 /* ---- nccl_exchange.c ---- */
 
-/* Is the bucket summed in pairs? */
-bool nccl_is_in_pairs(const struct nccl_rank *rank, const struct bucket *bucket);
+/* Does NCCL only send the bucket's numbers: is it summed in pairs, or one of pieces? */
+bool nccl_is_sent(const struct nccl_rank *rank, const struct bucket *bucket);
 /* Are numbers of the bucket bf16? */
 bool nccl_is_bf16(const struct nccl_rank *rank, const struct bucket *bucket);
 /* The bytes that nccl_exchange_open allocates on the device of each tower. */
@@ -122,7 +123,7 @@ size_t nccl_exchange_bytes(const struct nccl_group *group, const struct buckets 
 /* Allocate the memory for the rank's buckets, if any is summed in pairs. 0 or a negative errno. */
 int nccl_exchange_open(struct nccl_rank *rank);
 void nccl_exchange_close(struct nccl_rank *rank);
-/* Queue the sum of a bucket, whose `count` numbers are at `values`, on the communication stream. */
+/* Queue the operation on such a bucket, whose `count` numbers are at `values`, on the communication stream. */
 int nccl_exchange_queue(struct nccl_rank *rank, const struct bucket *bucket, void *values, size_t count);
 
 /* ---- nccl_join.c ---- */

@@ -3,7 +3,7 @@
  *
  * NCCL adds in an order of its own. Where sums have to be in pairs, it only sends numbers (nccl_exchange.c): with
  * train.slices, with several processes, whose weights would otherwise depend on how the hosts are connected, with bf16,
- * and for buckets with an owner.
+ * and for buckets with an owner or of pieces.
  *
  * A rank with an error or a cancel aborts its communicator when it leaves; the others finalize theirs. */
 #include "sync/reduce.h"
@@ -199,7 +199,7 @@ static int queue_sum(struct nccl_rank *rank, const struct bucket *bucket)
     if (bucket->use == BUCKET_BROADCAST)
         return RANK_CALL(rank, ncclBroadcast(values, values, count, ncclFloat32, (int)bucket->owner, rank->comm,
                                              stream));
-    if (nccl_is_in_pairs(rank, bucket))
+    if (nccl_is_sent(rank, bucket))
         return nccl_exchange_queue(rank, bucket, values, count);
     return RANK_CALL(rank, ncclAllReduce(values, values, count, ncclFloat32, ncclSum, rank->comm, stream));
 }

@@ -78,7 +78,8 @@ static int peer_add(const struct peer_link *link)
     int rc = cuda_enter(reader->device);
     if (rc == 0)
         rc = CUDA_CALL(cuda_name(reader->device),
-                       kernel_sum_towers(stream, VALUE_FP32, &both, 0, link->count, 0, 2));
+                       kernel_sum_towers(stream, VALUE_FP32, &both, 0, link->count, (struct some_arenas){ 0, 2 },
+                                         (struct some_arenas){ 0, 2 }));
     return rc == 0 ? peer_await(reader, event_of(link, reader)) : rc;
 }
 
@@ -206,12 +207,15 @@ int peer_sum_range(struct rendezvous *rendezvous, const struct share *share, con
         return communication->device->ops->copy(communication, (float *)arenas->values[tower] + share->begin,
                                                 (float *)arenas->values[bucket->owner] + share->begin,
                                                 (share->end - share->begin) * sizeof(float), COPY_ON_DEVICE);
-    const struct tower_range all = { 0, arenas->count }, one = { bucket->owner, 1 };
-    const struct tower_range into = bucket->use == BUCKET_REDUCE ? one : all;
+    const struct some_arenas all = { 0, arenas->count }, own = { tower, 1 }, owner = { bucket->owner, 1 };
+    const struct some_arenas from = bucket->use == BUCKET_ALL_GATHER ? own : all;
+    const struct some_arenas into = bucket->use == BUCKET_REDUCE         ? owner
+                                  : bucket->use == BUCKET_REDUCE_SCATTER ? own
+                                                                       : all;
     const int rc = cuda_enter(communication->device);
     return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
                                     kernel_sum_towers(cuda_stream_of(communication), type_of(share), arenas,
-                                                      share->begin, share->end, into.first, into.count));
+                                                      share->begin, share->end, from, into));
 }
 
 static int queue_sum(struct rendezvous *rendezvous, struct share *share)

@@ -28,6 +28,13 @@ struct rank_terms layout_own_terms(const struct ranks_reduce *reduce)
     return reduce->terms_of[ranks_rank(reduce->ranks)];
 }
 
+struct part part_in_both(struct part a, struct part b)
+{
+    const size_t begin = a.begin > b.begin ? a.begin : b.begin;
+    const size_t a_end = a.begin + a.count, b_end = b.begin + b.count, end = a_end < b_end ? a_end : b_end;
+    return (struct part){ begin, begin < end ? end - begin : 0 };
+}
+
 bool layout_is_owners(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
 {
     return bucket->owner / reduce->here.count == rank;
@@ -55,6 +62,8 @@ static struct part slice_of(const struct ranks_reduce *reduce, const struct buck
 
 struct part layout_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
 {
+    if (bucket->piece > 0)
+        return (struct part){ rank * reduce->here.count * bucket->piece, reduce->here.count * bucket->piece };
     if (bucket->use != BUCKET_ALL_REDUCE)
         return (struct part){ 0, layout_is_owners(reduce, bucket, rank) ? bucket->count : 0 };
     return share_of(slice_of(reduce, bucket, rank), rank / reduce->group, ranks_size(reduce->ranks) / reduce->group);
@@ -166,14 +175,16 @@ static bool has_group_buffer(const struct ranks_reduce *reduce, const struct buc
 
 /* In each copy a bucket has a buffer for each term of the rank. The sums replace the first term; except bf16 sums,
  * which are shorter than terms may be, and have a buffer of their own; so have fp32 sums of groups of bf16 terms. A
- * broadcast needs a buffer in its owner's rank,
- * and gradients for a server none. Does not use the members that connect_exchanges sets. */
+ * broadcast needs a buffer in its owner's rank, an all-gather one in each, and gradients for a server none. Does not use
+ * the members that connect_exchanges sets. */
 static uint32_t buffers_with(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank, bool is_bf16)
 {
     if (bucket->use == BUCKET_BROADCAST)
         return layout_is_owners(reduce, bucket, rank);
     if (bucket->use == BUCKET_SERVE)
         return 0;
+    if (bucket->use == BUCKET_ALL_GATHER)
+        return 1;
     const bool has_sums = bucket->use == BUCKET_ALL_REDUCE || layout_is_owners(reduce, bucket, rank);
     return reduce->terms_of[rank].count + (has_sums && is_bf16) + has_group_buffer(reduce, bucket, is_bf16);
 }
@@ -240,10 +251,17 @@ char *exchange_received_term(const struct exchange *exchange, const struct term 
     return exchange->received + (size_t)(term - exchange_terms(exchange)) * part * sizeof(float);
 }
 
-bool layout_gets_result(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower)
+struct part layout_wanted(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower)
 {
-    const bool is_owner = bucket->owner == reduce->here.first + tower;
-    return bucket->use == BUCKET_ALL_REDUCE || is_owner == (bucket->use == BUCKET_REDUCE);
+    const uint32_t number = reduce->here.first + tower;
+    const bool is_owner = bucket->owner == number;
+    const struct part all = { 0, bucket->count }, nothing = { 0, 0 };
+    switch (bucket->use) {
+    case BUCKET_REDUCE_SCATTER: return (struct part){ number * bucket->piece, bucket->piece };
+    case BUCKET_REDUCE: return is_owner ? all : nothing;
+    case BUCKET_BROADCAST: return is_owner ? nothing : all;
+    default: return all;
+    }
 }
 
 const struct term *layout_term_with(const struct ranks_reduce *reduce, uint32_t tower)
@@ -274,7 +292,7 @@ size_t layout_received_floats(const struct ranks_reduce *reduce, const struct bu
     const uint32_t own = ranks_rank(reduce->ranks);
     if (bucket->use == BUCKET_BROADCAST)
         return layout_is_owners(reduce, bucket, own) ? 0 : bucket->count;
-    if (bucket->use == BUCKET_SERVE)
+    if (bucket->use == BUCKET_SERVE || bucket->use == BUCKET_ALL_GATHER)
         return 0;
     if (!layout_is_grouped(reduce, bucket))
         return reduce->term_count * layout_part(reduce, bucket, own).count;

@@ -131,10 +131,11 @@ static void copy_sums_out(const struct exchange *exchange)
     const size_t size = layout_sum_size(reduce, bucket);
     const struct circle circle = layout_result_ranks(reduce, bucket);
     for (uint32_t rank = circle.first; rank < circle.first + circle.count; rank++) {
-        const struct part part = layout_result_part(reduce, bucket, rank);
         const char *const sums = exchange_sums_at(exchange, rank, exchange->number);
-        for (uint32_t d = 0; d < reduce->here.count && part.count > 0; d++) {
-            if (!layout_gets_result(reduce, bucket, d))
+        for (uint32_t d = 0; d < reduce->here.count; d++) {
+            const struct part part =
+                part_in_both(layout_result_part(reduce, bucket, rank), layout_wanted(reduce, bucket, d));
+            if (part.count == 0)
                 continue;
             const struct host_arena *const arena = &reduce->arenas[d];
             char *const to =
@@ -203,7 +204,7 @@ enum exchange_round exchange_first_round(const struct exchange *exchange)
     const struct bucket *const bucket = exchange_bucket(exchange);
     if (layout_is_grouped(exchange->reduce, bucket))
         return GROUP_SCATTER;
-    return bucket->use == BUCKET_BROADCAST ? ALL_GATHER : REDUCE_SCATTER;
+    return bucket->use == BUCKET_BROADCAST || bucket->use == BUCKET_ALL_GATHER ? ALL_GATHER : REDUCE_SCATTER;
 }
 
 static enum exchange_round last_round(const struct exchange *exchange)
@@ -211,7 +212,7 @@ static enum exchange_round last_round(const struct exchange *exchange)
     const struct bucket *const bucket = exchange_bucket(exchange);
     if (layout_is_grouped(exchange->reduce, bucket))
         return GROUP_GATHER;
-    return bucket->use == BUCKET_REDUCE ? REDUCE_SCATTER : ALL_GATHER;
+    return bucket->use == BUCKET_REDUCE || bucket->use == BUCKET_REDUCE_SCATTER ? REDUCE_SCATTER : ALL_GATHER;
 }
 
 static void record_round(const struct exchange *exchange)

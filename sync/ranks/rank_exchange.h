@@ -110,8 +110,10 @@ struct rank_terms layout_own_terms(const struct ranks_reduce *reduce);
 const struct term *layout_term_with(const struct ranks_reduce *reduce, uint32_t tower);
 /* Is it the rank of the tower that owns the bucket? */
 bool layout_is_owners(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
-/* Does the tower of this process, numbered from 0, get the result of the bucket? */
-bool layout_gets_result(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower);
+/* The part of the bucket of which the tower of this process, numbered from 0, gets the result. */
+struct part layout_wanted(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t tower);
+/* The numbers that are in both parts. */
+struct part part_in_both(struct part a, struct part b);
 /* The part of the bucket that the rank sums. */
 struct part layout_part(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank);
 /* Is the bucket summed by groups first? Buckets with owners are not. */

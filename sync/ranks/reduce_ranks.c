@@ -12,7 +12,8 @@
  * are exchanged, so that a group of K ranks sends as much as one.
  *
  * A bucket with an owner needs only one of the rounds, with all of the bucket as the part of the owner's rank and
- * nothing as the parts of the others: BUCKET_REDUCE the reduce-scatter, BUCKET_BROADCAST the all-gather. */
+ * nothing as the parts of the others: BUCKET_REDUCE the reduce-scatter, BUCKET_BROADCAST the all-gather. So does a
+ * bucket of pieces, with the pieces of its towers as the part of a rank. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,15 @@ static void stage_term(const struct ranks_reduce *reduce, const struct share *sh
         host_arenas_add_bf16(arenas, term->count, share->begin, share->end, (uint16_t *)to + at);
 }
 
+/* Store a tower's piece, in host memory. */
+static void stage_piece(const struct ranks_reduce *reduce, const struct share *share, uint64_t number)
+{
+    const struct exchange *const exchange = &reduce->exchanges[share->bucket];
+    const float *const values = reduce->arenas[share->tower].floats[share->region] + share->begin;
+    float *const to = (float *)(void *)exchange_buffer(exchange, ranks_rank(reduce->ranks), 0, number);
+    memcpy(to + (share->begin - share_bucket(share)->offset), values, (share->end - share->begin) * sizeof(float));
+}
+
 /* Store the share of a tower of the owner's values, in host memory, if the owner is in this process. */
 static void stage_values(const struct ranks_reduce *reduce, const struct share *share, uint64_t number)
 {
@@ -66,11 +76,12 @@ static void stage_values(const struct ranks_reduce *reduce, const struct share *
 static void stage(const struct ranks_reduce *reduce, const struct share *share, uint64_t number)
 {
     const struct rank_terms own = layout_own_terms(reduce);
+    const enum bucket_use use = share_bucket(share)->use;
     if (share->begin == share->end)
         return;
-    if (share_bucket(share)->use == BUCKET_BROADCAST) {
+    if (use == BUCKET_BROADCAST || use == BUCKET_ALL_GATHER) {
         if (reduce->pinned_by == NULL)
-            stage_values(reduce, share, number);
+            (use == BUCKET_BROADCAST ? stage_values : stage_piece)(reduce, share, number);
         return;
     }
     for (uint32_t i = own.first; i < own.first + own.count; i++)
@@ -128,11 +139,11 @@ static char *device_bucket(const struct ranks_reduce *reduce, const struct reduc
     return arena + bucket->offset * size;
 }
 
-/* Copy the tower's bucket, `size` bytes a number, to the memory of the exchange. */
-static int queue_copy_to(struct rendezvous *rendezvous, const struct share *share, void *to, size_t size)
+/* Copy the tower's bucket, or a part of it, `size` bytes a number, to the memory of the exchange. */
+static int queue_copy_to(struct rendezvous *rendezvous, const struct share *share, const struct bucket *bucket, void *to,
+                         size_t size)
 {
     const struct reduce_member *const member = &rendezvous->members[share->tower];
-    const struct bucket *const bucket = share_bucket(share);
     return member->device->ops->copy(member->communication, to,
                                      device_bucket(ranks_reduce_of(rendezvous), member, bucket, size),
                                      bucket->count * size, COPY_FROM_DEVICE);
@@ -143,14 +154,21 @@ static int queue_copy_in(struct rendezvous *rendezvous, const struct share *shar
     const struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
     const struct exchange *const exchange = &reduce->exchanges[share->bucket];
     const struct bucket *const bucket = share_bucket(share);
-    const struct term *const term = layout_term_with(reduce, reduce->here.first + share->tower);
+    const uint32_t tower = reduce->here.first + share->tower;
+    const struct term *const term = layout_term_with(reduce, tower);
     const uint64_t number = share->started_count;
     if (bucket->use == BUCKET_BROADCAST)
-        return layout_gets_result(reduce, bucket, share->tower)
-                   ? 0 : queue_copy_to(rendezvous, share, exchange_buffer(exchange, term->rank, 0, number), sizeof(float));
+        return tower != bucket->owner
+                   ? 0 : queue_copy_to(rendezvous, share, bucket, exchange_buffer(exchange, term->rank, 0, number), sizeof(float));
+    if (bucket->use == BUCKET_ALL_GATHER) {
+        const struct bucket piece = bucket_pieces(bucket, tower, 1);
+        float *const to = (float *)(void *)exchange_buffer(exchange, term->rank, 0, number);
+        return queue_copy_to(rendezvous, share, &piece, to + (piece.offset - bucket->offset), sizeof(float));
+    }
     if (!is_copied(reduce, term))
         return host_arena_copy_in(&reduce->arenas[share->tower], &rendezvous->members[share->tower], bucket);
-    return queue_copy_to(rendezvous, share, exchange_staged_term(exchange, term, number), layout_term_size(reduce, bucket, term));
+    return queue_copy_to(rendezvous, share, bucket, exchange_staged_term(exchange, term, number),
+                         layout_term_size(reduce, bucket, term));
 }
 
 /* Pin memory that stays until ranks_close_reduce, once. */
@@ -194,19 +212,20 @@ static int queue_copy_out(struct rendezvous *rendezvous, const struct share *sha
     const struct bucket *const bucket = share_bucket(share);
     const size_t size = layout_sum_size(reduce, bucket);
     char *const to = device_bucket(reduce, &rendezvous->members[share->tower], bucket, size);
-    if (!layout_gets_result(reduce, bucket, share->tower))
+    const struct part wanted = layout_wanted(reduce, bucket, share->tower);
+    if (wanted.count == 0)
         return 0;
     const struct circle circle = layout_result_ranks(reduce, bucket);
     const uint32_t last = circle.first + circle.count;
     int rc = pin_sources(reduce, bucket);
     for (uint32_t rank = circle.first, next = 0; rank < last && rc == 0; rank = next) {
         const char *const sums = exchange_sums_at(exchange, rank, share->waited);
-        const size_t begin = layout_result_part(reduce, bucket, rank).begin;
-        size_t end = begin;
+        struct part part = { layout_result_part(reduce, bucket, rank).begin, 0 };
         for (next = rank; next < last && exchange_sums_at(exchange, next, share->waited) == sums; next++)
-            end += layout_result_part(reduce, bucket, next).count;
-        if (end > begin)
-            rc = stream->device->ops->copy(stream, to + begin * size, sums + begin * size, (end - begin) * size,
+            part.count += layout_result_part(reduce, bucket, next).count;
+        part = part_in_both(part, wanted);
+        if (part.count > 0)
+            rc = stream->device->ops->copy(stream, to + part.begin * size, sums + part.begin * size, part.count * size,
                                            COPY_TO_DEVICE);
     }
     return rc;

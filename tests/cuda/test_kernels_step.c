@@ -616,8 +616,8 @@ static float sum_of(float *const *values, uint32_t towers, size_t i)
     return sum_of(values, left, i) + sum_of(values + left, towers - left, i);
 }
 
-static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count, uint32_t into,
-                           uint32_t into_count)
+static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count,
+                           struct some_arenas from, struct some_arenas into)
 {
     struct tower_arenas arenas = { .count = towers };
     float *values[KERNEL_TOWERS_MAX], *sum = floats_new(count);
@@ -626,10 +626,10 @@ static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, 
         arenas.values[t] = values_new(type, values[t], count);
     }
     for (size_t i = begin; i < end; i++)
-        sum[i] = sum_of(values, towers, i);
-    CUDA_OK(kernel_sum_towers(stream, type, &arenas, begin, end, into, into_count));
+        sum[i] = sum_of(values + from.first, from.count, i);
+    CUDA_OK(kernel_sum_towers(stream, type, &arenas, begin, end, from, into));
     for (uint32_t t = 0; t < towers; t++) {
-        for (size_t i = begin; i < end && t >= into && t < into + into_count; i++)
+        for (size_t i = begin; i < end && t >= into.first && t < into.first + into.count; i++)
             values[t][i] = sum[i];
         assert_values(type, arenas.values[t], values[t], count);
     }
@@ -638,8 +638,10 @@ static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, 
 
 static void check_sum(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count)
 {
-    check_sum_into(type, towers, begin, end, count, 0, towers);
-    check_sum_into(type, towers, begin, end, count, towers / 2, 1);
+    const struct some_arenas all = { 0, towers }, one = { towers / 2, 1 };
+    check_sum_into(type, towers, begin, end, count, all, all);
+    check_sum_into(type, towers, begin, end, count, all, one);
+    check_sum_into(type, towers, begin, end, count, one, all);
 }
 
 TEST(sums_of_towers_are_in_pairs_and_within_the_range)
@@ -652,6 +654,9 @@ TEST(sums_of_towers_are_in_pairs_and_within_the_range)
             check_sum(type, towers[t], 16, 51, 100);
             check_sum(type, towers[t], 48, 2048, 2048);
             check_sum(type, towers[t], 32, 2047, 2050);
+            check_sum(type, towers[t], 33, 35, 50);
+            check_sum(type, towers[t], 31, 33, 50);
+            check_sum(type, towers[t], 1, 50, 50);
         }
 }
 
@@ -739,13 +744,16 @@ TEST(sums_of_no_or_too_many_towers_are_refused)
 {
     static const struct tower_arenas none = { .count = 0 }, many = { .count = KERNEL_TOWERS_MAX + 1 };
     static const struct tower_arenas one = { .count = 1 };
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &none, 0, 4, 0, 1));
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &many, 0, 4, 0, 1));
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 2, 4, 0, 1));
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 8, 4, 0, 1));
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 1, 1));
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 0, 2));
-    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 0, 0));
+    static const struct some_arenas first = { 0, 1 }, second = { 1, 1 }, both = { 0, 2 }, nobody = { 0, 0 };
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &none, 0, 4, first, first));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &many, 0, 4, first, first));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 8, 4, first, first));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, first, second));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, first, both));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, first, nobody));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, second, first));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, both, first));
+    INVALID(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, nobody, first));
 }
 
 TEST(misaligned_memory_is_refused)
@@ -762,7 +770,8 @@ TEST(misaligned_memory_is_refused)
     MISALIGNED(kernel_scale(stream, 8, 1, values));
     MISALIGNED(kernel_axpby(stream, 8, 1, 0, NULL, (float *)(void *)memory, values));
     MISALIGNED(kernel_find_nonfinite(stream, 8, values, NULL));
-    MISALIGNED(kernel_sum_towers(stream, VALUE_FP32, &arenas, 0, 4, 0, 1));
+    MISALIGNED(kernel_sum_towers(stream, VALUE_FP32, &arenas, 0, 4, (struct some_arenas){ 0, 1 },
+                                 (struct some_arenas){ 0, 1 }));
     MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { values } }, 4, VALUE_FP32,
                                 memory));
     MISALIGNED(kernel_sum_terms(stream, &(struct sum_terms){ .count = 1, .values = { memory } }, 4, VALUE_FP32,

@@ -68,7 +68,7 @@ static void check_sums(struct sizes sizes, const struct bench_spec *wishes)
             assert_int_equal(tower->result, 0);
             assert_int_equal(tower->done, BENCH_STEPS);
             assert_int_equal(tower->wrong, 0);
-            assert_true(wishes->has_owners || tower->bits == benches[0].tower[0].bits);
+            assert_true(wishes->has_owners || wishes->has_pieces || tower->bits == benches[0].tower[0].bits);
         }
     close_benches(sizes);
 }
@@ -96,6 +96,12 @@ TEST(owners_get_sums_and_broadcast)
         if (test_is_long() || i % 2 == 1)
             check_sums(cases[i], &(struct bench_spec){ .has_owners = true });
     check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_owners = true, .has_bf16_grads = true });
+}
+
+TEST(every_tower_gets_all_pieces_or_the_sum_of_its_own)
+{
+    for (size_t i = 0; i < CASES; i++)
+        check_sums(cases[i], &(struct bench_spec){ .has_pieces = true });
 }
 
 TEST(nccl_adds_itself_only_where_it_is_named)

@@ -75,22 +75,33 @@ static void set_owners(struct bench *bench)
     }
 }
 
+static struct bucket bucket_with(const struct bench *bench, const struct bench_spec *spec, uint32_t b)
+{
+    const size_t count = bucket_counts[b] * (spec->factor > 0 ? spec->factor : 1);
+    struct bucket bucket = { .region = region_of(b), .offset = bench->floats, .count = count };
+    if (!spec->has_pieces)
+        return bucket;
+    bucket.use = bucket.region == REGION_GRADIENTS ? BUCKET_REDUCE_SCATTER : BUCKET_ALL_GATHER;
+    bucket.piece = count;
+    bucket.count = count * bench->run;
+    return bucket;
+}
+
 void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
                              .has_bf16_grads = spec->has_bf16_grads,
                              .rounds_sums = spec->has_bf16_grads && spec->in_pairs, .watchdog = spec->watchdog };
     const bool adds_in_pairs = spec->in_pairs || (spec->ranks != NULL && spec->reduction->knows_owners);
-    bench->exact = adds_in_pairs || strncmp(spec->reduction->name, "nccl", 4) != 0;
+    bench->exact = adds_in_pairs || spec->has_pieces || strncmp(spec->reduction->name, "nccl", 4) != 0;
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
-    for (uint32_t b = 0; b < BUCKETS; b++) {
-        const size_t count = bucket_counts[b] * (spec->factor > 0 ? spec->factor : 1);
-        bench->buckets.bucket[b] = (struct bucket){ .region = region_of(b), .offset = bench->floats, .count = count };
-        bench->floats += (count + 15) / 16 * 16;
-    }
     const uint32_t first = ranks_rank(spec->ranks) * spec->towers;
     bench->run = ranks_size(spec->ranks) * spec->towers;
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        bench->buckets.bucket[b] = bucket_with(bench, spec, b);
+        bench->floats += (bench->buckets.bucket[b].count + 15) / 16 * 16;
+    }
     if (spec->has_owners)
         set_owners(bench);
     const struct reduce_spec reduce_spec = { .towers = bench->run, .here = { first, spec->towers },
@@ -300,10 +311,13 @@ static uint32_t bits_of(const struct bench *bench, const struct bucket *bucket, 
     return bits;
 }
 
-/* The tower whose numbers the bucket is to have unchanged; BENCH_SUM: the sum of all. */
+/* The tower whose number the bucket is to have unchanged at `i`; BENCH_SUM: the sum of all. */
 #define BENCH_SUM UINT32_MAX
-static uint32_t source_of(const struct bench_tower *tower, const struct bucket *bucket)
+static uint32_t source_of(const struct bench_tower *tower, const struct bucket *bucket, size_t i)
 {
+    const uint32_t piece = bucket->piece > 0 ? (uint32_t)((i - bucket->offset) / bucket->piece) : tower->index;
+    if (bucket->use == BUCKET_ALL_GATHER || piece != tower->index)
+        return bucket->use == BUCKET_ALL_GATHER ? piece : tower->index;
     if (bucket->use == BUCKET_BROADCAST)
         return bucket->owner;
     return awaits(tower, bucket) ? BENCH_SUM : tower->index;
@@ -320,8 +334,8 @@ static void look_at_sums(struct bench_tower *tower, uint32_t step)
             uint32_t bits = halves[i - bucket->offset];
             if (!is_halved(bench, bucket))
                 memcpy(&bits, &sums[i], sizeof(bits));
-            if (source_of(tower, bucket) != BENCH_SUM) {
-                tower->wrong += bits != bits_of(bench, bucket, source_of(tower, bucket), step, i);
+            if (source_of(tower, bucket, i) != BENCH_SUM) {
+                tower->wrong += bits != bits_of(bench, bucket, source_of(tower, bucket, i), step, i);
                 continue;
             }
             tower->bits = (tower->bits ^ bits) * 1099511628211u;

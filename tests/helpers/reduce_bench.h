@@ -63,6 +63,7 @@ struct bench_spec {
     /* Towers own the buckets of gradients, which are reduced to their owners, and those of statistics, which their
      * owners broadcast. */
     bool has_owners;
+    bool has_pieces;                /* buckets consist of pieces: those of gradients are scattered, the others gathered */
     bool in_pairs;                  /* asked for: as in struct reduce_spec */
     struct trace *trace;            /* of sums; NULL: none */
     uint32_t group;                 /* as in struct reduce_spec */

@@ -28,10 +28,14 @@ static uint32_t possible_towers(uint32_t wanted)
     return strcmp(reduction->name, "nccl") == 0 ? bench_devices(reduction, wanted) : wanted;
 }
 
+/* Buckets consist of pieces. */
+static bool has_pieces;
+
 static void open_towers_with(uint32_t towers, bool has_bf16_grads, bool in_pairs)
 {
     bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .has_bf16_grads = has_bf16_grads,
-                                             .in_pairs = in_pairs, .devices = bench_devices(reduction, towers) });
+                                             .has_pieces = has_pieces, .in_pairs = in_pairs,
+                                             .devices = bench_devices(reduction, towers) });
 }
 
 static void open_towers(uint32_t towers)
@@ -49,7 +53,7 @@ static void check_sums(bool has_bf16_grads, bool in_pairs)
             assert_int_equal(bench.tower[d].result, 0);
             assert_int_equal(bench.tower[d].done, BENCH_STEPS);
             assert_int_equal(bench.tower[d].wrong, 0);
-            assert_true(bench.tower[d].bits == bench.tower[0].bits);
+            assert_true(has_pieces || bench.tower[d].bits == bench.tower[0].bits);
         }
         bench_close(&bench);
     }
@@ -72,6 +76,14 @@ static void sums_of_bf16_are_of_fp32_and_rounded_once(void **state)
 {
     (void)state;
     check_sums(true, false);
+}
+
+static void every_tower_gets_all_pieces_or_the_sum_of_its_own(void **state)
+{
+    (void)state;
+    has_pieces = true;
+    check_sums(false, false);
+    has_pieces = false;
 }
 
 enum { TRACED_TOWERS = 3, BUCKETS_MOST = 16 };
@@ -132,9 +144,8 @@ static bool have_all_come(uint32_t steps)
     return have;
 }
 
-static void a_cancel_ends_the_waits_for_a_tower_that_stays_away(void **state)
+static void check_cancels_with_a_tower_away(void)
 {
-    (void)state;
     const uint32_t towers = possible_towers(3);
     if (towers < 2)
         skip();
@@ -156,6 +167,20 @@ static void a_cancel_ends_the_waits_for_a_tower_that_stays_away(void **state)
         }
         bench_close(&bench);
     }
+}
+
+static void a_cancel_ends_the_waits_for_a_tower_that_stays_away(void **state)
+{
+    (void)state;
+    check_cancels_with_a_tower_away();
+}
+
+static void a_cancel_ends_the_waits_for_pieces(void **state)
+{
+    (void)state;
+    has_pieces = true;
+    check_cancels_with_a_tower_away();
+    has_pieces = false;
 }
 
 static void a_cancel_at_any_time_ends_every_tower(void **state)
@@ -268,8 +293,10 @@ int main(void)
         cmocka_unit_test(every_tower_gets_the_same_sums_in_every_step),
         cmocka_unit_test(every_tower_gets_sums_in_pairs_where_they_are_asked_for),
         cmocka_unit_test(sums_of_bf16_are_of_fp32_and_rounded_once),
+        cmocka_unit_test(every_tower_gets_all_pieces_or_the_sum_of_its_own),
         cmocka_unit_test(every_sum_is_recorded_once_on_a_track),
         cmocka_unit_test(a_cancel_ends_the_waits_for_a_tower_that_stays_away),
+        cmocka_unit_test(a_cancel_ends_the_waits_for_pieces),
         cmocka_unit_test(a_cancel_at_any_time_ends_every_tower),
         cmocka_unit_test(a_cancel_ends_the_wait_for_a_tower_that_never_joins),
     };

@@ -57,8 +57,8 @@ static struct bench benches[FAKE_RANKS_MAX];
 /* How many ranks can share wakeup, and the memory of sums: the first ones that open them. */
 struct shares { int wakeup, memory; };
 
-/* Towers own the buckets. */
-static bool has_owners;
+/* Towers own the buckets; or buckets consist of pieces. */
+static bool has_owners, has_pieces;
 
 /* As with train.slices: every sum of bf16 gradients is rounded. */
 static bool in_pairs;
@@ -86,7 +86,7 @@ static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, st
     atomic_store(&sharing, shares.memory);
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
-                                         .has_bf16_grads = has_bf16_grads, .has_owners = has_owners,
+                                         .has_bf16_grads = has_bf16_grads, .has_owners = has_owners, .has_pieces = has_pieces,
                                          .in_pairs = in_pairs, .ranks = ranks[rank], .group = group, .factor = factor,
                                          .trace = rank == 0 ? trace : NULL };
         bench_open(&benches[rank], &spec);
@@ -108,7 +108,7 @@ static void check_sums(uint32_t size, uint32_t towers, bool has_bf16_grads, stru
             assert_int_equal(tower->result, 0);
             assert_int_equal(tower->done, tower->steps);
             assert_int_equal(tower->wrong, 0);
-            assert_true(has_owners || tower->bits == benches[0].tower[0].bits);
+            assert_true(has_owners || has_pieces || tower->bits == benches[0].tower[0].bits);
         }
     for (uint32_t rank = 0; rank < size; rank++)
         bench_close(&benches[rank]);
@@ -148,6 +148,21 @@ TEST(owners_get_the_sums_of_one_process_and_the_others_what_they_broadcast)
     check_sums(3, 2, true, none);
     check_sums(2, 3, true, all);
     has_owners = false;
+}
+
+/* Ranks send each other one message for all pieces of a bucket, whatever their number. */
+TEST(every_tower_gets_all_pieces_or_the_sum_of_its_own_of_one_process)
+{
+    static const struct shares some[] = { { 2, 2 }, { FAKE_RANKS_MAX, 2 }, { 2, FAKE_RANKS_MAX } };
+    has_pieces = true;
+    check_shapes(none, false);
+    check_shapes(all, false);
+    for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+        check_sums(3, 1 + (uint32_t)i % 2, false, some[i]);
+    group = 2;
+    check_sums(4, 1, false, some[0]);
+    group = 0;
+    has_pieces = false;
 }
 
 /* Parts of several megabytes: more messages than are in flight at once, the last of them shorter. */
@@ -347,6 +362,13 @@ TEST(a_cancel_ends_what_is_reduced_and_broadcast_at_any_time)
     has_owners = true;
     check_cancels();
     has_owners = false;
+}
+
+TEST(a_cancel_ends_exchanges_of_pieces_at_any_time)
+{
+    has_pieces = true;
+    check_cancels();
+    has_pieces = false;
 }
 
 TESTS_MAIN(NULL, NULL)
